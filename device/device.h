@@ -71,6 +71,9 @@ typedef struct device_interface {
   /* True for the host only: the host may read and write the device's pointers at any time, and work is done within the
    * call. The call itself then returns a failure, with the kernel's record in buffers->fault. */
   bool host_memory;
+  /* The device's kernels take counted rooms (reed_room): they read the true extent from device memory. Otherwise
+   * kernels are prepared for the true extents when these are known (ops/bounded_call.h). */
+  bool reads_counts;
   /* Called when the last reference is dropped; all queues and events are closed before. */
   void (*close)(device *self);
 

@@ -136,11 +136,12 @@ static reed_status bounded_open(const reed_kernel_call *call, reed_kernel_prepar
   return REED_OK;
 }
 
-reed_status bounded_prepare(const reed_kernel_call *call, reed_kernel_prepare_fn prepare, reed_kernel *out_kernel) {
+reed_status bounded_prepare(const reed_kernel_call *call, reed_kernel_prepare_fn prepare, bool reads_counts,
+                            reed_kernel *out_kernel) {
   int64_t bound = -1;
   for (int32_t i = 0; i < call->n_inputs; i++)
     if (is_counted(call->input_rooms, i)) bound = call->input_rooms[i].capacity;
-  if (bound < 0) return kernel_is_nothing(call, out_kernel) ? REED_OK : prepare(call, out_kernel);
+  if (bound < 0 || reads_counts) return kernel_is_nothing(call, out_kernel) ? REED_OK : prepare(call, out_kernel);
   bounded_call *b = NULL;
   reed_status status = bounded_open(call, prepare, &b);
   if (status != REED_OK) return status;

@@ -52,5 +52,5 @@ reed_status op_call_prepare(const op_call *call, reed_kernel *out_kernel) {
                            .diagnosis = call->diagnosis,
                            .input_rooms = call->input_rooms,
                            .output_rooms = call->output_rooms};
-  return room_prepare(&made, call->prepare, out_kernel);
+  return room_prepare(&made, call->prepare, call->reads_counts, out_kernel);
 }

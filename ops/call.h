@@ -26,6 +26,7 @@ typedef struct op_call {
   /* The members below are for the kernel only. */
   const reed_desc *outputs;                    /* dtype REED_NONE: an absent output */
   const reed_room *input_rooms, *output_rooms; /* per operand; NULL: no operand has room */
+  bool reads_counts;                           /* the kernel takes counted rooms and reads the true extents itself */
   reed_kernel_env *env;
   reed_kernel_prepare_fn prepare; /* the device's kernel; NULL: the device has none, and the call is refused */
   const char *device;             /* its name, for messages; NULL: the host */
@@ -41,8 +42,9 @@ static inline const void *op_call_value(const op_call *call, int32_t i) {
 }
 
 /* Prepares the call's kernel. An input with a counted room gets a kernel that is prepared for the true extents when
- * they are known (ops/bounded_call.h); an input with room of any other kind is read with strides or copied
- * (ops/room_call.h); a call whose outputs have no elements gets a kernel that does nothing. */
+ * they are known (ops/bounded_call.h), unless the kernel reads them itself; an input with room of any other kind is
+ * read with strides or copied (ops/room_call.h); a call whose outputs have no elements gets a kernel that does nothing.
+ */
 reed_status op_call_prepare(const op_call *call, reed_kernel *out_kernel) REED_MUST_CHECK;
 
 #endif

@@ -60,7 +60,7 @@ static int32_t count_gaps(const reed_kernel_call *call, int32_t *out_outputs) {
 
 /* Prepares the kernel for dense inputs and plans their copies. */
 static reed_status prepare_dense(const reed_kernel_call *call, int32_t n_copies, reed_kernel_prepare_fn prepare,
-                                 reed_kernel *out_kernel) {
+                                 bool reads_counts, reed_kernel *out_kernel) {
   reed_room rooms[REED_MAX_OPERANDS];
   reed_kernel_call dense = *call;
   room_call *r = mem_calloc(1, sizeof *r + (size_t)n_copies * sizeof *r->copies);
@@ -79,20 +79,21 @@ static reed_status prepare_dense(const reed_kernel_call *call, int32_t n_copies,
     rooms[i] = (reed_room){.axis = -1};
   }
   dense.input_rooms = rooms;
-  reed_status status = bounded_prepare(&dense, prepare, &r->inner.kernel);
+  reed_status status = bounded_prepare(&dense, prepare, reads_counts, &r->inner.kernel);
   status = inner_wrap(status, run_room, r, sizeof *r + (size_t)n_copies * sizeof *r->copies, out_kernel);
   if (status == REED_OK) out_kernel->dense_bytes = bytes;
   return status;
 }
 
-reed_status room_prepare(const reed_kernel_call *call, reed_kernel_prepare_fn prepare, reed_kernel *out_kernel) {
+reed_status room_prepare(const reed_kernel_call *call, reed_kernel_prepare_fn prepare, bool reads_counts,
+                         reed_kernel *out_kernel) {
   int32_t n_outputs, n_inputs = count_gaps(call, &n_outputs);
-  reed_status status = bounded_prepare(call, prepare, out_kernel);
+  reed_status status = bounded_prepare(call, prepare, reads_counts, out_kernel);
   if (status != REED_OK || n_inputs + n_outputs == 0 || out_kernel->reads_rooms) return status;
   if (out_kernel->free) out_kernel->free(out_kernel->state);
   *out_kernel = (reed_kernel){0};
   if (n_outputs)
     return diag_fail(call->diagnosis, REED_ERROR_UNSUPPORTED, "%s node '%s': the kernel writes no output with room",
                      call->op->name, call->node);
-  return prepare_dense(call, n_inputs, prepare, out_kernel);
+  return prepare_dense(call, n_inputs, prepare, reads_counts, out_kernel);
 }

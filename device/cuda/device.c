@@ -49,10 +49,10 @@ static void cuda_close(device *base) {
 
 /* Two tables, with and without `poison`: the pool poisons memory wherever a device has that function. */
 #define FUNCTIONS \
-  .close = cuda_close, .allocate = cuda_allocate, .extend = cuda_extend, .release = cuda_release, \
-  .allocate_pinned = cuda_allocate_pinned, .release_pinned = cuda_release_pinned, .memory = cuda_memory, \
-  .holds = cuda_holds, .target = cuda_target, .kernel = cuda_kernel, .queue_open = cuda_queue_open, \
-  .queue_close = cuda_queue_close, .copy_in = cuda_copy_in, .copy_out = cuda_copy_out, \
+  .reads_counts = true, .close = cuda_close, .allocate = cuda_allocate, .extend = cuda_extend, \
+  .release = cuda_release, .allocate_pinned = cuda_allocate_pinned, .release_pinned = cuda_release_pinned, \
+  .memory = cuda_memory, .holds = cuda_holds, .target = cuda_target, .kernel = cuda_kernel, \
+  .queue_open = cuda_queue_open, .queue_close = cuda_queue_close, .copy_in = cuda_copy_in, .copy_out = cuda_copy_out, \
   .copy_within = cuda_copy_within, .launch = cuda_launch_kernel, .synchronize = cuda_synchronize, \
   .event_open = cuda_event_open, .event_close = cuda_event_close, .event_record = cuda_event_record, \
   .event_wait = cuda_event_wait, .event_done = cuda_event_done, .record = cuda_record, .end_record = cuda_end_record, \

@@ -1,6 +1,6 @@
 /* Counts that stay on the device (reed_compile_options.counts_on_device): operators run at the bound, results are the
  * bits of the run that fetches every count, a count is not part of a key, and operators that need the count get it. On
- * the host and on sim. */
+ * the host, on sim and on the emulated GPU. */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,9 +39,21 @@ static int mentions(const runner *r, const char *word) {
   return n;
 }
 
-enum { MAX_OUTPUTS = 4 };
+/* The emulated GPU comes last, because it is not in every build. Its formulas differ from the host's in the last bits,
+ * so it has an exact runner of its own. */
+enum {
+  EXACT_HOST,
+  EXACT_SIM,
+  BOUND_HOST,
+  BOUND_SIM,
+  N_PRESENT,
+  EXACT_CUDA = N_PRESENT,
+  BOUND_CUDA,
+  N_RUNNERS,
+  MAX_OUTPUTS = 4
+};
 
-/* The same inputs through all runners: outputs of the same extents and bits. */
+/* The same inputs through all runners: outputs of the same extents, and the bits of the exact runner. */
 static void run_all(runner *runners, size_t n_runners, reed_tensor *const *inputs, size_t n_inputs, int64_t *out_rows) {
   reed_tensor *first[MAX_OUTPUTS] = {NULL};
   size_t n_outputs = reed_program_output_count(runners[0].program);
@@ -62,6 +74,11 @@ static void run_all(runner *runners, size_t n_runners, reed_tensor *const *input
         ck_assert_msg(reed_tensor_dims(outputs[i])[a] == reed_tensor_dims(first[i])[a],
                       "runner %zu, output %zu, axis %d: %lld, not %lld", k, i, a,
                       (long long)reed_tensor_dims(outputs[i])[a], (long long)reed_tensor_dims(first[i])[a]);
+      if (k == EXACT_CUDA) {
+        reed_tensor_close(&first[i]);
+        first[i] = outputs[i];
+        continue;
+      }
       ck_assert_msg(!reed_tensor_bytes(first[i]) || !memcmp(reed_tensor_data(outputs[i]), reed_tensor_data(first[i]),
                                                             (size_t)reed_tensor_bytes(first[i])),
                     "runner %zu, output %zu: other bits", k, i);
@@ -129,16 +146,32 @@ static onnx_build *chain_open(void) {
   return b;
 }
 
-enum { EXACT_HOST, EXACT_SIM, BOUND_HOST, BOUND_SIM, N_RUNNERS };
+static bool cuda_is_present(void) {
+  reed_device_info kind;
+  for (size_t i = 0; reed_device_kind(i, &kind); i++)
+    if (strcmp(kind.name, "cuda-emulated") == 0) return kind.present;
+  return false;
+}
+
+static size_t n_runners(void) { return cuda_is_present() ? N_RUNNERS : N_PRESENT; }
 
 static void runners_open(onnx_build *b, runner *runners) {
-  for (int k = 0; k < N_RUNNERS; k++)
-    runners[k] =
-        runner_open(b, &(reed_compile_options){.counts_on_device = k >= BOUND_HOST}, k % 2 ? "sim" : "host", "counts");
+  static const struct {
+    const char *device, *target;
+    bool at_bound;
+  } made[N_RUNNERS] = {[EXACT_HOST] = {"host", NULL, false},
+                       [EXACT_SIM] = {"sim", NULL, false},
+                       [BOUND_HOST] = {"host", NULL, true},
+                       [BOUND_SIM] = {"sim", NULL, true},
+                       [EXACT_CUDA] = {"cuda-emulated", "cuda", false},
+                       [BOUND_CUDA] = {"cuda-emulated?late=1&poison=1&seed=4&order=7", "cuda", true}};
+  for (size_t k = 0; k < n_runners(); k++)
+    runners[k] = runner_open(b, &(reed_compile_options){.counts_on_device = made[k].at_bound, .target = made[k].target},
+                             made[k].device, made[k].device);
 }
 
 static void runners_close(runner *runners) {
-  for (int k = 0; k < N_RUNNERS; k++) runner_close(&runners[k]);
+  for (size_t k = 0; k < n_runners(); k++) runner_close(&runners[k]);
 }
 
 START_TEST(a_chain_of_a_counted_result_runs_at_the_bound_with_the_same_bits) {
@@ -155,7 +188,7 @@ START_TEST(a_chain_of_a_counted_result_runs_at_the_bound_with_the_same_bits) {
     reed_tensor *inputs[3];
     scene(cases[k].n, cases[k].share, (uint32_t)k + 1, inputs);
     int64_t rows;
-    run_all(runners, N_RUNNERS, inputs, 3, &rows);
+    run_all(runners, n_runners(), inputs, 3, &rows);
     if (cases[k].share == 0 || cases[k].n == 0) ck_assert_int_eq(rows, 0);
     else ck_assert_int_gt(rows, 0);
     for (int i = 0; i < 3; i++) reed_tensor_close(&inputs[i]);
@@ -174,7 +207,7 @@ START_TEST(another_count_is_no_other_key_and_is_fetched_once) {
     reed_tensor *inputs[3];
     scene(60, share, 7, inputs);
     int64_t rows;
-    run_all(runners, N_RUNNERS, inputs, 3, &rows);
+    run_all(runners, n_runners(), inputs, 3, &rows);
     ck_assert_int_ne(rows, rows_before);
     rows_before = rows;
     for (int i = 0; i < 3; i++) reed_tensor_close(&inputs[i]);
@@ -182,6 +215,9 @@ START_TEST(another_count_is_no_other_key_and_is_fetched_once) {
     ck_assert_int_eq(statistic(&runners[BOUND_SIM], "misses"), 1);
     ck_assert_int_gt(statistic(&runners[EXACT_SIM], "misses"), (100 - share) / 25 + 1);
     ck_assert_int_eq(mentions(&runners[BOUND_SIM], "\"extent\""), 1);
+    if (!cuda_is_present()) continue;
+    ck_assert_int_eq(statistic(&runners[BOUND_CUDA], "misses"), 1);
+    ck_assert_int_eq(mentions(&runners[BOUND_CUDA], "\"extent\""), 1);
   }
   runners_close(runners);
   build_close(&b);
@@ -209,8 +245,52 @@ START_TEST(elements_found_by_nonzero_are_gathered_at_the_bound) {
       float *data = reed_tensor_data(x);
       for (int64_t i = 0; i < extents[k][0] * extents[k][1]; i++)
         data[i] = sign ? (float)(sign * (i % 9)) * 0.25f : (float)(i % 5) - 2;
-      run_all(runners, N_RUNNERS, &x, 1, NULL);
+      run_all(runners, n_runners(), &x, 1, NULL);
       reed_tensor_close(&x);
+    }
+  runners_close(runners);
+  build_close(&b);
+}
+END_TEST
+
+/* The counted axis behind others, before others and between them: in broadcasts, in gathered data and indices, in
+ * transposed tensors. */
+START_TEST(a_count_may_stand_at_any_axis) {
+  onnx_build *b = build_open(17);
+  build_input(b, "x", "f32[p,q]");
+  build_input(b, "w", "f32[3,m]");
+  build_f32(b, "zero", "", (float[]){0});
+  build_f32(b, "weights", "3,1,1", (float[]){0.5f, -2, 3});
+  build_i64(b, "factors", "2,1", (int64_t[]){3, 5});
+  build_i64(b, "mixed", "3", (int64_t[]){1, 0, -1});
+  build_i64(b, "second", "1", (int64_t[]){1});
+  build_node(b, "Greater", "x,zero", "mask");
+  build_node(b, "NonZero", "mask", "found");
+  build_node(b, "Mul", "found,factors", "scaled");
+  build_int(b, build_node(b, "Gather", "scaled,mixed", "a"), "axis", 0);
+  build_ints(b, build_node(b, "Transpose", "found", "rows"), "perm", "1,0");
+  build_int(b, build_node(b, "Gather", "rows,second", "b"), "axis", 1);
+  build_int(b, build_node(b, "Gather", "w,rows", "taken"), "axis", 1);
+  build_node(b, "Add", "taken,weights", "sum");
+  build_node(b, "Exp", "sum", "c");
+  build_ints(b, build_node(b, "Transpose", "c", "d"), "perm", "2,0,1");
+  build_output(b, "a", "i64");
+  build_output(b, "b", "i64");
+  build_output(b, "c", "f32");
+  build_output(b, "d", "f32");
+  runner runners[N_RUNNERS];
+  runners_open(b, runners);
+  ck_assert_int_ge(figure(runners[BOUND_SIM].report, "at_bound"), 7);
+  static const int64_t extents[][2] = {{3, 5}, {1, 1}, {0, 4}, {7, 9}};
+  for (size_t k = 0; k < sizeof extents / sizeof *extents; k++)
+    for (int sign = -1; sign <= 1; sign++) {
+      reed_tensor *inputs[2] = {tensor_of(2, extents[k]), tensor_of(2, (int64_t[]){3, 9})};
+      float *x = reed_tensor_data(inputs[0]), *w = reed_tensor_data(inputs[1]);
+      for (int64_t i = 0; i < extents[k][0] * extents[k][1]; i++)
+        x[i] = sign ? (float)(sign * (i % 9)) * 0.25f : (float)(i % 5) - 2;
+      for (int i = 0; i < 27; i++) w[i] = (float)(i % 8) * 0.125f;
+      run_all(runners, n_runners(), inputs, 2, NULL);
+      for (int i = 0; i < 2; i++) reed_tensor_close(&inputs[i]);
     }
   runners_close(runners);
   build_close(&b);
@@ -241,7 +321,7 @@ START_TEST(operators_that_need_the_count_get_it) {
     reed_tensor *x = tensor_of(2, (int64_t[]){4, 3 + k});
     float *data = reed_tensor_data(x);
     for (int i = 0; i < 4 * (3 + k); i++) data[i] = k == 3 ? -1 : (float)((i * (k + 5)) % 11) - 4;
-    run_all(runners, N_RUNNERS, &x, 1, NULL);
+    run_all(runners, n_runners(), &x, 1, NULL);
     reed_tensor_close(&x);
   }
   runners_close(runners);
@@ -264,7 +344,7 @@ START_TEST(two_counts_do_not_meet_at_the_bound) {
   reed_tensor *inputs[2] = {tensor_of(1, (int64_t[]){6}), tensor_of(1, (int64_t[]){6})};
   memcpy(reed_tensor_data(inputs[0]), (float[]){0, 1, 0, 2, 3, 0}, 24);
   memcpy(reed_tensor_data(inputs[1]), (float[]){1, 0, 5, 0, 0, 7}, 24);
-  run_all(runners, N_RUNNERS, inputs, 2, NULL);
+  run_all(runners, n_runners(), inputs, 2, NULL);
   for (int i = 0; i < 2; i++) reed_tensor_close(&inputs[i]);
   runners_close(runners);
   build_close(&b);
@@ -278,6 +358,7 @@ int main(void) {
   tcase_add_test(cases, a_chain_of_a_counted_result_runs_at_the_bound_with_the_same_bits);
   tcase_add_test(cases, another_count_is_no_other_key_and_is_fetched_once);
   tcase_add_test(cases, elements_found_by_nonzero_are_gathered_at_the_bound);
+  tcase_add_test(cases, a_count_may_stand_at_any_axis);
   tcase_add_test(cases, operators_that_need_the_count_get_it);
   tcase_add_test(cases, two_counts_do_not_meet_at_the_bound);
   return suite_run(suite);

@@ -11,6 +11,15 @@
 
 enum { CUDA_DIMS = 8, MAP_LEAVES = 32, MAP_STEPS = 32, MAP_VALUES = MAP_LEAVES + MAP_STEPS, MAP_OPERANDS = 3 };
 
+/* ---- counts that stay on the device ---- */
+
+/* The true extent of the counted axis, of which the host knew only the bound when the args were made. Counted operands
+ * lie dense for the true extent. */
+typedef struct counted_extent {
+  const int64_t *count; /* NULL: all extents are exact */
+  int64_t capacity;     /* the bound */
+} counted_extent;
+
 /* ---- map: a program of element-wise formulas (map.cu) ---- */
 
 /* An operand of the program: an element of memory, or `constant` if data is NULL. */
@@ -38,6 +47,9 @@ typedef struct map_args {
   int32_t divisor;                              /* the leaf that a division by 0 names; -1: none */
   uint8_t y_dtype, last_dtype;                  /* of the output in memory, of the last value */
   uint8_t dtypes[MAP_LEAVES], held[MAP_LEAVES]; /* of the leaves in memory, as values */
+  counted_extent counted;                       /* of extents[counted_dim]; dim 0 may be joined with others */
+  int32_t counted_dim;
+  uint32_t scaled; /* bit k: leaf k's strides of the dims before counted_dim are for an extent of 1 */
   map_leaf leaves[MAP_LEAVES];
   map_step steps[MAP_STEPS];
 } map_args;
@@ -53,6 +65,8 @@ typedef struct move_args {
   int64_t n, from_offset, to_offset;
   int32_t rank, size;
   int64_t extents[MOVE_DIMS], from[MOVE_DIMS], to[MOVE_DIMS];
+  counted_extent counted;          /* of extents[0] */
+  uint32_t from_scaled, to_scaled; /* bit d: the stride is for a counted extent of 1 */
 } move_args;
 
 /* Pad: dim d of the output has `before` pads, then `extent` elements of x from `first` on, then pads. */
@@ -63,6 +77,9 @@ typedef struct pad_args {
   int32_t rank, size, mode; /* mode: the first letter of the attribute's word */
   int64_t extents[CUDA_DIMS], strides[CUDA_DIMS], first[CUDA_DIMS], extent[CUDA_DIMS], before[CUDA_DIMS];
 } pad_args;
+
+/* The part of a gather's operands that a count is a factor of. */
+enum { COUNTED_OUTER, COUNTED_INDICES, COUNTED_BLOCK };
 
 /* Gather and GatherND: y is [outer, n_indices, block]; an index has n_components numbers, each into an axis of x. */
 typedef struct gather_args {
@@ -75,6 +92,8 @@ typedef struct gather_args {
   uint32_t launch;
   int32_t size, index_size, n_components;
   int64_t extents[CUDA_DIMS], strides[CUDA_DIMS]; /* of the components */
+  counted_extent counted;
+  int32_t counted_part;
 } gather_args;
 
 /* GatherElements: y[i...] = x[i... with indices[i...] at axis]. */
@@ -215,6 +234,7 @@ typedef struct roi_args {
   uint32_t launch;
   int32_t dtype, maximum, half_pixel, last, n_maps, image_operand;
   roi_map maps[ROI_MAPS];
+  counted_extent counted; /* of the regions */
 } roi_args;
 
 #include "device/cuda/kernels/args_sequence.h"

@@ -39,6 +39,17 @@
 /* The thread's number among all threads of a grid in x. */
 static __device__ inline int64_t thread_number() { return static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; }
 
+/* The count, within its bound. Only where something is counted. */
+static __device__ inline int64_t true_count(const counted_extent &counted) {
+  const int64_t count = *counted.count;
+  return count < 0 ? 0 : count < counted.capacity ? count : counted.capacity;
+}
+
+/* A number of elements of which the counted extent is a factor: for the true extent. */
+static __device__ inline int64_t true_number(const counted_extent &counted, int64_t n) {
+  return counted.count ? n / counted.capacity * true_count(counted) : n;
+}
+
 /* Notes a fault in the data (ops/fault.def), unless another thread has noted one. */
 static __device__ inline void note_fault(cuda_fault *fault, uint32_t launch, int32_t code, int32_t operand,
                                          int64_t element, int64_t value, int64_t limit) {

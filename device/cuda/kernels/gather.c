@@ -9,6 +9,7 @@ static reed_status close_gather(const reed_kernel_call *call, const gather_args 
   cuda_plan plan = {.call = call};
   if (made->n) {
     cuda_plan_each(&plan, CUDA_gather, made->n, made);
+    cuda_plan_count(&plan, offsetof(gather_args, counted));
     CUDA_INPUT(&plan, gather_args, x, 0);
     CUDA_INPUT(&plan, gather_args, indices, 1);
     CUDA_OUTPUT(&plan, gather_args, y, 0);
@@ -18,7 +19,9 @@ static reed_status close_gather(const reed_kernel_call *call, const gather_args 
 }
 
 static gather_args gather_of(const reed_kernel_call *call) {
-  return (gather_args){.n = desc_elements(&call->outputs[0]),
+  return (gather_args){.counted = cuda_counted(call),
+                       .counted_part = cuda_counted_input(call) == 1 ? COUNTED_INDICES : COUNTED_OUTER,
+                       .n = desc_elements(&call->outputs[0]),
                        .size = (int32_t)reed_dtype_bytes(call->inputs[0].dtype),
                        .index_size = (int32_t)reed_dtype_bytes(call->inputs[1].dtype)};
 }
@@ -32,6 +35,7 @@ reed_status cuda_prepare_gather(const reed_kernel_call *call, reed_kernel *out_k
   made.batch = data->dims[axis] * made.block;
   made.n_components = 1;
   made.extents[0] = data->dims[axis];
+  if (cuda_counted_input(call) == 0 && call->input_rooms[0].axis > axis) made.counted_part = COUNTED_BLOCK;
   made.strides[0] = made.block;
   return close_gather(call, &made, out_kernel);
 }

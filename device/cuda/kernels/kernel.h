@@ -77,6 +77,7 @@ typedef struct cuda_plan {
   VEC_OF(cuda_launch) launches;
   VEC_OF(cuda_pointer) pointers;
   VEC_OF(char) args;
+  bool counted;      /* every launch with a counted operand reads the count */
   bool failed;       /* out of memory */
   const char *wrong; /* the kernel of a launch that breaks a limit */
 } cuda_plan;
@@ -89,7 +90,15 @@ void cuda_plan_each(cuda_plan *plan, cuda_kernel_id kernel, int64_t n, const voi
 /* Notes a pointer of the latest launch. `bytes` < 0: all bytes of the input or output by its descriptor. */
 void cuda_plan_pointer(cuda_plan *plan, size_t field, cuda_source source, int32_t index, int64_t offset, int64_t bytes,
                        bool written);
-/* Packs the plan into *out_kernel and frees it. A plan without launches is allowed: the kernel does nothing. */
+/* The bound of the call's count, for an args struct; capacity 0: no input has a counted room. The launch that takes it
+ * needs cuda_plan_count. */
+counted_extent cuda_counted(const reed_kernel_call *call);
+/* The first input with a counted room; -1: none. */
+int32_t cuda_counted_input(const reed_kernel_call *call);
+/* Gives the latest launch the address of the count, if there is one; `field` is that of a counted_extent. */
+void cuda_plan_count(cuda_plan *plan, size_t field);
+/* Packs the plan into *out_kernel and frees it. A plan without launches is allowed: the kernel does nothing. A plan of
+ * a call with a counted operand that has no cuda_plan_count is refused (ERROR_UNSUPPORTED). */
 reed_status cuda_plan_close(cuda_plan *plan, int64_t workspace_bytes, reed_kernel *out_kernel) REED_MUST_CHECK;
 
 /* Blocks of a launch with one thread for each of n elements. */

@@ -35,11 +35,13 @@ int32_t map_add(map_program *p, map_step step) {
   return p->args.n_leaves + p->args.n_steps++;
 }
 
-/* Joins the output's dims: dims of extent 1 are dropped, and neighbours that every leaf walks as one dim are joined. */
-static void join_dims(map_args *a, const reed_desc *out) {
+/* Joins the output's dims: dims of extent 1 are dropped, and neighbours that every leaf walks as one dim are joined.
+ * The counted axis (-1: none) is joined with dims behind it only, and only if no dim is before it. */
+static void join_dims(map_args *a, const reed_desc *out, int32_t counted) {
   for (int32_t d = 0; d < out->rank; d++) {
     if (out->dims[d] == 1) continue;
-    bool joins = a->rank > 0;
+    bool joins = a->rank > 0 && d != counted && (!a->counted_dim || a->counted_dim != a->rank - 1);
+    if (d == counted) a->counted_dim = a->rank;
     for (int32_t k = 0; k < a->n_leaves && joins; k++)
       joins = a->leaves[k].strides[a->rank - 1] == a->leaves[k].strides[d] * out->dims[d];
     const int32_t to = joins ? a->rank - 1 : a->rank;
@@ -61,10 +63,18 @@ reed_status map_launch(map_program *p, cuda_plan *plan, const reed_desc *out, ma
     if (!cpu_broadcast_strides(desc, out, a->leaves[k].strides))
       return reed_kernel_fail(plan->call, REED_ERROR_SHAPE, "the inputs do not broadcast to the output");
   }
-  join_dims(a, out);
+  const int32_t counted = cuda_counted_input(plan->call) < 0 ? -1 : plan->call->output_rooms[0].axis;
+  a->counted = cuda_counted(plan->call);
+  join_dims(a, out, counted);
+  for (int32_t k = 0; a->counted_dim && k < a->n_leaves; k++) {
+    if (!a->leaves[k].strides[a->counted_dim]) continue;
+    a->scaled |= 1u << k;
+    for (int32_t d = 0; d < a->counted_dim; d++) a->leaves[k].strides[d] /= a->counted.capacity;
+  }
   if (a->n == 0) return REED_OK;
   const int64_t threads = cuda_kernel_infos[CUDA_map].threads;
   cuda_plan_launch(plan, CUDA_map, (a->n + threads - 1) / threads, 0, a);
+  cuda_plan_count(plan, offsetof(map_args, counted));
   for (int32_t k = 0; k < a->n_leaves; k++) {
     const map_operand *leaf = &p->leaves[k];
     const int64_t n = leaf->desc ? desc_elements(leaf->desc) : a->n;

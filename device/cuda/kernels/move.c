@@ -14,9 +14,21 @@ typedef struct move_side {
   int64_t bytes; /* that the pointer covers */
 } move_side;
 
-/* Adds a launch that copies elements of `size` bytes; nothing if there are none. */
+/* Divides the strides larger than that of the counted axis by the bound; the kernel multiplies them by the count. */
+static uint32_t scale(int32_t rank, int64_t *strides, int64_t of_axis, int64_t capacity) {
+  uint32_t scaled = 0;
+  for (int32_t d = 0; d < rank; d++) {
+    if (strides[d] <= of_axis) continue;
+    strides[d] /= capacity;
+    scaled |= 1u << d;
+  }
+  return scaled;
+}
+
+/* Adds a launch that copies elements of `size` bytes; nothing if there are none. With `counted`, dim 0 has the call's
+ * count, and both sides are dense. */
 static void move_launch(cuda_plan *plan, int32_t rank, const int64_t *extents, int64_t size, move_side from,
-                        move_side to) {
+                        move_side to, bool counted) {
   move_args made = {.n = 1, .size = (int32_t)size, .from_offset = from.offset, .to_offset = to.offset};
   for (int32_t d = 0; d < rank; d++) {
     made.n *= extents[d];
@@ -30,7 +42,13 @@ static void move_launch(cuda_plan *plan, int32_t rank, const int64_t *extents, i
     made.to[at] = to.strides[d];
   }
   if (made.n == 0) return;
+  if (counted) {
+    made.counted = cuda_counted(plan->call);
+    made.from_scaled = scale(made.rank, made.from, from.strides[0], made.counted.capacity);
+    made.to_scaled = scale(made.rank, made.to, to.strides[0], made.counted.capacity);
+  }
   cuda_plan_each(plan, CUDA_move, made.n, &made);
+  if (counted) cuda_plan_count(plan, offsetof(move_args, counted));
   CUDA_PART(plan, move_args, x, from.source, from.index, 0, from.bytes, false);
   CUDA_PART(plan, move_args, y, to.source, to.index, 0, to.bytes, true);
 }
@@ -43,6 +61,16 @@ static int64_t span(const reed_desc *desc, const int64_t *strides) {
   return (last + 1) * (int64_t)reed_dtype_bytes(desc->dtype);
 }
 
+/* The dim of a copy of all of input 0 that has the count, which the copy walks first; -1: none. */
+static int32_t counted_dim(const reed_kernel_call *call, int32_t rank, const int64_t *extents, const int64_t *from,
+                           const int64_t *in_strides) {
+  if (cuda_counted_input(call) != 0) return -1;
+  const reed_room *room = &call->input_rooms[0];
+  for (int32_t d = 0; d < rank; d++)
+    if (extents[d] == room->capacity && from[d] == in_strides[room->axis]) return d;
+  return -1;
+}
+
 /* A kernel of one copy: output 0, dense over `extents`, from input 0 by from_strides from from_offset on. */
 static reed_status prepare_dense(const reed_kernel_call *call, int32_t rank, const int64_t *extents,
                                  const int64_t *from_strides, int64_t from_offset, reed_kernel *out_kernel) {
@@ -50,9 +78,15 @@ static reed_status prepare_dense(const reed_kernel_call *call, int32_t rank, con
   int64_t to_strides[MOVE_DIMS], in_strides[REED_MAX_RANK];
   cpu_dense_strides(rank, extents, to_strides);
   cpu_input_strides(call, 0, in_strides);
-  move_launch(&plan, rank, extents, (int64_t)reed_dtype_bytes(call->outputs[0].dtype),
-              (move_side){CUDA_FROM_INPUT, 0, from_strides, from_offset, span(&call->inputs[0], in_strides)},
-              (move_side){CUDA_FROM_OUTPUT, 0, to_strides, 0, desc_bytes(&call->outputs[0])});
+  const int32_t first = counted_dim(call, rank, extents, from_strides, in_strides);
+  int64_t walk[MOVE_DIMS], from[MOVE_DIMS], to[MOVE_DIMS];
+  for (int32_t d = 0; d < rank; d++) {
+    const int32_t of = first < 0 || d > first ? d : d ? d - 1 : first;
+    walk[d] = extents[of], from[d] = from_strides[of], to[d] = to_strides[of];
+  }
+  move_launch(&plan, rank, walk, (int64_t)reed_dtype_bytes(call->outputs[0].dtype),
+              (move_side){CUDA_FROM_INPUT, 0, from, from_offset, span(&call->inputs[0], in_strides)},
+              (move_side){CUDA_FROM_OUTPUT, 0, to, 0, desc_bytes(&call->outputs[0])}, first >= 0);
   return cuda_plan_close(&plan, 0, out_kernel);
 }
 
@@ -84,7 +118,7 @@ reed_status cuda_prepare_concat(const reed_kernel_call *call, reed_kernel *out_k
     cpu_input_strides(call, i, from);
     move_launch(&plan, in->rank, in->dims, (int64_t)reed_dtype_bytes(out->dtype),
                 (move_side){CUDA_FROM_INPUT, i, from, 0, span(in, from)},
-                (move_side){CUDA_FROM_OUTPUT, 0, to, offset, span(out, to)});
+                (move_side){CUDA_FROM_OUTPUT, 0, to, offset, span(out, to)}, false);
     offset += in->dims[axis] * to[axis];
   }
   const reed_status status = cuda_plan_close(&plan, 0, out_kernel);
@@ -103,7 +137,7 @@ reed_status cuda_prepare_split(const reed_kernel_call *call, reed_kernel *out_ke
     cpu_output_strides(call, i, to);
     move_launch(&plan, out->rank, out->dims, (int64_t)reed_dtype_bytes(in->dtype),
                 (move_side){CUDA_FROM_INPUT, 0, from, offset, span(in, from)},
-                (move_side){CUDA_FROM_OUTPUT, i, to, 0, span(out, to)});
+                (move_side){CUDA_FROM_OUTPUT, i, to, 0, span(out, to)}, false);
     offset += out->dims[axis] * from[axis];
   }
   const reed_status status = cuda_plan_close(&plan, 0, out_kernel);

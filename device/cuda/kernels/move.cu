@@ -4,12 +4,13 @@
 
 KERNEL(move) {
   const int64_t i = thread_number();
-  if (i >= a.n) return;
+  if (i >= true_number(a.counted, a.n)) return;
+  const int64_t count = a.counted.count ? true_count(a.counted) : 1;
   int64_t at[MOVE_DIMS], from = a.from_offset, to = a.to_offset;
   split_index(i, a.rank, a.extents, at);
   for (int32_t d = 0; d < a.rank; d++) {
-    from += at[d] * a.from[d];
-    to += at[d] * a.to[d];
+    from += at[d] * a.from[d] * (a.from_scaled >> d & 1 ? count : 1);
+    to += at[d] * a.to[d] * (a.to_scaled >> d & 1 ? count : 1);
   }
   copy_element(a.size, a.y, to, a.x, from);
 }
@@ -51,14 +52,17 @@ KERNEL(pad) {
 
 KERNEL(gather) {
   const int64_t i = thread_number();
-  if (i >= a.n) return;
-  const int64_t b = i % a.block, k = i / a.block % a.n_indices, outer = i / a.block / a.n_indices;
-  int64_t from = outer * a.batch + b;
+  if (i >= true_number(a.counted, a.n)) return;
+  const bool blocks = a.counted.count && a.counted_part == COUNTED_BLOCK;
+  const int64_t n_indices = a.counted_part == COUNTED_INDICES ? true_number(a.counted, a.n_indices) : a.n_indices,
+                block = blocks ? true_number(a.counted, a.block) : a.block;
+  const int64_t b = i % block, k = i / block % n_indices, outer = i / block / n_indices;
+  int64_t from = outer * (blocks ? true_number(a.counted, a.batch) : a.batch) + b;
   for (int32_t c = 0; c < a.n_components; c++) {
     const int64_t place = outer * a.indices_batch + k * a.n_components + c;
     int64_t index;
     if (!read_index(a.index_size, a.indices, place, a.extents[c], a.fault, a.launch, &index)) return;
-    from += index * a.strides[c];
+    from += index * (blocks ? true_number(a.counted, a.strides[c]) : a.strides[c]);
   }
   copy_element(a.size, a.y, i, a.x, from);
 }

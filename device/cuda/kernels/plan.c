@@ -52,6 +52,24 @@ void cuda_plan_pointer(cuda_plan *plan, size_t field, cuda_source source, int32_
   if (!plan->failed) plan->launches.items[plan->launches.n - 1].n_pointers++;
 }
 
+int32_t cuda_counted_input(const reed_kernel_call *call) {
+  for (int32_t i = 0; call->input_rooms && i < call->n_inputs; i++)
+    if (call->inputs[i].dtype != REED_NONE && call->input_rooms[i].axis >= 0 && call->input_rooms[i].counted) return i;
+  return -1;
+}
+
+counted_extent cuda_counted(const reed_kernel_call *call) {
+  const int32_t i = cuda_counted_input(call);
+  return (counted_extent){.capacity = i < 0 ? 0 : call->input_rooms[i].capacity};
+}
+
+void cuda_plan_count(cuda_plan *plan, size_t field) {
+  const int32_t i = cuda_counted_input(plan->call);
+  if (i < 0) return;
+  cuda_plan_pointer(plan, field + offsetof(counted_extent, count), CUDA_FROM_EXTENT, i, 0, sizeof(int64_t), false);
+  plan->counted = true;
+}
+
 void cuda_plan_drop(cuda_plan *plan) {
   VEC_FREE(&plan->launches);
   VEC_FREE(&plan->pointers);
@@ -62,7 +80,8 @@ reed_status cuda_plan_close(cuda_plan *plan, int64_t workspace_bytes, reed_kerne
   const size_t launches = plan->launches.n * sizeof(cuda_launch), pointers = plan->pointers.n * sizeof(cuda_pointer),
                args_at =
                    (sizeof(cuda_prepared) + launches + pointers + ARGS_ALIGNMENT - 1) & ~(size_t)(ARGS_ALIGNMENT - 1);
-  char *block = plan->failed || plan->wrong ? NULL : mem_alloc(args_at + plan->args.n);
+  const bool uncounted = plan->launches.n && !plan->counted && cuda_counted_input(plan->call) >= 0;
+  char *block = plan->failed || plan->wrong || uncounted ? NULL : mem_alloc(args_at + plan->args.n);
   if (block) {
     cuda_prepared *made = (cuda_prepared *)block;
     char *first = block + sizeof *made, *second = first + launches;
@@ -84,5 +103,9 @@ reed_status cuda_plan_close(cuda_plan *plan, int64_t workspace_bytes, reed_kerne
   if (plan->wrong)
     return reed_kernel_fail(plan->call, REED_ERROR_UNSUPPORTED, "its operands are too large for a launch of kernel %s",
                             plan->wrong);
+  if (uncounted)
+    return reed_kernel_fail(plan->call, REED_ERROR_UNSUPPORTED,
+                            "its kernel needs the count of input %d on the host; compile with --counts host",
+                            cuda_counted_input(plan->call));
   return block ? REED_OK : reed_kernel_fail(plan->call, REED_ERROR_MEMORY, "no memory for a plan of launches");
 }

@@ -23,12 +23,14 @@ static reed_status prepare_roi_align(const reed_kernel_call *call, uint32_t imag
                    .half_pixel = one->half_pixel,
                    .last = view.last,
                    .n_maps = c.n_maps,
-                   .image_operand = c.at.images};
+                   .image_operand = c.at.images,
+                   .counted = cuda_counted(call)};
   for (int32_t k = 0; k < c.n_maps; k++)
     made.maps[k] = (roi_map){
         .scale = c.maps[k].scale, .images = c.maps[k].images, .height = c.maps[k].height, .width = c.maps[k].width};
   if (made.n) {
     cuda_plan_each(&plan, CUDA_roi_align, made.n, &made);
+    cuda_plan_count(&plan, offsetof(roi_args, counted));
     CUDA_INPUT(&plan, roi_args, regions, c.at.regions);
     CUDA_INPUT(&plan, roi_args, image_of, c.at.images);
     if (c.at.levels >= 0) CUDA_INPUT(&plan, roi_args, level_of, c.at.levels);

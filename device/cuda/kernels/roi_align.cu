@@ -94,7 +94,7 @@ static __device__ inline float corner(const roi_args &a, int64_t region, int k) 
 
 KERNEL(roi_align) {
   const int64_t i = thread_number();
-  if (i >= a.n) return;
+  if (i >= true_number(a.counted, a.n)) return;
   const int64_t bins = a.bins_y * a.bins_x;
   const int64_t channel = a.last ? i % a.channels : i / bins % a.channels,
                 bin = a.last ? i / a.channels % bins : i % bins, region = i / bins / a.channels;
