@@ -150,14 +150,18 @@ static double winograd(const layer *l, const winograd_form *form, int runs) {
   winograd_plan_init(&plan, &l->p, form, (cpu_team){.threads = 1, .chunks = 1});
   int64_t bytes = winograd_plan_workspace_bytes(&plan);
   void *workspace = aligned_alloc(64, (size_t)(bytes + 127) / 64 * 64);
+  float *stored = aligned_alloc(64, (size_t)(winograd_plan_stored_bytes(&plan) + 127) / 64 * 64);
+  if (form->stored) winograd_plan_store(&plan, l->packed, stored);
   double best = 1e30;
   for (int i = 0; i < runs; i++) {
     double begin = cpu_s();
-    if (winograd_plan_run(&plan, l->x, l->packed, NULL, NULL, l->y, workspace) != REED_OK) exit(1);
+    if (winograd_plan_run(&plan, l->x, form->stored ? stored : l->packed, NULL, NULL, l->y, workspace) != REED_OK)
+      exit(1);
     double now = cpu_s() - begin;
     if (now < best) best = now;
   }
   free(workspace);
+  free(stored);
   return l->flop / best * 1e-9;
 }
 
@@ -201,7 +205,7 @@ void measure_layers(int runs, const char *word) {
     }
     char text[32] = "direct";
     double chosen = plain, error = plain_error;
-    if (winograd_choose(p, &form)) {
+    if (winograd_choose(p, true, &form)) {
       winograd_form_text(&form, text, sizeof text);
       chosen = winograd(&l, &form, runs);
       error = error_of(&l);

@@ -36,6 +36,7 @@ struct kernel_cache {
   table by_key, by_data;  /* of entry numbers; by_data has the ready entries only */
   entry *oldest, *newest; /* ends of the list of idle values */
   int64_t idle_bytes, n_idle;
+  int64_t bytes, n_ready; /* of all values that are built */
 };
 
 static uint64_t hash_pointer(const void *p) { return hash_bytes(&p, sizeof p, 0); }
@@ -108,7 +109,11 @@ static void entry_free(entry *e) {
 
 static void unlink_entry(kernel_cache *cache, entry *e) {
   table_remove(&cache->by_key, e->hash, e->number);
-  if (e->ready) table_remove(&cache->by_data, hash_pointer(e->value.data), e->number);
+  if (e->ready) {
+    table_remove(&cache->by_data, hash_pointer(e->value.data), e->number);
+    cache->bytes -= e->value.bytes;
+    cache->n_ready--;
+  }
   cache->entries.items[e->number] = NULL;
   cache->free_numbers.items[cache->free_numbers.n++] = e->number; /* there is room for all numbers */
 }
@@ -191,6 +196,8 @@ reed_status kernel_cache_get(kernel_cache *cache, const void *key, size_t key_by
     e->value = value;
     e->ready = true;
     e->n_references = 1;
+    cache->bytes += value.bytes;
+    cache->n_ready++;
     (void)table_add(&cache->by_data, hash_pointer(value.data), e->number); /* link_key has reserved the room */
     *out_data = value.data;
   } else {
@@ -216,4 +223,11 @@ void kernel_cache_release(kernel_cache *cache, void *data) {
     entry_free(excess);
     excess = next;
   }
+}
+
+void kernel_cache_count(kernel_cache *cache, int64_t *out_values, int64_t *out_bytes) {
+  pthread_mutex_lock(&cache->lock);
+  *out_values = cache->n_ready;
+  *out_bytes = cache->bytes;
+  pthread_mutex_unlock(&cache->lock);
 }

@@ -144,6 +144,10 @@ static reed_status stats_json(reed_session *s, char **out_json, reed_diagnosis *
   json_integer(json, "dense_copies", p->caches.n_dense);
   json_integer(json, "dense_bytes", p->caches.dense_bytes);
   json_end_object(json);
+  int64_t n_stored, stored_bytes;
+  kernel_cache_count(s->program->cache, &n_stored, &stored_bytes);
+  json_integer(json, "stored_values", n_stored);
+  json_integer(json, "stored_bytes", stored_bytes);
   json_integer(json, "synchronisations", p->n_syncs);
   json_integer(json, "kernels", p->n_kernels);
   json_integer(json, "dropped", p->n_notes_dropped);

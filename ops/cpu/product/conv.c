@@ -35,7 +35,7 @@ static reed_status prepare(const cpu_view *view, bool transposed, reed_kernel *o
   window_drop_units(&w);
   activation_read(call, &act);
   if (view->order && last_in && !transposed) {
-    status = conv_winograd_prepare(call, view->order, &w, &act, out_kernel);
+    status = conv_winograd_prepare(call, view->order, view->unpack.constant, &w, &act, out_kernel);
     if (status != REED_OK || out_kernel->run) return status;
   }
   if (view->order && !view->order->small_groups) {

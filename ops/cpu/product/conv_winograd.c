@@ -6,17 +6,60 @@
 typedef struct winograd_kernel {
   winograd_plan plan;
   bool with_bias, with_residual;
-  char variant[32];
+  kernel_cache *cache;
+  float *stored; /* the cache's; NULL: the form is not stored */
+  char variant[48];
 } winograd_kernel;
+
+static void free_winograd(void *state) {
+  winograd_kernel *k = state;
+  if (k->stored) kernel_cache_release(k->cache, k->stored);
+  mem_free(k);
+}
+
+/* All that transformed weights depend on: a stored form has tiles of one size. */
+typedef struct stored_key {
+  char what[16];
+  const void *constant;
+  int64_t channels, outputs, level;
+} stored_key;
+
+typedef struct stored_context {
+  const winograd_plan *plan;
+  const float *packed;
+} stored_context;
+
+static reed_status stored_build(void *context, kernel_cache_value *out_value) {
+  const stored_context *c = context;
+  const int64_t bytes = winograd_plan_stored_bytes(c->plan);
+  float *stored = mem_alloc_bulk((size_t)bytes);
+  if (!stored) return REED_ERROR_MEMORY;
+  mem_warm(stored, (size_t)bytes); /* all pages at once: a fault for each would take as long as the transform */
+  winograd_plan_store(c->plan, c->packed, stored);
+  *out_value = (kernel_cache_value){stored, mem_free_aligned, bytes};
+  return REED_OK;
+}
+
+static reed_status stored_get(const reed_kernel_call *call, const void *constant, winograd_kernel *k) {
+  const winograd_problem *p = &k->plan.p;
+  stored_key key = {"winograd", constant, p->channels, p->outputs, p->activation.level};
+  stored_context context = {&k->plan, constant};
+  void *stored;
+  k->cache = call->env->cache;
+  reed_status status = kernel_cache_get(k->cache, &key, sizeof key, stored_build, &context, &stored);
+  if (status == REED_OK) k->stored = stored;
+  return status;
+}
 
 static reed_status run_winograd(const void *state, const reed_kernel_buffers *buffers) {
   const winograd_kernel *k = state;
-  return winograd_plan_run(&k->plan, buffers->inputs[0], buffers->inputs[1], k->with_bias ? buffers->inputs[2] : NULL,
-                           k->with_residual ? buffers->inputs[3] : NULL, buffers->outputs[0], buffers->workspace);
+  return winograd_plan_run(&k->plan, buffers->inputs[0], k->stored ? k->stored : buffers->inputs[1],
+                           k->with_bias ? buffers->inputs[2] : NULL, k->with_residual ? buffers->inputs[3] : NULL,
+                           buffers->outputs[0], buffers->workspace);
 }
 
-reed_status conv_winograd_prepare(const reed_kernel_call *call, const packed_order *order, const window *w,
-                                  const activation *act, reed_kernel *out_kernel) {
+reed_status conv_winograd_prepare(const reed_kernel_call *call, const packed_order *order, const void *constant,
+                                  const window *w, const activation *act, reed_kernel *out_kernel) {
   const reed_desc *x = &call->inputs[0], *y = &call->outputs[0];
   if (w->n != 2 || order->n_parts != 1 || order->small_groups) return REED_OK;
   winograd_problem p = {.images = x->dims[0], .channels = x->dims[1], .outputs = y->dims[1], .activation = *act};
@@ -34,16 +77,21 @@ reed_status conv_winograd_prepare(const reed_kernel_call *call, const packed_ord
   p.y_row = p.out[1] * p.y_pixel;
   p.y_image = p.out[0] * p.y_row;
   winograd_form form;
-  if (!winograd_choose(&p, &form)) return REED_OK;
+  bool may_store = call->env && call->env->cache && constant;
+  if (!winograd_choose(&p, may_store, &form)) return REED_OK;
   winograd_kernel *k = mem_calloc(1, sizeof *k);
   if (!k) return cpu_no_memory(call);
   winograd_plan_init(&k->plan, &p, &form, cpu_team_for(cpu_env_team(call), winograd_work(&p)));
   k->with_bias = cpu_present(call, 2);
   k->with_residual = cpu_present(call, 3);
+  if (form.stored && stored_get(call, constant, k) != REED_OK) {
+    mem_free(k);
+    return cpu_no_memory(call);
+  }
   winograd_form_text(&form, k->variant, sizeof k->variant);
   *out_kernel = (reed_kernel){.run = run_winograd,
                               .state = k,
-                              .free = mem_free,
+                              .free = free_winograd,
                               .workspace_bytes = winograd_plan_workspace_bytes(&k->plan),
                               .state_bytes = (int64_t)sizeof *k,
                               .variant = k->variant};

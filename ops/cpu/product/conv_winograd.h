@@ -7,8 +7,9 @@
 #include "ops/cpu/formulas/activation.h"
 #include "ops/packed.h"
 
-/* Leaves *out_kernel alone for any other convolution. The call is seen with channels second and plain weights. */
-reed_status conv_winograd_prepare(const reed_kernel_call *call, const packed_order *order, const window *w,
-                                  const activation *act, reed_kernel *out_kernel) REED_MUST_CHECK;
+/* Leaves *out_kernel alone for any other convolution. The call is seen with channels second and plain weights.
+ * constant: the packed weights, if they outlive the kernel; else NULL. */
+reed_status conv_winograd_prepare(const reed_kernel_call *call, const packed_order *order, const void *constant,
+                                  const window *w, const activation *act, reed_kernel *out_kernel) REED_MUST_CHECK;
 
 #endif

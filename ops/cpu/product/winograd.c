@@ -9,7 +9,7 @@
 
 #define LINE 16                    /* floats of a cache line */
 #define ALIASED 1024               /* rows at multiples of so many floats share lines of the first-level cache */
-#define BLOCK_BYTES (4 << 20)      /* of V and M of a block, about */
+#define BLOCK_BYTES (2 << 20)      /* of V and M of a block, about */
 #define WEIGHT_BYTES (6 << 20)     /* of weights that are transformed together if one block needs them */
 #define BLOCKS_OF_WEIGHTS 4        /* bytes of transformed weights for one of a block, at most */
 #define TILES_LEAST 48             /* of a block: fewer read the weights too often */
@@ -39,7 +39,7 @@ static void plan_section(winograd_plan *plan, winograd_section *s) {
   s->tiles = p->images * s->n[0] * s->n[1];
   /* large weights: blocks so large that a small map has only one, which needs few of the transformed weights at a time
    */
-  int64_t weights = s->positions * p->channels * columns * (int64_t)sizeof(float),
+  int64_t weights = plan->form.stored ? 0 : s->positions * p->channels * columns * (int64_t)sizeof(float),
           most =
               larger(larger(BLOCK_BYTES, weights / BLOCKS_OF_WEIGHTS) / (s->positions * row * (int64_t)sizeof(float)),
                      TILES_LEAST);
@@ -47,12 +47,12 @@ static void plan_section(winograd_plan *plan, winograd_section *s) {
   s->v_position = position_of(block_tiles(s) * plan->v_row);
   s->m_position = position_of(block_tiles(s) * plan->m_row);
   s->k_width = columns;
-  if (s->n_blocks == 1) {
+  if (s->n_blocks == 1 && !plan->form.stored) {
     int64_t each = s->positions * p->channels * plan->width * (int64_t)sizeof(float);
     s->k_width = smaller(larger(WEIGHT_BYTES / each, 1) * plan->width, columns);
   }
   s->m_row = plan->m_row;
-  s->narrow = s->n_blocks == 1 && divided(columns, plan->width) >= NARROW_CHUNKS &&
+  s->narrow = s->n_blocks == 1 && !plan->form.stored && divided(columns, plan->width) >= NARROW_CHUNKS &&
               s->positions * s->tiles * p->channels * plan->width <= NARROW_PRODUCTS;
   if (s->narrow) {
     s->k_width = s->m_row = plan->width;
@@ -65,7 +65,8 @@ static void plan_section(winograd_plan *plan, winograd_section *s) {
   plan->worker_m = s->narrow ? larger(plan->worker_m, m) : plan->worker_m;
   plan->worker_u = s->narrow ? larger(plan->worker_u, u) : plan->worker_u;
   plan->m_elements = larger(plan->m_elements, s->narrow ? workers * plan->worker_m : m);
-  plan->u_elements = larger(plan->u_elements, s->narrow ? workers * plan->worker_u : u);
+  if (plan->form.stored) plan->stored_elements = u;
+  else plan->u_elements = larger(plan->u_elements, s->narrow ? workers * plan->worker_u : u);
 }
 
 int64_t winograd_work(const winograd_problem *p) {
@@ -103,6 +104,8 @@ int64_t winograd_plan_workspace_bytes(const winograd_plan *plan) {
   return (plan->v_elements + plan->m_elements + plan->u_elements) * (int64_t)sizeof(float);
 }
 
+int64_t winograd_plan_stored_bytes(const winograd_plan *plan) { return plan->stored_elements * (int64_t)sizeof(float); }
+
 void winograd_form_text(const winograd_form *form, char *out, size_t capacity) {
   size_t n = (size_t)snprintf(out, capacity, "winograd ");
   for (int axis = 0; axis < 2; axis++) {
@@ -113,6 +116,7 @@ void winograd_form_text(const winograd_form *form, char *out, size_t capacity) {
       before = ",";
     }
   }
+  if (form->stored && n < capacity) snprintf(out + n, capacity - n, ", stored");
 }
 
 /* ---- running ---- */
@@ -194,6 +198,13 @@ static void transform_weights(const winograd_run *run, const step *t, int64_t be
   }
 }
 
+void winograd_plan_store(const winograd_plan *plan, const float *packed, float *out_stored) {
+  const winograd_run run = {.plan = plan, .weights = packed, .u = out_stored};
+  const step all = step_at(plan, &plan->sections[0], 0);
+  memset(out_stored, 0, (size_t)winograd_plan_stored_bytes(plan));
+  transform_weights(&run, &all, 0, divided(all.columns, plan->width));
+}
+
 /* The step's first column in M, which has the columns of all steps or of this one. */
 static int64_t column_of(const step *t) { return t->s->narrow ? 0 : t->column; }
 
@@ -201,14 +212,15 @@ static int64_t column_of(const step *t) { return t->s->narrow ? 0 : t->column; }
 static void multiply(const winograd_run *run, const step *t, int64_t begin, int64_t end) {
   const winograd_plan *plan = run->plan;
   int64_t panels = divided(t->columns, plan->width);
+  const float *u = plan->form.stored ? run->weights : run->u;
   for (int64_t i = begin; i < end; i++) {
     int64_t position = i / panels, column = i % panels * plan->width;
     winograd_product product = {.v = run->v + position * t->s->v_position,
-                                .u = run->u + position * t->s->u_position + column * plan->p.channels,
+                                .u = u + position * t->s->u_position + column * plan->p.channels,
                                 .m = run->m + position * t->s->m_position + column_of(t) + column,
-                                .next = i % panels + 1 < panels ? run->u + position * t->s->u_position +
+                                .next = i % panels + 1 < panels ? u + position * t->s->u_position +
                                                                       (column + plan->width) * plan->p.channels
-                                                                : run->u + (position + 1) * t->s->u_position,
+                                                                : u + (position + 1) * t->s->u_position,
                                 .tiles = t->tiles,
                                 .channels = plan->p.channels,
                                 .width = smaller(t->columns - column, plan->width),
@@ -294,7 +306,7 @@ static reed_status transform(const winograd_run *run, const step *t, const step 
   if (before)
     add_part(&stage, (part){transform_output, before, before->tiles, 0},
              (double)(before->s->positions * before->columns) * COST_OUTPUT);
-  if (t && t->tile == 0 && !t->s->narrow)
+  if (t && t->tile == 0 && !t->s->narrow && !run->plan->form.stored)
     add_part(&stage, (part){transform_weights, t, divided(t->columns, run->plan->width), 0},
              (double)(t->s->positions * p->channels * run->plan->width) * COST_WEIGHT);
   if (t && t->column == 0)

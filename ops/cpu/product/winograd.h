@@ -1,7 +1,8 @@
 /* Convolutions of f32 with 3x3 windows, stride 1, over packed weights (ops/packed.h), by Winograd's minimal filtering
  * (Lavin and Gray 2015, arXiv 1509.09308): a tile of 2x2, 4x4 or 6x6 pixels of Y takes 16, 36 or 64 products for each
  * channel and output instead of 36, 144 or 324. An axis is cut into pieces of several sizes where that saves products:
- * 14 = 6 + 4 + 4. A plan is arithmetic on extents. Transformed weights live in the workspace of a run.
+ * 14 = 6 + 4 + 4. A plan is arithmetic on extents. Transformed weights live in the workspace of a run, or the caller
+ * keeps them (a stored form), because on a small map their transform takes as long as the products.
  *
  * A result depends on extents and tiles, never on the number of threads: sums run over all channels in order. An
  * infinite value or NaN of X reaches all pixels of the tiles that see it. */
@@ -28,6 +29,7 @@ static const int32_t winograd_sizes[WINOGRAD_SIZES] = {6, 4, 2};
 /* The number of pieces of each size, rows then columns. The pieces cover the extent, the last may reach beyond it. */
 typedef struct winograd_form {
   int64_t n[2][WINOGRAD_SIZES];
+  bool stored; /* the caller keeps the transformed weights; only for tiles of one size */
 } winograd_form;
 
 /* The rectangle of tiles of one size. */
@@ -47,6 +49,7 @@ typedef struct winograd_plan {
   cpu_team team;
   int64_t v_row, m_row, width, v_elements, m_elements, u_elements; /* elements: of the workspace */
   int64_t worker_m, worker_u;                                      /* of a thread's part of it */
+  int64_t stored_elements;                                         /* of a stored form's weights */
   int32_t n_sections;
   winograd_section sections[WINOGRAD_SECTIONS];
   void (*transform_input)(const winograd_input *t);
@@ -55,18 +58,25 @@ typedef struct winograd_plan {
   void (*transform_output)(const winograd_output *t);
 } winograd_plan;
 
-/* The cheapest form, and true if it is estimated faster than a direct convolution. */
-bool winograd_choose(const winograd_problem *p, winograd_form *out_form);
+/* The cheapest form, and true if it is estimated faster than a direct convolution. Stored forms are considered if
+ * may_store. All of them have tiles of 4x4, so that the same weights are kept once for all extents, and each takes at
+ * most WINOGRAD_STORED_MOST bytes. */
+#define WINOGRAD_STORED_MOST ((int64_t)10 << 20)
+bool winograd_choose(const winograd_problem *p, bool may_store, winograd_form *out_form);
 /* In cpu_team_for's count. */
 int64_t winograd_work(const winograd_problem *p);
 /* Fills in a plan of this form for so many threads. */
 void winograd_plan_init(winograd_plan *plan, const winograd_problem *p, const winograd_form *form, cpu_team team);
 int64_t winograd_plan_workspace_bytes(const winograd_plan *plan);
-/* weights: packed; bias f32[outputs]; residual with y's layout (or y itself). Bias and residual may be NULL. Any number
- * of threads may run a plan, each with a workspace of its own. */
+/* Of a stored form: the bytes of the transformed weights, and their computation from the packed ones. They depend on
+ * channels, outputs, the size of the tiles and the CPU level. */
+int64_t winograd_plan_stored_bytes(const winograd_plan *plan);
+void winograd_plan_store(const winograd_plan *plan, const float *packed, float *out_stored);
+/* weights: packed, or those of winograd_plan_store; bias f32[outputs]; residual with y's layout (or y itself). Bias and
+ * residual may be NULL. Any number of threads may run a plan, each with a workspace of its own. */
 REED_MUST_CHECK reed_status winograd_plan_run(const winograd_plan *plan, const float *x, const float *weights,
                                               const float *bias, const float *residual, float *y, void *workspace);
-/* "winograd 4x4", or the sizes of a mixed form as in "winograd 6,4x4,2". */
+/* "winograd 4x4", "winograd 4x4, stored", or the sizes of a mixed form as in "winograd 6,4x4,2". */
 void winograd_form_text(const winograd_form *form, char *out, size_t capacity);
 
 #endif

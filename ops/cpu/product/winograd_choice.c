@@ -5,17 +5,18 @@
 #include "ops/cpu/product/whole.h"
 
 /* Picoseconds: a product of a direct convolution, and of transformed values; the transform of a value of X, of a
- * weight, and of a value for Y. */
+ * weight, and of a value for Y; the reading of a stored weight, which is fetched while others are multiplied. */
 typedef struct rates {
-  double direct, product, input, weight, output;
+  double direct, product, input, weight, output, read;
 } rates;
 
 static const rates measured[CPU_LEVEL_COUNT] = {
-    [CPU_BASE] = {80, 85, 900, 700, 900},
-    [CPU_AVX2] = {22, 23, 600, 400, 550},
-    [CPU_AVX512] = {19, 20, 500, 350, 450},
+    [CPU_BASE] = {80, 85, 900, 700, 900, 200},
+    [CPU_AVX2] = {22, 23, 600, 400, 550, 200},
+    [CPU_AVX512] = {19, 20, 500, 430, 450, 200},
 };
 
+#define STORED_GAIN .8  /* of the time without stored weights: at most so much, for the memory that they take */
 #define STAGE_PS 4e6    /* of a stage: waking threads and waiting for them */
 #define OUTPUTS_LEAST 8 /* with fewer outputs or channels the transforms are most of the work */
 #define TILES_LEAST 4   /* fewer take as long in the products, which then wait for their own sums */
@@ -70,7 +71,25 @@ static double direct_time(const winograd_problem *p, const rates *r) {
   return (double)p->images * (double)p->out[0] * (double)p->out[1] * 9 * (double)p->channels * outputs * r->direct;
 }
 
-bool winograd_choose(const winograd_problem *p, winograd_form *out_form) {
+/* The stored form, which has tiles of 4x4, and its time; false: its weights would take too much memory. */
+static bool stored_form(const winograd_problem *p, const rates *r, winograd_form *out_form, double *out_time) {
+  enum { FOUR = 1 };
+  double positions = (winograd_sizes[FOUR] + 2) * (winograd_sizes[FOUR] + 2), channels = (double)p->channels,
+         outputs = (double)round_up(p->outputs, PACKED_STEP), n = (double)p->images;
+  if (positions * channels * outputs * (double)sizeof(float) > (double)WINOGRAD_STORED_MOST) return false;
+  *out_form = (winograd_form){.stored = true};
+  for (int axis = 0; axis < 2; axis++) {
+    out_form->n[axis][FOUR] = divided(p->out[axis], winograd_sizes[FOUR]);
+    n *= (double)out_form->n[axis][FOUR];
+  }
+  double product = (n < TILES_LEAST ? TILES_LEAST : n) * r->product;
+  *out_time = positions * (channels * outputs * (product < r->read ? r->read : product) +
+                           n * (channels * r->input + outputs * r->output)) +
+              2 * STAGE_PS;
+  return true;
+}
+
+bool winograd_choose(const winograd_problem *p, bool may_store, winograd_form *out_form) {
   if (p->outputs < OUTPUTS_LEAST || p->channels < OUTPUTS_LEAST) return false;
   const rates *r = &measured[p->activation.level];
   axis_form forms[2][FORMS];
@@ -84,8 +103,15 @@ bool winograd_choose(const winograd_problem *p, winograd_form *out_form) {
       if (time >= best) continue;
       best = time;
       found = true;
+      out_form->stored = false;
       memcpy(out_form->n[0], forms[0][i].n, sizeof out_form->n[0]);
       memcpy(out_form->n[1], forms[1][j].n, sizeof out_form->n[1]);
     }
+  winograd_form stored;
+  double time;
+  if (may_store && stored_form(p, r, &stored, &time) && time < best * STORED_GAIN) {
+    *out_form = stored;
+    return true;
+  }
   return found;
 }

@@ -5,6 +5,7 @@
 
 reed_status unpack_view_init(const reed_kernel_call *call, unpack_view *v) {
   v->call = call;
+  v->constant = NULL;
   v->packed = packed_is(call->op, call->attrs);
   if (!v->packed) return REED_OK;
   if (call->n_inputs < 2 || call->n_inputs > PACKED_INPUTS)
@@ -13,6 +14,7 @@ reed_status unpack_view_init(const reed_kernel_call *call, unpack_view *v) {
     return reed_kernel_fail(call, REED_ERROR_SHAPE, "weights are not packed as attribute %s says", PACKED_ATTR);
   reed_status status = call_copy_init(call, &v->copy);
   if (status != REED_OK) return status;
+  v->constant = call->constant[1] ? call->host_values[1] : NULL;
   v->copy.inputs[1] = v->order.plain;
   call_copy_hide_values(&v->copy, 1);
   call_copy_drop_attr(&v->copy, PACKED_ATTR);

@@ -9,6 +9,7 @@
 typedef struct unpack_view {
   const reed_kernel_call *call; /* weights with the extents of order.plain and no values, without the attribute */
   bool packed;                  /* else `call` is the original */
+  const void *constant;         /* the packed weights, if they are a constant; else NULL */
   packed_order order;
   call_copy copy;
 } unpack_view;

@@ -50,6 +50,10 @@ START_TEST(cache_builds_once_and_frees_at_close) {
   void *a = get(cache, 1, &c), *b = get(cache, 1, &c), *other = get(cache, 2, &c);
   ck_assert_ptr_eq(a, b);
   ck_assert_ptr_ne(a, other);
+  int64_t values, bytes;
+  kernel_cache_count(cache, &values, &bytes);
+  ck_assert_int_eq(values, 2);
+  ck_assert_int_eq(bytes, 200);
   kernel_cache_release(cache, a);
   kernel_cache_release(cache, b);
   kernel_cache_release(cache, other);
@@ -70,6 +74,10 @@ START_TEST(cache_drops_the_oldest_idle_values_over_its_limit) {
   void *held = get(cache, 0, &c);
   for (int key = 1; key <= 3; key++) kernel_cache_release(cache, get(cache, key, &c));
   ck_assert_int_eq(c.n_freed, 1);
+  int64_t values, bytes;
+  kernel_cache_count(cache, &values, &bytes);
+  ck_assert_int_eq(values, 3);
+  ck_assert_int_eq(bytes, 3 * c.bytes);
   kernel_cache_release(cache, get(cache, 2, &c)); /* still there */
   ck_assert_int_eq(c.n_built, 4);
   kernel_cache_release(cache, get(cache, 1, &c)); /* was the oldest */

@@ -1,9 +1,11 @@
 /* Winograd convolutions of every tile size against float64, at every CPU level: extents, channels, batches, pads,
- * addends, activations; the same bits for any number of threads; memory outside of Y and the workspace untouched. */
+ * addends, activations; the same bits for any number of threads and with stored weights, which small maps share; memory
+ * outside of Y and the workspace untouched. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "ops/call.h"
 #include "ops/cpu/product/winograd.h"
 #include "tests/suite.h"
 
@@ -87,18 +89,26 @@ static double exact(const trial *t, int64_t i) {
   return activation_at(&p->activation, sum);
 }
 
-static void run(const trial *t, cpu_level level, int32_t threads, float *y) {
+static void run_form(const trial *t, const winograd_form *form, cpu_level level, int32_t threads, float *y) {
   winograd_plan plan;
   winograd_problem p = t->p;
   p.activation.level = level;
-  winograd_plan_init(&plan, &p, &t->form, (cpu_team){.threads = threads, .chunks = 1});
+  winograd_plan_init(&plan, &p, form, (cpu_team){.threads = threads, .chunks = 1});
   int64_t bytes = winograd_plan_workspace_bytes(&plan), guard = 64;
   unsigned char *workspace = aligned_alloc(64, (size_t)(bytes + guard + 63) / 64 * 64);
   ck_assert_ptr_nonnull(workspace);
   memset(workspace, 0xff, (size_t)(bytes + guard)); /* NaN */
+  float *stored = NULL;
+  int64_t n_stored = winograd_plan_stored_bytes(&plan) / (int64_t)sizeof *stored;
+  if (form->stored) {
+    stored = numbers(n_stored + 1);
+    stored[n_stored] = 7;
+    winograd_plan_store(&plan, t->packed, stored);
+    ck_assert_float_eq(stored[n_stored], 7);
+  }
   for (int64_t i = 0; i < GUARD; i++) y[t->n_y + i] = 7;
   if (t->in_place) memcpy(y, t->residual, (size_t)t->n_y * sizeof *y);
-  ck_assert_int_eq(winograd_plan_run(&plan, t->x, t->packed, t->with_bias ? t->bias : NULL,
+  ck_assert_int_eq(winograd_plan_run(&plan, t->x, stored ? stored : t->packed, t->with_bias ? t->bias : NULL,
                                      !t->with_residual ? NULL
                                      : t->in_place     ? y
                                                        : t->residual,
@@ -107,6 +117,18 @@ static void run(const trial *t, cpu_level level, int32_t threads, float *y) {
   for (int64_t i = 0; i < GUARD; i++) ck_assert_float_eq(y[t->n_y + i], 7);
   for (int64_t i = 0; i < guard; i++) ck_assert_int_eq(workspace[bytes + i], 0xff);
   free(workspace);
+  free(stored);
+}
+
+static void run(const trial *t, cpu_level level, int32_t threads, float *y) {
+  run_form(t, &t->form, level, threads, y);
+}
+
+static bool of_one_size(const winograd_form *form) {
+  int n[2] = {0};
+  for (int axis = 0; axis < 2; axis++)
+    for (int i = 0; i < WINOGRAD_SIZES; i++) n[axis] += form->n[axis][i] > 0;
+  return n[0] == 1 && n[1] == 1;
 }
 
 /* The most that a result of unit inputs and weights may be off, over the root of the number of products. */
@@ -142,6 +164,12 @@ static void check(trial *t) {
       while (i < t->n_y && memcmp(&t->y[i], &t->again[i], sizeof(float)) == 0) i++;
       ck_assert_msg(i == t->n_y, "%d threads, activation %d: element %d of %d is %.9g, not %.9g", (int)threads,
                     (int)t->p.activation.kind, (int)i, (int)t->n_y, (double)t->again[i], (double)t->y[i]);
+    }
+    if (of_one_size(&t->form) && t->p.activation.kind != ACTIVATION_SIGMOID) { /* the same sums in the same order */
+      winograd_form stored = t->form;
+      stored.stored = true;
+      run_form(t, &stored, level, 3, t->again);
+      ck_assert_mem_eq(t->again, t->y, (size_t)t->n_y * sizeof(float));
     }
   }
   for (int i = 0; i < WINOGRAD_SIZES; i++)
@@ -248,6 +276,65 @@ START_TEST(nan_stays_in_its_tiles) {
 }
 END_TEST
 
+/* A Conv of 64 -> 64 channels on side x side pixels, prepared with constant weights. */
+static void prepare(kernel_cache *cache, const float *packed, const reed_desc *packed_shape, int64_t side,
+                    reed_kernel *out_kernel) {
+  static const int64_t plain[] = {64, 64, 3, 3}, pads[] = {1, 1, 1, 1};
+  const reed_attr items[] = {{.name = "channels_last", .type = REED_ATTR_INT, .i = 1},
+                             {.name = PACKED_ATTR, .type = REED_ATTR_INTS, .ints = plain, .n = 4},
+                             {.name = "pads", .type = REED_ATTR_INTS, .ints = pads, .n = 4}};
+  const reed_op *op = op_builtin(OP_Conv);
+  reed_attr completed[32];
+  const reed_attrs given = {items, 3}, attrs = op_attrs_complete(op, &given, completed);
+  const reed_desc x = {REED_F32, 4, {1, side, side, 64}}, y = x;
+  const op_call_input inputs[] = {{&x, NULL, false}, {packed_shape, packed, true}};
+  reed_kernel_env env = {.n_threads = 1, .cache = cache};
+  op_call call = {.op = op,
+                  .attrs = &attrs,
+                  .node = "node",
+                  .n_inputs = 2,
+                  .n_outputs = 1,
+                  .inputs = inputs,
+                  .outputs = &y,
+                  .env = &env,
+                  .prepare = kernel_cpu(op)};
+  ck_assert_int_eq(op_call_prepare(&call, out_kernel), REED_OK);
+}
+
+/* Two sessions and two small maps share one value; a large map has none. */
+START_TEST(small_maps_share_stored_weights) {
+  if (cpu_level_now() == CPU_REFERENCE) return;
+  kernel_cache *cache;
+  ck_assert_int_eq(kernel_cache_open(&cache), REED_OK);
+  const reed_desc shape = {REED_F32, 1, {64 * 64 * 9}};
+  float *packed = numbers(shape.dims[0]);
+  reed_kernel kernels[4];
+  static const int64_t sides[4] = {200, 12, 12, 16};
+  for (int i = 0; i < 4; i++) {
+    int64_t values, bytes;
+    prepare(cache, packed, &shape, sides[i], &kernels[i]);
+    kernel_cache_count(cache, &values, &bytes);
+    ck_assert_int_eq(values, i > 0);
+    ck_assert(i ? bytes >= 36 * 64 * 64 * 4 && bytes < WINOGRAD_STORED_MOST : bytes == 0);
+    ck_assert_int_eq(strcmp(kernels[i].variant, "winograd 4x4, stored") == 0, i > 0);
+  }
+  for (int i = 0; i < 4; i++) kernels[i].free(kernels[i].state);
+  kernel_cache_close(&cache);
+  free(packed);
+}
+END_TEST
+
+/* Weights whose transform would take more than WINOGRAD_STORED_MOST bytes are not kept. */
+START_TEST(large_weights_are_not_stored) {
+  winograd_problem p = {.images = 1, .channels = 512, .outputs = 512, .in = {14, 14}, .out = {14, 14}, .pad = {1, 1}};
+  for (cpu_level level = CPU_BASE; level <= cpu_level_best(); level++) {
+    p.activation.level = level;
+    winograd_form form;
+    if (winograd_choose(&p, true, &form)) ck_assert(!form.stored);
+  }
+}
+END_TEST
+
 int main(void) {
   Suite *suite = suite_create("winograd");
   TCase *t = tcase_create("all");
@@ -255,6 +342,8 @@ int main(void) {
   tcase_add_loop_test(t, every_tile_size_is_near_float64, 0, WINOGRAD_SIZES * WINOGRAD_SIZES);
   tcase_add_loop_test(t, blocks_and_parts_are_near_float64, 0, 4);
   tcase_add_loop_test(t, nan_stays_in_its_tiles, 0, WINOGRAD_SIZES);
+  tcase_add_test(t, small_maps_share_stored_weights);
+  tcase_add_test(t, large_weights_are_not_stored);
   suite_add_tcase(suite, t);
   return suite_run(suite);
 }
