@@ -128,6 +128,13 @@ typedef struct device_interface {
   /* True if the work before the event's latest record is done, or the event was never recorded. Does not wait. */
   bool (*event_done)(device *self, device_event *event);
 
+  /* ---- streams of the caller's ---- */
+
+  /* Records the event on a stream of the caller's, as event_record does on a queue. May be called from any thread.
+   * stream: DLPack's number (1: CUDA's legacy default stream, 2: the thread's default stream, other positive numbers: a
+   * handle of the driver). NULL: callers have no streams on the device. */
+  reed_status (*stream_record)(device *self, int64_t stream, device_event *event, reed_diagnosis *diagnosis);
+
   /* ---- graphs: all four or none ---- */
 
   reed_status (*record)(device_queue *queue, reed_diagnosis *diagnosis);

@@ -158,6 +158,11 @@ static void device_fini(vm_device *d) {
 }
 
 void devices_close(vm_devices *devices) {
+  if (devices->begun) {
+    const vm_device *d = &devices->items[devices->stream_on];
+    d->on->event_close(d->device, devices->begun);
+    devices->begun = NULL;
+  }
   for (int32_t i = 0; i < MODULE_MAX_DEVICES; i++) device_fini(&devices->items[i]);
   overwritten_fini(&devices->overwritten);
 }

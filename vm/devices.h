@@ -48,6 +48,9 @@ typedef struct vm_devices {
   int32_t pinned_by;        /* the accelerator in whose pinned memory outputs and the host's arena lie; 0: none */
   int64_t max_output_bytes; /* larger outputs are left to the pool, whose diagnosis names the cause */
   int64_t cap_bytes;
+  int64_t stream;      /* of the caller, 0: none */
+  int32_t stream_on;   /* its device */
+  device_event *begun; /* of that device: the stream's work before a run; NULL: no stream was ever set */
   stretch_state graphs;
   reed_kernel_env env;         /* for the `prepare` functions of kernels */
   overwritten_log overwritten; /* rows of the caller's memory that kernels of the run have overwritten */
@@ -57,6 +60,8 @@ typedef struct vm_devices {
  * cancel: the flag that kernels poll (base/cancel.h). After a failure devices_close must still be called. */
 reed_status devices_open(vm_devices *devices, reed_program *program, const reed_session_options *options,
                          const int *cancel, reed_diagnosis *diagnosis) REED_MUST_CHECK;
+/* Both queues of the stream's device wait for the work that the stream has. */
+reed_status devices_wait_for_stream(vm_devices *devices, reed_diagnosis *diagnosis) REED_MUST_CHECK;
 /* Closes all devices. Only outputs may still refer to their memory. */
 void devices_close(vm_devices *devices);
 /* True if work is enqueued that no synchronisation has waited for. */

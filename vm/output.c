@@ -3,7 +3,10 @@
  * enough and at most four times as large; beyond OUTPUT_MAX_FREE blocks the least recently returned one is freed, and
  * so is a block that a whole window of runs has not used. With headroom a new block is up to an eighth larger than
  * asked for, and its pages are warm. A new block for an output whose extents have declared ranges is as large as the
- * output can be; its headroom is that of its pages. */
+ * output can be; its headroom is that of its pages.
+ *
+ * A tensor of a device that is closed while a stream of the caller's may still use it has an event on that stream: its
+ * block serves no request before the event, and is released after it. */
 #include <string.h>
 #include <uv.h>
 
@@ -27,6 +30,8 @@ typedef struct output_block {
   int64_t warm_bytes; /* the system has given the pages of so many bytes */
   bool declared;      /* the capacity is a declared bound, and only warm_bytes of it are in memory */
   int64_t window;     /* the window of runs in which the block was last given out */
+  int64_t stream;     /* of the caller, that may use the tensor; 0: none */
+  device_event *used; /* the stream's work when the tensor was closed; NULL: never on a stream */
 } output_block;
 
 struct output_store {
@@ -39,6 +44,7 @@ struct output_store {
   bool closed;
   int32_t n_free;
   bool headroom;
+  int64_t stream; /* of the caller; 0: none */
   int64_t window; /* of runs, counted from 0 */
   output_block *free;
   output_figures figures;
@@ -61,6 +67,24 @@ reed_status output_store_open(output_memory memory, device *on, device_queue *qu
   return REED_OK;
 }
 
+static bool in_use(const output_store *store, const output_block *block) {
+  return block->used && !store->on->interface->event_done(store->on, block->used);
+}
+
+/* Releases the block after the caller's work on it, which a queue of its own waits for where the session's cannot. */
+static void release_used(const output_store *store, output_block *block, device_queue *after) {
+  const device_interface *on = store->on->interface;
+  device_queue *own = NULL;
+  if (in_use(store, block)) {
+    if (!after && on->queue_open(store->on, DEVICE_COMPUTE, &own, NULL) == REED_OK) after = own;
+    if (!after || on->event_wait(after, block->used, NULL) != REED_OK)
+      while (in_use(store, block)) uv_sleep(1);
+  }
+  on->release(store->on, block->storage.data, after);
+  if (own) on->queue_close(own);
+  if (block->used) on->event_close(store->on, block->used);
+}
+
 /* after: the queue whose work may still use a block of a device; NULL: none. */
 static void block_free(output_store *store, output_block *block, device_queue *after) {
   device *on = store->on;
@@ -68,7 +92,7 @@ static void block_free(output_store *store, output_block *block, device_queue *a
   switch (store->memory) {
     case OUTPUT_HEAP: mem_free_aligned(data); break;
     case OUTPUT_PINNED: on->interface->release_pinned(on, data); break;
-    case OUTPUT_DEVICE: on->interface->release(on, data, after); break;
+    case OUTPUT_DEVICE: release_used(store, block, after); break;
   }
   mem_free(block);
 }
@@ -104,6 +128,8 @@ static void blocks_free(output_store *store, output_block *blocks, device_queue 
 }
 
 void output_store_set_headroom(output_store *store) { store->headroom = true; }
+
+void output_store_set_stream(output_store *store, int64_t stream) { store->stream = stream; }
 
 void output_store_end_window(output_store *store) {
   output_block *old = NULL;
@@ -165,6 +191,8 @@ output_figures output_store_figures(output_store *store) {
 static void give_back(storage *s) {
   output_block *block = (output_block *)s, *surplus = NULL;
   output_store *store = block->store;
+  if (block->given && block->stream)
+    (void)!store->on->interface->stream_record(store->on, block->stream, block->used, NULL);
   uv_mutex_lock(&store->mutex);
   store->figures.live_bytes -= s->bytes;
   block->window = store->window;
@@ -190,7 +218,8 @@ static bool suits_better(const output_block *block, const output_block *other, i
 static output_block *take_free(output_store *store, int64_t bytes) {
   output_block **best = NULL;
   for (output_block **at = &store->free; *at; at = &(*at)->next)
-    if ((*at)->capacity >= bytes && held_bytes(*at) / 4 <= bytes + 64 && (!best || suits_better(*at, *best, bytes)))
+    if ((*at)->capacity >= bytes && !in_use(store, *at) && held_bytes(*at) / 4 <= bytes + 64 &&
+        (!best || suits_better(*at, *best, bytes)))
       best = at;
   if (!best) return NULL;
   output_block *found = *best;
@@ -257,6 +286,11 @@ static void warm(output_store *store, output_block *block, int64_t bytes) {
 
 reed_status output_allocate(output_store *store, int64_t bytes, int64_t most, storage **out_storage,
                             reed_diagnosis *diagnosis) {
+  device_event *event = NULL;
+  if (store->stream) {
+    reed_status status = store->on->interface->event_open(store->on, &event, diagnosis);
+    if (status != REED_OK) return status;
+  }
   uv_mutex_lock(&store->mutex);
   output_block *block = take_free(store, bytes);
   store->n_users++;
@@ -273,10 +307,14 @@ reed_status output_allocate(output_store *store, int64_t bytes, int64_t most, st
       store->figures.live_bytes -= bytes;
     }
     uv_mutex_unlock(&store->mutex);
+    if (status != REED_OK && event) store->on->interface->event_close(store->on, event);
     if (status != REED_OK) return status;
   }
+  if (event && block->used) store->on->interface->event_close(store->on, event);
+  else if (event) block->used = event;
   warm(store, block, bytes);
   block->window = store->window;
+  block->stream = store->stream;
   block->given = false;
   block->storage = (storage){
       .n_references = 1, .device = store->number, .data = block->storage.data, .bytes = bytes, .release = give_back};

@@ -148,7 +148,8 @@ reed_status session_run_claimed(reed_session *s, reed_tensor *const *inputs, siz
   devices_note_outputs(&s->devices);
   int64_t begin = clock_now_ns();
   reed_tensor *const *used = inputs;
-  reed_status status = append_restore(s, inputs, n_inputs, &used);
+  reed_status status = devices_wait_for_stream(&s->devices, s->run.diagnosis);
+  if (status == REED_OK) status = append_restore(s, inputs, n_inputs, &used);
   if (status == REED_OK) status = run_main(s, used, n_inputs, outputs, n_outputs);
   unwind(s);
   append_end(s, status == REED_OK, used, outputs);

@@ -80,6 +80,9 @@ reed_status output_allocate(output_store *store, int64_t bytes, int64_t most, st
 /* New blocks are up to an eighth larger than asked for from now on, or as large as the output can be, and warm on the
  * host. */
 void output_store_set_headroom(output_store *store);
+/* Tensors given from now on may be in use on that stream of the caller's when they are closed; 0: none. The device has
+ * stream_record. */
+void output_store_set_stream(output_store *store, int64_t stream);
 /* The end of a window of runs (POOL_WINDOW): frees the free blocks that the window has not used. To be called by the
  * session's thread. */
 void output_store_end_window(output_store *store);

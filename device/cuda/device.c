@@ -55,8 +55,8 @@ static void cuda_close(device *base) {
   .queue_open = cuda_queue_open, .queue_close = cuda_queue_close, .copy_in = cuda_copy_in, .copy_out = cuda_copy_out, \
   .copy_within = cuda_copy_within, .launch = cuda_launch_kernel, .synchronize = cuda_synchronize, \
   .event_open = cuda_event_open, .event_close = cuda_event_close, .event_record = cuda_event_record, \
-  .event_wait = cuda_event_wait, .event_done = cuda_event_done, .record = cuda_record, .end_record = cuda_end_record, \
-  .replay = cuda_replay, .drop = cuda_drop
+  .event_wait = cuda_event_wait, .event_done = cuda_event_done, .stream_record = cuda_stream_record, \
+  .record = cuda_record, .end_record = cuda_end_record, .replay = cuda_replay, .drop = cuda_drop
 static const device_interface plain = {FUNCTIONS}, poisoning = {FUNCTIONS, .poison = cuda_poison};
 
 /* ---- opening ---- */

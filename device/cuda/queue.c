@@ -306,3 +306,15 @@ bool cuda_event_done(device *base, device_event *event) {
   cuda_leave(self);
   return done;
 }
+
+reed_status cuda_stream_record(device *base, int64_t stream, device_event *event, reed_diagnosis *diagnosis) {
+  cuda_device *self = (cuda_device *)base;
+  reed_status status = cuda_enter(self, diagnosis);
+  if (status != REED_OK) return status;
+  /* DLPack's numbers of the default streams are the driver's handles of these (CU_STREAM_LEGACY, CU_STREAM_PER_THREAD)
+   */
+  cu_result result = self->driver.event_record(event->event, (cu_stream)(intptr_t)stream);
+  status = cuda_check(self, result, "an event cannot be recorded on the caller's stream", diagnosis);
+  cuda_leave(self);
+  return status;
+}

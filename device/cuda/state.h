@@ -158,6 +158,7 @@ void cuda_event_close(device *self, device_event *event);
 reed_status cuda_event_record(device_queue *queue, device_event *event, reed_diagnosis *diagnosis);
 reed_status cuda_event_wait(device_queue *queue, device_event *event, reed_diagnosis *diagnosis);
 bool cuda_event_done(device *self, device_event *event);
+reed_status cuda_stream_record(device *self, int64_t stream, device_event *event, reed_diagnosis *diagnosis);
 reed_status cuda_poison(device_queue *queue, void *data, int64_t bytes);
 /* Begins work on the queue, within the context: later work comes after all allocations made so far, and a span's begin
  * is recorded. Ended by cuda_end_work, on success only. */

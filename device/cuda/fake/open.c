@@ -96,6 +96,16 @@ reed_status cuda_driver_open(const char *options, cuda_driver *out_driver, reed_
   return status;
 }
 
+/* For tests: the functions of the driver that was opened last, as another user of the driver in this process calls
+ * them. */
+REED_API void reed_fake_driver(cuda_driver *out_driver);
+void reed_fake_driver(cuda_driver *out_driver) {
+  *out_driver = (cuda_driver){
+#define DRIVER(name, symbol, parameters) .name = fake_##name,
+#include "device/cuda/driver/driver.def"
+      .first_ordinal = fake_opening ? fake_opening->number * FAKE_CARDS : 0};
+}
+
 void cuda_driver_close(cuda_driver *driver) {
   static const char *const names[] = {
 #define X(kind, text) text,

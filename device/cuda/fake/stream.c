@@ -58,7 +58,7 @@ static cu_result begin(cu_stream stream, const char *function, fake_work_kind ki
                        fake_work **out_work) {
   cu_result result = fake_enter(out_world, function);
   if (result) return result;
-  if (!stream) result = fake_default_stream(*out_world, function);
+  if ((uintptr_t)stream <= 2) result = fake_default_stream(*out_world, function);
   else if (stream->world != *out_world)
     result = fake_say(*out_world, CU_INVALID_HANDLE, "%s: the stream is of another context", function);
   fake_work *work = result ? NULL : mem_calloc(1, sizeof *work);

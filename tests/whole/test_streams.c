@@ -1,0 +1,168 @@
+/* The caller's stream (reed_session_set_stream) on the emulated GPU: another user of the driver in this process, as
+ * torch is, writes inputs and reads outputs by work that runs late. Without the stream's number the same runs go wrong,
+ * so the fake driver would show a wait that is missing. */
+#include <dlfcn.h>
+
+#include "device/cuda/driver/driver.h"
+#include "tests/whole/model.h"
+
+enum { N = 300, SEEDS = 12 };
+
+/* The other user: a stream of the session's card. */
+typedef struct user {
+  cuda_driver cu;
+  cu_stream stream;
+  cu_context context;
+} user;
+
+static user user_open(void) {
+  user u = {0};
+  void *module = dlopen("libreed-cuda-emulated.so", RTLD_NOW | RTLD_NOLOAD);
+  ck_assert_ptr_nonnull(module);
+  void (*table)(cuda_driver *) = (void (*)(cuda_driver *))dlsym(module, "reed_fake_driver");
+  ck_assert_ptr_nonnull(table);
+  table(&u.cu);
+  cu_device card;
+  ck_assert_int_eq(u.cu.device_get(&card, u.cu.first_ordinal), CU_SUCCESS);
+  ck_assert_int_eq(u.cu.context_retain(&u.context, card), CU_SUCCESS);
+  ck_assert_int_eq(u.cu.context_push(u.context), CU_SUCCESS);
+  ck_assert_int_eq(u.cu.stream_create(&u.stream, 1), CU_SUCCESS);
+  dlclose(module);
+  return u;
+}
+
+static void user_close(user *u) {
+  cu_device card;
+  ck_assert_int_eq(u->cu.stream_destroy(u->stream), CU_SUCCESS);
+  ck_assert_int_eq(u->cu.context_pop(&u->context), CU_SUCCESS);
+  ck_assert_int_eq(u->cu.device_get(&card, u->cu.first_ordinal), CU_SUCCESS);
+  ck_assert_int_eq(u->cu.context_release(card), CU_SUCCESS);
+}
+
+static void set_stream(model *m, const user *u) {
+  reed_status status = reed_session_set_stream(m->session, (int64_t)(intptr_t)u->stream, m->said);
+  ck_assert_msg(status == REED_OK, "%s", reed_diagnosis_message(m->said));
+}
+
+static cu_pointer address(reed_tensor *t) { return (cu_pointer)(uintptr_t)reed_tensor_address(t); }
+
+/* Work before the user's own, so that it is late in most orders. */
+static void enqueue_delay(const user *u, reed_tensor *t) {
+  static const float zeros[N];
+  for (int i = 0; i < 100; i++) ck_assert_int_eq(u->cu.copy_in(address(t), zeros, sizeof zeros, u->stream), CU_SUCCESS);
+}
+
+static bool holds(reed_tensor *t, float first) {
+  reed_tensor *host = NULL;
+  bool same = true;
+  ck_assert_int_eq(reed_tensor_to_host(t, &host, NULL), REED_OK);
+  const float *x = reed_tensor_data(host);
+  for (int i = 0; i < N; i++) same &= x[i] == first + 2 * (float)i;
+  reed_tensor_close(&host);
+  return same;
+}
+
+/* y = 2 x + 1 of an x that the user's stream still writes. True: y is of the written x. */
+static bool reads_late_input(int seed, bool told) {
+  char device[64];
+  snprintf(device, sizeof device, "cuda-emulated?late=1&seed=%d", seed);
+  model m = model_open(affine("f32[n]"), device, false);
+  user u = user_open();
+  reed_tensor *zero = NULL, *x = NULL, *y = NULL;
+  float given[N];
+  for (int i = 0; i < N; i++) given[i] = (float)i;
+  ck_assert_int_eq(reed_tensor_open(REED_F32, 1, (int64_t[]){N}, &zero), REED_OK);
+  x = on_device(zero, device);
+  keep(&m, m.session, 0, true);
+  run_model(&m, &x, &y); /* the first run allocates, for which the driver may wait */
+  reed_tensor_close(&y);
+  if (told) set_stream(&m, &u);
+  enqueue_delay(&u, x);
+  ck_assert_int_eq(u.cu.copy_in(address(x), given, sizeof given, u.stream), CU_SUCCESS);
+  run_model(&m, &x, &y);
+  ck_assert_str_eq(copies_of(m.session), ""); /* neither the input nor the output was copied */
+  bool right = holds(y, 1);
+  reed_tensor_close(&y); /* needs the stream */
+  user_close(&u);        /* while the tensors keep the card open */
+  reed_tensor_close(&x);
+  reed_tensor_close(&zero);
+  model_close(&m);
+  return right;
+}
+
+START_TEST(a_run_waits_for_the_work_of_the_callers_stream) {
+  int n_wrong = 0;
+  for (int seed = 1; seed <= SEEDS; seed++) {
+    ck_assert_msg(reads_late_input(seed, true), "seed %d", seed);
+    n_wrong += !reads_late_input(seed, false);
+  }
+  ck_assert_int_gt(n_wrong, 0); /* a missing wait shows */
+}
+END_TEST
+
+/* The user's stream copies y, which is closed before the copy has run; then a second session computes outputs of the
+ * same extents, or the session is closed. True: the copy has the first y's elements. */
+static bool keeps_closed_output(int seed, bool told, bool close_session) {
+  char device[64];
+  snprintf(device, sizeof device, "cuda-emulated?late=1&seed=%d", seed);
+  model m = model_open(affine("f32[n]"), device, false);
+  user u = user_open();
+  reed_tensor *host = floats(1, (int64_t[]){N}, 0), *far = floats(1, (int64_t[]){N}, 500), *x = on_device(host, device),
+              *z = on_device(far, device), *input = on_device(far, device), *y = NULL;
+  keep(&m, m.session, 0, true);
+  if (told) set_stream(&m, &u);
+  run_model(&m, &x, &y);
+  DLManagedTensorVersioned *lent = NULL;
+  ck_assert_int_eq(reed_tensor_to_dlpack_versioned(y, false, &lent, NULL), REED_OK);
+  ck_assert_int_eq(lent->dl_tensor.device.device_type, kDLCUDA);
+  reed_tensor_close(&y);
+  enqueue_delay(&u, z);
+  ck_assert_int_eq(u.cu.copy_within(address(z), (cu_pointer)(uintptr_t)lent->dl_tensor.data, 4 * N, u.stream),
+                   CU_SUCCESS);
+  lent->deleter(lent);
+  /* the session's stream is another one now: only the event of the closed output keeps the copy's source */
+  if (told) ck_assert_int_eq(reed_session_set_stream(m.session, 0, m.said), REED_OK);
+  if (close_session) reed_session_close(&m.session);
+  else run_model(&m, &input, &y);
+  bool right = u.cu.stream_synchronize(u.stream) == CU_SUCCESS && holds(z, 1);
+  reed_tensor_close(&y);
+  user_close(&u);
+  reed_tensor_close(&input);
+  reed_tensor_close(&x);
+  reed_tensor_close(&z);
+  reed_tensor_close(&host);
+  reed_tensor_close(&far);
+  model_close(&m);
+  return right;
+}
+
+START_TEST(an_output_that_the_callers_stream_uses_stays_when_it_is_closed) {
+  int n_wrong = 0;
+  for (int seed = 1; seed <= SEEDS; seed++) {
+    ck_assert_msg(keeps_closed_output(seed, true, false), "seed %d", seed);
+    ck_assert_msg(keeps_closed_output(seed, true, true), "seed %d, session closed", seed);
+    n_wrong += !keeps_closed_output(seed, false, false);
+  }
+  ck_assert_int_gt(n_wrong, 0);
+}
+END_TEST
+
+START_TEST(devices_without_streams_of_callers_are_refused) {
+  model m = model_open(affine("f32[n]"), "sim", false);
+  ck_assert_int_eq(reed_session_set_stream(m.session, 7, m.said), REED_ERROR_UNSUPPORTED);
+  ck_assert_ptr_nonnull(strstr(reed_diagnosis_message(m.said), "streams of callers"));
+  ck_assert_int_eq(reed_session_set_stream(m.session, -2, m.said), REED_ERROR_ARGUMENT);
+  ck_assert_int_eq(reed_session_set_stream(NULL, 7, m.said), REED_ERROR_ARGUMENT);
+  ck_assert_int_eq(reed_session_set_stream(m.session, 0, m.said), REED_OK);
+  ck_assert_int_eq(reed_session_set_stream(m.session, -1, m.said), REED_OK);
+  model_close(&m);
+}
+END_TEST
+
+int main(void) {
+  TCase *cases = tcase_create("streams");
+  tcase_add_test(cases, a_run_waits_for_the_work_of_the_callers_stream);
+  tcase_add_test(cases, an_output_that_the_callers_stream_uses_stays_when_it_is_closed);
+  tcase_add_test(cases, devices_without_streams_of_callers_are_refused);
+  return run_suite(cases, "streams");
+}
