@@ -43,8 +43,7 @@ suite() {
 
 # vm test over ONNX cases, counted; unsupported cases count as skipped
 cases() {
-  local device=$1
-  build-test/tools/vm test "$onnx_cases" --device "$device" >"$log" 2>&1
+  build-test/tools/vm test "$onnx_cases" --device "$@" >"$log" 2>&1
   local status=$?
   cat "$log"
   read -r p f s < <(awk '/ passed, .* failed, .* unsupported of / { print $1, $3, $5 }' "$log")
@@ -70,6 +69,12 @@ title "ONNX node cases on the host"
 cases host
 title "ONNX node cases on the simulated accelerator"
 cases sim
+# (there is none without a C++ compiler)
+if [ -f build-test/libreed-cuda-emulated.so ]; then
+  title "ONNX node cases on the emulated GPU, with graphs and without"
+  cases 'cuda-emulated?late=1&poison=1&seed=3' --runs 3
+  cases cuda-emulated --graphs off
+fi
 
 # Random dynamic graphs against onnxruntime, which comes from PyPI into an environment of its own (a development dependency only).
 random_graphs() {

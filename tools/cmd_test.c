@@ -10,8 +10,19 @@
 #include "tools/print.h"
 
 static const flag flags[] = {
-    FLAG_OF_DEVICE,   FLAG_OF_THREADS,  FLAG_OF_JSON,    FLAG_OF_TOLERANCES,
-    FLAG_OF_DISABLED, FLAG_OF_EXTERNAL, FLAG_OF_PLUGINS, FLAG_END,
+    FLAG_OF_DEVICE,
+    FLAG_OF_GRAPHS,
+    FLAG_OF_THREADS,
+    {"--runs", NULL, FLAG_INT, offsetof(options, runs), "N",
+     "runs of each data set, all compared (default 1; a graph is recorded in the second and replayed from the third "
+     "on)",
+     NULL, 1},
+    FLAG_OF_JSON,
+    FLAG_OF_TOLERANCES,
+    FLAG_OF_DISABLED,
+    FLAG_OF_EXTERNAL,
+    FLAG_OF_PLUGINS,
+    FLAG_END,
 };
 
 static const char *const result_names[] = {
@@ -139,7 +150,7 @@ static const char notes[] =
     "--rtol is given.";
 
 const command command_test = {"test",
-                              "DIR... [--device D] [--rtol R] [--atol A] [--json FILE]",
+                              "DIR... [--device D] [--runs N] [--rtol R] [--atol A] [--json FILE]",
                               "runs every ONNX test case below the folders",
                               notes,
                               flags,

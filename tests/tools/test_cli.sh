@@ -488,6 +488,7 @@ ls ./*.tmp* >out 2>/dev/null && fail 'temporary files were left'
 cases=/usr/share/libonnx-testdata/data/node
 if [ -d $cases ]; then
   expect 0 '2 passed, 0 failed, 0 unsupported' test $cases/test_add $cases/test_relu --json test.json
+  expect 0 '1 passed, 0 failed, 0 unsupported' test $cases/test_add --device sim:1 --runs 3 --graphs off
   has test.json passed failed unsupported cases name result detail
   expect 0 'as expected' run $cases/test_add/model.onnx -i x=3x4x5xf32=1 -i y=3x4x5xf32=2 --expect 3x4x5xf32=3
   expect 4 'launch 1 was told to fail' run $cases/test_add/model.onnx -i x=3x4x5xf32=1 -i y=3x4x5xf32=2 --device 'sim?fail_launch=1'
