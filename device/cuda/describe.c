@@ -27,6 +27,7 @@ static cu_result describe_card(const cuda_driver *cu, int number, json_writer *j
   json_string(json, "capability", capability);
   json_integer(json, "multiprocessors", multiprocessors);
   json_integer(json, "shared_bytes", shared);
+  json_string(json, "tensor_cores", cuda_has_tensor_cores(major) ? "f16 bf16 tf32=1" : "unused");
   json_end_object(json);
   return CU_SUCCESS;
 }

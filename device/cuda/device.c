@@ -15,8 +15,7 @@ static const uint64_t kept_bytes = (uint64_t)32 << 20;
 static const char *cuda_target(const device *base) { return ((const cuda_device *)base)->target; }
 
 static reed_kernel_prepare_fn cuda_kernel(const device *base, const reed_op *op) {
-  (void)base;
-  return cuda_kernel_of(op);
+  return cuda_kernel_of(op, ((const cuda_device *)base)->math);
 }
 
 /* ---- closing ---- */
@@ -64,7 +63,7 @@ static const device_interface plain = {FUNCTIONS}, poisoning = {FUNCTIONS, .pois
 /* Finds the card and checks that it can do what the module relies on. */
 static reed_status find_card(cuda_device *self, int32_t index, reed_diagnosis *diagnosis) {
   const cuda_driver *cu = &self->driver;
-  int n = 0, pools = 0, virtual_memory = 0, opt_in = 0;
+  int n = 0, pools = 0, virtual_memory = 0, opt_in = 0, major = 0, minor = 0;
   size_t total = 0;
   cu_result result = cu->device_count(&n);
   if (!result && index >= n)
@@ -76,12 +75,19 @@ static reed_status find_card(cuda_device *self, int32_t index, reed_diagnosis *d
   if (!result) result = cu->device_attribute(&pools, CU_MEMORY_POOLS, self->ordinal_handle);
   if (!result) result = cu->device_attribute(&virtual_memory, CU_VIRTUAL_MEMORY, self->ordinal_handle);
   if (!result) result = cu->device_attribute(&opt_in, CU_SHARED_BYTES_OPT_IN, self->ordinal_handle);
+  if (!result) result = cu->device_attribute(&major, CU_CAPABILITY_MAJOR, self->ordinal_handle);
+  if (!result) result = cu->device_attribute(&minor, CU_CAPABILITY_MINOR, self->ordinal_handle);
   if (!result) result = cu->device_memory(&total, self->ordinal_handle);
   reed_status status = cuda_check(self, result, "the card cannot be queried", diagnosis);
   if (status != REED_OK) return status;
   if (!pools || !virtual_memory)
     return diag_fail(diagnosis, REED_ERROR_DEVICE, "device '%s': the card %s has no %s, which Reed needs",
                      self->base.name, self->card, pools ? "virtual memory management" : "memory pools");
+  if (self->options.tf32 && !cuda_has_tensor_cores(major))
+    return diag_fail(diagnosis, REED_ERROR_DEVICE,
+                     "device '%s': tf32=1 needs a card of compute capability 8.0 or newer, the card %s has %d.%d",
+                     self->base.name, self->card, major, minor);
+  self->math = !cuda_has_tensor_cores(major) ? CUDA_MATH_PLAIN : self->options.tf32 ? CUDA_MATH_TF32 : CUDA_MATH_HALVES;
   self->figures.total_bytes = (int64_t)total;
   self->shared_bytes_opt_in = opt_in;
   return REED_OK;

@@ -17,6 +17,7 @@
 typedef struct cuda_options {
   int64_t check;  /* 1: every launch is waited for, so that a failure names its launch */
   int64_t poison; /* 1: memory that sessions hand out or take back is overwritten */
+  int64_t tf32;   /* 1: products of f32 round their operands to tf32, for tensor cores */
 } cuda_options;
 
 /* Pages mapped into a block's reserved addresses, one after another. */
@@ -87,6 +88,7 @@ typedef struct cuda_device {
   char *target;   /* the list of capabilities */
   char card[256]; /* the card's name */
   int64_t shared_bytes_opt_in;
+  cuda_math math;
   size_t granularity;
   cu_pool pool;
   cu_stream memory;         /* allocations and releases of the pool, in order */
@@ -101,6 +103,9 @@ typedef struct cuda_device {
   cuda_queue *queues;
   VEC_OF(cuda_fault *) faults, fault_pages; /* free records; pinned pages of records */
 } cuda_device;
+
+/* True if a card of compute capability `major`.x has the instructions of product_mma.cuh. */
+static inline bool cuda_has_tensor_cores(int major) { return major >= 8; }
 
 static inline cuda_device *cuda_of(const device_queue *queue) { return (cuda_device *)queue->device; }
 

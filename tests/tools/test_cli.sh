@@ -140,9 +140,9 @@ expect 0 'host: ' info --devices --json devices.json
 [ -z "$processor" ] || grep -qF "host: cpu $processor, level " out || fail 'info --devices does not name the processor'
 REED_CPU=base "$vm" info --devices >out
 grep -q '^host: .*level base, threads [1-9][0-9]*, memory_bytes [0-9.]* [GT]iB$' out || fail 'info --devices does not describe the host'
-[ "$(grep -c '^cuda-emulated: card emulated card, card_bytes .*, capability 9.0, multiprocessors 132, shared_bytes 227 KiB$' out)" = 2 ] || fail 'not two emulated cards'
+[ "$(grep -c '^cuda-emulated: card emulated card, card_bytes .*, capability 9.0, multiprocessors 132, shared_bytes 227 KiB, tensor_cores f16 bf16 tf32=1$' out)" = 2 ] || fail 'not two emulated cards'
 grep -q '^cuda-emulated: .*driver CUDA 13.0' out || fail 'no version of the driver'
-has devices.json devices name summary ready reason cpu level threads memory_bytes driver cards card card_bytes capability multiprocessors shared_bytes
+has devices.json devices name summary ready reason cpu level threads memory_bytes driver cards card card_bytes capability multiprocessors shared_bytes tensor_cores
 [ -e /dev/nvidiactl ] || { grep -q '^cuda: missing .*: [a-z]' out && has devices.json missing what command; } || fail 'info --devices does not say what is missing'
 if [ -e "$(dirname "$vm")/../libreed-cuda.so" ]; then
   # a library of that name that the loader finds, and one that it does not

@@ -1,6 +1,6 @@
 /* Convolutions of one to six axes, for channels second and last: a product over the places of the input (implicit
  * GEMM), or, for groups of few channels, one thread an element of the output. */
-#include "device/cuda/kernels/product.cuh"
+#include "device/cuda/kernels/product_mma.cuh"
 
 /* Where a pixel of the output lies, and where its window begins. */
 struct conv_pixel {
@@ -47,11 +47,12 @@ static __device__ inline int64_t weight_place(const conv_args &a, const panel &w
 
 /* The sum runs over taps, then over channels, so that neighbours in a row of the product are neighbours in memory if
  * channels come last. */
-template <class T> static __device__ inline void run_conv(const conv_args &a) {
+template <class Core> static __device__ inline void run_conv(const conv_args &a) {
+  typedef typename Core::T T;
   const int64_t tile = blockIdx.x, group = tile / (a.tiles_m * a.tiles_n), row = tile / a.tiles_n % a.tiles_m * TILE,
                 column = tile % a.tiles_n * TILE;
   const panel weights = find_panel(a.panels, group, column);
-  product_tile<T>(
+  Core::tile(
       row, column, a.pixels, a.taps * a.c, a.m, a.panels.width != 0,
       [&](int64_t i, int64_t k) {
         conv_pixel pixel;
@@ -90,7 +91,10 @@ template <class T> static __device__ inline void run_conv_few(const conv_args &a
   finish_conv(a, channel, pixel.y + channel * a.y_channel, sum);
 }
 
-KERNEL(conv_f32) { run_conv<float>(a); }
-KERNEL(conv_f64) { run_conv<double>(a); }
+KERNEL(conv_f32) { run_conv<simt_core<float>>(a); }
+KERNEL(conv_f64) { run_conv<simt_core<double>>(a); }
+KERNEL(conv_tf32) { run_conv<mma_core<tf32_unit>>(a); }
+KERNEL(conv_f16) { run_conv<mma_core<f16_unit>>(a); }
+KERNEL(conv_bf16) { run_conv<mma_core<bf16_unit>>(a); }
 KERNEL(conv_few_f32) { run_conv_few<float>(a); }
 KERNEL(conv_few_f64) { run_conv_few<double>(a); }

@@ -21,6 +21,20 @@ typedef enum cuda_kernel_id {
   CUDA_KERNELS
 } cuda_kernel_id;
 
+/* What computes products; each value includes those before it. */
+typedef enum cuda_math {
+  CUDA_MATH_PLAIN,  /* no tensor cores; f16 and bf16 are converted to f32 */
+  CUDA_MATH_HALVES, /* f16 and bf16 on tensor cores with f32 sums (from sm_80 on); f32 strictly */
+  CUDA_MATH_TF32,   /* f32 on tensor cores, too, operands rounded to tf32 */
+  CUDA_MATHS
+} cuda_math;
+
+/* The call as every preparing function of ops/cuda.def gets it: `call` is its first member. */
+typedef struct cuda_call {
+  reed_kernel_call call;
+  cuda_math math;
+} cuda_call;
+
 /* The row of a kernel in kernels.def. */
 typedef struct cuda_kernel_info {
   const char *name; /* of the symbol: "reed_copy" */

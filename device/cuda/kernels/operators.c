@@ -15,15 +15,26 @@ static const reed_kernel_prepare_fn rows[OP_COUNT] = {
 };
 
 /* The call with this copy's row of the operator. */
-static reed_status prepare(const reed_kernel_call *call, reed_kernel *out_kernel) {
-  reed_kernel_call own = *call;
-  own.op = op_builtin_named(call->op->name);
-  return rows[op_id_of(own.op)](&own, out_kernel);
+static reed_status prepare(const reed_kernel_call *call, cuda_math math, reed_kernel *out_kernel) {
+  cuda_call own = {.call = *call, .math = math};
+  own.call.op = op_builtin_named(call->op->name);
+  return rows[op_id_of(own.call.op)](&own.call, out_kernel);
 }
+static reed_status prepare_plain(const reed_kernel_call *call, reed_kernel *out_kernel) {
+  return prepare(call, CUDA_MATH_PLAIN, out_kernel);
+}
+static reed_status prepare_halves(const reed_kernel_call *call, reed_kernel *out_kernel) {
+  return prepare(call, CUDA_MATH_HALVES, out_kernel);
+}
+static reed_status prepare_tf32(const reed_kernel_call *call, reed_kernel *out_kernel) {
+  return prepare(call, CUDA_MATH_TF32, out_kernel);
+}
+static const reed_kernel_prepare_fn prepares[CUDA_MATHS] = {
+    [CUDA_MATH_PLAIN] = prepare_plain, [CUDA_MATH_HALVES] = prepare_halves, [CUDA_MATH_TF32] = prepare_tf32};
 
-reed_kernel_prepare_fn cuda_kernel_of(const reed_op *op) {
+reed_kernel_prepare_fn cuda_kernel_of(const reed_op *op, cuda_math math) {
   const reed_op *own = op->domain && op->domain[0] ? NULL : op_builtin_named(op->name);
-  return own && rows[op_id_of(own)] ? prepare : NULL;
+  return own && rows[op_id_of(own)] ? prepares[math] : NULL;
 }
 
 #define CUDA_LAUNCHES(prepare, kernels) static const char launches_##prepare[] = kernels;

@@ -4,11 +4,12 @@
 
 #include <stdbool.h>
 
+#include "device/cuda/kernels/kernel.h"
 #include "reed/operator.h"
 
 /* The function that prepares the operator's launches (kernel.h); NULL: none. `op` may be a row of another copy of the
  * operator table, such as that of the library that loads this module: it is known by its name. */
-reed_kernel_prepare_fn cuda_kernel_of(const reed_op *op);
+reed_kernel_prepare_fn cuda_kernel_of(const reed_op *op, cuda_math math);
 
 /* A row of ops/cuda.def: the operator's name, and the kernels that its launches may name (launches.def). */
 typedef struct cuda_operator {

@@ -50,6 +50,16 @@ panels_args cuda_panels(const packed_order *o, bool taps_are_parts) {
   return made;
 }
 
+/* The three kernels on tensor cores, by dtype; `plain` where the dtype or `math` has none. Their sums are f32. */
+static cuda_kernel_id on_tensor_cores(const reed_kernel_call *call, reed_dtype dtype, cuda_kernel_id plain,
+                                      const cuda_kernel_id kernels[3]) {
+  const cuda_math math = ((const cuda_call *)call)->math;
+  if (dtype == REED_F32 && math >= CUDA_MATH_TF32) return kernels[0];
+  if (dtype == REED_F16 && math >= CUDA_MATH_HALVES) return kernels[1];
+  if (dtype == REED_BF16 && math >= CUDA_MATH_HALVES) return kernels[2];
+  return plain;
+}
+
 static reed_status prepare_product(const reed_kernel_call *call, bool gemm, reed_kernel *out_kernel) {
   cuda_plan plan = {.call = call};
   unpack_view view;
@@ -80,9 +90,11 @@ static reed_status prepare_product(const reed_kernel_call *call, bool gemm, reed
   memcpy(made.a_batch, p.a_batch, sizeof made.a_batch);
   memcpy(made.b_batch, p.b_batch, sizeof made.b_batch);
   memcpy(made.c_batch, p.c_batch, sizeof made.c_batch);
-  const cuda_kernel_id kernel = p.dtype != REED_F64 && dtype_is_real(p.dtype) ? CUDA_product_f32
-                                : !dtype_is_real(p.dtype) && p.exact_ints     ? CUDA_product_ints
-                                                                              : CUDA_product_f64;
+  const cuda_kernel_id plain = p.dtype != REED_F64 && dtype_is_real(p.dtype) ? CUDA_product_f32
+                               : !dtype_is_real(p.dtype) && p.exact_ints     ? CUDA_product_ints
+                                                                             : CUDA_product_f64;
+  const cuda_kernel_id kernel = on_tensor_cores(
+      call, p.dtype, plain, (const cuda_kernel_id[]){CUDA_product_tf32, CUDA_product_f16, CUDA_product_bf16});
   if (p.batch && p.m && p.n) {
     cuda_plan_launch(&plan, kernel, p.batch * made.tiles_m * made.tiles_n, 0, &made);
     CUDA_INPUT(&plan, product_args, a, 0);
@@ -145,7 +157,10 @@ reed_status cuda_prepare_conv(const reed_kernel_call *call, reed_kernel *out_ker
   made.tiles_n = tiles(made.m);
   const bool few = made.m < CUDA_FEW_CHANNELS && made.groups > 1, wide = x->dtype == REED_F64;
   const cuda_kernel_id kernel =
-      few ? (wide ? CUDA_conv_few_f64 : CUDA_conv_few_f32) : (wide ? CUDA_conv_f64 : CUDA_conv_f32);
+      few    ? (wide ? CUDA_conv_few_f64 : CUDA_conv_few_f32)
+      : wide ? CUDA_conv_f64
+             : on_tensor_cores(call, x->dtype, CUDA_conv_f32,
+                               (const cuda_kernel_id[]){CUDA_conv_tf32, CUDA_conv_f16, CUDA_conv_bf16});
   if (desc_elements(y)) {
     cuda_plan_launch(&plan, kernel,
                      few ? blocks_for(kernel, made.pixels * made.m * made.groups)

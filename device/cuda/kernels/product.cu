@@ -1,5 +1,5 @@
-/* MatMul and Gemm: tiles of product.cuh over strided matrices. */
-#include "device/cuda/kernels/product.cuh"
+/* MatMul and Gemm: tiles of product.cuh or product_mma.cuh over strided matrices. */
+#include "device/cuda/kernels/product_mma.cuh"
 
 /* alpha * sum + beta * c, activated. */
 template <class T> struct finish {
@@ -16,7 +16,8 @@ template <> struct finish<uint64_t> {
   }
 };
 
-template <class T> static __device__ inline void run_product(const product_args &a) {
+template <class Core> static __device__ inline void run_product(const product_args &a) {
+  typedef typename Core::T T;
   const int64_t tile = blockIdx.x, matrix = tile / (a.tiles_m * a.tiles_n), row = tile / a.tiles_n % a.tiles_m * TILE,
                 column = tile % a.tiles_n * TILE;
   int64_t at[CUDA_DIMS], from_a = 0, from_b = 0, from_c = 0;
@@ -27,7 +28,7 @@ template <class T> static __device__ inline void run_product(const product_args 
     from_c += at[d] * a.c_batch[d];
   }
   const panel weights = find_panel(a.panels, 0, column);
-  product_tile<T>(
+  Core::tile(
       row, column, a.m, a.k, a.n, a.panels.width || a.b_column == 1,
       [&](int64_t i, int64_t k) { return element<T>::load(a.dtype, a.a, from_a + i * a.a_row + k * a.a_column); },
       [&](int64_t k, int64_t j) {
@@ -40,6 +41,9 @@ template <class T> static __device__ inline void run_product(const product_args 
       });
 }
 
-KERNEL(product_f32) { run_product<float>(a); }
-KERNEL(product_f64) { run_product<double>(a); }
-KERNEL(product_ints) { run_product<uint64_t>(a); }
+KERNEL(product_f32) { run_product<simt_core<float>>(a); }
+KERNEL(product_f64) { run_product<simt_core<double>>(a); }
+KERNEL(product_ints) { run_product<simt_core<uint64_t>>(a); }
+KERNEL(product_tf32) { run_product<mma_core<tf32_unit>>(a); }
+KERNEL(product_f16) { run_product<mma_core<f16_unit>>(a); }
+KERNEL(product_bf16) { run_product<mma_core<bf16_unit>>(a); }

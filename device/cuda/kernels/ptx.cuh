@@ -31,6 +31,73 @@ static inline uint16_t f16_of_f64(double d) { return f16_from_f64(d); }
 
 #endif
 
+/* ---- tensor cores, from sm_80 on ----
+ * D = A B + C on matrices that the 32 lanes of a warp hold together. A is 16 x K, B is K x 8, C and D are 16 x 8 in
+ * f32. K is 16 (f16, bf16: two neighbours along K in a word, the first in the low half) or 8 (tf32: one in a word), so
+ * that a row of A and a column of B are 8 words either way. Lane 4 g + p holds (PTX ISA, "Matrix Fragments for
+ * mma.m16n8k8" and "mma.m16n8k16")
+ *   a[i]  word p + 4 (i / 2) of row g + 8 (i % 2)
+ *   b[i]  word p + 4 i of column g
+ *   c[i]  row g + 8 (i / 2), column 2 p + i % 2
+ * The sums' order and roundings are the card's own; the emulation adds along K in f32. */
+enum { MMA_ROWS = 16, MMA_COLUMNS = 8, MMA_WORDS = 8 };
+
+#ifdef __CUDACC__
+#if __CUDA_ARCH__ >= 800
+#define MMA_FUNCTION(name, instruction) \
+  static __device__ inline void name(float(&c)[4], const uint32_t(&a)[4], const uint32_t(&b)[2]) { \
+    asm volatile(instruction " {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};" \
+                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]) \
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1])); \
+  }
+/* To the nearest number with 10 bits after the point, ties away from 0. */
+static __device__ inline uint32_t tf32_of_f32(float f) {
+  uint32_t bits;
+  asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(bits) : "f"(f));
+  return bits;
+}
+#else /* never launched there: launches are planned by the card's capability */
+#define MMA_FUNCTION(name, instruction) \
+  static __device__ inline void name(float(&)[4], const uint32_t(&)[4], const uint32_t(&)[2]) { asm volatile("trap;"); }
+static __device__ inline uint32_t tf32_of_f32(float f) { return __float_as_uint(f); }
+#endif
+MMA_FUNCTION(mma_tf32, "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32")
+MMA_FUNCTION(mma_f16, "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32")
+MMA_FUNCTION(mma_bf16, "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32")
+
+#else
+
+static inline uint32_t tf32_of_f32(float f) {
+  const uint32_t bits = __float_as_uint(f), size = bits & 0x7fffffffu;
+  if (size > 0x7f800000u) return 0x7fffffffu;
+  return size == 0x7f800000u ? bits : (bits + 0x1000u) & ~0x1fffu;
+}
+/* The unit ignores the low 13 bits of a word. */
+static inline float tf32_part(uint32_t word, int) { return __uint_as_float(word & ~0x1fffu); }
+static inline float f16_part(uint32_t word, int e) { return f32_of_f16(static_cast<uint16_t>(word >> 16 * e)); }
+static inline float bf16_part(uint32_t word, int e) { return __uint_as_float(e ? word & 0xffff0000u : word << 16); }
+#define MMA_FUNCTION(name, part, in_word) \
+  static inline void name(float(&c)[4], const uint32_t(&a)[4], const uint32_t(&b)[2], SIMT_SITE) { \
+    const uint32_t mine[6] = {a[0], a[1], a[2], a[3], b[0], b[1]}; \
+    uint32_t all[32][6]; \
+    simt_exchange(mine, 6, all[0], file, line); \
+    const unsigned g = threadIdx.x % 32 / 4, p = threadIdx.x % 4; \
+    for (unsigned i = 0; i < 4; i++) { \
+      const unsigned row = g + i / 2 * 8, column = 2 * p + i % 2; \
+      for (unsigned w = 0; w < MMA_WORDS; w++) { \
+        const uint32_t left = all[row % 8 * 4 + w % 4][row / 8 + w / 4 * 2], \
+                       right = all[column * 4 + w % 4][4 + w / 4]; \
+        for (int e = 0; e < in_word; e++) c[i] += part(left, e) * part(right, e); \
+      } \
+    } \
+  }
+MMA_FUNCTION(mma_tf32, tf32_part, 1)
+MMA_FUNCTION(mma_f16, f16_part, 2)
+MMA_FUNCTION(mma_bf16, bf16_part, 2)
+
+#endif
+#undef MMA_FUNCTION
+
 /* bfloat16 in integer arithmetic: cards before sm_80 have no instruction for it. */
 static __device__ inline float f32_of_bf16(uint16_t h) { return __uint_as_float(static_cast<unsigned>(h) << 16); }
 static __device__ inline uint16_t bf16_of_f32(float f) {

@@ -82,13 +82,16 @@ enum simt_warp_kind {
   SIMT_BALLOT,
   SIMT_ANY,
   SIMT_ALL,
-  SIMT_MATCH
+  SIMT_MATCH,
+  SIMT_MMA
 };
 extern "C" {
 int simt_barrier(simt_barrier_kind kind, int predicate, const char *file, int line);
 /* Waits for the lanes of the mask. value: this lane's; argument: the source lane or distance. */
 uint64_t simt_warp(simt_warp_kind kind, unsigned mask, uint64_t value, int argument, int width, const char *file,
                    int line);
+/* A wait for all 32 lanes, as mma.sync is: every lane gives `n` words and gets those of all lanes, lane after lane. */
+void simt_exchange(const uint32_t *words, int n, uint32_t *all, const char *file, int line);
 }
 #define SIMT_SITE const char *file = __builtin_FILE(), int line = __builtin_LINE()
 

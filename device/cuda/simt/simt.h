@@ -10,8 +10,8 @@
  * byte at either end; a write to an operand that is not writable
  *   - an access that is not aligned as its type demands; overflow, shifts and conversions that C++ leaves undefined
  *   - threads of a block at different `__syncthreads`, or a thread that has left while others wait at one
- *   - a shuffle, vote or `__syncwarp` whose mask names a lane that has left, that waits elsewhere, or that is not
- * there, or does not name the caller; a shuffle from a lane that the mask does not name
+ *   - a shuffle, vote, `mma.sync` or `__syncwarp` whose mask names a lane that has left, that waits elsewhere, or that
+ * is not there, or does not name the caller; a shuffle from a lane that the mask does not name
  *   - two threads at the same byte of shared memory without a barrier between them, one of them writing
  *   - a launch beyond the limits of every card
  * Shared memory is filled with bytes 0xff when a block begins.

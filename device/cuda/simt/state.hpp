@@ -21,6 +21,8 @@ struct simt_thread {
   unsigned mask;
   int argument, width;
   uint64_t value, result;
+  const uint32_t *words; /* of simt_exchange: this lane's, and the room for those of all lanes */
+  uint32_t *all;
 };
 
 /* An array in shared memory. */

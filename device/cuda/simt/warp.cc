@@ -15,6 +15,7 @@ static const char *kind_name(int kind) {
     case SIMT_ANY: return "__any_sync";
     case SIMT_ALL: return "__all_sync";
     case SIMT_MATCH: return "__match_any_sync";
+    case SIMT_MMA: return "mma.sync";
   }
   return "?";
 }
@@ -39,6 +40,13 @@ uint64_t simt_warp(simt_warp_kind kind, unsigned mask, uint64_t value, int argum
   const uint32_t w = block->current / SIMT_LANES;
   simt_wait(block, &block->warp_places[w][block->warp_waits[w] % 2]);
   return me->result;
+}
+
+void simt_exchange(const uint32_t *words, int n, uint32_t *all, const char *file, int line) {
+  simt_thread *me = &simt_now->threads[simt_now->current];
+  me->words = words;
+  me->all = all;
+  simt_warp(SIMT_MMA, ~0u, 0, n, SIMT_LANES, file, line);
 }
 
 /* The lane that a shuffle reads; the lane itself where the source is outside of its part of the warp. */
@@ -81,6 +89,10 @@ static bool complete(simt_block *block, simt_thread *warp, unsigned mask) {
         t->result = 0;
         for (int other = 0; other < SIMT_LANES; other++)
           if ((mask >> other & 1) && warp[other].value == t->value) t->result |= 1u << other;
+        break;
+      case SIMT_MMA:
+        for (int other = 0; other < SIMT_LANES; other++)
+          memcpy(t->all + other * t->argument, warp[other].words, static_cast<size_t>(t->argument) * sizeof *t->words);
         break;
       case SIMT_SHFL:
       case SIMT_SHFL_UP:

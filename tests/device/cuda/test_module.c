@@ -194,6 +194,8 @@ START_TEST(what_cannot_be_opened_is_refused_in_a_sentence) {
                  {"cuda-emulated?card=B300", "no description of a card 'B300'; known: H100, A100, T4"},
                  {"cuda-emulated?card=H10", "no description of a card 'H10'"},
                  {"cuda-emulated?seed=1&card", "no description of a card ''"},
+                 {"cuda-emulated?card=T4&tf32=1", "tf32=1 needs a card of compute capability 8.0 or newer, the card "
+                                                  "emulated NVIDIA T4 16 GB has 7.5"},
                  {"cuda-emulated?fail_call=1", "the driver cannot start"}};
   for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
     device *dev = NULL;

@@ -28,12 +28,15 @@ static uint64_t order_of(const kernel_case *c, const char *name) {
   return c->seed | 2;
 }
 
+/* f16 and bf16 with tensor cores and without; tf32 has a test of its own (test_mma.c). */
+static cuda_math math_of(const char *name) { return strstr(name, "reverse") ? CUDA_MATH_PLAIN : CUDA_MATH_HALVES; }
+
 /* True if the device's list has the call, which then has a kernel. */
 static bool has_call(kernel_case *c, const case_call *made) {
   static capability *list;
   if (!list && capability_open("cuda-emulated", NULL, &list, &c->diagnosis))
     case_fail(c, "%s", reed_diagnosis_message(&c->diagnosis));
-  return cuda_kernel_of(made->call.op) && case_call_listed(made, list);
+  return cuda_kernel_of(made->call.op, CUDA_MATH_PLAIN) && case_call_listed(made, list);
 }
 
 typedef struct memory {
@@ -144,7 +147,7 @@ reed_status case_run_on(kernel_case *c, const char *name, bool *out_has) {
   const int64_t most = getenv("REED_ALL_EMULATED") ? INT64_MAX : most_elements(c->op);
   *out_has = has_call(c, &made) && elements <= most && (elements <= MANY_ELEMENTS || order_of(c, name) == SIMT_FORWARD);
   made.call.device = name;
-  made.call.prepare = cuda_kernel_of(made.call.op);
+  made.call.prepare = cuda_kernel_of(made.call.op, math_of(name));
   if (*out_has) status = op_call_prepare(&made.call, &kernel);
   if (*out_has && status == REED_OK) status = launch(c, &made, &kernel, order_of(c, name));
   if (kernel.free) kernel.free(kernel.state);

@@ -70,7 +70,8 @@ static void prepare(op_id op, const reed_desc *inputs, int32_t n_inputs, const r
                                  .constant = constant,
                                  .env = &env,
                                  .diagnosis = &diagnosis};
-  ck_assert_msg(cuda_kernel_of(call.op)(&call, out_kernel) == REED_OK, "%s", reed_diagnosis_message(&diagnosis));
+  ck_assert_msg(cuda_kernel_of(call.op, CUDA_MATH_PLAIN)(&call, out_kernel) == REED_OK, "%s",
+                reed_diagnosis_message(&diagnosis));
 }
 
 START_TEST(element_wise_kernels_count_in_64_bits) {

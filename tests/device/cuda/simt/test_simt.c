@@ -211,6 +211,49 @@ START_TEST(launches_beyond_the_limits_are_refused) {
 }
 END_TEST
 
+/* What is left of x with `bits` bits after the point, to the nearest, ties away from 0: the numbers below are no ties.
+ */
+static double rounded(double x, int bits) {
+  int exponent;
+  const double part = frexp(x, &exponent);
+  return ldexp(round(ldexp(part, bits + 1)), exponent - bits - 1);
+}
+
+static const struct {
+  const simt_kernel *kernel;
+  int depth, bits;
+} units[] = {{&kernel_mma_tf32, 8, 10}, {&kernel_mma_f16, 16, 10}, {&kernel_mma_bf16, 16, 7}};
+
+/* A product of matrices of random numbers, of which a number of the unit's kind has too few bits. The products are
+ * exact, the sums of f32: an error of 16 roundings. */
+START_TEST(tensor_cores_multiply_fragments) {
+  const int k = units[_i].depth;
+  float x[16 * 16 + 16 * 8], y[16 * 8], c[16 * 8];
+  uint32_t random = 12345;
+  for (int i = 0; i < 24 * k; i++) x[i] = (float)((random = random * 1664525u + 1013904223u) >> 8) / 0x1p23f - 1;
+  for (int i = 0; i < 128; i++) c[i] = (float)(i - 60) / 8;
+  for (int o = 0; o < ORDERS; o++)
+    for (int fault = 0; fault < 4; fault++) {
+      const test_args args = {x, y, k, fault};
+      memcpy(y, c, sizeof y);
+      const bool done =
+          run(units[_i].kernel, GRID(1, 1, 1), GRID(32, 1, 1), &args, 24 * k * (int64_t)sizeof *x, sizeof y, orders[o]);
+      ck_assert_msg(done == (fault < 2), "fault %d: %s", fault, error);
+      if (fault == 2) ck_assert_msg(strstr(error, "but lane 5 has left") != NULL, "%s", error);
+      if (fault == 3) ck_assert_msg(strstr(error, "waits at mma.sync of") != NULL, "%s", error);
+      if (fault >= 2) continue;
+      int wrong = 0;
+      for (int i = 0; i < 128; i++) {
+        double sum = c[i];
+        for (int l = 0; l < k; l++)
+          sum += rounded(x[i / 8 * k + l], units[_i].bits) * rounded(x[16 * k + l * 8 + i % 8], units[_i].bits);
+        wrong += !(fabs(y[i] - sum) <= 16 * 8 * 0x1p-24);
+      }
+      ck_assert_msg(fault ? wrong > 100 : !wrong, "fault %d: %d elements differ", fault, wrong);
+    }
+}
+END_TEST
+
 int main(void) {
   Suite *suite = suite_create("simt");
   TCase *t = tcase_create("simt");
@@ -221,6 +264,7 @@ int main(void) {
   tcase_add_test(t, chosen_blocks_run_alone);
   tcase_add_test(t, atomics_and_the_order_of_threads);
   tcase_add_loop_test(t, planted_faults_are_found_in_every_order, 0, FAULTS);
+  tcase_add_loop_test(t, tensor_cores_multiply_fragments, 0, sizeof units / sizeof *units);
   tcase_add_test(t, launches_beyond_the_limits_are_refused);
 #if SIMT_TSAN
   tcase_add_loop_exit_test(t, the_thread_sanitizer_finds_a_removed_barrier, 66, 1, 2);

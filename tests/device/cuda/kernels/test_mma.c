@@ -1,0 +1,216 @@
+/* Products and convolutions on tensor cores under the emulation, against sums in double of the operands as they are.
+ * The tolerance of an element, for S, the sum of the products' sizes: 2^-10 S for tf32, whose operands are each rounded
+ * by at most 2^-11; for f16 and bf16 half a unit of the result. f32 sums add 2^-24 S for each product. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/diag.h"
+#include "base/dtype.h"
+#include "base/half.h"
+#include "device/cuda/kernels/operators.h"
+#include "device/cuda/simt/simt.h"
+#include "ops/kernel.h"
+#include "tests/suite.h"
+
+extern const simt_kernel simt_kernels[];
+
+/* A convolution has all numbers; a product of `images` matrices m x c x n has in = m, tap = 1, group = 1. */
+typedef struct row {
+  op_id op;
+  int64_t images, c, in, n, tap, group, pad;
+  bool bias, last;
+  const char *activation;
+} row;
+
+static const row rows[] = {
+    {OP_MatMul, 1, 1, 1, 1, 1, 1, 0, false, false, NULL},
+    {OP_MatMul, 1, 16, 16, 8, 1, 1, 0, false, false, NULL},
+    {OP_MatMul, 3, 37, 19, 29, 1, 1, 0, true, false, "relu"},
+    {OP_MatMul, 1, 65, 131, 70, 1, 1, 0, false, false, "relu"},
+    {OP_MatMul, 2, 7, 64, 129, 1, 1, 0, true, false, NULL},
+    {OP_MatMul, 2, 0, 3, 5, 1, 1, 0, true, false, NULL},
+    {OP_Gemm, 1, 33, 9, 65, 1, 1, 0, true, false, "relu"},
+    {OP_Conv, 1, 1, 1, 1, 1, 1, 0, false, false, NULL},
+    {OP_Conv, 2, 5, 9, 7, 3, 1, 1, true, false, "relu"},
+    {OP_Conv, 2, 20, 9, 70, 3, 1, 2, true, true, NULL},
+    {OP_Conv, 1, 22, 8, 26, 2, 2, 0, true, true, "relu"},
+};
+
+static const struct {
+  cuda_math math;
+  reed_dtype dtype;
+  cuda_kernel_id product, conv;
+  double of_sums, of_result;
+} kinds[] = {{CUDA_MATH_TF32, REED_F32, CUDA_product_tf32, CUDA_conv_tf32, 0x1p-10, 0},
+             {CUDA_MATH_TF32, REED_F16, CUDA_product_f16, CUDA_conv_f16, 0, 0x1p-11},
+             {CUDA_MATH_HALVES, REED_F16, CUDA_product_f16, CUDA_conv_f16, 0, 0x1p-11},
+             {CUDA_MATH_HALVES, REED_BF16, CUDA_product_bf16, CUDA_conv_bf16, 0, 0x1p-8},
+             {CUDA_MATH_HALVES, REED_F32, CUDA_product_f32, CUDA_conv_f32, 0, 0},
+             {CUDA_MATH_PLAIN, REED_F16, CUDA_product_f32, CUDA_conv_f32, 0, 0x1p-11},
+             {CUDA_MATH_PLAIN, REED_BF16, CUDA_product_f32, CUDA_conv_f32, 0, 0x1p-8}};
+enum { KINDS = sizeof kinds / sizeof *kinds };
+
+static uint32_t noise;
+
+static double element_of(reed_dtype dtype, const void *data, int64_t i) {
+  if (dtype == REED_F32) return (double)((const float *)data)[i];
+  const uint16_t bits = ((const uint16_t *)data)[i];
+  return (double)(dtype == REED_F16 ? f16_to_f32(bits) : bf16_to_f32(bits));
+}
+
+/* A tensor of random numbers between -1 and 1, in as many bytes as it has. */
+static void *random_tensor(const reed_desc *desc, int64_t *out_bytes) {
+  int64_t n = 1;
+  for (int32_t d = 0; d < desc->rank; d++) n *= desc->dims[d];
+  *out_bytes = n * (desc->dtype == REED_F32 ? 4 : 2);
+  char *data = malloc((size_t)*out_bytes + 1);
+  for (int64_t i = 0; i < n; i++) {
+    const float f = (float)((noise = noise * 1664525u + 1013904223u) >> 8) / 0x1p23f - 1;
+    if (desc->dtype == REED_F32) ((float *)(void *)data)[i] = f;
+    else ((uint16_t *)(void *)data)[i] = desc->dtype == REED_F16 ? f16_from_f32(f) : bf16_from_f32(f);
+  }
+  return data;
+}
+
+typedef struct made {
+  reed_desc in[3], out;
+  void *data[4]; /* inputs, then the output */
+  int64_t bytes[4];
+} made;
+
+/* Element `at` of the output: its sum, and the sum of the sizes. */
+static double expected(const row *r, const made *m, int64_t at, double *out_sizes) {
+  const reed_dtype dtype = m->out.dtype;
+  const int64_t out = r->op == OP_Conv ? m->out.dims[2] : r->in, width = r->op == OP_Conv ? out : 1;
+  int64_t x, y, channel, image;
+  if (r->op == OP_Conv && !r->last) x = at % width, y = at / width % out, channel = at / width / out % r->n;
+  else channel = at % r->n, x = at / r->n % width, y = at / r->n / width % out;
+  image = at / (r->n * width * out);
+  double sum = r->bias ? element_of(dtype, m->data[2], channel) : 0;
+  *out_sizes = fabs(sum);
+  const int64_t first = r->op == OP_Conv ? channel / (r->n / r->group) * r->c : 0;
+  for (int64_t c = 0; c < r->c; c++)
+    for (int64_t tap = 0; tap < r->tap * r->tap; tap++) {
+      int64_t a = (image * out + y) * r->c + c, b = (image * r->c + c) * r->n + channel;
+      if (r->op == OP_Conv) {
+        const int64_t iy = y - r->pad + tap / r->tap, ix = x - r->pad + tap % r->tap, channels = r->c * r->group;
+        if (iy < 0 || ix < 0 || iy >= r->in || ix >= r->in) continue;
+        a = r->last ? ((image * r->in + iy) * r->in + ix) * channels + first + c
+                    : ((image * channels + first + c) * r->in + iy) * r->in + ix;
+        b = (channel * r->c + c) * r->tap * r->tap + tap;
+      }
+      const double product = element_of(dtype, m->data[0], a) * element_of(dtype, m->data[1], b);
+      sum += product;
+      *out_sizes += fabs(product);
+    }
+  return r->activation && sum < 0 ? 0 : sum;
+}
+
+static void describe(const row *r, reed_dtype dtype, made *m) {
+  const int64_t side = r->in + 2 * r->pad - r->tap + 1;
+  if (r->op == OP_Conv) {
+    m->in[0] = (reed_desc){dtype, 4, {r->images, r->c * r->group, r->in, r->in}};
+    m->in[1] = (reed_desc){dtype, 4, {r->n, r->c, r->tap, r->tap}};
+    m->out = (reed_desc){dtype, 4, {r->images, r->n, side, side}};
+    if (r->last) {
+      m->in[0] = (reed_desc){dtype, 4, {r->images, r->in, r->in, r->c * r->group}};
+      m->out = (reed_desc){dtype, 4, {r->images, side, side, r->n}};
+    }
+  } else if (r->op == OP_Gemm) {
+    m->in[0] = (reed_desc){dtype, 2, {r->in, r->c}};
+    m->in[1] = (reed_desc){dtype, 2, {r->c, r->n}};
+    m->out = (reed_desc){dtype, 2, {r->in, r->n}};
+  } else {
+    m->in[0] = (reed_desc){dtype, 3, {r->images, r->in, r->c}};
+    m->in[1] = (reed_desc){dtype, 3, {r->images, r->c, r->n}};
+    m->out = (reed_desc){dtype, 3, {r->images, r->in, r->n}};
+  }
+  m->in[2] = (reed_desc){dtype, 1, {r->n}};
+}
+
+static void run_launch(const made *m, const cuda_prepared *plan, uint64_t order) {
+  char args[CUDA_MAX_ARGS_BYTES] __attribute__((aligned(16))), said[512] = "";
+  const cuda_launch *l = plan->launches;
+  simt_operand operands[4];
+  int32_t n = 0;
+  memcpy(args, plan->args + l->args_at, cuda_kernel_infos[l->kernel].args_bytes);
+  for (uint32_t i = 0; i < l->n_pointers; i++) {
+    const cuda_pointer *p = &plan->pointers[l->first_pointer + i];
+    const int32_t of = p->source == CUDA_FROM_INPUT ? p->index : 3;
+    char *data = p->bytes ? (char *)m->data[of] + p->offset : NULL;
+    memcpy(args + p->field, &data, sizeof data);
+    if (data) operands[n++] = (simt_operand){data, p->bytes, p->written};
+  }
+  const simt_launch launch = {.kernel = &simt_kernels[l->kernel],
+                              .grid = {l->grid[0], l->grid[1], l->grid[2]},
+                              .block = {cuda_kernel_infos[l->kernel].threads, 1, 1},
+                              .args = args,
+                              .operands = operands,
+                              .n_operands = n,
+                              .order = order};
+  ck_assert_msg(simt_run(&launch, said, sizeof said), "%s", said);
+}
+
+static void check(const row *r, int kind, uint64_t order) {
+  const reed_dtype dtype = kinds[kind].dtype;
+  made m = {0};
+  reed_kernel kernel = {0};
+  reed_diagnosis diagnosis = {0};
+  describe(r, dtype, &m);
+  for (int i = 0; i < 4; i++) m.data[i] = random_tensor(i < 3 ? &m.in[i] : &m.out, &m.bytes[i]);
+  memset(m.data[3], 0xff, (size_t)m.bytes[3]);
+  const int64_t pads[4] = {r->pad, r->pad, r->pad, r->pad};
+  reed_attr items[4], completed[16];
+  reed_attrs given = {items, 0}; /* sorted by name */
+  if (r->activation) items[given.n++] = (reed_attr){.name = "activation", .type = REED_ATTR_STRING, .s = r->activation};
+  if (r->last) items[given.n++] = (reed_attr){.name = "channels_last", .type = REED_ATTR_INT, .i = 1};
+  if (r->op == OP_Conv) {
+    items[given.n++] = (reed_attr){.name = "group", .type = REED_ATTR_INT, .i = r->group};
+    items[given.n++] = (reed_attr){.name = "pads", .type = REED_ATTR_INTS, .ints = pads, .n = 4};
+  }
+  const reed_attrs attrs = op_attrs_complete(op_builtin(r->op), &given, completed);
+  const reed_kernel_call call = {.op = op_builtin(r->op),
+                                 .attrs = &attrs,
+                                 .node = "n",
+                                 .n_inputs = r->bias ? 3 : 2,
+                                 .n_outputs = 1,
+                                 .inputs = m.in,
+                                 .outputs = &m.out,
+                                 .host_values = (const void *const[]){NULL, NULL, NULL},
+                                 .constant = (const bool[]){false, false, false},
+                                 .env = &(reed_kernel_env){.n_threads = 1},
+                                 .diagnosis = &diagnosis};
+  ck_assert_msg(cuda_kernel_of(call.op, kinds[kind].math)(&call, &kernel) == REED_OK, "%s",
+                reed_diagnosis_message(&diagnosis));
+  const cuda_prepared *plan = kernel.state;
+  ck_assert_uint_eq(plan->n_launches, 1);
+  ck_assert_int_eq(plan->launches->kernel, r->op == OP_Conv ? kinds[kind].conv : kinds[kind].product);
+  run_launch(&m, plan, order);
+  for (int64_t i = 0; i < m.bytes[3] / (dtype == REED_F32 ? 4 : 2); i++) {
+    double sizes, right = expected(r, &m, i, &sizes), y = element_of(dtype, m.data[3], i);
+    const double sums = (double)(r->c * r->tap * r->tap + 2) * 0x1p-24,
+                 most = (kinds[kind].of_sums + sums) * sizes + kinds[kind].of_result * fabs(right) + 0x1p-24;
+    ck_assert_msg(fabs(y - right) <= most, "row %d, kind %d, element %d: %.9g, not %.9g (+- %.2g)", (int)(r - rows),
+                  kind, (int)i, y, right, most);
+  }
+  kernel.free(kernel.state);
+  for (int i = 0; i < 4; i++) free(m.data[i]);
+}
+
+/* Each kind takes its own kernel: f32 is strict unless tf32 is asked for, halves need a card's tensor cores. */
+START_TEST(tensor_cores_give_the_product) {
+  noise = 1 + (uint32_t)_i;
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+    for (uint64_t order = 0; order < (rows[i].n <= 8 ? 3 : 1); order++) check(&rows[i], _i, order == 2 ? 77 : order);
+}
+END_TEST
+
+int main(void) {
+  Suite *suite = suite_create("mma");
+  TCase *t = tcase_create("mma");
+  tcase_set_timeout(t, 60);
+  tcase_add_loop_test(t, tensor_cores_give_the_product, 0, KINDS);
+  suite_add_tcase(suite, t);
+  return suite_run(suite);
+}
