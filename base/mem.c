@@ -88,6 +88,16 @@ void *mem_alloc_bulk(size_t bytes) {
   return block;
 }
 
+/* The system zeroes a mapping's pages. They are huge, because a fault for each small page would cost more than writing
+ * zeros into the heap; those beyond `bytes` are never used. */
+void *mem_calloc_bulk(size_t bytes) {
+  bool mapped = bytes >= MAPPED_FROM && hook_is_libc();
+  if (mapped) return mem_alloc_bulk(bytes < HUGE_FROM ? HUGE_FROM : bytes);
+  void *block = mem_alloc_aligned(bytes, 64);
+  if (block) memset(block, 0, bytes);
+  return block;
+}
+
 /* MADV_POPULATE_WRITE (Linux 5.14) works on whole pages and changes no byte of them. Without it each page inside the
  * part is written. */
 void mem_warm(void *part, size_t bytes) {

@@ -26,6 +26,8 @@ void mem_free_aligned(void *block);
  * large block is the system's own mapping, because in the C library's heap small blocks that stay would keep its place
  * from being returned. Released by mem_free_aligned only. */
 void *mem_alloc_bulk(size_t bytes);
+/* Zeroed bytes, aligned to 64. From 1 MiB on the block is one of mem_alloc_bulk. Released by mem_free_aligned only. */
+void *mem_calloc_bulk(size_t bytes);
 /* Has the system give the pages of a part of a block now, in one call, instead of at their first use. The part's
  * contents may be lost. */
 void mem_warm(void *part, size_t bytes);

@@ -85,12 +85,11 @@ reed_status reed_tensor_open(reed_dtype dtype, int32_t rank, const int64_t *dims
   reed_tensor *t;
   reed_status status = tensor_over(dtype, rank, dims, &memory, &t);
   if (status) return status;
-  t->data = t->context = mem_alloc_aligned((size_t)t->bytes, 64);
+  t->data = t->context = mem_calloc_bulk((size_t)t->bytes);
   if (!t->data) {
     mem_free(t);
     return REED_ERROR_MEMORY;
   }
-  memset(t->data, 0, (size_t)t->bytes);
   *out_tensor = t;
   return REED_OK;
 }

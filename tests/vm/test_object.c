@@ -1,6 +1,9 @@
 /* References and counted objects: sharing, value semantics, release of long chains, output blocks that outlive their
  * store. */
 #include <check.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -130,6 +133,28 @@ START_TEST(trimming_gives_back_what_is_free_between_blocks) {
   }
 }
 END_TEST
+
+/* Small blocks that stay lie between large ones: the C library's heap would grow with each tensor. */
+START_TEST(large_tensors_are_not_in_the_heap) {
+  enum { N = 20 };
+  void *small[N];
+  reed_tensor *tensor;
+  int64_t most = 0;
+  for (int i = 0; i < N; i++) {
+    int64_t extent = (i % 2 ? 6 << 20 : 3 << 20) + i * 40000;
+    ck_assert_int_eq(reed_tensor_open(REED_U8, 1, &extent, &tensor), REED_OK);
+    for (int64_t k = 0; k < extent; k++)
+      if (((char *)reed_tensor_data(tensor))[k]) ck_abort_msg("byte %lld is not 0", (long long)k);
+    memset(reed_tensor_data(tensor), 1, (size_t)extent);
+    small[i] = mem_alloc(1000);
+    struct mallinfo2 heap = mallinfo2();
+    if ((int64_t)(heap.arena + heap.hblkhd) > most) most = (int64_t)(heap.arena + heap.hblkhd);
+    reed_tensor_close(&tensor);
+  }
+  ck_assert_int_lt(most, 4 << 20);
+  for (int i = 0; i < N; i++) mem_free(small[i]);
+}
+END_TEST
 #endif
 
 int main(void) {
@@ -142,6 +167,7 @@ int main(void) {
   tcase_add_test(cases, an_output_outlives_its_store_and_blocks_are_used_again);
 #if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
   tcase_add_test(cases, trimming_gives_back_what_is_free_between_blocks);
+  tcase_add_test(cases, large_tensors_are_not_in_the_heap);
 #endif
   suite_add_tcase(suite, cases);
   return suite_run(suite);
