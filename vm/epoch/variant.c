@@ -86,13 +86,12 @@ static bool run_shapes(reed_session *s, const epoch_entry *whole, const epoch_en
                                                  : exec_view(s, insn_view_at(w).dst, insn_view_at(w).src);
     if (status != REED_OK) return false;
   }
-  bool same = e->writes.n == p->writes.n && !e->rewritten;
+  bool same = e->writes.n == p->writes.n;
   for (size_t i = 0; same && i < e->writes.n; i++) {
     const ref *value = reg_r(&s->run, e->writes.items[i].reg);
     const epoch_write *write = &whole->writes.items[p->writes.items[i]];
     bool changed = s->epoch.notes[write->reg].changed;
-    same = e->writes.items[i].reg == write->reg && value->bounded_axis < 0 && value->kind == write->value.kind &&
-           (!changed || write->changed);
+    same = e->writes.items[i].reg == write->reg && value->kind == write->value.kind && (!changed || write->changed);
   }
   return same;
 }
@@ -326,14 +325,17 @@ static bool changes_again(const epoch_entry *base, const uint64_t *changed) {
   return any && !other;
 }
 
-/* The base for a variant of the key; NULL: there is none. */
+/* The base for a variant of the key; NULL: there is none. A trace shows all calls of a miss, so there are no variants
+ * while spans are collected. Other checks cover what may look forgotten here: an entry whose shape section writes a
+ * register twice had no base and so no changed keys (find_base), or took another path (a branch has no places); the
+ * head of a key's part tells room; and an entry that is not for lists has no list to be divided with. */
 static epoch_entry *base_of(reed_session *s, const insn_epoch_enter *enter, uint32_t pc) {
   epoch_entry *base = s->memo.epochs[enter->epoch].entries;
   const epoch_entry *complete = base && base->whole ? base->whole : base;
   uint64_t changed[ENTRY_KEYS / 64];
-  if (!base || s->devices.n > 1 || s->run.profile.spans || s->run.rooms || complete->rewritten || complete->rooms ||
-      complete->not_for_lists || !s->run.program->module->epochs_shaped[enter->epoch] ||
-      !key_find_changes(&s->epoch, enter, base, changed) || !changes_again(base, changed))
+  if (!base || s->devices.n > 1 || s->run.profile.spans || complete->rooms ||
+      !s->run.program->module->epochs_shaped[enter->epoch] || !key_find_changes(&s->epoch, enter, base, changed) ||
+      !changes_again(base, changed))
     return NULL;
   return base->whole || divide(s, enter, pc, base) ? base : NULL;
 }

@@ -53,7 +53,7 @@ static bool list(finder *f, uint32_t reg) {
   if (n < 0) return false;
   const epoch_write *write = &f->e->writes.items[n];
   if (f->listed[n] >= 0) return true;
-  if (write->value.bounded_axis >= 0 || write->bound) return false;
+  if (write->value.bounded_axis >= 0) return false;
   f->touched[reg] = write->changed;
   f->listed[n] = (int32_t)f->places->writes.n;
   return VEC_PUSH(&f->places->writes, (uint32_t)n);
@@ -124,9 +124,9 @@ static bool follow_shapes(finder *f, uint32_t pc, uint32_t plan) {
         ok = add_like(f, (insn_sharing){insn_shape_like_at(w).dst, insn_shape_like_at(w).src}, pc, true);
         break;
       case INSN_VIEW: ok = add_like(f, insn_sharing_at(w), pc, false); break;
-      case INSN_R_MOVE: ok = !f->touched[insn_r_move_at(w).src] && !f->touched[insn_r_move_at(w).dst]; break;
       case INSN_S_DIM: ok = !f->touched[insn_s_dim_at(w).src]; break;
       case INSN_S_ITEM: ok = !f->touched[insn_s_item_at(w).src]; break;
+      case INSN_R_MOVE: /* all_listed finds what it changes */
       case INSN_CONST:
       case INSN_R_SCALAR:
       case INSN_S_CONST:
@@ -149,7 +149,9 @@ static bool list_root(finder *f, int32_t root, int32_t write, uint32_t call) {
   return VEC_PUSH(&f->places->roots, ((variant_root){.root = root, .write = write, .call = call}));
 }
 
-/* A kernel that depends on the key. Only the operand's place itself can be shared with its output then. */
+/* A kernel that depends on the key. Only the operand's place itself can be shared with its output then. Counts from
+ * kernels are refused twice: `list` refuses bounded results, whose extents depend on the key, and this function kernels
+ * with counts, of which only an operand's place depends on it. */
 static bool list_call(finder *f, const insn_invoke *i, uint32_t pc, uint32_t number) {
   const epoch_kernel *kernel = &f->e->kernels.items[number];
   variant_places *p = f->places;
@@ -263,7 +265,7 @@ static bool list_pointers(finder *f) {
   return true;
 }
 
-/* True if every register that has changed is in the list. */
+/* True if every register that has changed is in the list: no r.move has passed a change on. */
 static bool all_listed(const finder *f) {
   for (size_t i = 0; i < f->e->writes.n; i++)
     if (f->e->writes.items[i].changed && f->listed[i] < 0) return false;

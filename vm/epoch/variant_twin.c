@@ -89,7 +89,7 @@ bool twin_repeat_shape(reed_session *s, const uint32_t *w, const uint32_t *twin)
   return true;
 }
 
-/* A kernel may hold the address of a constant. No run with rooms makes variants. */
+/* A kernel may hold the address of a constant. No entry with rooms has variants. */
 static bool fit_alike(const ref *a, const ref *b) { return alike(a, b) && a->constant == b->constant; }
 
 bool twin_has_kernel(const vm_run *run, const insn_invoke *i, const insn_invoke *twin) {

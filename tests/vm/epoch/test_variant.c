@@ -139,6 +139,27 @@ static const char *const deciding[][3] = {
      "  shape s, device, [r6], [r4:shape]\n  jump on\nother: shape t, device, [r6], [r4:shape]\non:\n",
      "  kill r2\n  kill r5\n  branch.ifnot s0, run_other\n  invoke s, device, [r6], [r4]\n  jump run_on\n"
      "run_other: invoke t, device, [r6], [r4]\nrun_on: kill r4\n"},
+    /* a branch of the shape section alone */
+    {".site s = Shape (1 -> 1) \"s\" {start = 1}\n.site t = Expand (2 -> 1) \"t\"\n",
+     "  s.dim s0, r3, 0\n  s.const s1, 50\n  s.lt s0, s0, s1\n  branch.ifnot s0, other\n"
+     "  shape.like r13, r3, device\n  jump on\nother: shape.like r13, r4, device\n"
+     "on: shape s, host, [r14], [r13:shape]\n  invoke s, host, [r14], [r13]\n"
+     "  shape t, device, [r6], [r4:shape, r14:value]\n",
+     "  kill r2\n  kill r5\n  kill r13\n  invoke t, device, [r6], [r4, r14]\n  kill r4\n"},
+    /* an element becomes a number: one row of three elements for less than five rows */
+    {".site s = Size (1 -> 1) \"s\"\n.site t = First in \"test\" (2 -> 1) \"t\"\n",
+     "  shape s, host, [r13], [r4:shape]\n  invoke s, host, [r13], [r4]\n  s.item s0, r13\n  s.const s1, 40\n"
+     "  s.lt s0, s0, s1\n  r.scalar r14, s0, i64\n  shape t, device, [r6], [r4:shape, r14:value]\n",
+     "  kill r2\n  kill r5\n  invoke t, device, [r6], [r4, r14]\n  kill r4\n"},
+    /* a register that is moved */
+    {".site s = Shape (1 -> 1) \"s\"\n.site t = Expand (2 -> 1) \"t\"\n",
+     "  shape s, host, [r13], [r4:shape]\n  invoke s, host, [r13], [r4]\n  r.move r14, r13\n"
+     "  shape t, device, [r6], [r5:shape, r14:value]\n",
+     "  kill r2\n  kill r4\n  invoke t, device, [r6], [r5, r14]\n  kill r5\n"},
+    /* a bounded result */
+    {".site s = Few in \"test\" (1 -> 1) \"s\"\n.site t = Abs (1 -> 1) \"t\"\n",
+     "  shape s, device, [r13], [r4:shape]\n  shape t, device, [r6], [r4:shape]\n",
+     "  kill r2\n  kill r5\n  invoke s, device, [r13], [r4]\n  kill r13\n  invoke t, device, [r6], [r4]\n  kill r4\n"},
 };
 enum { N_DECIDING = sizeof deciding / sizeof *deciding };
 
@@ -208,6 +229,25 @@ static reed_status first_shape(reed_shape_call *call) {
   return status;
 }
 
+/* test.Few: a bounded result, of which there is one row. */
+static reed_status few_shape(reed_shape_call *call) {
+  reed_status status = work_shape(call);
+  call->outputs[0].bounded_axis = 0;
+  return status;
+}
+
+static reed_status few_run(const void *state, const reed_kernel_buffers *buffers) {
+  memset(buffers->outputs[0], 0, (size_t) * (const int64_t *)state * sizeof(float));
+  buffers->extents[0] = 1;
+  return REED_OK;
+}
+
+static reed_status few_prepare(const reed_kernel_call *call, reed_kernel *out_kernel) {
+  reed_status status = corner_prepare(call, out_kernel);
+  out_kernel->run = few_run;
+  return status;
+}
+
 /* test.Same: one int64, which is the operand's; impure. */
 static int64_t n_same;
 
@@ -255,6 +295,15 @@ static const reed_op corner = {.domain = "test",
                                .n_outputs = 1,
                                .shape = corner_shape,
                                .cpu = corner_prepare};
+static const reed_op_output bounded = {.name = "y", .type_rule = REED_TYPE_LIKE, .bounded = true};
+static const reed_op few = {.domain = "test",
+                            .name = "Few",
+                            .inputs = &operand,
+                            .n_inputs = 1,
+                            .outputs = &bounded,
+                            .n_outputs = 1,
+                            .shape = few_shape,
+                            .cpu = few_prepare};
 static const reed_op first = {.domain = "test",
                               .name = "First",
                               .inputs = limited,
@@ -531,6 +580,7 @@ static void open_all(void) {
   ck_assert_int_eq(reed_registry_add(registry, &corner, diagnosis), REED_OK);
   ck_assert_int_eq(reed_registry_add(registry, &first, diagnosis), REED_OK);
   ck_assert_int_eq(reed_registry_add(registry, &same, diagnosis), REED_OK);
+  ck_assert_int_eq(reed_registry_add(registry, &few, diagnosis), REED_OK);
   open_program(text);
   tail = false;
 }
