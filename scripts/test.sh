@@ -95,6 +95,11 @@ random_graphs() {
 }
 title "random dynamic graphs, host and sim"
 random_graphs 0:300
+if [ -f build-test/libreed-cuda-emulated.so ]; then
+  title "random dynamic graphs on the emulated GPU, with graphs and without"
+  random_graphs 0:40 --device 'cuda-emulated?late=1&poison=1&seed=3&order=7'
+  random_graphs 40:60 --device cuda-emulated --graphs off
+fi
 title "random dynamic graphs on lacking accelerators, and with counts left on the device"
 random_graphs 0:60 --placements 3
 

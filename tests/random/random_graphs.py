@@ -5,7 +5,7 @@ Each seed makes an ONNX graph of 4 to 22 operators whose input extents are symbo
 valid at all of them), compiles it once and runs one session over the sizes in alternation, on host and sim, comparing with onnxruntime (or, where that one
 fails, with the ONNX reference evaluator).
 
-    random_graphs.py --build build --seeds 0:200 [--device host,sim] [--keep FOLDER]
+    random_graphs.py --build build --seeds 0:200 [--device host,sim] [--graphs on|off] [--keep FOLDER]
 
 With --placements N every graph is compiled for N random placements (accelerators that lack operators, counts that stay on the device, late and shuffled work),
 which must give the bits of the host.
@@ -88,7 +88,18 @@ def with_output(model, v):
     return copy
 
 
-def run_seed(library, seed, devices, keep):
+GRAPHS = {None: 0, "on": 1, "off": 2}  # reed_graphs of reed.h
+
+
+def module_for(library, text, device, seed):
+    """host and sim take the module that is compiled without a target. Other devices may lack operators, so a module for one of them is compiled for it; every
+    other of these leaves its counts on the device."""
+    if device.partition("?")[0] in ("host", "sim"):
+        return library.compile(text)
+    return library.compile(text, target=device, counts_on_device=seed % 2 == 1)
+
+
+def run_seed(library, seed, devices, graphs, keep):
     g, model, outputs = generate(seed)
     if not outputs:
         return "empty", ""
@@ -98,13 +109,13 @@ def run_seed(library, seed, devices, keep):
         os.makedirs(keep, exist_ok=True)
         onnx.save(model, os.path.join(keep, f"seed{seed}.onnx"))
     try:
-        module = library.compile(model.SerializeToString())
+        modules = {device: module_for(library, model.SerializeToString(), device, seed) for device in devices}
     except reed.Error as e:
         return ("unsupported" if e.status == -5 else "failed"), f"compile: {e}"
-    for device in devices:
+    for device, module in modules.items():
         session = None
         try:
-            session = reed.Session(library, module, device)
+            session = reed.Session(library, module, device, graphs=graphs)
             for k in [0, 1, 0, 2, 1, 0, 2]:
                 got = session.run([v.arrays[k] for v, _ in g.inputs])
                 for v, a, b in zip(outputs, got, wanted[k]):
@@ -193,6 +204,7 @@ def main():
     parser.add_argument("--build", default="build")
     parser.add_argument("--seeds", default="0:100", help="one seed, or FIRST:END")
     parser.add_argument("--device", default="host,sim")
+    parser.add_argument("--graphs", choices=("on", "off"), help="launches of an accelerator recorded and replayed")
     parser.add_argument("--keep", help="folder for the models")
     parser.add_argument("--same-bits", metavar="PASS", help="compare with the model compiled without that pass, bit for bit")
     parser.add_argument("--placements", type=int, default=0, metavar="N", help="compare the bits of N random placements with the host's, instead of an oracle")
@@ -210,7 +222,7 @@ def main():
         elif arguments.same_bits:
             result, detail = run_same_bits(library, seed, arguments.same_bits)
         else:
-            result, detail = run_seed(library, seed, arguments.device.split(","), arguments.keep)
+            result, detail = run_seed(library, seed, arguments.device.split(","), GRAPHS[arguments.graphs], arguments.keep)
         counts[result] = counts.get(result, 0) + 1
         if result in ("failed", "unsupported"):
             print(f"seed {seed}: {result}: {detail}", flush=True)
