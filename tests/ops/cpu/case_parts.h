@@ -32,9 +32,6 @@ void case_open_output(kernel_case *c, int32_t i, const reed_desc *desc);
 /* After a run: outputs whose kernel reports an extent get that extent. */
 void case_take_extents(kernel_case *c, const case_call *made);
 
-/* True where only the devices of case_devices are under test (device_case.c: false). */
-bool case_devices_only(void);
-
 /* Gives the case its seed, and says whether it is to run. */
 void case_begin(kernel_case *c);
 /* Notes which case is about to run, for the message if it crashes. */

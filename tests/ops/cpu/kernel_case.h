@@ -101,6 +101,9 @@ reed_status case_run_on(kernel_case *c, const char *device, bool *out_has);
 /* Names of the devices to run on besides the host: those of ops/targets.def whose module is there. NULL at the end. */
 const char *const *case_devices(void);
 
+/* True where only the devices of case_devices are under test (device_case.c: false). */
+bool case_devices_only(void);
+
 /* Instead of Check's own: the test goes on after a case that fails or crashes. */
 void case_add_tests(TCase *cases, const TTest *test, int from, int to);
 #undef tcase_add_test
