@@ -140,12 +140,12 @@ static const char *const deciding[][3] = {
      "  kill r2\n  kill r5\n  branch.ifnot s0, run_other\n  invoke s, device, [r6], [r4]\n  jump run_on\n"
      "run_other: invoke t, device, [r6], [r4]\nrun_on: kill r4\n"},
     /* a branch of the shape section alone */
-    {".site s = Shape (1 -> 1) \"s\" {start = 1}\n.site t = Expand (2 -> 1) \"t\"\n",
+    {".site s = Shape (1 -> 1) \"s\" {start = 1}\n.site t = Exp (1 -> 1) \"t\"\n",
      "  s.dim s0, r3, 0\n  s.const s1, 50\n  s.lt s0, s0, s1\n  branch.ifnot s0, other\n"
      "  shape.like r13, r3, device\n  jump on\nother: shape.like r13, r4, device\n"
      "on: shape s, host, [r14], [r13:shape]\n  invoke s, host, [r14], [r13]\n"
-     "  shape t, device, [r6], [r4:shape, r14:value]\n",
-     "  kill r2\n  kill r5\n  kill r13\n  invoke t, device, [r6], [r4, r14]\n  kill r4\n"},
+     "  shape t, device, [r6], [r4:shape]\n",
+     "  kill r2\n  kill r5\n  kill r13\n  invoke t, device, [r6], [r4]\n  kill r4\n"},
     /* an element becomes a number: one row of three elements for less than five rows */
     {".site s = Size (1 -> 1) \"s\"\n.site t = First in \"test\" (2 -> 1) \"t\"\n",
      "  shape s, host, [r13], [r4:shape]\n  invoke s, host, [r13], [r4]\n  s.item s0, r13\n  s.const s1, 40\n"
