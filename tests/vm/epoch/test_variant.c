@@ -266,44 +266,26 @@ static reed_status same_prepare(const reed_kernel_call *call, reed_kernel *out_k
 
 static const reed_op_input operand = {.name = "x", .reads = REED_READS_SHAPE, .dtypes = 1u << REED_F32};
 static const reed_op_output result = {.name = "y", .type_rule = REED_TYPE_LIKE};
-static const reed_op work = {.domain = "test",
-                             .name = "Work",
-                             .inputs = &operand,
-                             .n_inputs = 1,
-                             .outputs = &result,
-                             .n_outputs = 1,
-                             .shape = work_shape,
-                             .cpu = work_prepare};
 
-static const reed_op least = {.domain = "test",
-                              .name = "Least",
-                              .inputs = &operand,
-                              .n_inputs = 1,
-                              .outputs = &result,
-                              .n_outputs = 1,
-                              .shape = least_shape,
-                              .cpu = least_prepare};
+/* Of one operand; `to` describes the result. */
+#define OPERATOR(id, called, to, infer, prepare) \
+  static const reed_op id = {.domain = "test", \
+                             .name = called, \
+                             .inputs = &operand, \
+                             .n_inputs = 1, \
+                             .outputs = &(to), \
+                             .n_outputs = 1, \
+                             .shape = (infer), \
+                             .cpu = (prepare)}
+OPERATOR(work, "Work", result, work_shape, work_prepare);
+OPERATOR(least, "Least", result, least_shape, least_prepare);
 
 static const reed_op_input numbers = {.name = "x", .reads = REED_READS_SHAPE, .dtypes = 1u << REED_I64};
 static const reed_op_input limited[] = {{.name = "x", .reads = REED_READS_SHAPE, .dtypes = 1u << REED_F32},
                                         {.name = "k", .reads = REED_READS_VALUE, .dtypes = 1u << REED_I64}};
-static const reed_op corner = {.domain = "test",
-                               .name = "Corner",
-                               .inputs = &operand,
-                               .n_inputs = 1,
-                               .outputs = &result,
-                               .n_outputs = 1,
-                               .shape = corner_shape,
-                               .cpu = corner_prepare};
+OPERATOR(corner, "Corner", result, corner_shape, corner_prepare);
 static const reed_op_output bounded = {.name = "y", .type_rule = REED_TYPE_LIKE, .bounded = true};
-static const reed_op few = {.domain = "test",
-                            .name = "Few",
-                            .inputs = &operand,
-                            .n_inputs = 1,
-                            .outputs = &bounded,
-                            .n_outputs = 1,
-                            .shape = few_shape,
-                            .cpu = few_prepare};
+OPERATOR(few, "Few", bounded, few_shape, few_prepare);
 static const reed_op first = {.domain = "test",
                               .name = "First",
                               .inputs = limited,
