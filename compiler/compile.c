@@ -76,8 +76,8 @@ static void say_pass(void *context, const char *pass) {
 
 static reed_status take_options(compilation *c) {
   const reed_compile_options *o = c->options;
-  if (o && o->precision != REED_PRECISION_F32)
-    return diag_fail(c->diagnosis, REED_ERROR_UNSUPPORTED, "only f32 precision is supported: bf16 and f16 are not yet");
+  if (o && (o->precision < REED_PRECISION_F32 || o->precision > REED_PRECISION_F16))
+    return diag_fail(c->diagnosis, REED_ERROR_ARGUMENT, "%d is no precision", (int)o->precision);
   if (o && o->n_dims && !o->dims)
     return diag_fail(c->diagnosis, REED_ERROR_ARGUMENT, "%zu ranges of dims are announced, but dims is NULL",
                      o->n_dims);
@@ -91,6 +91,8 @@ static reed_status take_options(compilation *c) {
       return diag_fail(c->diagnosis, REED_ERROR_ARGUMENT, "pass '%s' cannot be disabled", *name);
     c->passes.totals[i].disabled = true;
   }
+  if (o && o->precision != REED_PRECISION_F32 && c->passes.totals[pass_find("pack")].disabled)
+    return diag_fail(c->diagnosis, REED_ERROR_ARGUMENT, "precision bf16 and f16 need the pass 'pack'");
   return capability_open(o ? o->target : NULL, o ? o->registry : NULL, &c->targets, c->diagnosis);
 }
 
@@ -183,6 +185,12 @@ static void write_passes(const compilation *c, json_writer *json) {
 
 /* ---- the public functions ---- */
 
+static reed_dtype precision_of(const reed_compile_options *o) {
+  static const reed_dtype dtypes[] = {
+      [REED_PRECISION_F32] = REED_F32, [REED_PRECISION_BF16] = REED_BF16, [REED_PRECISION_F16] = REED_F16};
+  return o ? dtypes[o->precision] : REED_F32;
+}
+
 static reed_status compile(const void *onnx, size_t n_onnx, bool mapped, const onnx_external *external,
                            const reed_compile_options *options, void **out_bytes, size_t *out_n_bytes,
                            char **out_report_json, reed_diagnosis *diagnosis) {
@@ -206,6 +214,7 @@ static reed_status compile(const void *onnx, size_t n_onnx, bool mapped, const o
   say(&c, "reading", 0);
   if (status == REED_OK) status = ir_module_open(options ? options->registry : NULL, c.diagnosis, &c.passes.m);
   if (status == REED_OK) c.passes.m->targets = c.targets;
+  if (status == REED_OK) c.passes.m->precision = precision_of(options);
   if (status == REED_OK) c.passes.m->cancel = options ? options->cancel : NULL;
   if (status == REED_OK) status = ir_check_cancel(c.passes.m);
   if (status == REED_OK) c.passes.m->counts_on_device = options && options->counts_on_device;

@@ -171,6 +171,9 @@ bool packed_order_of(const reed_op *op, const reed_attrs *attrs, const reed_desc
   if (desc_bytes(plain) <= 0) return false;
   if (!op_has(op, OP_PROPERTY_PACKABLE)) return false;
   if (!readers[op_id_of(op)](attrs, &o) || count(&o) < 0) return false;
+  const reed_attr *pairs = reed_attrs_find(attrs, PACKED_PAIRS_ATTR);
+  o.pairs = pairs && pairs->i;
+  if (o.pairs && (plain->dtype != REED_BF16 || o.small_groups || o.channels % 2 != 0)) return false;
   *out_order = o;
   return true;
 }
@@ -200,19 +203,20 @@ reed_desc packed_desc(const packed_order *order) {
 typedef struct panel_row {
   char *panel, *plain;
   int64_t n, width, step; /* outputs; columns; distance of outputs in the plain weights */
+  int64_t apart;          /* of columns in the panel: 2 if the weights of another channel lie between */
 } panel_row;
 
 #define PANEL_ROW(type) \
   static void pack_row_##type(const panel_row *r) { \
     type *panel = (type *)(void *)r->panel; \
     for (int64_t i = 0; i < r->n; i++) \
-      memcpy(&panel[i], r->plain + (size_t)(i * r->step) * sizeof *panel, sizeof *panel); \
-    for (int64_t i = r->n; i < r->width; i++) panel[i] = 0; \
+      memcpy(&panel[i * r->apart], r->plain + (size_t)(i * r->step) * sizeof *panel, sizeof *panel); \
+    for (int64_t i = r->n; i < r->width; i++) panel[i * r->apart] = 0; \
   } \
   static void unpack_row_##type(const panel_row *r) { \
     const type *panel = (const type *)(const void *)r->panel; \
     for (int64_t i = 0; i < r->n; i++) \
-      memcpy(r->plain + (size_t)(i * r->step) * sizeof *panel, &panel[i], sizeof *panel); \
+      memcpy(r->plain + (size_t)(i * r->step) * sizeof *panel, &panel[i * r->apart], sizeof *panel); \
   }
 PANEL_ROW(uint16_t)
 PANEL_ROW(uint32_t)
@@ -249,14 +253,15 @@ static stretch stretch_at(const packed_order *o, int64_t at) {
 static void for_rows(const packed_order *o, const stretch *s, char *packed, char *plain, row_fn fn) {
   size_t size = reed_dtype_bytes(o->plain.dtype);
   int64_t output = s->panel * PACKED_WIDTH, channels = s->end - s->begin, n = o->outputs - output;
-  panel_row row = {.n = n < s->width ? n : s->width, .width = s->width, .step = o->w_output};
+  panel_row row = {.n = n < s->width ? n : s->width, .width = s->width, .step = o->w_output, .apart = o->pairs ? 2 : 1};
   for (int64_t c0 = s->begin; c0 < s->end; c0 += CHANNELS_AT_A_TIME)
     for (int64_t tap = 0; tap < o->rows * o->columns; tap++)
       for (int64_t c = c0; c < c0 + CHANNELS_AT_A_TIME && c < s->end; c++) {
         int64_t y = tap / o->columns, x = tap % o->columns;
         int64_t from = s->part * o->part + output * o->w_output + (y / o->taps + c) * o->w_channel +
                        y % o->taps * o->w_tap[0] + x * o->w_tap[1];
-        row.panel = packed + (size_t)((tap * channels + c - s->begin) * s->width) * size;
+        int64_t place = tap * channels + c - s->begin; /* pairs: the odd channel's weights begin one element later */
+        row.panel = packed + (size_t)(o->pairs ? (place & ~1) * s->width + (place & 1) : place * s->width) * size;
         row.plain = plain + (size_t)from * size;
         fn(&row);
       }

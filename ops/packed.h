@@ -8,13 +8,18 @@
  * over tap rows, tap columns, input channels, or, for an X with channels first, over channels, tap rows, tap columns.
  * The panels of a convolution's groups follow one another. A transposed convolution whose windows do not overlap is a
  * matrix [channels][outputs] per tap, one after the other. Small groups, which have as many outputs as inputs, 8 at
- * most (depthwise: 1): [tap rows][tap columns][input of a group][outputs of all groups]. */
+ * most (depthwise: 1): [tap rows][tap columns][input of a group][outputs of all groups].
+ *
+ * Pairs, if the attribute `packed_pairs` is 1: panels of bf16 for the dot products of AVX512-BF16. The weights of two
+ * neighbouring channels of an output lie side by side: [depth / 2][width][2]. Each matrix has an even number of
+ * channels. */
 #ifndef OPS_PACKED_H_
 #define OPS_PACKED_H_
 
 #include "ops/op.h"
 
 #define PACKED_ATTR "packed"
+#define PACKED_PAIRS_ATTR "packed_pairs"
 #define PACKED_WIDTH 64
 #define PACKED_STEP 16
 #define PACKED_INPUTS 4 /* the most inputs of any product */
@@ -22,6 +27,7 @@
 typedef struct packed_order {
   reed_desc plain; /* f32, f16 or bf16, with the extents of ONNX */
   bool small_groups;
+  bool pairs;
   int64_t n_parts, part; /* number of matrices; distance of their first elements in the plain weights */
   int64_t outputs, rows, columns, channels; /* of one matrix: its depth is rows * columns * channels */
   int64_t taps; /* number of tap rows, of all slabs: row y is tap row y % taps of channel y / taps */

@@ -17,6 +17,7 @@ typedef struct call_site {
   const reed_op *op;
   const char *node;
   reed_diagnosis *diagnosis;
+  const reed_attrs *attrs;
 } call_site;
 
 REED_PRINTF(4, 5)
@@ -40,6 +41,12 @@ static void dtypes_text(reed_dtype_set set, char out[128]) {
       n += (size_t)snprintf(out + n, 128 - n, "%s%s", n ? " " : "", reed_dtype_name((reed_dtype)dtype));
 }
 
+/* True for weights of half precision of an f32 product, which are stored so only in a packed order. */
+static bool half_weights(const call_site *site, int32_t i, const reed_dtype *inputs) {
+  return i == 1 && inputs[0] == REED_F32 && (inputs[1] == REED_BF16 || inputs[1] == REED_F16) &&
+         packed_is(site->op, site->attrs);
+}
+
 static reed_status check_input(const call_site *site, int32_t i, int32_t n_inputs, const reed_dtype *inputs) {
   const reed_op_input *declared = reed_op_input_at(site->op, i);
   char name[96], allowed[128];
@@ -54,7 +61,7 @@ static reed_status check_input(const call_site *site, int32_t i, int32_t n_input
     return refuse(site, REED_ERROR_TYPE, i, "input %d (%s) is %s; allowed are %s", i,
                   shapecall_operand_name(site->op, i, name), reed_dtype_name(inputs[i]), allowed);
   }
-  if (declared->same_type && inputs[0] != REED_NONE && inputs[i] != inputs[0])
+  if (declared->same_type && inputs[0] != REED_NONE && inputs[i] != inputs[0] && !half_weights(site, i, inputs))
     return refuse(site, REED_ERROR_TYPE, i, "input %d (%s) is %s, input 0 is %s: they must have the same dtype", i,
                   shapecall_operand_name(site->op, i, name), reed_dtype_name(inputs[i]), reed_dtype_name(inputs[0]));
   return REED_OK;
@@ -92,7 +99,7 @@ static reed_status check_attrs(const call_site *site, const reed_attrs *attrs) {
 
 reed_status shapefn_check_call(const reed_op *op, const reed_attrs *attrs, const char *node, int32_t n_inputs,
                                const reed_dtype *inputs, int32_t n_outputs, reed_diagnosis *diagnosis) {
-  const call_site site = {op, node, diagnosis};
+  const call_site site = {op, node, diagnosis, attrs};
   reed_status status = check_inputs(&site, n_inputs, inputs);
   if (status) return status;
   int32_t n_required = 0;
@@ -163,7 +170,7 @@ static reed_status check_output(reed_shape_call *call, int32_t i) {
 
 /* Checks the inputs' dtypes at run time, because a module's registers have no dtype until they are filled. */
 static reed_status check_dtypes(const reed_shape_call *call) {
-  const call_site site = {call->op, call->node, call->diagnosis};
+  const call_site site = {call->op, call->node, call->diagnosis, call->attrs};
   reed_dtype dtypes[REED_MAX_OPERANDS];
   for (int32_t i = 0; i < call->n_inputs; i++) dtypes[i] = call->inputs[i].dtype;
   return check_inputs(&site, call->n_inputs, dtypes);

@@ -2,6 +2,7 @@
  * file, and no other, wraps a kernel to support the rest. The layers in order:
  *
  *   halves     runs the whole call in f32, between conversions
+ *   widen      gives an f32 product f32 weights, unless its kernel takes those of bf16
  *   level      REED_CPU=reference skips the kernel
  *   kernel     sees plain weights and channels second, and may decline the call
  *   unpack     gives the reference plain weights
@@ -11,6 +12,7 @@
 #include "ops/cpu/common/common.h"
 #include "ops/cpu/views/half.h"
 #include "ops/cpu/views/view.h"
+#include "ops/cpu/views/widen.h"
 
 typedef reed_status (*viewed_prepare_fn)(const cpu_view *view, reed_kernel *out_kernel);
 
@@ -94,8 +96,13 @@ static reed_status prepare(const reed_kernel_call *call, reed_kernel *out_kernel
   bool halves = false;
   for (int32_t i = 0; i < call->n_inputs && row->halves >> i; i++)
     halves = halves || ((row->halves >> i & 1) && half_is(call->inputs[i].dtype));
-  if (!halves) return prepare_seen(call, out_kernel);
   *out_kernel = (reed_kernel){0};
+  if (row->viewed && widen_needed(call)) {
+    reed_status status = cpu_level_now() == CPU_REFERENCE ? REED_OK : prepare_kernel(call, out_kernel);
+    if (status != REED_OK || out_kernel->run) return status;
+    return widen_prepare(call, prepare_seen, out_kernel);
+  }
+  if (!halves) return prepare_seen(call, out_kernel);
   if (row->native && cpu_level_now() != CPU_REFERENCE) {
     reed_status status = prepare_kernel(call, out_kernel);
     if (status != REED_OK || out_kernel->run) return status;

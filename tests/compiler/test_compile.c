@@ -120,11 +120,15 @@ START_TEST(passes_can_be_disabled_but_for_those_that_are_needed) {
 }
 END_TEST
 
-START_TEST(precisions_to_come_are_refused) {
+START_TEST(unknown_precisions_are_refused) {
   onnx_build *b = small_model();
   compiled c;
-  compile(&c, b, &(reed_compile_options){.precision = REED_PRECISION_BF16});
-  ck_assert_int_eq(c.status, REED_ERROR_UNSUPPORTED);
+  const char *disabled[] = {"pack", NULL};
+  compile(&c, b, &(reed_compile_options){.precision = REED_PRECISION_BF16, .disabled_passes = disabled});
+  ck_assert_int_eq(c.status, REED_ERROR_ARGUMENT);
+  ck_assert_ptr_nonnull(strstr(c.diagnosis.message, "pack"));
+  compile(&c, b, &(reed_compile_options){.precision = (reed_precision)3});
+  ck_assert_int_eq(c.status, REED_ERROR_ARGUMENT);
   build_close(&b);
 }
 END_TEST
@@ -304,7 +308,7 @@ int main(void) {
   tcase_add_test(t, a_model_becomes_module_bytes_and_a_report);
   tcase_add_test(t, the_same_model_gives_the_same_bytes);
   tcase_add_test(t, passes_can_be_disabled_but_for_those_that_are_needed);
-  tcase_add_test(t, precisions_to_come_are_refused);
+  tcase_add_test(t, unknown_precisions_are_refused);
   tcase_add_test(t, a_model_of_many_outputs_takes_little_memory);
   tcase_add_test(t, progress_goes_forward_to_the_end);
   tcase_add_test(t, a_sink_gets_the_bytes_in_pieces_and_may_refuse_them);

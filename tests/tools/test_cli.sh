@@ -236,9 +236,8 @@ passes=$(awk '{ print $1 }' out)
 [ "$(echo "$passes" | wc -l)" -eq "$(grep -c '^PASS(.*, false, ' "$root/compiler/passes/passes.def")" ] || fail 'help compile lists other passes than passes.def'
 expect 2 "no pass 'infer' can be left out" compile "$root/examples/shapes/shapes.onnx" -o x.reed --disable infer
 
-# Precisions that are refused are not offered, and taken to be refused in a sentence.
 "$vm" help compile >out
-grep -q 'bf16\|f16' out && fail 'help offers a precision that is refused'
+grep -q 'f32 (default), bf16, f16' out || fail 'help lacks the precisions'
 "$vm" help run >out
 [ -e /dev/nvidiactl ] || ! grep -q 'here:.* cuda[ ,;)]' out || fail 'help offers a device that is refused'
 "$maker" . || fail 'no models'
@@ -260,9 +259,8 @@ if [ ! -e /dev/nvidiactl ]; then
   grep -q 'card=H100' out && fail 'the way to a plan is told to a run'
 fi
 for pass in $passes; do expect 0 compiled compile beside.onnx -o left_out.reed --disable "$pass"; done
-expect 3 'only f32 precision is supported' compile beside.onnx -o x.reed --precision bf16
-expect 3 'only f32 precision is supported' compile beside.onnx -o x.reed --precision=f16
-expect 2 "--precision takes f32, not 'f33'" compile beside.onnx -o x.reed --precision f33
+expect 2 "--precision takes f32, bf16 or f16, not 'f33'" compile beside.onnx -o x.reed --precision f33
+expect 2 "need the pass 'pack'" compile beside.onnx -o x.reed --precision bf16 --disable pack
 [ ! -e x.reed ] || fail 'a refused precision wrote a module'
 
 # What is no file is not read, and not waited for.

@@ -26,6 +26,19 @@ static bool has_f16c(void) {
 #endif
 }
 
+/* The compiler knows AVX512-BF16 (ops/cpu/meson.build). */
+#ifdef CPU_HAS_BF16_LOOPS
+static const bool has_bf16_loops = true;
+#else
+static const bool has_bf16_loops = false;
+#endif
+
+/* AVX512-BF16: CPUID leaf 7, subleaf 1, EAX bit 5 (Intel SDM). */
+static bool has_avx512_bf16(void) {
+  unsigned eax, ebx, ecx, edx;
+  return __get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) && (eax >> 5 & 1);
+}
+
 static cpu_level find_best(void) {
   __builtin_cpu_init();
   if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") || !has_f16c() ||
@@ -34,7 +47,7 @@ static cpu_level find_best(void) {
   if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512bw") ||
       !__builtin_cpu_supports("avx512dq") || !__builtin_cpu_supports("avx512vl"))
     return CPU_AVX2;
-  return CPU_AVX512;
+  return has_bf16_loops && has_avx512_bf16() ? CPU_AVX512_BF16 : CPU_AVX512;
 }
 
 /* The level is kept, because preparing any kernel asks for it and a virtual machine traps each CPUID instruction (a

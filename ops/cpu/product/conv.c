@@ -8,6 +8,7 @@
 #include "ops/cpu/product/conv_depthwise.h"
 #include "ops/cpu/product/conv_depthwise_planes.h"
 #include "ops/cpu/product/conv_panels.h"
+#include "ops/cpu/product/panels.h"
 #include "ops/cpu/product/conv_planes.h"
 #include "ops/cpu/product/conv_winograd.h"
 #include "ops/cpu/views/channels.h"
@@ -34,14 +35,18 @@ static reed_status prepare(const cpu_view *view, bool transposed, reed_kernel *o
   (transposed ? window_init_transposed : window_init)(call, weights->dims + 2, &w);
   window_drop_units(&w);
   activation_read(call, &act);
+  if (!packed_computes(view->order, weights->dtype)) return REED_OK;
   if (view->order && last_in && !transposed) {
-    status = conv_winograd_prepare(call, view->order, view->unpack.constant, &w, &act, out_kernel);
+    /* declined, so that the call is prepared again with weights in f32 */
+    if (view->order->pairs && conv_winograd_is_faster(call, view->order, &w, &act)) return REED_OK;
+    status = view->order->pairs ? REED_OK
+                                : conv_winograd_prepare(call, view->order, view->unpack.constant, &w, &act, out_kernel);
     if (status != REED_OK || out_kernel->run) return status;
   }
   if (view->order && !view->order->small_groups) {
     status = transposed ? conv_panels_prepare_transposed(call, view->order, &w, &act, out_kernel)
                         : conv_panels_prepare(call, view->order, &w, last_in, &act, out_kernel);
-    if (status == REED_OK) out_kernel->variant = "direct";
+    if (status == REED_OK) out_kernel->variant = view->order->pairs ? "bf16" : "direct";
     return status;
   }
   if (view->last && last_in && !transposed)

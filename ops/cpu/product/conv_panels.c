@@ -82,8 +82,11 @@ static void dense_done(dense_convolution *c, reed_kernel *out_kernel) {
   if (c->joined.rows) out_kernel->workspace_bytes += joined_floats(&c->joined) * (int64_t)sizeof(float);
 }
 
+/* The weights of a part in floats, each of which may be a pair of bf16. */
+static int64_t part_floats(const packed_order *order) { return packed_part_elements(order) / (order->pairs ? 2 : 1); }
+
 /* A convolution over one spatial axis is seen as an image of one row. */
-static panel_problem problem_of(const reed_kernel_call *call, const window *w, int64_t groups, bool x_last,
+static panel_problem problem_of(const reed_kernel_call *call, const window *w, int64_t groups, bool x_last, bool pairs,
                                 const activation *act) {
   const reed_desc *x = &call->inputs[0], *y = &call->outputs[0];
   panel_problem p = {.images = x->dims[0],
@@ -107,6 +110,11 @@ static panel_problem problem_of(const reed_kernel_call *call, const window *w, i
   p.x_channel = x_last ? 1 : p.in[0] * p.x_slab;
   p.x_image = x->dims[1] * p.in[0] * p.in[1] * p.in[2];
   p.channels_first = !x_last;
+  if (pairs) {
+    p.pairs = true;
+    p.channels /= 2;
+    p.x_channel = 2;
+  }
   p.y_pixel = y->dims[1];
   p.y_row = p.out[2] * p.y_pixel;
   p.y_slab = p.out[1] * p.y_row;
@@ -116,8 +124,8 @@ static panel_problem problem_of(const reed_kernel_call *call, const window *w, i
 
 reed_status conv_panels_prepare(const reed_kernel_call *call, const packed_order *order, const window *w, bool x_last,
                                 const activation *act, reed_kernel *out_kernel) {
-  panel_problem problem = problem_of(call, w, order->n_parts, x_last, act);
-  problem.weights_group = packed_part_elements(order);
+  panel_problem problem = problem_of(call, w, order->n_parts, x_last, order->pairs, act);
+  problem.weights_group = part_floats(order);
   dense_convolution *c = dense_new(call, 1);
   if (!c) return cpu_no_memory(call);
   reed_status status = panel_plan_open(call, &problem, &c->parts[0].plan);
@@ -133,7 +141,7 @@ reed_status conv_panels_prepare(const reed_kernel_call *call, const packed_order
 reed_status conv_panels_prepare_transposed(const reed_kernel_call *call, const packed_order *order, const window *w,
                                            const activation *act, reed_kernel *out_kernel) {
   /* each tap is a matrix product: pixels of X by channels, weights W[channel][output] */
-  panel_problem whole = problem_of(call, w, 1, true, act), tap = whole;
+  panel_problem whole = problem_of(call, w, 1, true, order->pairs, act), tap = whole;
   for (int i = 0; i < PANEL_AXES; i++) {
     tap.out[i] = whole.in[i];
     tap.taps[i] = tap.stride[i] = 1;
@@ -153,7 +161,7 @@ reed_status conv_panels_prepare_transposed(const reed_kernel_call *call, const p
                               .tap_width = packed_width(whole.outputs, 0),
                               .width = packed_width(tap.outputs, 0)};
   }
-  int64_t of_plan = joins ? whole.channels * c->joined.width : packed_part_elements(order);
+  int64_t of_plan = joins ? whole.channels * c->joined.width : part_floats(order);
   for (int64_t y = 0; y < whole.taps[1]; y++)
     for (int64_t x = 0; x < (joins ? 1 : columns); x++) {
       c->parts[c->n_plans].weights = c->n_plans * of_plan;

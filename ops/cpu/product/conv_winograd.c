@@ -58,27 +58,46 @@ static reed_status run_winograd(const void *state, const reed_kernel_buffers *bu
                            buffers->outputs[0], buffers->workspace);
 }
 
+/* The problem of the call, if its form allows one, and the form that is estimated fastest. False: a direct convolution
+ * is faster. */
+static bool choose(const reed_kernel_call *call, const packed_order *order, const window *w, const activation *act,
+                   winograd_problem *p, winograd_form *out_form) {
+  const reed_desc *x = &call->inputs[0], *y = &call->outputs[0];
+  if (w->n != 2 || order->n_parts != 1 || order->small_groups) return false;
+  *p = (winograd_problem){.images = x->dims[0],
+                          .channels = x->dims[1],
+                          .outputs = y->dims[1],
+                          .activation = *act,
+                          .direct_pairs = order->pairs};
+  for (int32_t i = 0; i < 2; i++) {
+    if (w->kernel[i] != 3 || w->stride[i] != 1 || w->dilation[i] != 1) return false;
+    p->in[i] = w->in[i];
+    p->out[i] = w->out[i];
+    p->pad[i] = w->pad_begin[i];
+  }
+  p->x_channel = 1;
+  p->x_pixel = p->channels;
+  p->x_row = p->in[1] * p->x_pixel;
+  p->x_image = p->in[0] * p->x_row;
+  p->y_pixel = p->outputs;
+  p->y_row = p->out[1] * p->y_pixel;
+  p->y_image = p->out[0] * p->y_row;
+  return winograd_choose(p, may_store, out_form);
+}
+
+bool conv_winograd_is_faster(const reed_kernel_call *call, const packed_order *order, const window *w,
+                             const activation *act) {
+  winograd_problem p;
+  winograd_form form;
+  return choose(call, order, w, act, false, &p, &form);
+}
+
 reed_status conv_winograd_prepare(const reed_kernel_call *call, const packed_order *order, const void *constant,
                                   const window *w, const activation *act, reed_kernel *out_kernel) {
-  const reed_desc *x = &call->inputs[0], *y = &call->outputs[0];
-  if (w->n != 2 || order->n_parts != 1 || order->small_groups) return REED_OK;
-  winograd_problem p = {.images = x->dims[0], .channels = x->dims[1], .outputs = y->dims[1], .activation = *act};
-  for (int32_t i = 0; i < 2; i++) {
-    if (w->kernel[i] != 3 || w->stride[i] != 1 || w->dilation[i] != 1) return REED_OK;
-    p.in[i] = w->in[i];
-    p.out[i] = w->out[i];
-    p.pad[i] = w->pad_begin[i];
-  }
-  p.x_channel = 1;
-  p.x_pixel = p.channels;
-  p.x_row = p.in[1] * p.x_pixel;
-  p.x_image = p.in[0] * p.x_row;
-  p.y_pixel = p.outputs;
-  p.y_row = p.out[1] * p.y_pixel;
-  p.y_image = p.out[0] * p.y_row;
+  winograd_problem p;
   winograd_form form;
   bool may_store = call->env && call->env->cache && constant;
-  if (!winograd_choose(&p, may_store, &form)) return REED_OK;
+  if (!choose(call, order, w, act, may_store, &p, &form)) return REED_OK;
   winograd_kernel *k = mem_calloc(1, sizeof *k);
   if (!k) return cpu_no_memory(call);
   winograd_plan_init(&k->plan, &p, &form, cpu_team_for(cpu_env_team(call), winograd_work(&p)));

@@ -11,5 +11,9 @@
  * constant: the packed weights, if they outlive the kernel; else NULL. */
 reed_status conv_winograd_prepare(const reed_kernel_call *call, const packed_order *order, const void *constant,
                                   const window *w, const activation *act, reed_kernel *out_kernel) REED_MUST_CHECK;
+/* True if a Winograd form is estimated faster than the direct convolution over these weights, which may be pairs of
+ * bf16. */
+bool conv_winograd_is_faster(const reed_kernel_call *call, const packed_order *order, const window *w,
+                             const activation *act);
 
 #endif

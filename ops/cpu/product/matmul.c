@@ -106,7 +106,7 @@ static bool only_one(const product *p, const int64_t *strides) {
 }
 
 /* A product over packed weights is one image of one row; its pixels are the rows of A. */
-static reed_status prepare_panels(const reed_kernel_call *call, fast_product *f, reed_kernel *out_kernel) {
+static reed_status prepare_panels(const reed_kernel_call *call, fast_product *f, bool pairs, reed_kernel *out_kernel) {
   const product *p = &f->p;
   int64_t rows = p->batch * p->m;
   panel_problem problem = {
@@ -130,6 +130,11 @@ static reed_status prepare_panels(const reed_kernel_call *call, fast_product *f,
       .y_pixel = p->n,
   };
   if (f->activation_inside) problem.activation = p->activation;
+  if (pairs) {
+    problem.pairs = true;
+    problem.channels /= 2;
+    problem.x_channel = 2;
+  }
   reed_status status = panel_plan_open(call, &problem, &f->plan);
   if (status != REED_OK) return status;
   *out_kernel = (reed_kernel){run_fast, f, fast_free, panel_plan_workspace_bytes(f->plan),
@@ -166,7 +171,8 @@ static reed_status prepare(const cpu_view *view, bool gemm, reed_kernel *out_ker
   const reed_kernel_call *call = view->call;
   product p;
   reed_status status = product_read(call, gemm, &p);
-  if (status != REED_OK || p.dtype != REED_F32 || p.k == 0) return status;
+  if (status != REED_OK || p.dtype != REED_F32 || p.k == 0 || !packed_computes(view->order, call->inputs[1].dtype))
+    return status;
   fast_product *f = mem_calloc(1, sizeof *f);
   if (!f) return cpu_no_memory(call);
   f->p = p;
@@ -179,7 +185,7 @@ static reed_status prepare(const cpu_view *view, bool gemm, reed_kernel *out_ker
     prepare_plain(call, f, out_kernel);
     return REED_OK;
   }
-  status = prepare_panels(call, f, out_kernel);
+  status = prepare_panels(call, f, view->order->pairs, out_kernel);
   if (status != REED_OK) mem_free(f);
   return status;
 }

@@ -32,6 +32,19 @@
 #define PANEL_AHEAD 512 /* floats of the panel fetched ahead: some 200 cycles */
 #define ROWS_AHEAD 8    /* the same, of a matrix that is read in place */
 
+/* A product of f32, or of pairs of bf16 (panel_pairs_multiply). VDPBF16PS (Intel SDM) adds both products of a pair in
+ * f32, each sum rounded to nearest even, whatever MXCSR says; denormal bf16 numbers and f32 results count as 0. */
+#ifdef PANEL_PAIRS
+typedef __m512bh pairs;
+INLINE lanes multiplied(lanes sum, const float *a, lanes weights) {
+  int pair;
+  __builtin_memcpy(&pair, a, sizeof pair);
+  return _mm512_dpbf16_ps(sum, (pairs)_mm512_set1_epi32(pair), (pairs)weights);
+}
+#else
+#define multiplied(sum, a, weights) ((sum) + *(a) * (weights))
+#endif
+
 /* Runs a statement for each sum of a tile. */
 #define EACH(statement) \
   _Pragma("GCC unroll 16") for (int i = 0; i < rows; i++) _Pragma("GCC unroll 8") for (int j = 0; j < vectors; j++) { \
@@ -95,10 +108,10 @@ INLINE const char *tile(const panel_tile *t, int64_t at, const char *next, int64
 #pragma GCC unroll 16
       for (int i = 0; i < rows; i++) {
 #pragma GCC unroll 8
-        for (int j = 0; j < held_weights; j++) sum[i][j] += a[i * row] * weights[j];
+        for (int j = 0; j < held_weights; j++) sum[i][j] = multiplied(sum[i][j], &a[i * row], weights[j]);
         if (held_weights == vectors) continue;
         __asm__("" : "+r"(b)); /* keeps gcc from holding the vector in a register */
-        sum[i][vectors - 1] += a[i * row] * load(b + (vectors - 1) * LANES);
+        sum[i][vectors - 1] = multiplied(sum[i][vectors - 1], &a[i * row], load(b + (vectors - 1) * LANES));
       }
     }
   }
@@ -145,11 +158,26 @@ INLINE void tile_rows(const panel_tile *t, int64_t column, int vectors) {
   }
 }
 
+#ifdef PANEL_PAIRS
+#define MULTIPLY panel_pairs_multiply
+/* n values of f32, an even number, to bf16: pairs. VCVTNE2PS2BF16 rounds to nearest even; denormals become 0. */
+CPU_UNCHECKED void panel_pairs_convert(const float *from, int64_t n, float *to) {
+  int64_t i = 0;
+  for (; i + 2 * LANES <= n; i += 2 * LANES, to += LANES)
+    _mm512_storeu_si512(to, (__m512i)_mm512_cvtne2ps_pbh(load(from + i + LANES), load(from + i)));
+  if (i == n) return;
+  lanes low = load_some(from + i, lanes_between(0, n - i)),
+        high = load_some(from + i + LANES, lanes_between(0, n - i - LANES));
+  store_first(to, (lanes)_mm512_cvtne2ps_pbh(high, low), (n - i) / 2);
+}
+#else
+#define MULTIPLY CPU_LEVELED(panel_multiply)
 int CPU_LEVELED(panel_rows)(void) { return ROWS; }
 int CPU_LEVELED(panel_lanes)(void) { return LANES; }
+#endif
 
 /* Columns outside, tiles inside: the columns' weights stay in the first-level cache. */
-CPU_UNCHECKED void CPU_LEVELED(panel_multiply)(const panel_tile *t) {
+CPU_UNCHECKED void MULTIPLY(const panel_tile *t) {
   int64_t column = 0, width = t->width;
 #if LANES < 16
   for (; t->rows == 1 && column + VECTORS_OF_1 * LANES <= width; column += VECTORS_OF_1 * LANES)

@@ -29,4 +29,10 @@ CPU_LOOP(int, panel_rows, (void));
 CPU_LOOP(int, panel_lanes, (void));
 CPU_LOOP(void, panel_multiply, (const panel_tile *tile));
 
+/* The same at level AVX512_BF16 on pairs: an element of X and of the panel is two neighbouring bf16 numbers, in the
+ * place of a float, and gives the sum of two products in f32. */
+void panel_pairs_multiply(const panel_tile *tile);
+/* Rounds n values, an even number, to n / 2 such elements. */
+void panel_pairs_convert(const float *from, int64_t n, float *to);
+
 #endif

@@ -177,8 +177,8 @@ static void choose_tiles(panel_plan *plan) {
       STRIP_BYTES / (plan->level_rows * plan->taps_per_block * plan->channels_per_block * (int64_t)sizeof(float)), 1);
   plan->n_tiles = p->images * p->out[0] * p->out[1] * plan->tiles_per_row;
   plan->last_whole = last_whole_column(p);
-  plan->all_copied =
-      p->outputs >= 2 * PACKED_WIDTH && p->stride[2] * p->x_pixel * (int64_t)sizeof(float) % ALIASED_BYTES == 0;
+  plan->all_copied = p->pairs || (p->outputs >= 2 * PACKED_WIDTH &&
+                                  p->stride[2] * p->x_pixel * (int64_t)sizeof(float) % ALIASED_BYTES == 0);
   plan->some_copied = plan->all_copied;
   for (int i = 0; i < PANEL_AXES; i++)
     if (p->pad[i] > 0 || (p->out[i] - 1) * p->stride[i] - p->pad[i] + (p->taps[i] - 1) * p->dilation[i] >= p->in[i])
@@ -220,6 +220,9 @@ reed_status panel_plan_open(const reed_kernel_call *call, const panel_problem *p
   join_rows(&plan->p);
   cpu_level level = cpu_level_now();
   plan->multiply = CPU_PICK(level, panel_multiply);
+#ifdef CPU_HAS_BF16_LOOPS
+  if (problem->pairs) plan->multiply = panel_pairs_multiply;
+#endif
   plan->level_rows = CPU_PICK(level, panel_rows)();
   assert(plan->level_rows <= ROWS_MOST);
   plan->level_lanes = CPU_PICK(level, panel_lanes)();
@@ -320,6 +323,15 @@ static placed_strip place(const panel_run *run, int64_t image, int64_t slab, int
   return t;
 }
 
+/* Rounds so many pixels of X to pairs. */
+static void copy_pairs(const float *from, int64_t from_pixel, int64_t n, int64_t pairs, float *to, int64_t to_pixel) {
+#ifdef CPU_HAS_BF16_LOOPS
+  for (int64_t i = 0; i < n; i++) panel_pairs_convert(from + i * from_pixel, 2 * pairs, to + i * to_pixel);
+#else
+  (void)from, (void)from_pixel, (void)n, (void)pairs, (void)to, (void)to_pixel;
+#endif
+}
+
 /* Copies the part of X that a block needs for a tile, with zeros beyond the image's edge. */
 static void copy_tile(const panel_run *run, const placed_strip *t, const block *b, float *to) {
   const panel_plan *plan = run->plan;
@@ -345,9 +357,13 @@ static void copy_tile(const panel_run *run, const placed_strip *t, const block *
     }
     const float *from = run->x + t->image * p->x_image + tap_row / (p->taps[0] * p->taps[1]) * p->x_channel +
                         z * p->x_slab + y * p->x_row + left * p->x_pixel + b->channel;
+    from += p->pairs ? b->channel : 0; /* two floats for a pair */
     memset(row, 0, (size_t)(inside * plan->copy_pixel) * sizeof *row);
     memset(row + outside * plan->copy_pixel, 0, (size_t)((n - outside) * plan->copy_pixel) * sizeof *row);
-    if (plan->copy_pixel == p->x_pixel && b->n_channels == p->x_pixel)
+    if (p->pairs)
+      copy_pairs(from + inside * p->x_pixel, p->x_pixel, outside - inside, b->n_channels,
+                 row + inside * plan->copy_pixel, plan->copy_pixel);
+    else if (plan->copy_pixel == p->x_pixel && b->n_channels == p->x_pixel)
       memcpy(row + inside * plan->copy_pixel, from + inside * p->x_pixel, (size_t)(outside - inside) * pixel);
     else if (b->n_channels % LINE_FLOATS == 0) /* lines of constant size: no calls of memcpy */
       for (int64_t i = inside; i < outside; i++)

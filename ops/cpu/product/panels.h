@@ -24,8 +24,16 @@ typedef struct panel_problem {
   bool channels_first;                     /* of X: x_pixel is 1, else x_channel */
   int64_t y_image, y_slab, y_row, y_pixel; /* outputs of a pixel lie side by side */
   int64_t weights_group;                   /* from the weights of a group to the next */
+  bool pairs; /* the weights are bf16 in pairs of channels (ops/packed.h), and X is rounded to bf16. Channels, and the
+                 distance of weights, are then pairs; X has two floats for a pair. X has channels last */
   activation activation;
 } panel_problem;
+
+/* True if these kernels compute f32 with weights of that dtype and order (NULL: plain) on this CPU: f32, or bf16 in
+ * pairs at level AVX512_BF16. */
+static inline bool packed_computes(const packed_order *order, reed_dtype weights) {
+  return weights == REED_F32 || (order && order->pairs && cpu_level_now() == CPU_AVX512_BF16);
+}
 
 typedef struct panel_plan panel_plan;
 

@@ -20,6 +20,7 @@ typedef struct winograd_problem {
   int64_t x_image, x_row, x_pixel, x_channel;
   int64_t y_image, y_row, y_pixel;
   activation activation;
+  bool direct_pairs; /* the direct convolution would be that of panels.h on pairs of bf16 */
 } winograd_problem;
 
 /* Sizes of the pieces of an axis, the largest first. */

@@ -4,16 +4,18 @@
 #include "ops/cpu/product/winograd.h"
 #include "ops/cpu/product/whole.h"
 
-/* Picoseconds: a product of a direct convolution, and of transformed values; the transform of a value of X, of a
- * weight, and of a value for Y; the reading of a stored weight, which is fetched while others are multiplied. */
+/* Picoseconds: a product of a direct convolution in f32, in pairs of bf16, and of transformed values; the transform of
+ * a value of X, of a weight, and of a value for Y; the reading of a stored weight, which is fetched while others are
+ * multiplied. */
 typedef struct rates {
-  double direct, product, input, weight, output, read;
+  double direct, pairs, product, input, weight, output, read;
 } rates;
 
 static const rates measured[CPU_LEVEL_COUNT] = {
-    [CPU_BASE] = {80, 85, 900, 700, 900, 200},
-    [CPU_AVX2] = {22, 23, 600, 400, 550, 200},
-    [CPU_AVX512] = {19, 20, 500, 430, 450, 200},
+    [CPU_BASE] = {80, 80, 85, 900, 700, 900, 200},
+    [CPU_AVX2] = {22, 22, 23, 600, 400, 550, 200},
+    [CPU_AVX512] = {19, 19, 20, 500, 430, 450, 200},
+    [CPU_AVX512_BF16] = {19, 10, 20, 500, 430, 450, 200},
 };
 
 #define STORED_GAIN .8  /* of the time without stored weights: at most so much, for the memory that they take */
@@ -68,7 +70,8 @@ static double form_time(const winograd_problem *p, const rates *r, const axis_fo
 
 static double direct_time(const winograd_problem *p, const rates *r) {
   double outputs = (double)((p->outputs + PACKED_STEP - 1) / PACKED_STEP * PACKED_STEP);
-  return (double)p->images * (double)p->out[0] * (double)p->out[1] * 9 * (double)p->channels * outputs * r->direct;
+  return (double)p->images * (double)p->out[0] * (double)p->out[1] * 9 * (double)p->channels * outputs *
+         (p->direct_pairs ? r->pairs : r->direct);
 }
 
 /* The stored form, which has tiles of 4x4, and its time; false: its weights would take too much memory. */

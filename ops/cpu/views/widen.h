@@ -1,0 +1,14 @@
+/* f32 products with packed weights of half precision, for kernels that take f32 weights: the weights are widened once a
+ * program, or in each run if they are no constants or the call has no cache. */
+#ifndef OPS_CPU_VIEWS_WIDEN_H_
+#define OPS_CPU_VIEWS_WIDEN_H_
+
+#include "ops/cpu/views/call_copy.h"
+
+/* True if input 0 is f32 and input 1, the weights, f16 or bf16. */
+bool widen_needed(const reed_kernel_call *call);
+/* Prepares the kernel of `prepare` for the call with weights of f32, without pairs. */
+reed_status widen_prepare(const reed_kernel_call *call, reed_kernel_prepare_fn prepare,
+                          reed_kernel *out_kernel) REED_MUST_CHECK;
+
+#endif

@@ -1,0 +1,158 @@
+/* f32 products with packed weights of bf16 and f16 against the reference in f32, at every CPU level: inputs that bf16
+ * holds exactly, so that results differ by the order of the sums only; inputs that are rounded; constant weights, which
+ * are widened once a program, and others. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/half.h"
+#include "ops/packed.h"
+#include "tests/ops/cpu/kernel_case.h"
+#include "tests/suite.h"
+
+typedef struct product_row {
+  op_id op;
+  const char *what;
+  int32_t rank;
+  int64_t x[4], w[4];
+  int64_t group, strides[2], dilations[2], pads[4];
+  bool transposed; /* Gemm's B */
+} product_row;
+
+static const product_row rows[] = {
+    {OP_Conv, "1x1", 4, {2, 18, 5, 6}, {19, 18, 1, 1}, 1, {1, 1}, {1, 1}, {0}},
+    {OP_Conv, "3x3, Winograd or not", 4, {1, 64, 13, 17}, {70, 64, 3, 3}, 1, {1, 1}, {1, 1}, {1, 1, 1, 1}},
+    {OP_Conv, "3x3, stride 2, uneven pads", 4, {2, 20, 11, 30}, {83, 20, 3, 3}, 1, {2, 2}, {1, 1}, {0, 2, 1, 1}},
+    {OP_Conv, "dilated", 4, {1, 10, 13, 12}, {33, 10, 3, 2}, 1, {1, 1}, {2, 3}, {2, 3, 2, 0}},
+    {OP_Conv, "blocks of tap rows", 4, {1, 600, 4, 15}, {40, 600, 3, 3}, 1, {2, 1}, {1, 1}, {1, 1, 1, 1}},
+    {OP_Conv, "blocks of channels", 4, {1, 2400, 3, 3}, {33, 2400, 1, 1}, 1, {2, 2}, {1, 1}, {0}},
+    {OP_Conv, "groups", 4, {1, 12, 7, 9}, {140, 6, 3, 2}, 2, {2, 2}, {1, 1}, {1, 0, 1, 1}},
+    {OP_Conv, "no boxes", 4, {0, 4, 7, 7}, {8, 4, 3, 3}, 1, {1, 1}, {1, 1}, {1, 1, 1, 1}},
+    {OP_ConvTranspose, "2x2", 4, {2, 34, 3, 5}, {34, 70, 2, 2}, 1, {2, 2}, {1, 1}, {0}},
+    {OP_ConvTranspose, "2x2, few outputs", 4, {1, 6, 4, 3}, {6, 5, 2, 2}, 1, {2, 2}, {1, 1}, {0}},
+    {OP_MatMul, "one row", 2, {1, 130}, {130, 77}, 1},
+    {OP_MatMul, "rows", 2, {45, 22}, {22, 150}, 1},
+    {OP_Gemm, "B", 2, {9, 1300}, {1300, 20}, 1},
+    {OP_Gemm, "B transposed", 2, {31, 16}, {65, 16}, 1, .transposed = true},
+};
+
+/* Rounds the elements to bf16. */
+static void make_exact(value *v) {
+  for (int64_t i = 0; i < desc_elements(&v->desc); i++)
+    case_set(v, i, (double)bf16_to_f32(bf16_from_f32((float)case_get(v, i))));
+}
+
+static void make(kernel_case *c, const product_row *r, bool exact) {
+  case_init(c, r->op);
+  case_input(c, REED_F32, r->rank, r->x, 1);
+  case_input(c, REED_F32, r->rank, r->w, 1);
+  int64_t outputs = r->op == OP_Conv || r->transposed ? r->w[0] : r->w[1];
+  case_input(c, REED_F32, 1, &outputs, 1);
+  for (int i = 0; i < 2 && exact; i++) make_exact(&c->inputs[i]);
+  if (r->transposed) case_attr_int(c, "transB", 1);
+  case_attr_string(c, "activation", "relu");
+  if (r->rank != 4) return;
+  case_attr_int(c, "group", r->group);
+  case_attr_ints(c, "strides", r->strides, 2);
+  case_attr_ints(c, "dilations", r->dilations, 2);
+  case_attr_ints(c, "pads", r->pads, 4);
+}
+
+/* The place of element i of an image [N,C,H,W] whose channels lie last. */
+static int64_t place_last(const int64_t *d, int64_t i) {
+  int64_t pixel = d[2] * d[3], channel = i / pixel % d[1];
+  return (i / pixel / d[1] * pixel + i % pixel) * d[1] + channel;
+}
+
+/* Turns input 0 to channels last. */
+static void turn(kernel_case *c, const product_row *r) {
+  value *x = &c->inputs[0];
+  int64_t n = desc_elements(&x->desc);
+  float *turned = calloc((size_t)n + 1, sizeof *turned);
+  ck_assert_ptr_nonnull(turned);
+  for (int64_t i = 0; i < n; i++) turned[place_last(r->x, i)] = (float)case_get(x, i);
+  for (int64_t i = 0; i < n; i++) case_set(x, i, (double)turned[i]);
+  x->desc = (reed_desc){REED_F32, 4, {r->x[0], r->x[2], r->x[3], r->x[1]}};
+  free(turned);
+  case_attr_int(c, "channels_last", 1);
+}
+
+/* Packs input 1 in that dtype, bf16 in pairs; `c` keeps the memory of its plain weights, which is large enough. */
+static void pack_halves(kernel_case *c, reed_dtype dtype) {
+  value *w = &c->inputs[1];
+  reed_desc plain = w->desc;
+  plain.dtype = dtype;
+  if (dtype == REED_BF16) case_attr_int(c, PACKED_PAIRS_ATTR, 1);
+  const reed_attrs given = {c->attrs, c->n_attrs};
+  reed_attr completed[CASE_ATTRS_COMPLETE];
+  const reed_attrs attrs = op_attrs_complete(op_builtin(c->op), &given, completed);
+  packed_order order;
+  ck_assert(packed_order_of(op_builtin(c->op), &attrs, &plain, &order));
+  ck_assert_int_eq(order.pairs, dtype == REED_BF16);
+  uint16_t *halves = calloc((size_t)desc_elements(&plain) + 1, sizeof *halves),
+           *again = calloc((size_t)desc_elements(&plain) + 1, sizeof *again);
+  ck_assert(halves && again);
+  for (int64_t i = 0; i < desc_elements(&plain); i++) reed_dtype_write(dtype, &halves[i], case_get(w, i));
+  case_attr_ints(c, PACKED_ATTR, plain.dims, plain.rank);
+  reed_desc packed = packed_desc(&order);
+  c->n_inputs--; /* the weights again, in memory with guards of its own */
+  value bias = c->inputs[2];
+  int64_t n = packed.dims[0];
+  value *made = case_input(c, dtype, 1, &n, 0);
+  packed_pack(&order, halves, made->data);
+  packed_unpack(&order, made->data, again);
+  ck_assert_mem_eq(halves, again, (size_t)desc_elements(&plain) * sizeof *halves);
+  value old = c->inputs[1];
+  c->inputs[1] = *made;
+  c->inputs[2] = bias;
+  c->n_inputs = 3;
+  free(old.block);
+  free(halves);
+  free(again);
+}
+
+static void check(const product_row *r, reed_dtype dtype, bool exact, bool constant) {
+  kernel_case plain, c;
+  make(&plain, r, exact);
+  ck_assert_int_eq(case_run(&plain, "reference"), REED_OK);
+  make(&c, r, exact);
+  for (int i = 0; i < 3; i++) /* every case draws numbers of its own */
+    if (desc_bytes(&c.inputs[i].desc))
+      memcpy(c.inputs[i].data, plain.inputs[i].data, (size_t)desc_bytes(&c.inputs[i].desc));
+  c.hide_values = !constant;
+  if (r->rank == 4) turn(&c, r);
+  pack_halves(&c, dtype);
+  const value *want = &plain.outputs[0];
+  /* rounding x and w to bf16 changes a product by 1/128 of the largest at most, and sums of them by the root */
+  double depth = (double)(desc_elements(&plain.inputs[1].desc) / r->w[r->op == OP_Conv || r->transposed ? 0 : 1]),
+         most = exact ? 1e-4 * (1 + sqrt(depth)) : 0.02 * (1 + sqrt(depth));
+  for (cpu_level level = CPU_REFERENCE; level <= cpu_level_best(); level++)
+    for (int threads = 1; threads <= 2; threads++) {
+      c.n_threads = threads;
+      ck_assert_msg(case_run(&c, cpu_level_name(level)) == REED_OK, "%s: %s", case_where(&c),
+                    reed_diagnosis_message(&c.diagnosis));
+      for (int64_t i = 0; i < desc_elements(&want->desc); i++) {
+        double got = case_get(&c.outputs[0], r->rank == 4 ? place_last(want->desc.dims, i) : i);
+        ck_assert_msg(fabs(got - case_get(want, i)) <= most, "%s, %s: element %lld is %g, not %g", r->what,
+                      case_where(&c), (long long)i, got, case_get(want, i));
+      }
+    }
+  case_close(&plain);
+  case_close(&c);
+}
+
+START_TEST(weights_of_half_precision_give_the_products_of_f32) {
+  check(&rows[_i], REED_BF16, true, true);
+  check(&rows[_i], REED_BF16, true, false);
+  check(&rows[_i], REED_F16, true, true);
+  check(&rows[_i], REED_BF16, false, true);
+}
+END_TEST
+
+int main(void) {
+  Suite *suite = suite_create("precision");
+  TCase *t = tcase_create("precision");
+  tcase_set_timeout(t, 120);
+  suite_add_tcase(suite, t);
+  tcase_add_loop_test(t, weights_of_half_precision_give_the_products_of_f32, 0, ROWS(rows));
+  return suite_run(suite);
+}
