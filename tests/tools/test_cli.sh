@@ -260,7 +260,7 @@ if [ ! -e /dev/nvidiactl ]; then
 fi
 for pass in $passes; do expect 0 compiled compile beside.onnx -o left_out.reed --disable "$pass"; done
 expect 2 "--precision takes f32, bf16 or f16, not 'f33'" compile beside.onnx -o x.reed --precision f33
-expect 2 "need the pass 'pack'" compile beside.onnx -o x.reed --precision bf16 --disable pack
+expect 3 "need the pass 'pack'" compile beside.onnx -o x.reed --precision bf16 --disable pack
 [ ! -e x.reed ] || fail 'a refused precision wrote a module'
 
 # What is no file is not read, and not waited for.
