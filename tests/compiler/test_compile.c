@@ -120,6 +120,32 @@ START_TEST(passes_can_be_disabled_but_for_those_that_are_needed) {
 }
 END_TEST
 
+/* Two products; the second one's result is chosen from if _i, or else a result of the model. */
+START_TEST(a_head_whose_result_is_chosen_from_keeps_its_precision) {
+  static float weights[64 * 64];
+  onnx_build *b = build_open(13);
+  compiled c;
+  for (int i = 0; i < 64 * 64; i++) weights[i] = (float)(i % 13) / 8;
+  build_input(b, "x", "f32[n,64]");
+  build_f32(b, "w", "64,64", weights);
+  weights[0] = 5;
+  build_f32(b, "v", "64,64", weights);
+  build_node(b, "MatMul", "x,w", "a");
+  build_node(b, "Relu", "a", "r");
+  build_node(b, "MatMul", "r,v", "s");
+  build_node(b, "Sigmoid", "s", "p");
+  if (_i) build_node(b, "ArgMax", "p", "y");
+  build_output(b, _i ? "y" : "p", _i ? "i64" : "f32");
+  compile(&c, b, &(reed_compile_options){.precision = REED_PRECISION_BF16});
+  ck_assert_msg(c.status == REED_OK, "%s", c.diagnosis.message);
+  const char *said = _i ? "1 products with weights of half precision, 1 weights rounded, 1 products of f32"
+                        : "2 products with weights of half precision";
+  ck_assert_msg(strstr(c.report, said) != NULL, "%s", c.report);
+  compiled_fini(&c);
+  build_close(&b);
+}
+END_TEST
+
 START_TEST(unknown_precisions_are_refused) {
   onnx_build *b = small_model();
   compiled c;
@@ -308,6 +334,7 @@ int main(void) {
   tcase_add_test(t, a_model_becomes_module_bytes_and_a_report);
   tcase_add_test(t, the_same_model_gives_the_same_bytes);
   tcase_add_test(t, passes_can_be_disabled_but_for_those_that_are_needed);
+  tcase_add_loop_test(t, a_head_whose_result_is_chosen_from_keeps_its_precision, 0, 2);
   tcase_add_test(t, unknown_precisions_are_refused);
   tcase_add_test(t, a_model_of_many_outputs_takes_little_memory);
   tcase_add_test(t, progress_goes_forward_to_the_end);

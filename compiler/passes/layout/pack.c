@@ -15,9 +15,9 @@ typedef struct packing {
 } packing;
 
 static bool same_order(const packed_order *a, const packed_order *b) {
-  return desc_equal(&a->plain, &b->plain) && a->small_groups == b->small_groups && a->pairs == b->pairs && a->n_parts == b->n_parts &&
-         a->outputs == b->outputs && a->rows == b->rows && a->columns == b->columns && a->channels == b->channels &&
-         a->w_output == b->w_output && a->w_channel == b->w_channel;
+  return desc_equal(&a->plain, &b->plain) && a->small_groups == b->small_groups && a->pairs == b->pairs &&
+         a->n_parts == b->n_parts && a->outputs == b->outputs && a->rows == b->rows && a->columns == b->columns &&
+         a->channels == b->channels && a->w_output == b->w_output && a->w_channel == b->w_channel;
 }
 
 /* The weights in this order; NULL: no memory. */

@@ -3,6 +3,10 @@
  * function reads are f32. A kernel for bf16 rounds its input to bf16 and sums in f32; where the CPU has no such kernel,
  * or Winograd's convolution in f32 is faster, the weights are widened (ops/cpu/views/widen.h).
  *
+ * A product keeps f32 if its result reaches, without another product between, an operator that chooses among elements
+ * or counts them, or elements that a shape function reads: the heads of boxes and scores, in which a rounded element
+ * would change the choice and not only its value.
+ *
  * Only weights that may lie in pairs of channels are changed (ops/packed.h): those of depthwise and small groups, of
  * the first convolution of an image and of odd numbers of channels are few, and stay f32. */
 #include <string.h>
@@ -19,8 +23,11 @@ typedef struct weights_pair {
 typedef struct lowering {
   ir_module *m;
   VEC_OF(weights_pair) made;
-  int64_t n_products;
-  bool exceeded; /* a weight is too large for f16 */
+  int64_t n_products, n_kept;
+  bool *deciding; /* by the id of the node, which placement has set */
+  int32_t n_ids;
+  VEC_OF(ir_node *) pending; /* nodes whose results reach a choice, and whose operands have not been followed */
+  bool exceeded;             /* a weight is too large for f16 */
 } lowering;
 
 static reed_status convert(lowering *l, const ir_value *weights, const reed_desc *to, void *out) {
@@ -79,6 +86,61 @@ static bool runs_with(const ir_module *m, const ir_node *n) {
   return capability_has(m->targets, &call);
 }
 
+/* ---- products whose results decide a choice ---- */
+
+static bool chooses(const reed_op *op) {
+  for (int32_t i = 0; i < op->n_outputs; i++)
+    if (op->outputs[i].bounded) return true; /* as many as there are that pass */
+  op_id id = op_id_of(op);
+  return id == OP_TopK || id == OP_ArgMax || id == OP_ArgMin;
+}
+
+static reed_status reach(lowering *l, const ir_value *v) {
+  ir_node *n = v ? v->producer : NULL;
+  if (!n || l->deciding[n->id]) return REED_OK;
+  l->deciding[n->id] = true;
+  return VEC_PUSH(&l->pending, n) ? REED_OK : diag_no_memory(l->m->diagnosis, "the products that decide choices");
+}
+
+static reed_status count_ids(void *context, ir_node *n) {
+  lowering *l = context;
+  if (n->id >= l->n_ids) l->n_ids = n->id + 1;
+  return REED_OK;
+}
+
+static reed_status find_choices(void *context, ir_node *n) {
+  lowering *l = context;
+  reed_attrs attrs = ir_attrs(n);
+  reed_status status = REED_OK;
+  for (int32_t i = 0; i < n->n_inputs && status == REED_OK; i++)
+    if (chooses(n->op) || op_reads_value(n->op, &attrs, i)) status = reach(l, n->inputs[i]);
+  return status;
+}
+
+static reed_status follow(lowering *l) {
+  reed_status status = REED_OK;
+  while (l->pending.n > 0 && status == REED_OK) {
+    const ir_node *n = l->pending.items[--l->pending.n];
+    if (op_has(n->op, OP_PROPERTY_PACKABLE)) continue;
+    for (int32_t i = 0; i < n->n_inputs && status == REED_OK; i++) status = reach(l, n->inputs[i]);
+    for (int32_t r = 0; r < n->n_regions; r++)
+      for (int32_t i = 0; i < n->regions[r]->n_results && status == REED_OK; i++)
+        status = reach(l, n->regions[r]->results[i]);
+  }
+  return status;
+}
+
+static reed_status find_deciding(lowering *l) {
+  reed_status status = ir_walk(l->m->main, true, count_ids, l);
+  if (status != REED_OK) return status;
+  l->deciding = ir_alloc(l->m, (size_t)l->n_ids + 1);
+  if (!l->deciding) return diag_no_memory(l->m->diagnosis, "the products that decide choices");
+  status = ir_walk(l->m->main, true, find_choices, l);
+  return status == REED_OK ? follow(l) : status;
+}
+
+/* ---- weights ---- */
+
 static reed_status visit(void *context, ir_node *n) {
   lowering *l = context;
   reed_desc plain;
@@ -86,8 +148,12 @@ static reed_status visit(void *context, ir_node *n) {
   if (!op_has(n->op, OP_PROPERTY_PACKABLE) || !ir_is_constant(weights) || weights->packed ||
       n->inputs[0]->type.dtype != REED_F32 || !n->outputs[0] || !runs_with(l->m, n))
     return REED_OK;
-  if (!ir_desc(weights, &plain) || plain.dtype != REED_F32 || desc_bytes(&plain) <= 0 || !takes_pairs(n, &plain))
+  if (!ir_desc(weights, &plain) || plain.dtype != REED_F32 || desc_bytes(&plain) <= 0) return REED_OK;
+  if (l->deciding[n->id]) {
+    l->n_kept++;
     return REED_OK;
+  }
+  if (!takes_pairs(n, &plain)) return REED_OK;
   ir_value *half = NULL;
   plain.dtype = l->m->precision;
   if (plain.dtype != REED_BF16 && !ir_drop_attr(n, PACKED_PAIRS_ATTR))
@@ -104,10 +170,13 @@ static reed_status visit(void *context, ir_node *n) {
 
 reed_status pass_precision(ir_module *m, pass_report *report) {
   lowering l = {.m = m};
-  reed_status status =
-      m->precision == REED_BF16 || m->precision == REED_F16 ? ir_walk(m->main, true, visit, &l) : REED_OK;
-  *report = (pass_report){
-      .counts = {{"products with weights of half precision", l.n_products}, {"weights rounded", (int64_t)l.made.n}}};
+  bool wanted = m->precision == REED_BF16 || m->precision == REED_F16;
+  reed_status status = wanted ? find_deciding(&l) : REED_OK;
+  if (status == REED_OK && wanted) status = ir_walk(m->main, true, visit, &l);
+  *report = (pass_report){.counts = {{"products with weights of half precision", l.n_products},
+                                     {"weights rounded", (int64_t)l.made.n},
+                                     {"products of f32 that decide choices", l.n_kept}}};
   VEC_FREE(&l.made);
+  VEC_FREE(&l.pending);
   return status;
 }

@@ -61,7 +61,7 @@ static reed_status run_winograd(const void *state, const reed_kernel_buffers *bu
 /* The problem of the call, if its form allows one, and the form that is estimated fastest. False: a direct convolution
  * is faster. */
 static bool choose(const reed_kernel_call *call, const packed_order *order, const window *w, const activation *act,
-                   winograd_problem *p, winograd_form *out_form) {
+                   bool may_store, winograd_problem *p, winograd_form *out_form) {
   const reed_desc *x = &call->inputs[0], *y = &call->outputs[0];
   if (w->n != 2 || order->n_parts != 1 || order->small_groups) return false;
   *p = (winograd_problem){.images = x->dims[0],
