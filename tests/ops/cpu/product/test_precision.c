@@ -76,11 +76,13 @@ static void turn(kernel_case *c, const product_row *r) {
   case_attr_int(c, "channels_last", 1);
 }
 
-/* Packs input 1 in that dtype, bf16 in pairs; `c` keeps the memory of its plain weights, which is large enough. */
-static void pack_halves(kernel_case *c, reed_dtype dtype) {
+/* Packs input 1 in that dtype, bf16 in pairs; `c` keeps the memory of its plain weights, which is large enough.
+ * The case borrows *out_plain. */
+static void pack_halves(kernel_case *c, reed_dtype dtype, reed_desc *out_plain) {
   value *w = &c->inputs[1];
   reed_desc plain = w->desc;
   plain.dtype = dtype;
+  *out_plain = plain;
   if (dtype == REED_BF16) case_attr_int(c, PACKED_PAIRS_ATTR, 1);
   const reed_attrs given = {c->attrs, c->n_attrs};
   reed_attr completed[CASE_ATTRS_COMPLETE];
@@ -92,7 +94,7 @@ static void pack_halves(kernel_case *c, reed_dtype dtype) {
            *again = calloc((size_t)desc_elements(&plain) + 1, sizeof *again);
   ck_assert(halves && again);
   for (int64_t i = 0; i < desc_elements(&plain); i++) reed_dtype_write(dtype, &halves[i], case_get(w, i));
-  case_attr_ints(c, PACKED_ATTR, plain.dims, plain.rank);
+  case_attr_ints(c, PACKED_ATTR, out_plain->dims, plain.rank);
   reed_desc packed = packed_desc(&order);
   c->n_inputs--; /* the weights again, in memory with guards of its own */
   value bias = c->inputs[2];
@@ -120,7 +122,8 @@ static void check(const product_row *r, reed_dtype dtype, bool exact, bool const
       memcpy(c.inputs[i].data, plain.inputs[i].data, (size_t)desc_bytes(&c.inputs[i].desc));
   c.hide_values = !constant;
   if (r->rank == 4) turn(&c, r);
-  pack_halves(&c, dtype);
+  reed_desc packed_plain;
+  pack_halves(&c, dtype, &packed_plain);
   const value *want = &plain.outputs[0];
   /* rounding x and w to bf16 changes a product by 1/128 of the largest at most, and sums of them by the root */
   double depth = (double)(desc_elements(&plain.inputs[1].desc) / r->w[r->op == OP_Conv || r->transposed ? 0 : 1]),
