@@ -286,11 +286,6 @@ static void warm(output_store *store, output_block *block, int64_t bytes) {
 
 reed_status output_allocate(output_store *store, int64_t bytes, int64_t most, storage **out_storage,
                             reed_diagnosis *diagnosis) {
-  device_event *event = NULL;
-  if (store->stream) {
-    reed_status status = store->on->interface->event_open(store->on, &event, diagnosis);
-    if (status != REED_OK) return status;
-  }
   uv_mutex_lock(&store->mutex);
   output_block *block = take_free(store, bytes);
   store->n_users++;
@@ -307,17 +302,21 @@ reed_status output_allocate(output_store *store, int64_t bytes, int64_t most, st
       store->figures.live_bytes -= bytes;
     }
     uv_mutex_unlock(&store->mutex);
-    if (status != REED_OK && event) store->on->interface->event_close(store->on, event);
     if (status != REED_OK) return status;
   }
-  if (event && block->used) store->on->interface->event_close(store->on, event);
-  else if (event) block->used = event;
   warm(store, block, bytes);
   block->window = store->window;
   block->stream = store->stream;
   block->given = false;
   block->storage = (storage){
       .n_references = 1, .device = store->number, .data = block->storage.data, .bytes = bytes, .release = give_back};
+  if (store->stream && !block->used) {
+    reed_status status = store->on->interface->event_open(store->on, &block->used, diagnosis);
+    if (status != REED_OK) {
+      storage_release(&block->storage);
+      return status;
+    }
+  }
   if (store->memory == OUTPUT_DEVICE && store->on->interface->poison)
     (void)!store->on->interface->poison(store->queue, block->storage.data, bytes);
   *out_storage = &block->storage;
