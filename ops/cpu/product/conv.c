@@ -37,10 +37,10 @@ static reed_status prepare(const cpu_view *view, bool transposed, reed_kernel *o
   activation_read(call, &act);
   if (!packed_computes(view->order, weights->dtype)) return REED_OK;
   if (view->order && last_in && !transposed) {
-    /* declined, so that the call is prepared again with weights in f32 */
-    if (view->order->pairs && conv_winograd_is_faster(call, view->order, &w, &act)) return REED_OK;
-    status = view->order->pairs ? REED_OK
-                                : conv_winograd_prepare(call, view->order, view->unpack.constant, &w, &act, out_kernel);
+    if (!view->order->pairs)
+      status = conv_winograd_prepare(call, view->order, view->unpack.constant, &w, &act, out_kernel);
+    else if (conv_winograd_is_faster(call, view->order, &w, &act))
+      return REED_OK; /* declined, so that the call is prepared again with weights in f32 */
     if (status != REED_OK || out_kernel->run) return status;
   }
   if (view->order && !view->order->small_groups) {

@@ -110,11 +110,7 @@ static panel_problem problem_of(const reed_kernel_call *call, const window *w, i
   p.x_channel = x_last ? 1 : p.in[0] * p.x_slab;
   p.x_image = x->dims[1] * p.in[0] * p.in[1] * p.in[2];
   p.channels_first = !x_last;
-  if (pairs) {
-    p.pairs = true;
-    p.channels /= 2;
-    p.x_channel = 2;
-  }
+  if (pairs) panel_problem_pair(&p);
   p.y_pixel = y->dims[1];
   p.y_row = p.out[2] * p.y_pixel;
   p.y_slab = p.out[1] * p.y_row;

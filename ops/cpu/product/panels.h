@@ -29,6 +29,13 @@ typedef struct panel_problem {
   activation activation;
 } panel_problem;
 
+/* Turns a problem with channels last into that of weights in pairs. */
+static inline void panel_problem_pair(panel_problem *p) {
+  p->pairs = true;
+  p->channels /= 2;
+  p->x_channel = 2;
+}
+
 /* True if these kernels compute f32 with weights of that dtype and order (NULL: plain) on this CPU: f32, or bf16 in
  * pairs at level AVX512_BF16. */
 static inline bool packed_computes(const packed_order *order, reed_dtype weights) {

@@ -1,6 +1,7 @@
 /* The choice between the forms of a Winograd convolution and the direct one, by an estimate of time on one core: the
- * products, the transforms, and the reading of weights. The rates of each CPU level are measured (bench_conv) and stand
- * in one table. The estimate does not depend on the number of threads, so that results do not either. */
+ * products, the transforms, and the reading of weights. The rates of each CPU level are measured (bench_conv), but
+ * for that of pairs of bf16, and stand in one table. The estimate does not depend on the number of threads, so that
+ * results do not either. */
 #include "ops/cpu/product/winograd.h"
 #include "ops/cpu/product/whole.h"
 
