@@ -36,6 +36,13 @@ static inline shapecall_image shapecall_image_of(const reed_shape_call *call, in
   return op_attr_int(call->attrs, "channels_last") ? (shapecall_image){rank - 1, 1} : (shapecall_image){1, 2};
 }
 
+/* The same of an image of two spatial axes, [N,C,H,W] or, without a batch, [C,H,W]: rank 4 or 3. */
+static inline shapecall_image shapecall_plane_of(const reed_shape_call *call, int32_t rank) {
+  int32_t first = rank - 3;
+  bool last = op_attr_int(call->attrs, "channels_last");
+  return (shapecall_image){first + (last ? 2 : 0), first + (last ? 0 : 1)};
+}
+
 /* Product of n extents. */
 reed_dim shapecall_product(reed_shape_call *call, const reed_dim *dims, int32_t n);
 

@@ -1,18 +1,13 @@
 /* Shapes of deformable convolutions and of their gradients. Common helpers: call.h. */
 #include "ops/deform.h"
 
-#include "shapefuncs/call.h"
-
-/* The axes of an image [C,H,W] or [H,W,C], or of one with a batch before these. */
-typedef struct image_axes {
-  int32_t channel, spatial;
-} image_axes;
+#include "shapefuncs/window.h"
 
 typedef struct deform {
   deform_operands at;
   deform_steps s;
   int32_t rank; /* of the images: 4, or 3 without a batch */
-  image_axes axes;
+  shapecall_window w;
   reed_dim images, outputs, out[2], taps;
 } deform;
 
@@ -22,28 +17,26 @@ static reed_status check_map(reed_shape_call *call, const deform *d, int32_t inp
                              const char *what) {
   const reed_shape_input *map = &call->inputs[input];
   reed_status status = shapecall_rank(call, input, d->rank);
-  if (!status) status = shapecall_same(call, map->dims[d->axes.channel], channels, input, what, NULL);
+  if (!status) status = shapecall_same(call, map->dims[d->w.in.channel], channels, input, what, NULL);
   if (!status && d->rank == 4)
     status = shapecall_same(call, map->dims[0], d->images, input, "the numbers of images", NULL);
   for (int32_t i = 0; i < 2 && !status; i++)
-    status = shapecall_same(call, map->dims[d->axes.spatial + i], d->out[i], input,
+    status = shapecall_same(call, map->dims[d->w.in.spatial + i], d->out[i], input,
                             i ? "the columns and the output's" : "the rows and the output's", NULL);
   return status;
 }
 
-/* The number of windows along axis i: floor((extent + pads - span) / stride) + 1. */
+/* Fills in the window's axis i, and the number of windows along it. */
 static reed_status set_windows(reed_shape_call *call, deform *d, int32_t i) {
-  const deform_steps *s = &d->s;
-  reed_dim kernel = call->inputs[d->at.weight].dims[2 + i], in = call->inputs[d->at.input].dims[d->axes.spatial + i];
+  reed_dim kernel = call->inputs[d->at.weight].dims[2 + i];
   if (shapecall_is(call, kernel, 0) || (reed_dim_known(call, kernel) && kernel > INT32_MAX))
     return reed_shape_fail(call, REED_ERROR_SHAPE, d->at.weight, "kernel extent %lld", (long long)kernel);
-  reed_dim span = reed_dim_add(call, reed_dim_mul(call, reed_dim_sub(call, kernel, 1), s->dilation[i]), 1);
-  reed_dim slack = reed_dim_sub(call, reed_dim_add(call, in, s->pad_begin[i] + s->pad_end[i]), span);
-  reed_dim out = reed_dim_add(call, reed_dim_floordiv(call, slack, s->stride[i]), 1);
-  if (reed_dim_known(call, in) && reed_dim_known(call, out) && in > 0 && out < 1)
-    return reed_shape_fail(call, REED_ERROR_SHAPE, d->at.input, "no window fits extent %lld of axis %d", (long long)in,
-                           (int)(d->axes.spatial + i));
-  d->out[i] = reed_dim_max(call, out, 0);
+  d->w.kernel[i] = kernel;
+  d->w.strides[i] = d->s.stride[i];
+  d->w.dilations[i] = d->s.dilation[i];
+  d->w.pads[i] = d->s.pad_begin[i];
+  d->w.pads[2 + i] = d->s.pad_end[i];
+  d->out[i] = shapecall_windows(call, &d->w, i, call->inputs[d->at.input].dims[d->w.in.spatial + i]);
   return call->status;
 }
 
@@ -74,14 +67,14 @@ static reed_status check_steps(reed_shape_call *call) {
 
 static reed_status read_deform(reed_shape_call *call, deform *d) {
   op_id op = op_id_of(call->op);
-  bool last = op_attr_int(call->attrs, "channels_last"), batched = op == OP_DeformConv;
+  bool batched = op == OP_DeformConv;
   *d = (deform){.at = deform_operands_of(op), .s = deform_steps_of(op, call->attrs)};
   const reed_shape_input *x = &call->inputs[d->at.input], *w = &call->inputs[d->at.weight];
   d->rank = x->rank;
   if (x->rank != 4 && (x->rank != 3 || batched))
     return reed_shape_fail(call, REED_ERROR_SHAPE, d->at.input, "rank %d, %s is wanted", (int)x->rank,
                            batched ? "4" : "3 or 4");
-  d->axes = (image_axes){d->rank - 3 + (last ? 2 : 0), d->rank - 3 + (last ? 0 : 1)};
+  d->w = (shapecall_window){.n = 2, .input = d->at.input, .in = shapecall_plane_of(call, d->rank), .least = 1};
   d->images = d->rank == 4 ? x->dims[0] : 1;
   reed_status status = check_steps(call);
   if (!status) status = shapecall_rank(call, d->at.weight, 4);
@@ -90,7 +83,7 @@ static reed_status read_deform(reed_shape_call *call, deform *d) {
   d->outputs = w->dims[0];
   d->taps = reed_dim_mul(call, w->dims[2], w->dims[3]);
   reed_dim channels = reed_dim_mul(call, w->dims[1], d->s.groups);
-  status = shapecall_same(call, x->dims[d->axes.channel], channels, d->at.weight,
+  status = shapecall_same(call, x->dims[d->w.in.channel], channels, d->at.weight,
                           "the channels of the input and of the weights times groups", NULL);
   if (!status) status = check_multiple(call, d->outputs, d->s.groups, d->at.weight, "output channels");
   if (!status) status = check_multiple(call, channels, d->s.offset_groups, d->at.input, "channels with offsets");
@@ -117,8 +110,8 @@ reed_status shapefn_deform_conv(reed_shape_call *call) {
   reed_status status = read_deform(call, &d);
   if (status) return status;
   reed_dim dims[4] = {d.images};
-  dims[d.axes.channel] = d.outputs;
-  for (int32_t i = 0; i < 2; i++) dims[d.axes.spatial + i] = d.out[i];
+  dims[d.w.in.channel] = d.outputs;
+  for (int32_t i = 0; i < 2; i++) dims[d.w.in.spatial + i] = d.out[i];
   shapecall_set(call, 0, d.rank, dims);
   return REED_OK;
 }
@@ -130,8 +123,8 @@ reed_status shapefn_deform_conv_backward(reed_shape_call *call) {
   if (!status) status = check_map(call, &d, d.at.grad, d.outputs, "the channels and the output channels");
   if (status) return status;
   reed_dim mask[4] = {d.images};
-  mask[d.axes.channel] = reed_dim_mul(call, d.taps, d.s.offset_groups);
-  for (int32_t i = 0; i < 2; i++) mask[d.axes.spatial + i] = d.out[i];
+  mask[d.w.in.channel] = reed_dim_mul(call, d.taps, d.s.offset_groups);
+  for (int32_t i = 0; i < 2; i++) mask[d.w.in.spatial + i] = d.out[i];
   shapecall_like(call, DEFORM_GRAD_INPUT, d.at.input);
   shapecall_like(call, DEFORM_GRAD_WEIGHT, d.at.weight);
   shapecall_like(call, DEFORM_GRAD_OFFSET, d.at.offset);

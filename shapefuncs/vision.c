@@ -1,18 +1,6 @@
 /* Shapes of torchvision's operators: regions of maps and their gradients. Common helpers: call.h. */
 #include "shapefuncs/call.h"
 
-/* The axes of an image of 3 extents, [C,H,W] or [H,W,C], or of 4, with a batch before them. */
-typedef struct image_axes {
-  int32_t batch, channel, height, width; /* batch -1: none */
-} image_axes;
-
-static image_axes axes_of(const reed_shape_call *call, int32_t rank) {
-  const reed_attr *last = reed_attrs_find(call->attrs, "channels_last");
-  int32_t first = rank - 3;
-  bool is_last = last && last->i;
-  return (image_axes){first - 1, first + (is_last ? 2 : 0), first + (is_last ? 0 : 1), first + (is_last ? 1 : 2)};
-}
-
 /* ERROR_SHAPE unless the input is an image with or without a batch. */
 static reed_status check_image_rank(reed_shape_call *call, int32_t input) {
   int32_t rank = call->inputs[input].rank;
@@ -56,12 +44,12 @@ static reed_status bin_channels(reed_shape_call *call, int32_t input, reed_dim c
 
 static reed_status set_bins(reed_shape_call *call, int64_t height, int64_t width) {
   const reed_shape_input *map = &call->inputs[0];
-  image_axes out = axes_of(call, 4);
+  shapecall_image out = shapecall_plane_of(call, 4);
   reed_dim dims[4] = {call->inputs[1].dims[0]};
   reed_status status =
-      bin_channels(call, 0, map->dims[axes_of(call, map->rank).channel], height * width, &dims[out.channel]);
-  dims[out.height] = height;
-  dims[out.width] = width;
+      bin_channels(call, 0, map->dims[shapecall_plane_of(call, map->rank).channel], height * width, &dims[out.channel]);
+  dims[out.spatial] = height;
+  dims[out.spatial + 1] = width;
   for (int32_t i = 0; i < call->n_outputs && !status; i++) shapecall_set(call, i, 4, dims);
   return status;
 }
@@ -114,7 +102,7 @@ reed_status shapefn_pooled_backward(reed_shape_call *call) {
     shapecall_unknown(call, 0);
     return REED_OK;
   }
-  image_axes in = axes_of(call, rank), out = axes_of(call, 4);
+  shapecall_image in = shapecall_plane_of(call, rank), out = shapecall_plane_of(call, 4);
   reed_dim channels = 0;
   status = check_regions(call, rank);
   if (!status) status = bin_channels(call, shape_input, dims[in.channel], height * width, &channels);
@@ -123,8 +111,8 @@ reed_status shapefn_pooled_backward(reed_shape_call *call) {
         shapecall_same(call, grad->dims[0], call->inputs[1].dims[0], 0, "the numbers of gradients and regions", NULL);
   if (!status)
     status = shapecall_same(call, grad->dims[out.channel], channels, 0, "the channels of grad and of the bins", NULL);
-  if (!status) status = shapecall_same(call, grad->dims[out.height], height, 0, "the height and pooled_height", NULL);
-  if (!status) status = shapecall_same(call, grad->dims[out.width], width, 0, "the width and pooled_width", NULL);
+  if (!status) status = shapecall_same(call, grad->dims[out.spatial], height, 0, "the height and pooled_height", NULL);
+  if (!status) status = shapecall_same(call, grad->dims[out.spatial + 1], width, 0, "the width and pooled_width", NULL);
   if (!status && shape_input == 3) status = shapecall_rank(call, 2, 4);
   for (int32_t k = 0; k < 4 && !status && shape_input == 3; k++)
     status = shapecall_same(call, call->inputs[2].dims[k], grad->dims[k], 2, "the extents of argmax and grad", NULL);

@@ -1,28 +1,15 @@
 /* Shapes of operators that slide a window over the spatial axes: Conv, ConvTranspose, pooling, Col2Im. Common helpers:
- * call.h. */
-#include "shapefuncs/call.h"
-
-#define MAX_SPATIAL (REED_MAX_RANK - 2)
+ * call.h; of windows, also for deformable convolutions: window.h. */
+#include "shapefuncs/window.h"
 
 /* In the order of op.def. */
 typedef enum auto_pad { PAD_NOTSET, PAD_SAME_UPPER, PAD_SAME_LOWER, PAD_VALID } auto_pad;
 
-typedef struct window {
-  int32_t n;               /* spatial axes */
-  shapecall_image in, out; /* axes of X and of Y */
-  int32_t pad_mode;
-  bool ceil;     /* pooling only */
-  int64_t least; /* windows there must be */
-  reed_dim kernel[MAX_SPATIAL];
-  int64_t strides[MAX_SPATIAL], dilations[MAX_SPATIAL];
-  int64_t pads[2 * MAX_SPATIAL]; /* begins, then ends; 0 unless pad_mode is NOTSET */
-} window;
-
 /* Reads strides, dilations and pads of n spatial axes. Convolutions (least 1) may have negative pads, which
  * crop: ONNX has none, but exporters write them and onnxruntime computes them. For pools both Reed and onnxruntime
  * refuse them. */
-static reed_status read_steps(reed_shape_call *call, int32_t n, int64_t least, window *w) {
-  *w = (window){.n = n, .in = {1, 2}, .out = {1, 2}, .pad_mode = PAD_NOTSET, .least = least};
+static reed_status read_steps(reed_shape_call *call, int32_t n, int64_t least, shapecall_window *w) {
+  *w = (shapecall_window){.n = n, .in = {1, 2}, .out = {1, 2}, .pad_mode = PAD_NOTSET, .least = least};
   reed_status status = shapecall_ints(call, "strides", n, 1, w->strides);
   if (!status) status = shapecall_ints(call, "dilations", n, 1, w->dilations);
   if (!status) status = shapecall_ints(call, "pads", 2 * n, 0, w->pads);
@@ -30,7 +17,7 @@ static reed_status read_steps(reed_shape_call *call, int32_t n, int64_t least, w
 }
 
 /* As read_steps, with auto_pad and the order of the image's axes. */
-static reed_status read_window(reed_shape_call *call, int32_t n, int64_t least, window *w) {
+static reed_status read_window(reed_shape_call *call, int32_t n, int64_t least, shapecall_window *w) {
   reed_status status = read_steps(call, n, least, w);
   w->in = w->out = shapecall_image_of(call, n + 2);
   w->pad_mode = op_attr_word(call->op, call->attrs, "auto_pad");
@@ -39,24 +26,21 @@ static reed_status read_window(reed_shape_call *call, int32_t n, int64_t least, 
 }
 
 /* The extent that the kernel spans: (kernel - 1) * dilation + 1. */
-static reed_dim spanned(reed_shape_call *call, const window *w, int32_t i) {
+static reed_dim spanned(reed_shape_call *call, const shapecall_window *w, int32_t i) {
   return reed_dim_add(call, reed_dim_mul(call, reed_dim_sub(call, w->kernel[i], 1), w->dilations[i]), 1);
 }
 
 /* The number of windows along an axis. A window that fits nowhere is an error for convolutions (least 1); pooling
  * (least 0) gives no elements if the formula says 0. An empty input has no windows. */
-static reed_dim whole_extent(reed_shape_call *call, reed_dim in, reed_dim out, int64_t least, int32_t axis) {
-  if (reed_dim_known(call, in) && reed_dim_known(call, out) && in > 0 && out < least)
-    (void)reed_shape_fail(call, REED_ERROR_SHAPE, 0, "no window fits extent %lld of axis %d", (long long)in, axis);
+static reed_dim whole_extent(reed_shape_call *call, const shapecall_window *w, reed_dim in, reed_dim out,
+                             int32_t axis) {
+  if (reed_dim_known(call, in) && reed_dim_known(call, out) && in > 0 && out < w->least)
+    (void)reed_shape_fail(call, REED_ERROR_SHAPE, w->input, "no window fits extent %lld of axis %d", (long long)in,
+                          axis);
   return reed_dim_max(call, out, 0);
 }
 
-/* How many windows there are along spatial axis i, whose extent is `in`:
- *   SAME_*:  ceil(in / stride)
- *   floor:   floor((in + pads - span) / stride) + 1
- *   ceil:    ceil((in + pads - span) / stride) + 1, less those that would start beyond the input and its begin padding
- * (ONNX pooling-22) */
-static reed_dim n_windows(reed_shape_call *call, const window *w, int32_t i, reed_dim in) {
+reed_dim shapecall_windows(reed_shape_call *call, const shapecall_window *w, int32_t i, reed_dim in) {
   int64_t stride = w->strides[i];
   if (w->pad_mode == PAD_SAME_UPPER || w->pad_mode == PAD_SAME_LOWER) return reed_dim_ceildiv(call, in, stride);
   reed_dim from_begin = reed_dim_add(call, in, w->pads[i]);
@@ -65,13 +49,13 @@ static reed_dim n_windows(reed_shape_call *call, const window *w, int32_t i, ree
   if (w->ceil)
     out = reed_dim_min(call, reed_dim_add(call, reed_dim_ceildiv(call, slack, stride), 1),
                        reed_dim_ceildiv(call, from_begin, stride));
-  return whole_extent(call, in, out, w->least, w->in.spatial + i);
+  return whole_extent(call, w, in, out, w->in.spatial + i);
 }
 
 /* Reads the kernel's extents: W's spatial ones, which the attribute, if given, must repeat. */
-static reed_status read_kernel(reed_shape_call *call, window *w) {
+static reed_status read_kernel(reed_shape_call *call, shapecall_window *w) {
   const reed_shape_input *weights = &call->inputs[1];
-  int64_t given[MAX_SPATIAL];
+  int64_t given[SHAPECALL_SPATIAL_MOST];
   bool named = reed_attrs_find(call->attrs, "kernel_shape") != NULL;
   reed_status status = named ? shapecall_ints(call, "kernel_shape", w->n, 1, given) : REED_OK;
   for (int32_t i = 0; i < w->n && !status; i++) {
@@ -87,7 +71,7 @@ static reed_status read_kernel(reed_shape_call *call, window *w) {
 }
 
 /* The common checks of Conv and ConvTranspose: X [N,C,...], W of the same rank, the group, the window. */
-static reed_status read_convolution(reed_shape_call *call, window *w, int64_t *out_group) {
+static reed_status read_convolution(reed_shape_call *call, shapecall_window *w, int64_t *out_group) {
   const reed_shape_input *x = &call->inputs[0];
   reed_status status = shapecall_min_rank(call, 0, 3);
   if (!status) status = shapecall_rank(call, 1, x->rank);
@@ -102,7 +86,7 @@ static reed_status read_convolution(reed_shape_call *call, window *w, int64_t *o
  * channels_first_input too X [N,C,...]. */
 reed_status shapefn_conv(reed_shape_call *call) {
   const reed_shape_input *x = &call->inputs[0], *weights = &call->inputs[1];
-  window w;
+  shapecall_window w;
   int64_t group = 1;
   reed_status status = read_convolution(call, &w, &group);
   if (status) return status;
@@ -114,14 +98,14 @@ reed_status shapefn_conv(reed_shape_call *call) {
     status = reed_shape_fail(call, REED_ERROR_SHAPE, 1, "%lld output channels in %lld groups",
                              (long long)weights->dims[0], (long long)group);
   if (status) return status;
-  for (int32_t i = 0; i < w.n; i++) dims[w.out.spatial + i] = n_windows(call, &w, i, x->dims[w.in.spatial + i]);
+  for (int32_t i = 0; i < w.n; i++) dims[w.out.spatial + i] = shapecall_windows(call, &w, i, x->dims[w.in.spatial + i]);
   shapecall_set(call, 0, x->rank, dims);
   return call->status;
 }
 
 /* stride * (in - 1) + output_padding + span - pads (ONNX ConvTranspose-22); SAME_*: in * stride; output_shape: as
  * given, the pads follow. */
-static reed_dim transposed_extent(reed_shape_call *call, const window *w, int32_t i, reed_dim in,
+static reed_dim transposed_extent(reed_shape_call *call, const shapecall_window *w, int32_t i, reed_dim in,
                                   int64_t output_padding) {
   if (w->pad_mode == PAD_SAME_UPPER || w->pad_mode == PAD_SAME_LOWER) return reed_dim_mul(call, in, w->strides[i]);
   reed_dim out = reed_dim_mul(call, reed_dim_sub(call, in, 1), w->strides[i]);
@@ -136,8 +120,8 @@ static reed_dim transposed_extent(reed_shape_call *call, const window *w, int32_
 /* X [N,C,...], W [C,M/group,kernel...] -> [N,M,...]; with channels_last X [N,...,C] -> [N,...,M] */
 reed_status shapefn_conv_transpose(reed_shape_call *call) {
   const reed_shape_input *x = &call->inputs[0], *weights = &call->inputs[1];
-  window w;
-  int64_t group = 1, output_padding[MAX_SPATIAL], output_shape[MAX_SPATIAL];
+  shapecall_window w;
+  int64_t group = 1, output_padding[SHAPECALL_SPATIAL_MOST], output_shape[SHAPECALL_SPATIAL_MOST];
   reed_status status = read_convolution(call, &w, &group);
   reed_dim channels = status ? 0 : x->dims[w.in.channel];
   if (!status) status = shapecall_same(call, channels, weights->dims[0], 1, "the channels of X and of W", NULL);
@@ -160,8 +144,8 @@ reed_status shapefn_conv_transpose(reed_shape_call *call) {
 /* X [N,C,...] -> [N,C,...], and the indices of MaxPool; [N,...,C] -> [N,...,C] with channels_last */
 reed_status shapefn_pool(reed_shape_call *call) {
   const reed_shape_input *x = &call->inputs[0];
-  window w;
-  int64_t kernel[MAX_SPATIAL];
+  shapecall_window w;
+  int64_t kernel[SHAPECALL_SPATIAL_MOST];
   reed_status status = shapecall_min_rank(call, 0, 3);
   if (!status) status = read_window(call, x->rank - 2, 0, &w);
   if (!status) status = shapecall_ints(call, "kernel_shape", x->rank - 2, 1, kernel);
@@ -174,7 +158,7 @@ reed_status shapefn_pool(reed_shape_call *call) {
   dims[w.out.channel] = x->dims[w.in.channel];
   for (int32_t i = 0; i < w.n; i++) {
     w.kernel[i] = kernel[i];
-    dims[w.out.spatial + i] = n_windows(call, &w, i, x->dims[w.in.spatial + i]);
+    dims[w.out.spatial + i] = shapecall_windows(call, &w, i, x->dims[w.in.spatial + i]);
   }
   for (int32_t i = 0; i < call->n_outputs; i++) shapecall_set(call, i, x->rank, dims);
   return call->status;
@@ -223,9 +207,9 @@ static reed_status read_extents(reed_shape_call *call, int32_t i, int32_t n, int
 /* input [N, C * product of block_shape, windows that fit the image] -> [N,C,image_shape...] */
 reed_status shapefn_col2im(reed_shape_call *call) {
   const reed_shape_input *x = &call->inputs[0];
-  window w;
+  shapecall_window w;
   int32_t n = 0;
-  reed_dim dims[REED_MAX_RANK], windows[MAX_SPATIAL];
+  reed_dim dims[REED_MAX_RANK], windows[SHAPECALL_SPATIAL_MOST];
   reed_status status = shapecall_rank(call, 0, 3);
   if (!status) status = read_axes(call, &n);
   if (status) return status;
@@ -237,7 +221,7 @@ reed_status shapefn_col2im(reed_shape_call *call) {
   if (!status) status = read_extents(call, 1, n, 0, dims + 2);
   if (!status) status = read_extents(call, 2, n, 1, w.kernel);
   if (status) return status;
-  for (int32_t i = 0; i < n; i++) windows[i] = n_windows(call, &w, i, dims[2 + i]);
+  for (int32_t i = 0; i < n; i++) windows[i] = shapecall_windows(call, &w, i, dims[2 + i]);
   reed_dim block = shapecall_product(call, w.kernel, n), columns = shapecall_product(call, windows, n);
   if (call->status) return call->status;
   for (int32_t i = 0; i < n; i++)
