@@ -4,6 +4,7 @@
 #ifdef __GLIBC__
 #include <malloc.h>
 #endif
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -72,17 +73,35 @@ START_TEST(a_sequence_pushed_into_itself_makes_no_cycle) {
 }
 END_TEST
 
-START_TEST(a_chain_of_a_million_cells_is_released_without_recursion) {
+/* A call for each cell would take at least 32 bytes of stack: ten times what the thread has. */
+enum { CELLS = 20000, STACK_BYTES = 64 << 10 };
+
+static void *release_list(void *list) {
+  object_heap heap = {0};
+  ref_clear(&heap, list);
+  object_heap_fini(&heap);
+  return NULL;
+}
+
+START_TEST(a_long_chain_of_cells_is_released_without_recursion) {
+  alloc_hook_begin();
   object_heap heap = {0};
   ref list = {0};
-  for (int i = 0; i < 1000000; i++) {
+  for (int i = 0; i < CELLS; i++) {
     ref cell = {.kind = REF_OBJECT, .object = object_new(&heap, OBJECT_ADT, 1)};
     if (list.kind) ck_assert(object_push(&heap, cell.object, &list));
     ref_clear(&heap, &list);
     list = cell;
   }
-  ref_clear(&heap, &list);
+  pthread_attr_t small;
+  pthread_t thread;
+  pthread_attr_init(&small);
+  ck_assert_int_eq(pthread_attr_setstacksize(&small, STACK_BYTES), 0);
+  ck_assert_int_eq(pthread_create(&thread, &small, release_list, &list), 0);
+  pthread_join(thread, NULL);
+  pthread_attr_destroy(&small);
   object_heap_fini(&heap);
+  ck_assert_int_eq(alloc_hook_end(), 0);
 }
 END_TEST
 
@@ -163,7 +182,7 @@ int main(void) {
   tcase_add_test(cases, assigning_shares_storage_until_the_last_reference_goes);
   tcase_add_test(cases, a_pushed_shared_sequence_is_copied);
   tcase_add_test(cases, a_sequence_pushed_into_itself_makes_no_cycle);
-  tcase_add_test(cases, a_chain_of_a_million_cells_is_released_without_recursion);
+  tcase_add_test(cases, a_long_chain_of_cells_is_released_without_recursion);
   tcase_add_test(cases, an_output_outlives_its_store_and_blocks_are_used_again);
 #if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
   tcase_add_test(cases, trimming_gives_back_what_is_free_between_blocks);
