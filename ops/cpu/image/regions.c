@@ -1,5 +1,6 @@
-/* MaxRoiPool and torchvision's operators on regions, forward and backward, f32. The forward kernel of roi_align is in
- * roi_align.c; the references are in reference/regions.c.
+/* MaxRoiPool and torchvision's operators on regions, forward and backward, f32, for calls that roi_lanes.c declines:
+ * few regions or channels, or a large map. The forward kernel of roi_align is in roi_align.c; the references are in
+ * reference/regions.c.
  *
  * Forward, regions (and blocks of planes, if channels come second) are shared out. Backward, a thread owns a part of
  * the map's gradient, which is a range of channels and of rows, and adds the gradients of all regions to it in their
@@ -9,6 +10,7 @@
 #include <math.h>
 
 #include "ops/cpu/image/regions_loops.h"
+#include "ops/cpu/image/roi_lanes.h"
 #include "ops/cpu/image/roi_plan.h"
 
 #define BLOCK_BYTES ((int64_t)1 << 20) /* of planes that all regions are computed on before the next */
@@ -57,18 +59,6 @@ static worker worker_open(const job *j, int32_t number) {
   return w;
 }
 
-static void find_ranges(const roi_align *r, const float *corners, const roi_ranges *ranges) {
-  for (int axis = 0; axis < 2; axis++) {
-    int64_t bins = axis ? r->bins_x : r->bins_y, extent = axis ? r->width : r->height, begin, end;
-    int32_t *to = (int32_t *)(axis ? ranges->x : ranges->y);
-    for (int64_t p = 0; p < bins; p++) {
-      roi_pixels(r, corners[!axis], corners[2 + !axis], bins, p, extent, &begin, &end);
-      to[2 * p] = (int32_t)begin;
-      to[2 * p + 1] = (int32_t)(end > begin ? end : begin);
-    }
-  }
-}
-
 /* Makes the worker's plan that of the region. Planes need the columns of roi_align's plan. */
 static void use_region(const job *j, worker *w, int64_t region) {
   const roi_call *c = &j->s->c;
@@ -78,7 +68,7 @@ static void use_region(const job *j, worker *w, int64_t region) {
   const float *corners = roi_corners(c, j->buffers, region);
   w->nowhere = roi_is_nowhere(corners);
   if (w->nowhere) return;
-  if (r->kind == ROI_POOL) find_ranges(r, corners, &w->ranges);
+  if (r->kind == ROI_POOL) roi_ranges_make(r, corners, (int32_t *)w->ranges.y, (int32_t *)w->ranges.x);
   else w->nowhere = !roi_plan_make(r, c->last || r->kind != ROI_ALIGN, corners, &w->scratch);
 }
 
@@ -339,7 +329,8 @@ reed_status cpu_prepare_regions(const reed_kernel_call *call, reed_kernel *out_k
   const roi_align *r = &s.c.maps[0];
   if (r->height * r->width == 0) return REED_OK;
   if (r->kind == ROI_ALIGN && !s.c.backward) return roi_align_prepare(call, &s.c, out_kernel);
-  if (s.c.dtype != REED_F32) return REED_OK;
+  status = roi_lanes_prepare(call, &s.c, out_kernel);
+  if (status != REED_OK || out_kernel->run || s.c.dtype != REED_F32) return status;
   s.outputs = roi_outputs(r);
   s.per_output = roi_is_position_sensitive(r->kind) ? r->bins_y * r->bins_x : 1;
   if (s.outputs == 0) return REED_OK;

@@ -1,11 +1,13 @@
-/* RoiAlign (ONNX opset 22) and MultiLevelRoiAlign, mode avg, for f32. A region's taps are computed once for a block of
- * channels (roi_plan.h); regions and blocks of channels run in parallel. The reference computes f64 and mode max, which
- * is no product of axes. The reference: reference/roi_align.c. The innermost loops: roi_align_loops.c. */
+/* RoiAlign (ONNX opset 22) and MultiLevelRoiAlign, mode avg, for f32, for calls that roi_lanes.c declines. A region's
+ * taps are computed once for a block of channels (roi_plan.h); regions and blocks of channels run in parallel. The
+ * reference computes f64 and mode max, which is no product of axes. The reference: reference/roi_align.c. The innermost
+ * loops: roi_align_loops.c. */
 #include <math.h>
 
 #include "ops/cpu/calls/roi_align.h"
 #include "ops/cpu/common/rows_loops.h"
 #include "ops/cpu/image/roi_align_loops.h"
+#include "ops/cpu/image/roi_lanes.h"
 #include "ops/cpu/image/roi_plan.h"
 #include "ops/cpu/image/regions.h"
 #include "ops/cpu/views/view.h"
@@ -133,6 +135,8 @@ static bool has_empty_map(const roi_call *c) {
 }
 
 reed_status roi_align_prepare(const reed_kernel_call *call, roi_call *c, reed_kernel *out_kernel) {
+  reed_status status = roi_lanes_prepare(call, c, out_kernel);
+  if (status != REED_OK || out_kernel->run) return status;
   if (c->dtype != REED_F32 || c->widest.max || has_empty_map(c)) return REED_OK;
   roi_scratch unused;
   c->scratch_bytes = roi_scratch_lay(&c->widest, NULL, &unused);

@@ -5,8 +5,11 @@
  * many loads of neighbours. */
 #define GATHER_COST 4
 
-/* The most taps of an axis: a bin's samples span at most the bin's part of the map and two pixels more. */
-static int64_t taps_max(int64_t extent, int64_t bins) { return extent + 4 * bins + 8; }
+/* A bin's samples span at most the bin's part of the map and two pixels more; a sample has two taps. */
+int64_t roi_taps_max(const roi_align *r, int64_t extent, int64_t bins) {
+  int64_t spanned = extent + 4 * bins + 8, sampled = 2 * r->sampling * bins;
+  return roi_is_bilinear(r->kind) && r->sampling > 0 && sampled < spanned ? sampled : spanned;
+}
 
 /* Adds weight to the tap of a pixel. A bin's taps stay in order of appearance, so a tap of the same pixel is among the
  * last few. Coordinates so large that a float cannot tell bins apart may need more taps than there is room for: these
@@ -22,9 +25,9 @@ static int32_t add_tap(roi_taps *taps, int32_t begin, int32_t end, int64_t room,
 }
 
 /* The taps of bilinear samples. */
-static void fill_samples(const roi_span *span, int64_t bins, int64_t extent, roi_taps *taps) {
+static void fill_samples(const roi_align *r, const roi_span *span, int64_t bins, int64_t extent, roi_taps *taps) {
   int32_t end = 0;
-  int64_t room = taps_max(extent, bins);
+  int64_t room = roi_taps_max(r, extent, bins);
   float share = (float)(1.0 / (span->grid > 1 ? span->grid : 1));
   for (int64_t p = 0; p < bins; p++) {
     int64_t first, last;
@@ -44,7 +47,7 @@ static void fill_samples(const roi_span *span, int64_t bins, int64_t extent, roi
 /* The taps of whole pixels: each has its part of the mean. */
 static void fill_pixels(const roi_align *r, float low, float high, int64_t bins, int64_t extent, roi_taps *taps) {
   int32_t n = 0;
-  int64_t room = taps_max(extent, bins);
+  int64_t room = roi_taps_max(r, extent, bins);
   for (int64_t p = 0; p < bins; p++) {
     int64_t begin, end;
     roi_pixels(r, low, high, bins, p, extent, &begin, &end);
@@ -64,7 +67,7 @@ static bool fill_taps(const roi_align *r, float low, float high, int64_t bins, i
     return true;
   }
   roi_span span = roi_span_of(r, low, high, bins);
-  fill_samples(&span, bins, extent, taps);
+  fill_samples(r, &span, bins, extent, taps);
   return !roi_is_mean_of_nothing(r, &span);
 }
 
@@ -91,7 +94,7 @@ static void pick_columns(roi_plan *plan, int32_t *columns, int32_t *mark) {
 }
 
 int64_t roi_scratch_lay(const roi_align *r, char *at, roi_scratch *out) {
-  int64_t taps_y = taps_max(r->height, r->bins_y), taps_x = taps_max(r->width, r->bins_x), used = 0;
+  int64_t taps_y = roi_taps_max(r, r->height, r->bins_y), taps_x = roi_taps_max(r, r->width, r->bins_x), used = 0;
   struct {
     int64_t n;
     void **place;
@@ -109,13 +112,29 @@ int64_t roi_scratch_lay(const roi_align *r, char *at, roi_scratch *out) {
   return used;
 }
 
+bool roi_taps_make(const roi_align *r, const float *corners, roi_taps *y, roi_taps *x) {
+  bool some = fill_taps(r, corners[0], corners[2], r->bins_x, r->width, x);
+  return fill_taps(r, corners[1], corners[3], r->bins_y, r->height, y) && some;
+}
+
+void roi_ranges_make(const roi_align *r, const float *corners, int32_t *y, int32_t *x) {
+  for (int axis = 0; axis < 2; axis++) {
+    int64_t bins = axis ? r->bins_x : r->bins_y, extent = axis ? r->width : r->height, begin, end;
+    int32_t *to = axis ? x : y;
+    for (int64_t p = 0; p < bins; p++) {
+      roi_pixels(r, corners[!axis], corners[2 + !axis], bins, p, extent, &begin, &end);
+      to[2 * p] = (int32_t)begin;
+      to[2 * p + 1] = (int32_t)(end > begin ? end : begin);
+    }
+  }
+}
+
 bool roi_plan_make(const roi_align *r, bool last, const float *corners, roi_scratch *s) {
   s->plan.bins_y = r->bins_y;
   s->plan.bins_x = r->bins_x;
   s->plan.row_stride = r->width;
   s->plan.plane = r->height * r->width;
-  bool some = fill_taps(r, corners[0], corners[2], r->bins_x, r->width, &s->plan.x);
-  some = fill_taps(r, corners[1], corners[3], r->bins_y, r->height, &s->plan.y) && some;
+  bool some = roi_taps_make(r, corners, &s->plan.y, &s->plan.x);
   if (!last) pick_columns(&s->plan, s->columns, s->mark);
   return some;
 }

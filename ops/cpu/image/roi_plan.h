@@ -12,6 +12,13 @@ typedef struct roi_scratch {
   int32_t *columns, *mark;
 } roi_scratch;
 
+/* The most taps of an axis. */
+int64_t roi_taps_max(const roi_align *r, int64_t extent, int64_t bins);
+/* Makes the taps of a region with these corners; index and weight have room for roi_taps_max numbers. False: all bins
+ * are the mean of nothing, NaN. */
+bool roi_taps_make(const roi_align *r, const float *corners, roi_taps *y, roi_taps *x);
+/* The rows and columns of a region's bins, as roi_ranges has them. Not for sums of samples. */
+void roi_ranges_make(const roi_align *r, const float *corners, int32_t *y, int32_t *x);
 /* Lays a thread's scratch out from `at` (NULL: only measures) and gives its bytes. */
 int64_t roi_scratch_lay(const roi_align *r, char *at, roi_scratch *out);
 /* Makes the plan of a region with these corners. last: for maps with channels last, whose taps of x are columns of the

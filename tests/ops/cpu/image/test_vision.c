@@ -78,8 +78,9 @@ static form form_of(int i, reed_dtype dtype) {
     int64_t images, channels, height, width, regions, bins_y, bins_x, sampling;
     double scale;
   } extents[] = {
-      {1, 1, 1, 1, 3, 1, 1, 1, 1},    {2, 3, 9, 13, 20, 3, 2, 2, 0.25}, {1, 35, 20, 31, 9, 4, 3, 0, 0.5},
-      {3, 5, 33, 7, 15, 5, 2, -1, 2}, {2, 3, 9, 13, 0, 3, 2, 2, 1},     {1, 70, 12, 300, 7, 2, 3, 1, 1},
+      {1, 1, 1, 1, 3, 1, 1, 1, 1},     {2, 3, 9, 13, 20, 3, 2, 2, 0.25}, {1, 35, 20, 31, 9, 4, 3, 0, 0.5},
+      {3, 5, 33, 7, 15, 5, 2, -1, 2},  {2, 3, 9, 13, 0, 3, 2, 2, 1},     {1, 70, 12, 300, 7, 2, 3, 1, 1},
+      {2, 17, 21, 19, 60, 3, 2, 2, 1}, {1, 33, 12, 40, 40, 4, 3, 0, 1},  {3, 4, 9, 50, 90, 1, 2, 5, 0.25},
   };
   form f = {.row = i % 4, .dtype = dtype, .aligned = i / 4 % 2, .last = i / 8 % 2, .batched = i / 16 % 2};
   int k = i / 32;
@@ -171,11 +172,44 @@ static void expect_same_bits(kernel_case *c) {
 }
 
 START_TEST(results_have_the_same_bits_for_any_number_of_threads) {
-  for (int k = 0; k < 4; k++) {
-    form f = {_i, REED_F32, 2, 37, 40, 50, 60, 3, 3, 2, 1, false, k % 2, true, k / 2};
+  for (int k = 0; k < 12; k++) { /* few regions, many, and many with few channels */
+    form f = {_i, REED_F32, 2, k < 8 ? 37 : 5, 40, 50, k < 4 ? 60 : 300, 3, 3, 2, 1, false, k % 2, true, k / 2 % 2};
     kernel_case c;
     regions_case(&c, &f);
     expect_same_bits(&c);
+  }
+}
+END_TEST
+
+/* The best level equals the reference; less than case_parity does, for large cases. */
+static void expect_equal(kernel_case *c) {
+  ck_assert_int_eq(case_run(c, "reference"), REED_OK);
+  int64_t n = desc_elements(&c->outputs[0].desc);
+  double *want = malloc((size_t)n * sizeof *want);
+  for (int64_t i = 0; i < n; i++) want[i] = case_get(&c->outputs[0], i);
+  ck_assert_int_eq(case_run(c, cpu_level_name(cpu_level_best())), REED_OK);
+  for (int64_t i = 0; i < n; i++) {
+    double got = case_get(&c->outputs[0], i);
+    if (!(fabs(got - want[i]) <= 1e-4 + 1e-4 * fabs(want[i])) && !(isnan(got) && isnan(want[i])))
+      ck_abort_msg("%s: element %lld is %g, not %g", case_where(c), (long long)i, got, want[i]);
+  }
+  free(want);
+  case_close(c);
+}
+
+/* A long map, and as many samples as pixels: the plans of all regions together would take too much memory. */
+START_TEST(regions_whose_plans_are_long_equal_the_reference) {
+  for (int k = 0; k < 4; k++) {
+    form f = {_i, REED_F32, 1, 4, 2, 20000, 350, 7, 9, 0, 1, true, k % 2, true, k / 2};
+    kernel_case c;
+    regions_case(&c, &f);
+    for (int64_t i = 0; !c.skipped && i < 350; i++) { /* small ones, all over the map */
+      double x = case_get(&c.inputs[1], 5 * i + 1);
+      case_set(&c.inputs[1], 5 * i + 3, x + (double)(i % 90));
+      case_set(&c.inputs[1], 5 * i + 2, -1);
+      case_set(&c.inputs[1], 5 * i + 4, (double)(i % 4));
+    }
+    expect_equal(&c);
   }
 }
 END_TEST
@@ -300,9 +334,10 @@ int main(void) {
   TCase *t = tcase_create("vision");
   tcase_set_timeout(t, 240);
   suite_add_tcase(suite, t);
-  tcase_add_loop_test(t, regions_equal_the_reference, 0, 6);
+  tcase_add_loop_test(t, regions_equal_the_reference, 0, 9);
   tcase_add_loop_test(t, gradients_equal_finite_differences, 0, 16);
   tcase_add_loop_test(t, results_have_the_same_bits_for_any_number_of_threads, 0, 4);
+  tcase_add_loop_test(t, regions_whose_plans_are_long_equal_the_reference, 0, 4);
   tcase_add_loop_test(t, regions_survive_any_coordinates, 0, 4);
   tcase_add_loop_test(t, a_region_of_no_image_is_named, 0, 4);
   tcase_add_test(t, roi_pool_takes_the_first_largest_pixel);

@@ -1,0 +1,488 @@
+/* Regions on blocks of ROI_LANES channels side by side: all operators on regions, forward and backward, with channels
+ * second or last, in f32, f16 and bf16 (f32 inside).
+ *
+ * A unit of work is a block of channels. Its thread copies the rows of the maps that some region touches into block
+ * form (ROI_LANES channels of a pixel are one line of the cache), computes all regions on them, and writes their bins;
+ * or, backward, adds all gradients to zeros in block form and writes the rows of the map. So each element of maps and
+ * bins is moved once between memory and the core, whatever its order and dtype, and taps are read from the core's
+ * cache: regions are taken in the order of their first rows. Position-sensitive channels: the lanes are outputs, and a
+ * unit is one bin of them.
+ *
+ * Every output's sum has the same order whatever the number of threads: regions by map, image, first row and number. */
+#include "ops/cpu/image/roi_lanes.h"
+
+#include <math.h>
+
+#include "ops/cpu/image/roi_lanes_loops.h"
+#include "ops/cpu/image/roi_plan.h"
+
+#define BLOCK_BYTES_MAX ((int64_t)16 << 20)  /* of a map in block form */
+#define BLOCKS_BYTES_MAX ((int64_t)96 << 20) /* of all threads */
+#define PLANS_BYTES_MAX ((int64_t)8 << 20)   /* of stored plans; larger ones are made again for each block */
+#define OUTPUTS_MIN 4                        /* of ROI_LANES: fewer leave most of a block empty */
+#define TAPS_OF_BIN 4                        /* rough: a map larger than all taps is not worth a copy */
+
+/* A region and the part of its map that its taps need. */
+typedef struct note {
+  int32_t map, group; /* group: number of the image among all maps' images; n_groups: none, all bins are `nothing` */
+  int32_t row, after_row, column, after_column;
+  bool dense;
+  float nothing;
+} note;
+
+typedef struct span {
+  int32_t first, after; /* columns */
+} span;
+
+typedef struct lanes_kernel {
+  roi_call c;
+  bool position_sensitive;
+  int64_t outputs, bins;
+  int64_t slots;           /* units of a block of outputs: bins if position-sensitive, else 1 */
+  int64_t blocks, divided; /* divided: each unit's parts of regions, or bands of rows if backward */
+  int64_t rows;            /* the most of any map */
+  int64_t group_base[ROI_MAPS_MOST], n_groups;
+  int64_t room_y, room_x, plan_bytes;
+  bool stored; /* plans are made once */
+  /* the workspace */
+  int64_t notes_at, order_at, spare_at, counts_at, begins_at, spans_at, plans_at, workers_at, worker_bytes;
+  /* a worker's part of it */
+  int64_t map_at, sums_at, bins_at, argmax_at;
+} lanes_kernel;
+
+typedef struct job {
+  const lanes_kernel *s;
+  const reed_kernel_buffers *buffers;
+  note *notes;
+  int32_t *order;  /* regions in the order of work */
+  int64_t *begins; /* the first place of each group in `order`, n_groups + 2 */
+  span *spans;     /* by group and row */
+} job;
+
+/* Memory of a thread. */
+typedef struct worker {
+  char *plan;
+  float *map, *sums, *bins;
+  int32_t *argmax;
+} worker;
+
+static int64_t aligned(int64_t bytes) { return (bytes + 63) & ~(int64_t)63; }
+
+static worker worker_at(const job *j, int32_t number) {
+  char *memory = (char *)j->buffers->workspace + j->s->workers_at + number * j->s->worker_bytes;
+  return (worker){memory, (float *)(memory + j->s->map_at), (float *)(memory + j->s->sums_at),
+                  (float *)(memory + j->s->bins_at), (int32_t *)(memory + j->s->argmax_at)};
+}
+
+/* ---- plans ---- */
+
+static char *plan_memory(const job *j, const worker *w, int64_t region) {
+  return j->s->stored ? (char *)j->buffers->workspace + j->s->plans_at + region * j->s->plan_bytes : w->plan;
+}
+
+static void lay_taps(const lanes_kernel *s, char *memory, roi_taps *y, roi_taps *x) {
+  int32_t *at = (int32_t *)memory;
+  y->begin = at;
+  y->index = y->begin + s->c.widest.bins_y + 1;
+  y->weight = (float *)(y->index + s->room_y);
+  x->begin = (int32_t *)(y->weight + s->room_y);
+  x->index = x->begin + s->c.widest.bins_x + 1;
+  x->weight = (float *)(x->index + s->room_x);
+}
+
+static roi_ranges lay_ranges(const lanes_kernel *s, char *memory) {
+  const roi_align *r = &s->c.maps[0];
+  int32_t *y = (int32_t *)memory;
+  return (roi_ranges){.bins_y = r->bins_y, .bins_x = r->bins_x, .width = r->width, .y = y, .x = y + 2 * r->bins_y};
+}
+
+/* The first and one past the last pixel of an axis's taps. */
+static void extent_of_taps(const roi_taps *taps, int64_t bins, int32_t *first, int32_t *after) {
+  *first = INT32_MAX;
+  *after = 0;
+  for (int32_t t = 0; t < taps->begin[bins]; t++) {
+    if (taps->index[t] < *first) *first = taps->index[t];
+    if (taps->index[t] >= *after) *after = taps->index[t] + 1;
+  }
+  if (!*after) *first = 0;
+}
+static void extent_of_ranges(const int32_t *ranges, int64_t bins, int32_t *first, int32_t *after) {
+  *first = INT32_MAX;
+  *after = 0;
+  for (int64_t p = 0; p < bins; p++) {
+    if (ranges[2 * p] >= ranges[2 * p + 1]) continue;
+    if (ranges[2 * p] < *first) *first = ranges[2 * p];
+    if (ranges[2 * p + 1] > *after) *after = ranges[2 * p + 1];
+  }
+  if (!*after) *first = 0;
+}
+
+static void corners_of(const roi_call *c, const reed_kernel_buffers *buffers, int64_t region, float *corners) {
+  for (int k = 0; k < 4; k++) corners[k] = roi_element(c, buffers, c->columns * region + c->columns - 4 + k);
+}
+
+/* Makes the region's plan in this memory. False: all bins are NaN. */
+static bool make_plan(const job *j, int32_t map, int64_t region, char *memory) {
+  const lanes_kernel *s = j->s;
+  float corners[4];
+  corners_of(&s->c, j->buffers, region, corners);
+  if (roi_is_nowhere(corners)) return false;
+  if (s->c.maps[map].kind == ROI_POOL) {
+    roi_ranges ranges = lay_ranges(s, memory);
+    roi_ranges_make(&s->c.maps[map], corners, (int32_t *)ranges.y, (int32_t *)ranges.x);
+    return true;
+  }
+  roi_taps y, x;
+  lay_taps(s, memory, &y, &x);
+  return roi_taps_make(&s->c.maps[map], corners, &y, &x);
+}
+
+static void make_note(const job *j, const worker *w, int64_t region) {
+  const lanes_kernel *s = j->s;
+  const roi_call *c = &s->c;
+  note *n = &j->notes[region];
+  *n = (note){.map = roi_map_of(c, j->buffers, region), .group = (int32_t)s->n_groups};
+  if (n->map < 0) return;
+  int32_t group = (int32_t)(s->group_base[n->map] + roi_image_of(c, j->buffers, region));
+  const roi_align *r = &c->maps[n->map];
+  if (r->kind == ROI_POOL && c->backward) { /* argmax may name any pixel */
+    n->group = group;
+    n->after_row = (int32_t)r->height;
+    n->after_column = (int32_t)r->width;
+    return;
+  }
+  char *memory = plan_memory(j, w, region);
+  n->nothing = NAN;
+  if (!make_plan(j, n->map, region, memory)) return;
+  n->group = group;
+  if (r->kind == ROI_POOL) {
+    roi_ranges ranges = lay_ranges(s, memory);
+    extent_of_ranges(ranges.y, r->bins_y, &n->row, &n->after_row);
+    extent_of_ranges(ranges.x, r->bins_x, &n->column, &n->after_column);
+    return;
+  }
+  roi_taps y, x;
+  lay_taps(s, memory, &y, &x);
+  extent_of_taps(&y, r->bins_y, &n->row, &n->after_row);
+  extent_of_taps(&x, r->bins_x, &n->column, &n->after_column);
+  n->dense = !s->position_sensitive && n->after_column - n->column <= x.begin[r->bins_x];
+}
+
+static void make_notes(void *context, int64_t begin, int64_t end, int32_t number) {
+  const job *j = context;
+  worker w = worker_at(j, number);
+  for (int64_t i = begin; i < end && !cpu_cancelled_at(&j->s->c.team, i); i++) make_note(j, &w, i);
+}
+
+/* ---- order ---- */
+
+/* Sorts by one key of the notes, keeping the order of equals. */
+static void sort_by(const job *j, bool by_group, int64_t keys, const int32_t *from, int32_t *to) {
+  const lanes_kernel *s = j->s;
+  int64_t *counts = (int64_t *)((char *)j->buffers->workspace + s->counts_at), total = 0;
+  memset(counts, 0, (size_t)keys * sizeof *counts);
+#define KEY(i) (by_group ? j->notes[i].group : j->notes[i].row)
+  for (int64_t i = 0; i < s->c.regions; i++) counts[KEY(i)]++;
+  for (int64_t k = 0; k < keys; k++) {
+    int64_t n = counts[k];
+    if (by_group) j->begins[k] = total;
+    counts[k] = total;
+    total += n;
+  }
+  for (int64_t i = 0; i < s->c.regions; i++) {
+    int32_t region = from ? from[i] : (int32_t)i;
+    to[counts[KEY(region)]++] = region;
+  }
+#undef KEY
+  if (by_group) j->begins[keys] = total;
+}
+
+static void widen_span(span *of, const note *n) {
+  if (n->column < of->first) of->first = n->column;
+  if (n->after_column > of->after) of->after = n->after_column;
+}
+
+/* The columns of every row that some region touches. */
+static void make_spans(const job *j) {
+  const lanes_kernel *s = j->s;
+  for (int64_t i = 0; i < s->n_groups * s->rows; i++) j->spans[i] = (span){INT32_MAX, 0};
+  for (int64_t i = 0; i < s->c.regions; i++) {
+    const note *n = &j->notes[i];
+    if (n->group == s->n_groups) continue;
+    span *spans = j->spans + n->group * s->rows;
+    if (!s->stored || s->c.maps[n->map].kind == ROI_POOL) {
+      for (int32_t row = n->row; row < n->after_row; row++) widen_span(&spans[row], n);
+      continue;
+    }
+    roi_taps y, x;
+    lay_taps(s, plan_memory(j, NULL, i), &y, &x);
+    for (int32_t t = 0; t < y.begin[s->c.widest.bins_y]; t++) widen_span(&spans[y.index[t]], n);
+  }
+}
+
+/* ---- places in the tensors ---- */
+
+static int64_t bytes_of(const lanes_kernel *s) { return (int64_t)reed_dtype_bytes(s->c.dtype); }
+
+/* A block of outputs, and the bin if channels are position-sensitive. */
+typedef struct unit {
+  int64_t first, bin;
+  int32_t n;
+} unit;
+
+static unit unit_of(const lanes_kernel *s, int64_t number) {
+  int64_t first = number / s->slots * ROI_LANES, rest = s->outputs - first;
+  return (unit){first, number % s->slots, (int32_t)(rest < ROI_LANES ? rest : ROI_LANES)};
+}
+
+/* The bins of a region: their form, and the number of the first element. */
+static roi_lane_form bins_form(const lanes_kernel *s, const unit *u, reed_dtype dtype, int64_t region,
+                               int64_t *out_first) {
+  bool last = s->c.last;
+  *out_first =
+      last ? (region * s->bins + u->bin) * s->outputs + u->first : (region * s->outputs + u->first) * s->bins + u->bin;
+  return (roi_lane_form){dtype, last ? 1 : s->bins, last ? s->outputs : 1, u->n};
+}
+
+/* The same of a row of a map. */
+static roi_lane_form row_form(const lanes_kernel *s, const unit *u, const roi_align *r, int64_t image, int64_t row,
+                              int64_t *out_first) {
+  int64_t plane = r->height * r->width, channel = u->first * s->slots + u->bin;
+  *out_first = s->c.last ? (image * plane + row * r->width) * r->channels + channel
+                         : (image * r->channels + channel) * plane + row * r->width;
+  return (roi_lane_form){s->c.dtype, s->slots * (s->c.last ? 1 : plane), s->c.last ? r->channels : 1, u->n};
+}
+
+/* Bins of a region that a unit computes: all, or one. */
+static roi_lane_bins bins_of(const job *j, const worker *w, const unit *u, int64_t region, roi_taps *y, roi_taps *x) {
+  const lanes_kernel *s = j->s;
+  const note *n = &j->notes[region];
+  const roi_align *r = &s->c.maps[n->map];
+  bool one = s->position_sensitive;
+  lay_taps(s, plan_memory(j, w, region), y, x);
+  int64_t p = one ? u->bin / r->bins_x : 0, q = one ? u->bin % r->bins_x : 0;
+  return (roi_lane_bins){.y = y,
+                         .x = x,
+                         .p = p,
+                         .after_p = one ? p + 1 : r->bins_y,
+                         .q = q,
+                         .after_q = one ? q + 1 : r->bins_x,
+                         .width = r->width,
+                         .band = {0, r->height},
+                         .column = n->column,
+                         .columns = n->after_column - n->column,
+                         .sums = w->sums,
+                         .dense = n->dense};
+}
+
+/* ---- forward ---- */
+
+/* Copies rows of an image into block form. */
+static void read_rows(const job *j, const worker *w, const unit *u, const note *n, int64_t begin, int64_t end) {
+  const lanes_kernel *s = j->s;
+  const roi_align *r = &s->c.maps[n->map];
+  const char *map = j->buffers->inputs[s->c.at.maps + n->map];
+  for (int64_t row = begin; row < end; row++) {
+    span of = j->spans[n->group * s->rows + row];
+    if (of.first >= of.after) continue;
+    int64_t at, first = of.first & ~(int64_t)(ROI_LANES - 1);
+    roi_lane_form form = row_form(s, u, r, n->group - s->group_base[n->map], row, &at);
+    CPU_PICK(s->c.level, roi_lanes_read)
+    (&form, map + (at + first * form.pixel) * bytes_of(s), of.after - first,
+     w->map + (row * r->width + first) * ROI_LANES);
+  }
+}
+
+static void pool_region(const job *j, const worker *w, const unit *u, int64_t region) {
+  const lanes_kernel *s = j->s;
+  const note *n = &j->notes[region];
+  int64_t at, bins = s->position_sensitive ? 1 : s->bins;
+  if (n->group == s->n_groups) {
+    for (int64_t i = 0; i < bins * ROI_LANES; i++) w->bins[i] = n->nothing;
+    if (s->c.has_argmax) memset(w->argmax, 0xff, (size_t)(bins * ROI_LANES) * sizeof *w->argmax);
+  } else {
+    if (!s->stored) (void)make_plan(j, n->map, region, w->plan);
+    if (s->c.maps[n->map].kind == ROI_POOL) {
+      roi_ranges ranges = lay_ranges(s, plan_memory(j, w, region));
+      CPU_PICK(s->c.level, roi_lanes_most)(&ranges, w->map, w->sums, w->bins, w->argmax);
+    } else {
+      roi_taps y, x;
+      roi_lane_bins b = bins_of(j, w, u, region, &y, &x);
+      CPU_PICK(s->c.level, roi_lanes_mean)(&b, w->map, w->bins);
+    }
+  }
+  roi_lane_form form = bins_form(s, u, s->c.dtype, region, &at);
+  CPU_PICK(s->c.level, roi_lanes_write)(&form, w->bins, bins, (char *)j->buffers->outputs[0] + at * bytes_of(s));
+  if (!s->c.has_argmax) return;
+  form.dtype = REED_I32;
+  CPU_PICK(s->c.level, roi_lanes_write)(&form, (const float *)w->argmax, bins, (int32_t *)j->buffers->outputs[1] + at);
+}
+
+/* Places begin..end-1 of the order. */
+static void pool_part(const job *j, const worker *w, const unit *u, int64_t begin, int64_t end) {
+  const lanes_kernel *s = j->s;
+  while (begin < end && !cpu_cancelled(&s->c.team)) {
+    const note *n = &j->notes[j->order[begin]];
+    int64_t after = j->begins[n->group + 1] < end ? j->begins[n->group + 1] : end, rows = 0;
+    for (int64_t i = begin; i < after; i++)
+      if (j->notes[j->order[i]].after_row > rows) rows = j->notes[j->order[i]].after_row;
+    if (n->group < s->n_groups) read_rows(j, w, u, n, n->row, rows);
+    for (; begin < after; begin++) pool_region(j, w, u, j->order[begin]);
+  }
+}
+
+/* ---- backward ---- */
+
+static void add_region(const job *j, const worker *w, const unit *u, roi_band band, int64_t region) {
+  const lanes_kernel *s = j->s;
+  const note *n = &j->notes[region];
+  const roi_align *r = &s->c.maps[0];
+  int64_t at, bins = s->position_sensitive ? 1 : s->bins;
+  if (n->row >= band.after || n->after_row <= band.first) return;
+  roi_lane_form form = bins_form(s, u, s->c.dtype, region, &at);
+  CPU_PICK(s->c.level, roi_lanes_read)(&form, (const char *)j->buffers->inputs[0] + at * bytes_of(s), bins, w->bins);
+  if (r->kind == ROI_POOL) {
+    form.dtype = REED_I32;
+    CPU_PICK(s->c.level, roi_lanes_read)
+    (&form, (const int32_t *)j->buffers->inputs[s->c.at.argmax] + at, bins, (float *)w->argmax);
+    CPU_PICK(s->c.level, roi_lanes_most_back)
+    (w->bins, w->argmax, bins, band.first * r->width, band.after * r->width, w->map);
+    return;
+  }
+  if (!s->stored) (void)make_plan(j, 0, region, w->plan);
+  roi_taps y, x;
+  roi_lane_bins b = bins_of(j, w, u, region, &y, &x);
+  b.band = band;
+  CPU_PICK(s->c.level, roi_lanes_mean_back)(&b, w->bins, w->map);
+}
+
+/* The rows of a band in all images. */
+static void add_band(const job *j, const worker *w, const unit *u, roi_band band) {
+  const lanes_kernel *s = j->s;
+  const roi_align *r = &s->c.maps[0];
+  int64_t row_floats = r->width * ROI_LANES, at;
+  for (int64_t image = 0; image < s->n_groups && !cpu_cancelled(&s->c.team); image++) {
+    const span *spans = j->spans + image * s->rows;
+    for (int64_t row = band.first; row < band.after; row++)
+      if (spans[row].first < spans[row].after)
+        memset(w->map + row * row_floats, 0, (size_t)row_floats * sizeof *w->map);
+    for (int64_t i = j->begins[image]; i < j->begins[image + 1]; i++) add_region(j, w, u, band, j->order[i]);
+    memset(w->sums, 0, (size_t)row_floats * sizeof *w->sums);
+    for (int64_t row = band.first; row < band.after; row++) {
+      roi_lane_form form = row_form(s, u, r, image, row, &at);
+      const float *from = spans[row].first < spans[row].after ? w->map + row * row_floats : w->sums;
+      CPU_PICK(s->c.level, roi_lanes_write)(&form, from, r->width, (char *)j->buffers->outputs[0] + at * bytes_of(s));
+    }
+  }
+}
+
+static void run_units(void *context, int64_t begin, int64_t end, int32_t number) {
+  const job *j = context;
+  const lanes_kernel *s = j->s;
+  worker w = worker_at(j, number);
+  for (int64_t i = begin; i < end && !cpu_cancelled(&s->c.team); i++) {
+    unit u = unit_of(s, i / s->divided);
+    int64_t part = i % s->divided, n = s->c.backward ? s->rows : s->c.regions, first = n * part / s->divided,
+            after = n * (part + 1) / s->divided;
+    if (s->c.backward) add_band(j, &w, &u, (roi_band){first, after});
+    else pool_part(j, &w, &u, first, after);
+  }
+}
+
+static reed_status run_roi_lanes(const void *state, const reed_kernel_buffers *buffers) {
+  const lanes_kernel *s = state;
+  reed_status status = roi_call_check(&s->c, buffers);
+  if (status != REED_OK) return status;
+  char *memory = buffers->workspace;
+  job j = {s,
+           buffers,
+           (note *)(memory + s->notes_at),
+           (int32_t *)(memory + s->order_at),
+           (int64_t *)(memory + s->begins_at),
+           (span *)(memory + s->spans_at)};
+  status = cpu_parallel_scratch(cpu_team_for(s->c.team, s->c.regions * 8192), s->c.regions, 1, make_notes, &j);
+  if (status != REED_OK) return status;
+  int32_t *spare = (int32_t *)(memory + s->spare_at);
+  sort_by(&j, false, s->rows + 1, NULL, spare);
+  sort_by(&j, true, s->n_groups + 1, spare, j.order);
+  make_spans(&j);
+  const roi_align *r = &s->c.widest;
+  int64_t work = s->c.regions * s->outputs * s->bins * 32 + r->images * r->channels * r->height * r->width * 4;
+  return cpu_parallel_scratch(cpu_team_for(s->c.team, work), s->blocks * s->slots * s->divided, 1, run_units, &j);
+}
+
+/* ---- preparation ---- */
+
+/* The workspace: what all threads share, then a part for each thread. */
+static int64_t lay_workspace(lanes_kernel *s, int64_t pixels) {
+  const roi_align *w = &s->c.widest;
+  int64_t at = 0, keys = (s->rows > s->n_groups ? s->rows : s->n_groups) + 1;
+  struct {
+    int64_t *place, bytes;
+  } parts[] = {
+      {&s->notes_at, s->c.regions * (int64_t)sizeof(note)},
+      {&s->order_at, s->c.regions * 4},
+      {&s->spare_at, s->c.regions * 4},
+      {&s->counts_at, keys * 8},
+      {&s->begins_at, (s->n_groups + 2) * 8},
+      {&s->spans_at, s->n_groups * s->rows * (int64_t)sizeof(span)},
+      {&s->plans_at, s->stored ? s->c.regions * s->plan_bytes : 0},
+      {&s->workers_at, 0},
+  };
+  for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+    *parts[i].place = at;
+    at += aligned(parts[i].bytes);
+  }
+  s->map_at = aligned(s->plan_bytes);
+  s->sums_at = s->map_at + pixels * ROI_LANES * 4;
+  s->bins_at = s->sums_at + 2 * w->width * ROI_LANES * 4;
+  s->argmax_at = s->bins_at + s->bins * ROI_LANES * 4;
+  s->worker_bytes = s->argmax_at + (w->kind == ROI_POOL ? s->bins * ROI_LANES * 4 : 0);
+  return at + s->worker_bytes * s->c.team.threads;
+}
+
+/* False for calls that another kernel computes in less time or memory. */
+static bool is_worth(const lanes_kernel *s, int64_t pixels) {
+  return s->outputs >= OUTPUTS_MIN && s->c.regions > 0 && pixels > 0 && pixels * ROI_LANES * 4 <= BLOCK_BYTES_MAX &&
+         s->c.regions <= INT32_MAX && s->n_groups < INT32_MAX && s->bins > 0 && s->bins < 65536 &&
+         s->c.regions * s->bins * TAPS_OF_BIN >= pixels;
+}
+
+reed_status roi_lanes_prepare(const reed_kernel_call *call, const roi_call *c, reed_kernel *out_kernel) {
+  lanes_kernel s = {.c = *c, .position_sensitive = roi_is_position_sensitive(c->maps[0].kind)};
+  const roi_align *w = &c->widest;
+  if (c->dtype == REED_F64 || w->max || w->bins_y > 65536 || w->bins_x > 65536) return REED_OK;
+  int64_t pixels = 0;
+  for (int32_t k = 0; k < c->n_maps; k++) {
+    const roi_align *r = &c->maps[k];
+    if (r->height * r->width == 0) return REED_OK;
+    if (r->height * r->width > pixels) pixels = r->height * r->width;
+    s.group_base[k] = s.n_groups;
+    s.n_groups += r->images;
+  }
+  s.bins = w->bins_y * w->bins_x;
+  s.outputs = roi_outputs(w);
+  s.rows = w->height;
+  if (!is_worth(&s, pixels)) return REED_OK;
+  s.blocks = (s.outputs + ROI_LANES - 1) / ROI_LANES;
+  s.slots = s.position_sensitive ? s.bins : 1;
+  int64_t threads = BLOCKS_BYTES_MAX / (pixels * ROI_LANES * 4), units = s.blocks * s.slots;
+  if (s.c.team.threads > threads) s.c.team.threads = (int32_t)threads;
+  int64_t wanted = s.c.team.threads > 1 ? 2 * s.c.team.threads : 1, most = c->backward ? s.rows : c->regions;
+  s.divided = units < wanted ? (wanted + units - 1) / units : 1;
+  if (s.divided > most) s.divided = most;
+  if (w->kind == ROI_POOL) {
+    s.plan_bytes = 2 * (w->bins_y + w->bins_x) * 4;
+  } else {
+    s.room_y = roi_taps_max(w, w->height, w->bins_y);
+    s.room_x = roi_taps_max(w, w->width, w->bins_x);
+    s.plan_bytes = (w->bins_y + w->bins_x + 2 + 2 * (s.room_y + s.room_x)) * 4;
+  }
+  s.stored = s.plan_bytes * c->regions <= PLANS_BYTES_MAX;
+  int64_t bytes = lay_workspace(&s, pixels);
+  void *state = mem_copy(&s, sizeof s);
+  if (!state) return cpu_no_memory(call);
+  cpu_kernel_set(out_kernel, run_roi_lanes, state);
+  out_kernel->workspace_bytes = bytes;
+  return REED_OK;
+}
