@@ -3,7 +3,7 @@
  *
  *   halves     runs the whole call in f32, between conversions
  *   widen      gives an f32 product f32 weights, unless its kernel takes those of bf16
- *   level      REED_CPU=reference skips the kernel
+ *   level      REED_CPU=reference skips the kernel, unless an output has room, which references do not write
  *   kernel     sees plain weights and channels second, and may decline the call
  *   unpack     gives the reference plain weights
  *   channels   gives the reference channels second, between transposes
@@ -85,7 +85,7 @@ static reed_status prepare_kernel(const reed_kernel_call *call, reed_kernel *out
 /* Prepares a call without halves, or of a kernel that takes halves. */
 static reed_status prepare_seen(const reed_kernel_call *call, reed_kernel *out_kernel) {
   *out_kernel = (reed_kernel){0};
-  bool plain = cpu_level_now() == CPU_REFERENCE && row_of(call)->reference;
+  bool plain = cpu_level_now() == CPU_REFERENCE && row_of(call)->reference && !call->output_rooms;
   reed_status status = plain ? REED_OK : prepare_kernel(call, out_kernel);
   if (status != REED_OK || out_kernel->run) return status;
   return prepare_reference(call, out_kernel);

@@ -161,6 +161,17 @@ static void assert_past(const past *p) {
   for (int i = 0; i < 2; i++) assert_same(p->grown[i], p->plain[i], i ? "v" : "k");
 }
 
+/* Bits; with REED_CPU=reference the last ones differ, because an Attention whose outputs have room runs its kernel. */
+static void assert_y(reed_tensor *got, reed_tensor *expected) {
+  if (!suite_runs_references()) return assert_same(got, expected, "y");
+  reed_tensor *host = NULL;
+  ck_assert_int_eq(reed_tensor_to_host(got, &host, NULL), REED_OK);
+  ck_assert_int_eq(reed_tensor_bytes(host), reed_tensor_bytes(expected));
+  for (int64_t i = 0; i < reed_tensor_elements(host); i++)
+    ck_assert_float_eq_tol(((float *)reed_tensor_data(host))[i], ((float *)reed_tensor_data(expected))[i], 1e-5f);
+  reed_tensor_close(&host);
+}
+
 /* Joins n rows to the past. */
 static reed_status try_step(cache *c, const past *p, int64_t n, int seed, past *out) {
   reed_tensor *new_k = rows(c, 0, n, seed), *new_v = rows(c, 1, n, seed), *q = rows(c, 2, n, seed);
@@ -170,7 +181,7 @@ static reed_status try_step(cache *c, const past *p, int64_t n, int seed, past *
   reed_status status = reed_session_run(c->m.session, in, 5, got, 3, c->m.said);
   if (status == REED_OK) {
     run_session(&c->m, c->plain, plain_in, plain_out);
-    assert_same(got[0], plain_out[0], "y");
+    assert_y(got[0], plain_out[0]);
     *out = (past){{got[1], got[2]}, {plain_out[1], plain_out[2]}};
     assert_past(out);
   }

@@ -1,9 +1,6 @@
 /* Memory that tensors of an epoch share: inputs of a join computed in its place, and parts that stay in their source.
  */
 #include <check.h>
-#include <stdbool.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "reed/reed.h"
 #include "tests/suite.h"
@@ -156,11 +153,6 @@ static const char cut[] = ".module \"m\" producer \"test\" \"1\" devices 2\n"
                           "  kill r12\n"
                           "  return [r13], []\n";
 
-static bool only_references(void) {
-  const char *level = getenv("REED_CPU");
-  return level && strcmp(level, "reference") == 0;
-}
-
 static float cut_expected(int64_t rows, float first) {
   float most = 0, sums = -1e30f, squares = -1e30f;
   for (int64_t i = 0; i < rows * 4; i++) {
@@ -186,7 +178,7 @@ START_TEST(what_is_cut_out_lies_where_it_was) {
                          cut_expected(runs[i].rows, runs[i].first));
     /* w and relu(w), but no parts of their own; references copy the parts, so that w makes room for them */
     ck_assert_double_lt(figure(session, "memory", d ? "sim" : "host", "arena_bytes"),
-                        4098 * 16 * (only_references() ? 3.1 : 2.1));
+                        4098 * 16 * (suite_runs_references() ? 3.1 : 2.1));
     reed_session_close(&session);
   }
 }
