@@ -12,7 +12,7 @@
 #include "reed/memory.h"
 
 /* Counts changes of the shared structs within one version of Reed. */
-#define DEVICE_CONTRACT 6
+#define DEVICE_CONTRACT 7
 #define DEVICE_MODULE_SYMBOL "reed_device_module"
 
 typedef struct device_services {

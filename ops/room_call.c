@@ -25,8 +25,7 @@ typedef struct room_call {
   room_copy copies[];
 } room_call;
 
-/* True if the room leaves gaps between the elements of a tensor of that desc. */
-static bool has_gaps(const reed_desc *desc, const reed_room *room) {
+bool room_has_gaps(const reed_desc *desc, const reed_room *room) {
   if (!room || room->axis < 0 || room->counted || room->capacity == desc->dims[room->axis]) return false;
   int64_t strides[REED_MAX_RANK];
   strides_of(desc, room->axis, room->capacity, strides);
@@ -52,9 +51,9 @@ static int32_t count_gaps(const reed_kernel_call *call, int32_t *out_outputs) {
   *out_outputs = 0;
   if (op_has(call->op, REED_OP_EXTENTS_ONLY)) return 0;
   for (int32_t i = 0; call->input_rooms && i < call->n_inputs; i++)
-    n += call->inputs[i].dtype != REED_NONE && has_gaps(&call->inputs[i], &call->input_rooms[i]);
+    n += call->inputs[i].dtype != REED_NONE && room_has_gaps(&call->inputs[i], &call->input_rooms[i]);
   for (int32_t i = 0; call->output_rooms && i < call->n_outputs; i++)
-    *out_outputs += call->outputs[i].dtype != REED_NONE && has_gaps(&call->outputs[i], &call->output_rooms[i]);
+    *out_outputs += call->outputs[i].dtype != REED_NONE && room_has_gaps(&call->outputs[i], &call->output_rooms[i]);
   return n;
 }
 
@@ -69,7 +68,7 @@ static reed_status prepare_dense(const reed_kernel_call *call, int32_t n_copies,
   r->n_inputs = call->n_inputs;
   for (int32_t i = 0; i < call->n_inputs; i++) {
     rooms[i] = call->input_rooms[i];
-    if (call->inputs[i].dtype == REED_NONE || !has_gaps(&call->inputs[i], &rooms[i])) continue;
+    if (call->inputs[i].dtype == REED_NONE || !room_has_gaps(&call->inputs[i], &rooms[i])) continue;
     room_copy *c = &r->copies[r->n_copies++];
     *c = (room_copy){.input = i, .desc = call->inputs[i], .offset = r->inner.workspace_at};
     strides_of(&c->desc, -1, 0, c->dense);

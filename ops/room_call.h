@@ -11,4 +11,7 @@
 reed_status room_prepare(const reed_kernel_call *call, reed_kernel_prepare_fn prepare, bool reads_counts,
                          reed_kernel *out_kernel) REED_MUST_CHECK;
 
+/* True if the room leaves gaps between the elements of a tensor of that desc; room NULL: it has none. */
+bool room_has_gaps(const reed_desc *desc, const reed_room *room);
+
 #endif

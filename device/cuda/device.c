@@ -48,7 +48,7 @@ static void cuda_close(device *base) {
 
 /* Two tables, with and without `poison`: the pool poisons memory wherever a device has that function. */
 #define FUNCTIONS \
-  .reads_counts = true, .close = cuda_close, .allocate = cuda_allocate, .extend = cuda_extend, \
+  .reads_counts = true, .writes_rooms = true, .close = cuda_close, .allocate = cuda_allocate, .extend = cuda_extend, \
   .release = cuda_release, .allocate_pinned = cuda_allocate_pinned, .release_pinned = cuda_release_pinned, \
   .memory = cuda_memory, .holds = cuda_holds, .target = cuda_target, .kernel = cuda_kernel, \
   .queue_open = cuda_queue_open, .queue_close = cuda_queue_close, .copy_in = cuda_copy_in, .copy_out = cuda_copy_out, \

@@ -79,6 +79,14 @@ static size_t fill(cuda_queue *queue, const cuda_pointer *pointers, const cuda_l
   return n;
 }
 
+/* True for a launch whose elements are at their places already. */
+static bool has_nothing_to_do(const cuda_queue *queue, const cuda_prepared *plan, const cuda_launch *launch,
+                              const reed_kernel_buffers *buffers) {
+  const cuda_pointer *p = plan->pointers + launch->first_pointer;
+  return launch->keeps && launch->n_pointers >= 2 &&
+         address_of(queue, &p[0], buffers) == address_of(queue, &p[1], buffers);
+}
+
 static reed_status launch_one(cuda_queue *queue, const cuda_prepared *plan, const cuda_launch *launch,
                               const reed_kernel_buffers *buffers, uint32_t number, reed_diagnosis *diagnosis) {
   cuda_device *self = cuda_of(&queue->base);
@@ -115,7 +123,8 @@ reed_status cuda_launch_kernel(device_queue *base, const reed_kernel *kernel, co
   } else if (status == REED_OK) {
     const cuda_prepared *plan = kernel->state;
     for (uint32_t i = 0; i < plan->n_launches && status == REED_OK; i++)
-      status = launch_one(queue, plan, &plan->launches[i], buffers, number, diagnosis);
+      if (!has_nothing_to_do(queue, plan, &plan->launches[i], buffers))
+        status = launch_one(queue, plan, &plan->launches[i], buffers, number, diagnosis);
   }
   if (status == REED_OK) status = cuda_end_work(queue, span, diagnosis);
   cuda_leave(self);

@@ -54,12 +54,12 @@ typedef struct attention_join_args {
 
 /* ---- caches (cache.cu) ---- */
 
-/* Copies rows to y, unless they lie there. n elements of `size` bytes, coordinates [batch, head, row, element]. */
+/* Copies rows to y. n elements of `size` bytes, coordinates [batch, head, row, element]. */
 typedef struct cache_args {
   const void *x;
   void *y;
   int64_t n, extents[4], from[4], to[4];
-  int32_t size, keeps; /* keeps: nothing is copied if x is y */
+  int32_t size;
 } cache_args;
 
 /* ---- RotaryEmbedding (rotary.cu): one thread a pair of elements, or an element that is not turned ---- */

@@ -1,7 +1,7 @@
 /* Launches that move elements by places: Concat, Split, Transpose, Slice and their like, and Pad. Movement by
  * indices: gather.c. */
 #include "base/desc.h"
-#include "device/cuda/kernels/kernel.h"
+#include "device/cuda/kernels/move.h"
 #include "ops/cpu/calls/rearrangement.h"
 #include "ops/cpu/common/common.h"
 
@@ -12,6 +12,7 @@ typedef struct move_side {
   const int64_t *strides;
   int64_t offset;
   int64_t bytes; /* that the pointer covers */
+  int64_t at;    /* of the pointer in its source */
 } move_side;
 
 /* Divides the strides larger than that of the counted axis by the bound; the kernel multiplies them by the count. */
@@ -49,8 +50,8 @@ static void move_launch(cuda_plan *plan, int32_t rank, const int64_t *extents, i
   }
   cuda_plan_each(plan, CUDA_move, made.n, &made);
   if (counted) cuda_plan_count(plan, offsetof(move_args, counted));
-  CUDA_PART(plan, move_args, x, from.source, from.index, 0, from.bytes, false);
-  CUDA_PART(plan, move_args, y, to.source, to.index, 0, to.bytes, true);
+  CUDA_PART(plan, move_args, x, from.source, from.index, from.at, from.bytes, false);
+  CUDA_PART(plan, move_args, y, to.source, to.index, to.at, to.bytes, true);
 }
 
 /* The bytes that an operand with these strides spans. */
@@ -98,6 +99,16 @@ static reed_status prepare_roomy(const reed_kernel_call *call, int32_t rank, con
   return status;
 }
 
+void move_to_dense(cuda_plan *plan, int32_t input, int64_t workspace_at) {
+  const reed_desc *in = &plan->call->inputs[input];
+  int64_t from[REED_MAX_RANK], to[REED_MAX_RANK];
+  cpu_input_strides(plan->call, input, from);
+  cpu_dense_strides(in->rank, in->dims, to);
+  move_launch(plan, in->rank, in->dims, (int64_t)reed_dtype_bytes(in->dtype),
+              (move_side){CUDA_FROM_INPUT, input, from, 0, span(in, from)},
+              (move_side){CUDA_FROM_WORKSPACE, 0, to, 0, desc_bytes(in), .at = workspace_at}, false);
+}
+
 reed_status cuda_prepare_copy(const reed_kernel_call *call, reed_kernel *out_kernel) {
   const reed_desc *in = &call->inputs[0];
   int64_t strides[REED_MAX_RANK];
@@ -107,6 +118,13 @@ reed_status cuda_prepare_copy(const reed_kernel_call *call, reed_kernel *out_ker
   return prepare_roomy(call, in->rank, in->dims, strides, 0, out_kernel);
 }
 
+static bool same_places(const reed_desc *desc, const int64_t *a, const int64_t *b) {
+  for (int32_t d = 0; d < desc->rank; d++)
+    if (desc->dims[d] != 1 && a[d] != b[d]) return false;
+  return true;
+}
+
+/* An input that lies at its place in the output, such as the past of a cache, is left out. */
 reed_status cuda_prepare_concat(const reed_kernel_call *call, reed_kernel *out_kernel) {
   const reed_desc *out = &call->outputs[0];
   const int32_t axis = cpu_axis(op_attr_int(call->attrs, "axis"), out->rank);
@@ -116,9 +134,11 @@ reed_status cuda_prepare_concat(const reed_kernel_call *call, reed_kernel *out_k
   for (int32_t i = 0; i < call->n_inputs; i++) {
     const reed_desc *in = &call->inputs[i];
     cpu_input_strides(call, i, from);
-    move_launch(&plan, in->rank, in->dims, (int64_t)reed_dtype_bytes(out->dtype),
-                (move_side){CUDA_FROM_INPUT, i, from, 0, span(in, from)},
-                (move_side){CUDA_FROM_OUTPUT, 0, to, offset, span(out, to)}, false);
+    const size_t n = plan.launches.n;
+    const int64_t size = (int64_t)reed_dtype_bytes(out->dtype), at = offset * size;
+    move_launch(&plan, in->rank, in->dims, size, (move_side){CUDA_FROM_INPUT, i, from, 0, span(in, from)},
+                (move_side){CUDA_FROM_OUTPUT, 0, to, 0, span(out, to) - at, at}, false);
+    if (plan.launches.n > n) cuda_plan_keeps(&plan, same_places(in, from, to));
     offset += in->dims[axis] * to[axis];
   }
   const reed_status status = cuda_plan_close(&plan, 0, out_kernel);

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "device/cuda/kernels/rooms.h"
 #include "ops/op.h"
 
 #define CUDA_OPERATOR(name, prepare, ...) \
@@ -18,7 +19,7 @@ static const reed_kernel_prepare_fn rows[OP_COUNT] = {
 static reed_status prepare(const reed_kernel_call *call, cuda_math math, reed_kernel *out_kernel) {
   cuda_call own = {.call = *call, .math = math};
   own.call.op = op_builtin_named(call->op->name);
-  return rows[op_id_of(own.call.op)](&own.call, out_kernel);
+  return rooms_prepare(&own.call, rows[op_id_of(own.call.op)], out_kernel);
 }
 static reed_status prepare_plain(const reed_kernel_call *call, reed_kernel *out_kernel) {
   return prepare(call, CUDA_MATH_PLAIN, out_kernel);

@@ -7,6 +7,7 @@
 #include "base/desc.h"
 #include "base/diag.h"
 #include "base/mem.h"
+#include "base/strides.h"
 
 enum { ARGS_ALIGNMENT = 16 };
 
@@ -36,17 +37,30 @@ void cuda_plan_launch(cuda_plan *plan, cuda_kernel_id kernel, int64_t blocks, in
   memset(plan->args.items + at + args_bytes, 0, bytes - args_bytes);
 }
 
+void cuda_plan_keeps(cuda_plan *plan, bool keeps) {
+  if (!plan->failed) plan->launches.items[plan->launches.n - 1].keeps = keeps;
+}
+
 void cuda_plan_each(cuda_plan *plan, cuda_kernel_id kernel, int64_t n, const void *args) {
   cuda_plan_launch(plan, kernel, blocks_for(kernel, n), 0, args);
+}
+
+/* The bytes that an input or output spans from its first element on, with the strides of its room. */
+static int64_t operand_bytes(const reed_kernel_call *call, cuda_source source, int32_t index) {
+  const bool input = source == CUDA_FROM_INPUT;
+  const reed_desc *desc = input ? &call->inputs[index] : &call->outputs[index];
+  const reed_room *rooms = input ? call->input_rooms : call->output_rooms;
+  int64_t strides[REED_MAX_RANK], low, high = 0;
+  if (desc->dtype == REED_NONE) return 0;
+  if (!rooms || rooms[index].axis < 0 || rooms[index].counted) return desc_bytes(desc);
+  strides_of(desc, rooms[index].axis, rooms[index].capacity, strides);
+  return strides_span(desc, strides, &low, &high) ? high : 0;
 }
 
 void cuda_plan_pointer(cuda_plan *plan, size_t field, cuda_source source, int32_t index, int64_t offset, int64_t bytes,
                        bool written) {
   if (plan->failed) return;
-  if (bytes < 0) {
-    const reed_desc *desc = source == CUDA_FROM_INPUT ? &plan->call->inputs[index] : &plan->call->outputs[index];
-    bytes = desc->dtype == REED_NONE ? 0 : desc_bytes(desc) - offset;
-  }
+  if (bytes < 0) bytes = operand_bytes(plan->call, source, index) - offset;
   const cuda_pointer pointer = {(uint32_t)field, index, offset, bytes, (uint8_t)source, written};
   plan->failed = !VEC_PUSH(&plan->pointers, pointer);
   if (!plan->failed) plan->launches.items[plan->launches.n - 1].n_pointers++;

@@ -102,7 +102,9 @@ static reed_status prepare_product(const reed_kernel_call *call, bool gemm, reed
     if (p.has_c) CUDA_INPUT(&plan, product_args, c, 2);
     CUDA_OUTPUT(&plan, product_args, y, 0);
   }
-  return cuda_plan_close(&plan, 0, out_kernel);
+  status = cuda_plan_close(&plan, 0, out_kernel);
+  out_kernel->reads_rooms = status == REED_OK && cpu_rooms_only(call, 1u << 0 | 1u << 1); /* by their strides */
+  return status;
 }
 
 reed_status cuda_prepare_matmul(const reed_kernel_call *call, reed_kernel *out_kernel) {

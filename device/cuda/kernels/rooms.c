@@ -1,0 +1,82 @@
+/* Kernels for inputs with room (reed_room) that take every operand for dense: their plan behind copies of these inputs
+ * (rooms.h). */
+#include "device/cuda/kernels/rooms.h"
+
+#include "base/desc.h"
+#include "device/cuda/kernels/move.h"
+#include "ops/op.h"
+#include "ops/room_call.h"
+
+#define ALIGN_BYTES 63 /* of copies in the workspace, less 1 */
+
+/* The inputs of a call whose elements are copied, and where their copies lie in the workspace. */
+typedef struct room_copies {
+  int32_t n;
+  int64_t at[REED_MAX_OPERANDS]; /* -1: no copy */
+  int64_t bytes, workspace_bytes;
+} room_copies;
+
+static room_copies copies_of(const reed_kernel_call *call) {
+  room_copies c = {0};
+  for (int32_t i = 0; i < call->n_inputs; i++) {
+    const reed_desc *desc = &call->inputs[i];
+    c.at[i] = -1;
+    if (op_has(call->op, REED_OP_EXTENTS_ONLY) || desc->dtype == REED_NONE || !call->input_rooms ||
+        !room_has_gaps(desc, &call->input_rooms[i]))
+      continue;
+    c.n++;
+    c.at[i] = c.workspace_bytes;
+    c.bytes += desc_bytes(desc);
+    c.workspace_bytes = (c.at[i] + desc_bytes(desc) + ALIGN_BYTES) & ~(int64_t)ALIGN_BYTES;
+  }
+  return c;
+}
+
+/* Adds the launches of a plan that was made for dense inputs. Its workspace lies behind the copies. */
+static void add_launches(cuda_plan *plan, const cuda_prepared *dense, const room_copies *copies) {
+  for (uint32_t l = 0; l < dense->n_launches && !plan->failed; l++) {
+    const cuda_launch *from = &dense->launches[l];
+    cuda_plan_launch(plan, from->kernel, 1, from->shared_bytes, dense->args + from->args_at);
+    if (plan->failed) return;
+    cuda_launch *made = &plan->launches.items[plan->launches.n - 1];
+    for (int d = 0; d < 3; d++) made->grid[d] = from->grid[d];
+    made->keeps = from->keeps;
+    for (uint32_t i = 0; i < from->n_pointers; i++) {
+      const cuda_pointer *p = &dense->pointers[from->first_pointer + i];
+      const bool copied = p->source == CUDA_FROM_INPUT && copies->at[p->index] >= 0;
+      const cuda_source source = copied ? CUDA_FROM_WORKSPACE : (cuda_source)p->source;
+      const int64_t at = copied ? copies->at[p->index] : source == CUDA_FROM_WORKSPACE ? copies->workspace_bytes : 0;
+      cuda_plan_pointer(plan, p->field, source, copied ? 0 : p->index, at + p->offset, p->bytes, p->written);
+    }
+  }
+}
+
+reed_status rooms_prepare(const reed_kernel_call *call, reed_kernel_prepare_fn prepare, reed_kernel *out_kernel) {
+  const room_copies copies = copies_of(call);
+  reed_status status = prepare(call, out_kernel);
+  if (status != REED_OK || out_kernel->reads_rooms || copies.n == 0) return status;
+  if (out_kernel->free) out_kernel->free(out_kernel->state);
+  *out_kernel = (reed_kernel){0};
+  reed_room rooms[REED_MAX_OPERANDS];
+  cuda_call dense = *(const cuda_call *)call;
+  for (int32_t i = 0; i < call->n_inputs; i++)
+    rooms[i] = copies.at[i] >= 0 ? (reed_room){.axis = -1} : call->input_rooms[i];
+  dense.call.input_rooms = rooms;
+  reed_kernel inner = {0};
+  status = prepare(&dense.call, &inner);
+  if (status != REED_OK || inner.run != cuda_run) {
+    *out_kernel = inner;
+    return status;
+  }
+  cuda_plan plan = {.call = call, .counted = true /* as far as the kernel's own plan reads the count */};
+  for (int32_t i = 0; i < call->n_inputs; i++)
+    if (copies.at[i] >= 0) move_to_dense(&plan, i, copies.at[i]);
+  add_launches(&plan, inner.state, &copies);
+  status = cuda_plan_close(&plan, copies.workspace_bytes + inner.workspace_bytes, out_kernel);
+  inner.free(inner.state);
+  if (status == REED_OK) {
+    out_kernel->reads_rooms = true;
+    out_kernel->dense_bytes = copies.bytes;
+  }
+  return status;
+}
