@@ -3,6 +3,7 @@
 #include "vm/call.h"
 #include "shapefuncs/shapefn.h"
 #include "vm/bound.h"
+#include "vm/epoch/twin.h"
 #include "vm/memory.h"
 
 #include <string.h>
@@ -76,6 +77,7 @@ reed_status exec_shape(reed_session *s, const uint32_t *w) {
   if (s->epoch.in_shape_section) {
     bool repeated = false;
     reed_status status = active_repeat_shape(&s->epoch, &i, &repeated);
+    if (status == REED_OK && !repeated) status = at_site(&s->run, i.site, twin_repeat_shape(s, w, &repeated));
     if (status != REED_OK || repeated) return status;
   }
   profile_event *event = profile_note(&s->run.profile, PROFILE_SHAPE_FUNCTION, i.site, 0);
@@ -98,6 +100,7 @@ reed_status exec_shape(reed_session *s, const uint32_t *w) {
     if (s->epoch.in_shape_section && (status = active_note_write(&s->epoch, i.outputs[k], s->run.diagnosis)) != REED_OK)
       return status;
   }
+  if (s->epoch.in_shape_section) twin_note_shape(s, w);
   if (s->epoch.entry) s->epoch.entry->n_shape_functions++;
   if (event) event->span.end_ns = clock_now_ns();
   return REED_OK;
@@ -226,9 +229,9 @@ static reed_status check_shaped(reed_session *s, const insn_invoke *i) {
 /* Gives the reference to the kernel of an invoke_now to the entry in whose shape section the kernel ran, or to its
  * site.
  */
-static reed_status keep_kernel(reed_session *s, site_kernel *kernel) {
+static reed_status keep_kernel(reed_session *s, uint32_t site, site_kernel *kernel) {
   if (!s->epoch.in_shape_section) {
-    site_keep(&s->kernels, kernel);
+    site_keep(&s->kernels, site, kernel);
     return REED_OK;
   }
   if (VEC_PUSH(&s->epoch.entry->host_kernels, kernel)) return REED_OK;
@@ -279,7 +282,7 @@ static reed_status invoke_now(reed_session *s, const insn_invoke *i) {
   if (s->epoch.in_shape_section && status == REED_OK)
     for (uint32_t k = 0; k < i->n_outputs; k++)
       if (i->outputs[k] != MODULE_ABSENT) active_note_elements(&s->epoch, i->outputs[k]);
-  if (status == REED_OK) status = keep_kernel(s, prepared);
+  if (status == REED_OK) status = keep_kernel(s, i->site, prepared);
   else site_release(&s->kernels, prepared);
   storage_release(extents);
   storage_release(workspace);
@@ -294,7 +297,8 @@ reed_status exec_invoke(reed_session *s, const uint32_t *w) {
   if (!e) return invoke_now(s, &i);
   if (s->epoch.in_shape_section) {
     bool repeated = false;
-    if (!s->run.program->site_ops[i.site]->impure) status = active_repeat_invoke(&s->epoch, &i, &repeated);
+    if (s->run.program->site_ops[i.site]->impure) active_forget_twins(&s->epoch);
+    else status = active_repeat_invoke(&s->epoch, &i, &repeated);
     if (status != REED_OK || repeated) return status;
     s->epoch.host_cursor++; /* the base's kernel of this call is not needed */
     return invoke_now(s, &i);

@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "bytecode/insn.h"
 #include "loader/loader.h"
+#include "vm/family.h"
 #include "vm/program.h"
 
 const char *reed_version(void) { return REED_VERSION_TEXT; }
@@ -17,6 +18,7 @@ void program_release(reed_program *p) {
   module_close(&p->module);
   mem_free(p->site_attrs);
   mem_free(p->attrs);
+  mem_free(p->families);
   mem_free(p->returned);
   residence_fini(&p->residence);
   model_caches_fini(&p->caches);
@@ -92,6 +94,8 @@ static reed_status open_module(module *m, const load_options *options, reed_prog
   p->module = m;
   p->registry = options->registry;
   reed_status status = complete_sites(p, diagnosis);
+  if (status == REED_OK && !families_find(m->site_ops, p->site_attrs, m->n_sites, &p->families))
+    status = diag_no_memory(diagnosis, "a program's call sites");
   if (status == REED_OK) status = find_returned(p, diagnosis);
   if (status == REED_OK) status = diag_check_cancel(diagnosis, options->cancel);
   if (status == REED_OK) status = find_uses(p, diagnosis);

@@ -50,7 +50,7 @@ reed_status reed_session_open(reed_program *program, const reed_session_options 
   s->memo.max_entries = options.memo_entries ? options.memo_entries : DEFAULT_MEMO_ENTRIES;
   s->memo.max_bytes = options.memo_bytes ? options.memo_bytes : DEFAULT_MEMO_BYTES;
   s->memo.n_epochs = program->module->n_epochs;
-  reed_status status = site_kernels_open(&s->kernels, program->module->n_sites, diagnosis);
+  reed_status status = site_kernels_open(&s->kernels, program->families, program->module->n_sites, diagnosis);
   if (status == REED_OK) status = devices_open(&s->devices, program, &options, s->run.cancel, diagnosis);
   if (status == REED_OK)
     status =

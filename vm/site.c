@@ -1,5 +1,6 @@
-/* The table of prepared kernels by call site (site.h). A call is a list of words, compared as a whole: a hash first,
- * then every word. */
+/* The table of prepared kernels (site.h). A call is a list of words, compared as a whole: a hash first, then every
+ * word.
+ */
 #include "vm/site.h"
 
 #include <string.h>
@@ -13,17 +14,22 @@ enum {
   STATE_BYTES = 256       /* assumed for a kernel that does not state its bytes */
 };
 
-reed_status site_kernels_open(site_kernels *kernels, size_t n_sites, reed_diagnosis *diagnosis) {
+reed_status site_kernels_open(site_kernels *kernels, const uint32_t *families, size_t n_sites,
+                              reed_diagnosis *diagnosis) {
+  kernels->families = families;
   kernels->n_sites = n_sites;
-  kernels->latest = mem_calloc(n_sites, sizeof *kernels->latest);
+  kernels->last = mem_calloc(n_sites, sizeof *kernels->last);
   kernels->kept = mem_calloc(n_sites, sizeof *kernels->kept);
-  return kernels->latest && kernels->kept ? REED_OK : diag_no_memory(diagnosis, "a session's prepared kernels");
+  return kernels->last && kernels->kept ? REED_OK : diag_no_memory(diagnosis, "a session's prepared kernels");
 }
 
 void site_kernels_close(site_kernels *kernels) {
   for (size_t i = 0; kernels->kept && i < kernels->n_sites; i++) site_release(kernels, kernels->kept[i]);
-  mem_free(kernels->latest);
+  mem_free(kernels->last);
   mem_free(kernels->kept);
+  table_fini(&kernels->found);
+  VEC_FREE(&kernels->items);
+  VEC_FREE(&kernels->free);
   VEC_FREE(&kernels->words);
 }
 
@@ -61,10 +67,11 @@ static void add_elements(site_kernels *kernels, const void *data, int64_t bytes)
 }
 
 /* Writes the call into kernels->words. *out_listed false: the call has too many `value` elements to be compared. */
-static bool form(site_kernels *kernels, const op_call *call, int32_t device, bool *out_listed) {
+static bool form(site_kernels *kernels, const op_call *call, uint32_t family, int32_t device, bool *out_listed) {
   int64_t value_bytes = 0;
   kernels->words.n = 0;
   if (!reserve(kernels, 0)) return false;
+  add(kernels, family);
   add(kernels, (int64_t)device | (int64_t)call->n_inputs << 16 | (int64_t)call->n_outputs << 32);
   for (int32_t i = 0; i < call->n_inputs; i++) {
     const op_call_input *in = &call->inputs[i];
@@ -92,61 +99,81 @@ static bool form(site_kernels *kernels, const op_call *call, int32_t device, boo
 
 /* ---- finding and freeing ---- */
 
-/* Puts the kernel first, in the place of the one at `at`; those before it move down by one. */
-static void put_first(site_latest *latest, int at, site_kernel *k) {
-  for (int i = at; i > 0; i--) {
-    latest->hashes[i] = latest->hashes[i - 1];
-    latest->kernels[i] = latest->kernels[i - 1];
-  }
-  latest->hashes[0] = k->hash;
-  latest->kernels[0] = k;
+static bool has_words(const void *context, uint32_t number, const void *wanted) {
+  const site_kernel *k = ((const site_kernels *)context)->items.items[number];
+  const site_kernels *kernels = wanted;
+  return k->n_words == kernels->words.n && memcmp(k->words, kernels->words.items, k->n_words * sizeof(int64_t)) == 0;
 }
 
-static site_kernel *find(site_kernels *kernels, uint32_t site, uint64_t hash) {
-  site_latest *latest = &kernels->latest[site];
-  size_t n_words = kernels->words.n;
-  for (int i = 0; i < SITE_LAST_CALLS; i++) {
-    site_kernel *k = latest->kernels[i];
-    if (!k || latest->hashes[i] != hash || k->n_words != n_words) continue;
-    if (memcmp(k->words, kernels->words.items, n_words * sizeof(int64_t)) != 0) continue;
-    put_first(latest, i, k);
-    return k;
-  }
-  return NULL;
+static site_kernel *find(const site_kernels *kernels, uint64_t hash) {
+  uint32_t number = table_find(&kernels->found, hash, has_words, kernels, kernels);
+  return number == TABLE_NONE ? NULL : kernels->items.items[number];
 }
 
-/* The site's latest kernels without k. */
+/* Lets the kernel be found; false: no memory. */
+static bool enlist(site_kernels *kernels, site_kernel *k) {
+  bool recycled = kernels->free.n > 0;
+  if (!recycled && (!VEC_RESERVE(&kernels->free, kernels->items.n + 1) || !VEC_PUSH(&kernels->items, NULL)))
+    return false;
+  uint32_t number = recycled ? kernels->free.items[kernels->free.n - 1] : (uint32_t)kernels->items.n - 1;
+  if (!table_add(&kernels->found, k->hash, number)) {
+    if (!recycled) kernels->items.n--;
+    return false;
+  }
+  if (recycled) kernels->free.n--;
+  kernels->items.items[number] = k;
+  k->number = number;
+  return true;
+}
+
 static void forget(site_kernels *kernels, const site_kernel *k) {
-  site_latest *latest = kernels->latest ? &kernels->latest[k->site] : NULL;
-  for (int i = 0; latest && i < SITE_LAST_CALLS; i++)
-    if (latest->kernels[i] == k) latest->kernels[i] = NULL;
+  if (k->number == TABLE_NONE) return;
+  table_remove(&kernels->found, k->hash, k->number);
+  kernels->items.items[k->number] = NULL;
+  kernels->free.items[kernels->free.n++] = k->number;
+}
+
+static void note_last(site_kernels *kernels, uint32_t site, const site_kernel *k) {
+  kernels->last[site] = (site_last){k->number == TABLE_NONE ? 0 : k->number + 1, k->hash};
+}
+
+const site_kernel *site_last_kernel(const site_kernels *kernels, size_t site) {
+  const site_last *last = &kernels->last[site];
+  const site_kernel *k = last->number ? kernels->items.items[last->number - 1] : NULL;
+  return k && k->hash == last->hash ? k : NULL;
 }
 
 reed_status site_prepare(site_kernels *kernels, const op_call *call, uint32_t site, int32_t device,
                          site_kernel **out_kernel, bool *out_made) {
   bool listed = false;
-  if (!form(kernels, call, device, &listed)) return diag_no_memory(call->diagnosis, "a prepared kernel");
+  uint32_t family = kernels->families[site];
+  if (!form(kernels, call, family, device, &listed)) return diag_no_memory(call->diagnosis, "a prepared kernel");
   size_t n_words = listed ? kernels->words.n : 0;
   uint64_t hash = listed ? hash_bytes(kernels->words.items, n_words * sizeof(int64_t), 0) : 0;
-  site_kernel *k = listed ? find(kernels, site, hash) : NULL;
+  site_kernel *k = listed ? find(kernels, hash) : NULL;
   *out_made = !k;
   if (k) {
     site_retain(k);
+    note_last(kernels, site, k);
     kernels->figures.found++;
     *out_kernel = k;
     return REED_OK;
   }
   k = mem_alloc(sizeof *k + n_words * sizeof(int64_t));
   if (!k) return diag_no_memory(call->diagnosis, "a prepared kernel");
-  *k = (site_kernel){.site = site, .n_references = 1, .hash = hash, .n_words = n_words};
+  *k = (site_kernel){.family = family, .number = TABLE_NONE, .n_references = 1, .hash = hash, .n_words = n_words};
   if (n_words) memcpy(k->words, kernels->words.items, n_words * sizeof(int64_t));
   reed_status status = op_call_prepare(call, &k->kernel);
+  if (status == REED_OK && listed && !enlist(kernels, k)) {
+    if (k->kernel.free) k->kernel.free(k->kernel.state);
+    status = diag_no_memory(call->diagnosis, "a prepared kernel");
+  }
   if (status != REED_OK) {
     mem_free(k);
     return status;
   }
   k->bytes = (int64_t)(sizeof *k + n_words * sizeof(int64_t)) + STATE_BYTES + k->kernel.state_bytes;
-  if (listed) put_first(&kernels->latest[site], SITE_LAST_CALLS - 1, k);
+  note_last(kernels, site, k);
   kernels->figures.made++;
   kernels->figures.live++;
   *out_kernel = k;
@@ -161,8 +188,8 @@ void site_release(site_kernels *kernels, site_kernel *k) {
   kernels->figures.live--;
 }
 
-void site_keep(site_kernels *kernels, site_kernel *k) {
-  site_kernel *old = kernels->kept[k->site];
-  kernels->kept[k->site] = k;
+void site_keep(site_kernels *kernels, uint32_t site, site_kernel *k) {
+  site_kernel *old = kernels->kept[site];
+  kernels->kept[site] = k;
   site_release(kernels, old);
 }

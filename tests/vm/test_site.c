@@ -1,4 +1,4 @@
-/* Prepared kernels by call site (vm/site.h): a call finds the kernel of an equal call and of no other, whatever part of
+/* Prepared kernels (vm/site.h): a call finds the kernel of an equal call and of no other, whatever part of
  * the call differs; the last reference frees the state. Kernels of entries: epoch/test_entries.c. */
 #include <check.h>
 #include <stdlib.h>
@@ -129,6 +129,7 @@ static void differ(made *m, int difference) {
 }
 
 static site_kernels kernels;
+static const uint32_t families[] = {0, 1, 0}; /* of three sites */
 
 static site_kernel *get(const made *m, bool *out_made) {
   site_kernel *k = NULL;
@@ -140,7 +141,7 @@ static void open_kernels(void) {
   n_prepared = n_freed = 0;
   alloc_hook_begin();
   memset(&kernels, 0, sizeof kernels);
-  ck_assert_int_eq(site_kernels_open(&kernels, 2, NULL), REED_OK);
+  ck_assert_int_eq(site_kernels_open(&kernels, families, 3, NULL), REED_OK);
 }
 
 static void close_kernels(void) {
@@ -184,9 +185,10 @@ START_TEST(a_call_finds_the_kernel_of_an_equal_call_only) {
 }
 END_TEST
 
-/* Many calls of one site: the last few are found, whatever the order in which kernels go. */
-START_TEST(a_site_finds_its_last_few_calls) {
-  enum { CALLS = 30, STEPS = 3000 };
+/* Many calls of a family's two sites: a kernel is found as long as somebody holds it, and never later, whatever the
+ * order in which kernels go. */
+START_TEST(a_kernel_is_found_while_it_lives) {
+  enum { CALLS = 300, STEPS = 6000 };
   site_kernel *held[CALLS] = {0};
   int n_found = 0, n_new = 0;
   uint64_t random = 88172645463325252u;
@@ -202,17 +204,21 @@ START_TEST(a_site_finds_its_last_few_calls) {
     bool is_new;
     make(&m);
     m.in[0].dims[0] = n;
+    m.site = random >> 21 & 1 ? 2 : 0;
     m.inputs[2].data = &kernels; /* one constant for all */
     site_kernel *k = get(&m, &is_new);
+    ck_assert_int_eq(is_new, !held[n]);
+    if (held[n]) ck_assert_ptr_eq(k, held[n]);
+    ck_assert_ptr_eq(site_last_kernel(&kernels, m.site), k);
     n_found += !is_new;
     n_new += is_new;
-    if (step % 500 < 250 && held[n] && step % 500 > 100) ck_assert_ptr_eq(k, held[n]); /* of five, all are recent */
     site_release(&kernels, held[n]);
     held[n] = k;
   }
   ck_assert(n_found > 100 && n_new > 100);
   ck_assert_int_eq(kernels.figures.live, n_prepared - n_freed);
   for (int i = 0; i < CALLS; i++) site_release(&kernels, held[i]);
+  ck_assert_ptr_null(site_last_kernel(&kernels, 0));
 }
 END_TEST
 
@@ -221,11 +227,11 @@ START_TEST(a_site_keeps_one_kernel) {
   made m;
   bool is_new;
   make(&m);
-  site_keep(&kernels, get(&m, &is_new));
-  site_keep(&kernels, get(&m, &is_new));
+  site_keep(&kernels, 0, get(&m, &is_new));
+  site_keep(&kernels, 0, get(&m, &is_new));
   ck_assert(!is_new && n_prepared == 1 && n_freed == 0);
   m.in[0].dims[0] = 7;
-  site_keep(&kernels, get(&m, &is_new));
+  site_keep(&kernels, 0, get(&m, &is_new));
   ck_assert(is_new && n_prepared == 2 && n_freed == 1);
 }
 END_TEST
@@ -263,11 +269,11 @@ START_TEST(a_refused_or_large_call_leaves_nothing) {
 END_TEST
 
 int main(void) {
-  Suite *suite = suite_create("prepared kernels by call site");
+  Suite *suite = suite_create("prepared kernels");
   TCase *t = tcase_create("site");
   tcase_add_checked_fixture(t, open_kernels, close_kernels);
   tcase_add_loop_test(t, a_call_finds_the_kernel_of_an_equal_call_only, 0, DIFFERENCES + 1);
-  tcase_add_test(t, a_site_finds_its_last_few_calls);
+  tcase_add_test(t, a_kernel_is_found_while_it_lives);
   tcase_add_test(t, a_site_keeps_one_kernel);
   tcase_add_test(t, a_refused_or_large_call_leaves_nothing);
   suite_add_tcase(suite, t);

@@ -16,10 +16,15 @@ reed_status active_begin(epoch_active *active, epoch_entry *e, const epoch_entry
     active->notes = grown;
     active->n_notes = n_notes;
   }
+  size_t n_sites = run->program->module->n_sites;
+  if (!active->twins && !(active->twins = mem_calloc(n_sites, sizeof *active->twins)))
+    return diag_no_memory(run->diagnosis, "call sites of an epoch");
   if (++active->stamp == 0) {
     memset(active->notes, 0, active->n_notes * sizeof *active->notes);
     active->stamp = 1;
   }
+  active->n_twins = n_sites;
+  active_forget_twins(active);
   if (base && (!VEC_RESERVE(&e->writes, base->writes.n) || !VEC_RESERVE(&e->scalars, base->scalars.n) ||
                !VEC_RESERVE(&e->host_kernels, base->host_kernels.n)))
     return diag_no_memory(run->diagnosis, "registers of an epoch");
@@ -88,6 +93,12 @@ void active_note_elements(epoch_active *active, uint32_t reg) {
   note->changed = !before || !same_content(reg_r(active->run, reg), &before->value);
 }
 
+void active_forget_twins(epoch_active *active) {
+  if (++active->twin_stamp) return;
+  memset(active->twins, 0, active->n_twins * sizeof *active->twins);
+  active->twin_stamp = 1;
+}
+
 reed_status active_repeat_shape(epoch_active *active, const insn_shape *i, bool *out_repeated) {
   *out_repeated = false;
   if (!active->base || active_any_changed(active, i->inputs, i->n_inputs)) return REED_OK;
@@ -121,7 +132,8 @@ reed_status active_repeat_invoke(epoch_active *active, const insn_invoke *i, boo
         (!active_wrote(active, i->outputs[k]) || reg_r(active->run, i->outputs[k])->kind != REF_STORED))
       return REED_OK;
   const epoch_entry *base = active->base;
-  if (active->host_cursor < base->host_kernels.n && base->host_kernels.items[active->host_cursor]->site == i->site) {
+  if (active->host_cursor < base->host_kernels.n &&
+      base->host_kernels.items[active->host_cursor]->family == active->run->program->families[i->site]) {
     site_kernel *kernel = base->host_kernels.items[active->host_cursor++];
     if (!VEC_PUSH(&active->entry->host_kernels, kernel))
       return diag_no_memory(active->run->diagnosis, "registers of an epoch");
@@ -176,6 +188,7 @@ void active_end_shapes(epoch_active *active) {
 
 void active_fini(epoch_active *active) {
   mem_free(active->notes);
+  mem_free(active->twins);
   VEC_FREE(&active->key);
   VEC_FREE(&active->root_storages);
 }

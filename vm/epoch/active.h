@@ -15,6 +15,15 @@ typedef struct active_note {
   bool changed;   /* of a key, or of a register that is written: its content differs from that in the base */
 } active_note;
 
+/* The `shape`s of a family (vm/family.h) whose shape functions this shape section has called last, the latest first. */
+enum { ACTIVE_TWINS = 4 };
+typedef struct active_twins {
+  uint32_t stamp; /* `twin_stamp` of epoch_active; another one: none */
+  uint32_t n;
+  uint32_t marks[ACTIVE_TWINS]; /* equal if the inputs' extents are */
+  uint32_t calls[ACTIVE_TWINS]; /* words of the function's code */
+} active_twins;
+
 /* A miss starts from the base, the epoch's entry that was used last. A register that this shape section writes is
  * compared with the base's register; a call of an operator whose inputs have not changed takes its results from the
  * base. The base is dropped (NULL) as soon as the shape section writes other registers than the base's did, and all
@@ -32,8 +41,10 @@ typedef struct epoch_active {
   VEC_OF(int64_t) key;             /* scratch of epoch.enter */
   active_note *notes;              /* per register of the current function, r before s */
   size_t n_notes, n_r;             /* n_r: of the current function */
-  uint32_t stamp;
-  storage *value_chunk; /* host memory being filled with shape-section values */
+  active_twins *twins;             /* per family */
+  size_t n_twins;
+  uint32_t stamp, twin_stamp, twin_mark; /* twin_mark: of the `shape` being executed */
+  storage *value_chunk;                  /* host memory being filled with shape-section values */
   int64_t value_used;
 } epoch_active;
 
@@ -42,6 +53,8 @@ typedef struct epoch_active {
 reed_status active_begin(epoch_active *active, epoch_entry *e, const epoch_entry *base, vm_run *run) REED_MUST_CHECK;
 /* Notes that the shape section wrote a register, which has its new content already. */
 reed_status active_note_write(epoch_active *active, uint32_t reg, reed_diagnosis *diagnosis) REED_MUST_CHECK;
+/* Forgets the calls so far: a kernel that is no function of its inputs has run. */
+void active_forget_twins(epoch_active *active);
 /* Notes that a register that this shape section had shaped got its elements. */
 void active_note_elements(epoch_active *active, uint32_t reg);
 reed_status active_note_scalar(epoch_active *active, uint32_t reg, reed_diagnosis *diagnosis) REED_MUST_CHECK;

@@ -19,6 +19,7 @@ void epoch_planner_close(epoch_planner **planner) {
   if (!p) return;
   mem_free(p->registers);
   VEC_FREE(&p->alive);
+  VEC_FREE(&p->dying);
   VEC_FREE(&p->intervals);
   mem_free(p);
   *planner = NULL;
@@ -55,7 +56,7 @@ static reed_status planner_begin(reed_session *s, epoch_planner **out_planner) {
   if (p->base && p->base->writes.n != p->entry->writes.n) p->base = NULL;
   if (p->base && !reserve_as(p->entry, p->base)) return diag_no_memory(s->run.diagnosis, "epoch plan");
   p->stamp++;
-  p->alive.n = 0;
+  p->alive.n = p->dying.n = 0;
   *out_planner = p;
   return REED_OK;
 }
@@ -80,7 +81,7 @@ static reed_status root_new(epoch_planner *p, int32_t device, int64_t bytes, int
   epoch_entry *e = p->entry;
   if (!VEC_PUSH(&e->roots,
                 ((epoch_root){.device = device, .inside = NO_ROOT, .first = step, .last = step, .bytes = bytes})) ||
-      !VEC_PUSH(&p->alive, 0))
+      !VEC_PUSH(&p->alive, 0) || !VEC_PUSH(&p->dying, 0))
     return diag_no_memory(p->run->diagnosis, "epoch plan");
   *out_root = (int32_t)e->roots.n - 1;
   return REED_OK;

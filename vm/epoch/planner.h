@@ -34,8 +34,9 @@ typedef struct epoch_planner {
   register_note *registers;
   size_t n_registers;
   uint32_t stamp, mark;
-  int32_t end;                     /* step of epoch.end, once the walk is done */
-  VEC_OF(int32_t) alive;           /* per root: registers attached */
+  int32_t end;           /* step of epoch.end, once the walk is done */
+  VEC_OF(int32_t) alive; /* per root: registers attached */
+  VEC_OF(int32_t) dying; /* per root: registers that die at the instruction in hand; 0 between two questions */
   VEC_OF(plan_interval) intervals; /* of one device */
 } epoch_planner;
 

@@ -108,6 +108,14 @@ int32_t share_part(epoch_planner *p, const insn_invoke *i, uint32_t output, cons
   return note->root;
 }
 
+/* Adds `by` to the count of each root for every register of it that the unbroken row of kills from `next` on kills. */
+static void count_dying(epoch_planner *p, const uint32_t *next, int32_t by) {
+  for (const uint32_t *w = next; insn_id_at(w) == INSN_KILL; w = insn_next(w)) {
+    int32_t root = note_of(p, insn_kill_at(w).victim)->root;
+    if (root != NO_ROOT) p->dying.items[root] += by;
+  }
+}
+
 /* Makes inputs of Concat parts of the output's root (`whole`), so that their kernels write straight into it. An input
  * qualifies if it is contiguous in the output, fills a root of this epoch on the output's device, that root is not a
  * part already, and every register on it dies at this instruction. The whole then lives from the first use of its
@@ -119,6 +127,7 @@ void share_join(epoch_planner *p, const insn_invoke *i, int32_t whole) {
   if (axis < 0 || axis >= desc->rank) return;
   for (int64_t k = 0; k < axis; k++)
     if (desc->dims[k] != 1) return;
+  count_dying(p, i->next, 1);
   for (uint32_t k = 0; k < i->n_inputs; k++) {
     if (i->inputs[k] == MODULE_ABSENT) continue;
     const ref *r = reg_r(p->run, i->inputs[k]);
@@ -126,7 +135,7 @@ void share_join(epoch_planner *p, const insn_invoke *i, int32_t whole) {
     epoch_root *roots = p->entry->roots.items;
     if (part != NO_ROOT && part != whole && roots[part].inside == NO_ROOT &&
         roots[part].device == roots[whole].device && r->bytes > 0 && r->bytes == roots[part].bytes &&
-        r->bytes <= roots[whole].bytes - at && dies_here(p, part, i->next)) {
+        r->bytes <= roots[whole].bytes - at && p->dying.items[part] == p->alive.items[part]) {
       roots[part].inside = whole;
       roots[whole].copied |= roots[part].copied;
       roots[part].at = at;
@@ -134,4 +143,5 @@ void share_join(epoch_planner *p, const insn_invoke *i, int32_t whole) {
     }
     at += r->bytes;
   }
+  count_dying(p, i->next, -1);
 }

@@ -10,7 +10,7 @@
 #include "vm/epoch/planner.h"
 #include "vm/epoch/replay.h"
 #include "vm/epoch/replay_list.h"
-#include "vm/epoch/variant_twin.h"
+#include "vm/epoch/twin.h"
 #include "vm/memory.h"
 
 enum { MOST_WAITS = 64 }; /* misses without an attempt, after several attempts in a row that failed */
@@ -76,10 +76,8 @@ static bool run_shapes(reed_session *s, const epoch_entry *whole, const epoch_en
   const variant_places *p = whole->places;
   const uint32_t *code = s->run.program->module->code + frame_top(&s->run)->function->code_offset;
   for (size_t i = 0; i < p->shapes.n; i++) {
-    const uint32_t *w = code + p->shapes.items[i].pc;
+    const uint32_t *w = code + p->shapes.items[i];
     insn_id id = insn_id_at(w);
-    int32_t twin = p->shapes.items[i].twin;
-    if (twin >= 0 && twin_repeat_shape(s, w, code + p->shapes.items[twin].pc)) continue;
     reed_status status = id == INSN_SHAPE        ? exec_shape(s, w)
                          : id == INSN_INVOKE     ? exec_invoke(s, w)
                          : id == INSN_SHAPE_LIKE ? exec_shape_like(s, w)

@@ -10,13 +10,6 @@ struct epoch_entry;
 
 enum { VARIANT_SHARE = 2 }; /* variants do not pay where more than one of two calls depends on the key */
 
-/* An instruction of the shape section that depends on the key. */
-typedef struct variant_shape {
-  uint32_t pc;
-  int32_t twin; /* of a `shape`: an item of the same list before it, whose results it has if their inputs are equal
-                   (variant_twin.h); -1: none */
-} variant_shape;
-
 /* A kernel that depends on the key. */
 typedef struct variant_call {
   uint32_t pc;       /* the `invoke` */
@@ -42,10 +35,10 @@ typedef struct variant_pointer {
 typedef struct variant_places {
   int32_t n_users, n_remembered;     /* variants of the whole; those in the memo */
   const struct epoch_entry *written; /* the variant whose content the whole has; NULL: none */
-  VEC_OF(variant_shape) shapes;
-  VEC_OF(uint32_t) writes;    /* of the whole */
-  VEC_OF(uint32_t) lent;      /* writes of the whole that these instructions and kernels read, too */
-  VEC_OF(insn_sharing) views; /* of the run section */
+  VEC_OF(uint32_t) shapes;           /* words of the instructions of the shape section that depend on the key */
+  VEC_OF(uint32_t) writes;           /* of the whole */
+  VEC_OF(uint32_t) lent;             /* writes of the whole that these instructions and kernels read, too */
+  VEC_OF(insn_sharing) views;        /* of the run section */
   VEC_OF(variant_call) calls;
   VEC_OF(int32_t) operands;
   VEC_OF(variant_root) roots;

@@ -7,7 +7,7 @@
 #include "base/desc.h"
 #include "vm/epoch/planner.h"
 #include "vm/epoch/replay_list.h"
-#include "vm/epoch/variant_twin.h"
+#include "vm/epoch/twin.h"
 
 /* Functions return false if the entry cannot have variants, or if there is no memory. */
 typedef struct finder {
@@ -87,8 +87,7 @@ static bool add_shape(finder *f, const uint32_t *w, uint32_t pc) {
   bool ok = lend_all(f, i.inputs, i.n_inputs);
   for (uint32_t k = 0; ok && k < i.n_outputs; k++)
     if (i.outputs[k] != MODULE_ABSENT) ok = list(f, i.outputs[k]);
-  int32_t twin = twin_of_shape(f->run, f->places, &i);
-  return ok && VEC_PUSH(&f->places->shapes, ((variant_shape){pc, twin}));
+  return ok && VEC_PUSH(&f->places->shapes, pc);
 }
 
 static bool add_host_kernel(finder *f, const uint32_t *w, uint32_t pc) {
@@ -102,14 +101,14 @@ static bool add_host_kernel(finder *f, const uint32_t *w, uint32_t pc) {
   }
   if (!depends) return true;
   if (!all) return false; /* elements without extents */
-  return lend_all(f, i.inputs, i.n_inputs) && VEC_PUSH(&f->places->shapes, ((variant_shape){pc, -1}));
+  return lend_all(f, i.inputs, i.n_inputs) && VEC_PUSH(&f->places->shapes, pc);
 }
 
 /* `shape.like`, and `view`, whose target has been shaped before. */
 static bool add_like(finder *f, insn_sharing i, uint32_t pc, bool shapes) {
   if (!f->touched[i.src] && !is_listed(f, i.dst)) return true;
   if (!shapes && !is_listed(f, i.dst)) return false;
-  return lend(f, i.src) && list(f, i.dst) && VEC_PUSH(&f->places->shapes, ((variant_shape){pc, -1}));
+  return lend(f, i.src) && list(f, i.dst) && VEC_PUSH(&f->places->shapes, pc);
 }
 
 static bool follow_shapes(finder *f, uint32_t pc, uint32_t plan) {

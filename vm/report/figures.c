@@ -157,7 +157,7 @@ static reed_status stats_json(reed_session *s, char **out_json, reed_diagnosis *
 
 /* The algorithm of the kernel that the site used last; NULL: the operator's usual one. */
 static const char *variant_of(const reed_session *s, size_t site) {
-  const site_kernel *last = s->kernels.latest ? s->kernels.latest[site].kernels[0] : NULL;
+  const site_kernel *last = s->kernels.last ? site_last_kernel(&s->kernels, site) : NULL;
   return last ? last->kernel.variant : NULL;
 }
 

@@ -34,6 +34,7 @@ static site_kernel *kernel_of(int64_t bytes) {
   ck_assert_ptr_nonnull(k);
   k->kernel = (reed_kernel){.state = malloc(1), .free = free_kernel};
   k->bytes = bytes;
+  k->number = TABLE_NONE;
   return k;
 }
 

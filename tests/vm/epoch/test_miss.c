@@ -47,12 +47,16 @@ static reed_status step_prepare(const reed_kernel_call *call, reed_kernel *out_k
 
 static const reed_op_input step_inputs[] = {{.name = "x", .reads = REED_READS_SHAPE, .dtypes = 1u << REED_F32}};
 static const reed_op_output step_outputs[] = {{.name = "y", .type_rule = REED_TYPE_LIKE}};
+static const reed_attr first_layer = {.name = "layer", .type = REED_ATTR_INT, .i = 0};
+static const reed_op_attr step_attrs[] = {{.name = "layer", .type = REED_ATTR_INT, .otherwise = &first_layer}};
 static const reed_op step = {.domain = "test",
                              .name = "Step",
                              .inputs = step_inputs,
                              .n_inputs = 1,
                              .outputs = step_outputs,
                              .n_outputs = 1,
+                             .attrs = step_attrs,
+                             .n_attrs = 1,
                              .shape = step_shape,
                              .light = true,
                              .cpu = step_prepare};
@@ -100,8 +104,9 @@ enum { N_DEVICES = sizeof devices / sizeof *devices };
 
 #define HEAD \
   ".module \"m\" producer \"test\" \"1\" devices 2\n.type x = f32[n] \"x\"\n.type z = f32[m] \"z\"\n" \
-  ".site a = Step in \"test\" (1 -> 1) \"a\"\n.site b = Step in \"test\" (1 -> 1) \"b\"\n" \
-  ".site c = Step in \"test\" (1 -> 1) \"c\"\n.inputs x, z\n.outputs x, z\n" \
+  ".site a = Step in \"test\" (1 -> 1) \"a\"\n.site b = Step in \"test\" (1 -> 1) \"b\" {layer = 1}\n" \
+  ".site c = Step in \"test\" (1 -> 1) \"c\" {layer = 2}\n.site d = Step in \"test\" (1 -> 1) \"d\"\n" \
+  ".site e = Step in \"test\" (1 -> 1) \"e\"\n.inputs x, z\n.outputs x, z\n" \
   ".function main (x, z) -> (x, z) registers 12 2\n"
 #define TAIL \
   "  epoch.end 0\n  readback r8, r5, output, a, 0\n  readback r9, r7, output, c, 0\n  sync\n" \
@@ -145,6 +150,17 @@ START_TEST(a_miss_makes_the_calls_whose_operands_changed) {
 }
 END_TEST
 
+/* A figure of the last run's first epoch. */
+static double epoch_figure(reed_session *session, const char *name) {
+  char *text;
+  ck_assert_int_eq(reed_session_stats_json(session, &text, NULL), REED_OK);
+  cJSON *root = cJSON_Parse(text), *e = cJSON_GetArrayItem(cJSON_GetObjectItem(root, "epochs"), 0);
+  double value = cJSON_GetNumberValue(cJSON_GetObjectItem(e, name));
+  cJSON_Delete(root);
+  reed_text_free(text);
+  return value;
+}
+
 START_TEST(a_miss_says_how_much_it_shared) {
   reed_session *session = session_of(two_inputs, &(reed_session_options){.device = devices[_i]});
   static const struct {
@@ -153,15 +169,10 @@ START_TEST(a_miss_says_how_much_it_shared) {
   } runs[] = {{3, 4, 0, 0}, {3, 5, 1, 1}, {6, 5, 2, 2}, {6, 4, 1, 3}};
   for (int i = 0; i < 4; i++) {
     run(session, runs[i].n, runs[i].m, 1, 1, 2);
-    char *text;
-    ck_assert_int_eq(reed_session_stats_json(session, &text, NULL), REED_OK);
-    cJSON *root = cJSON_Parse(text), *e = cJSON_GetArrayItem(cJSON_GetObjectItem(root, "epochs"), 0);
-    ck_assert_double_eq(cJSON_GetNumberValue(cJSON_GetObjectItem(e, "shapes_repeated")), runs[i].repeated);
-    ck_assert_double_eq(cJSON_GetNumberValue(cJSON_GetObjectItem(e, "kernels_shared")), runs[i].shared);
-    double bytes = cJSON_GetNumberValue(cJSON_GetObjectItem(e, "shared_bytes"));
+    ck_assert_double_eq(epoch_figure(session, "shapes_repeated"), runs[i].repeated);
+    ck_assert_double_eq(epoch_figure(session, "kernels_shared"), runs[i].shared);
+    double bytes = epoch_figure(session, "shared_bytes");
     ck_assert(bytes >= runs[i].shared * (1 << 16) && bytes < (runs[i].shared + 0.5) * (1 << 16));
-    cJSON_Delete(root);
-    reed_text_free(text);
   }
   double bytes = memo_figure(session, "bytes"); /* six states, each once, though ten places use them */
   ck_assert(bytes >= 6 * (1 << 16) && bytes < 7 * (1 << 16));
@@ -267,6 +278,70 @@ START_TEST(a_miss_on_the_other_path_makes_its_own_calls) {
 }
 END_TEST
 
+/* a of x, e of d of z: three calls with equal attributes. */
+START_TEST(equal_layers_share_shapes_and_kernels) {
+  static const char text[] =
+      HEAD "  epoch.enter 0, plan, [r0:shape, r1:shape], []\n"
+           "  shape.like r2, r0, device\n  shape.like r3, r1, device\n"
+           "  shape a, device, [r5], [r2:shape]\n  shape d, device, [r6], [r3:shape]\n"
+           "  shape e, device, [r7], [r6:shape]\nplan: epoch.plan 0\n"
+           "  copy r2, r0, input, a, 0\n  copy r3, r1, input, d, 0\n"
+           "  invoke a, device, [r5], [r2]\n  kill r2\n  invoke d, device, [r6], [r3]\n  kill r3\n"
+           "  invoke e, device, [r7], [r6]\n  kill r6\n" TAIL;
+  reed_session *session = session_of(text, &(reed_session_options){.device = devices[_i]});
+  run(session, 3, 4, 1, 1, 2);
+  counts(2, 2, 0);
+  run(session, 5, 5, 1, 1, 2); /* all three are equal */
+  counts(3, 3, 0);
+  run(session, 4, 3, 1, 1, 2); /* the kernels of the first run, at other sites */
+  counts(5, 3, 0);
+  run(session, 4, 5, 1, 1, 2); /* the base has a; d and e are new */
+  counts(6, 3, 0);
+  run(session, 0, 1, 1, 1, 2);
+  counts(8, 4, 0);
+  reed_session_close(&session);
+  counts(8, 4, 4);
+}
+END_TEST
+
+#define ELEMENTS(code) \
+  ".module \"m\" producer \"test\" \"1\" devices 2\n.type n = i64[1] \"n\"\n.type m = i64[1] \"m\"\n" \
+  ".type y = f32[a] \"y\"\n.type z = f32[b] \"z\"\n.site a = ConstantOfShape (1 -> 1) \"a\"\n" \
+  ".site b = ConstantOfShape (1 -> 1) \"b\"\n.site c = ConstantOfShape (1 -> 1) \"c\"\n.inputs n, m\n" \
+  ".outputs y, z\n.function main (n, m) -> (y, z) registers 6 0\n" \
+  "  epoch.enter 0, plan, [r0:value, r1:value], []\n" code "  epoch.end 0\n  return [r2, r3], []\n"
+
+/* Calls with equal extents, whose shape function reads elements. */
+START_TEST(twins_have_equal_elements) {
+  static const char *const texts[] = {
+      ELEMENTS("  shape a, host, [r2], [r0:value]\n  shape b, host, [r3], [r1:value]\nplan: epoch.plan 0\n"
+               "  invoke a, host, [r2], [r0]\n  invoke b, host, [r3], [r1]\n"),
+      /* r0 is another tensor when b reads it */
+      ELEMENTS("  r.move r4, r0\n  shape a, host, [r5], [r0:value]\n  r.move r0, r1\n"
+               "  shape b, host, [r3], [r0:value]\n  shape c, host, [r2], [r4:value]\nplan: epoch.plan 0\n"
+               "  invoke b, host, [r3], [r0]\n  invoke c, host, [r2], [r4]\n  kill r0\n  kill r4\n  kill r5\n")};
+  static const struct { int64_t n, m, shaped; } runs[] = {{3, 4, 2}, {5, 5, 1}, {5, 6, 1}, {3, 3, 1}, {2, 7, 2}};
+  reed_session *session = session_of(texts[_i / N_DEVICES], &(reed_session_options){.device = devices[_i % N_DEVICES]});
+  for (int i = 0; i < 5; i++) {
+    const int64_t extents[] = {runs[i].n, runs[i].m}, one = 1;
+    reed_tensor *inputs[2], *outputs[2];
+    for (int k = 0; k < 2; k++) {
+      ck_assert_int_eq(reed_tensor_open(REED_I64, 1, &one, &inputs[k]), REED_OK);
+      *(int64_t *)reed_tensor_data(inputs[k]) = extents[k];
+    }
+    reed_status status = reed_session_run(session, inputs, 2, outputs, 2, diagnosis);
+    ck_assert_msg(status == REED_OK, "%s", reed_diagnosis_message(diagnosis));
+    for (int k = 0; k < 2; k++) {
+      ck_assert_int_eq(reed_tensor_elements(outputs[k]), extents[k]);
+      reed_tensor_close(&inputs[k]);
+      reed_tensor_close(&outputs[k]);
+    }
+    if (_i < N_DEVICES) ck_assert_double_eq(epoch_figure(session, "shape_functions"), (double)runs[i].shaped);
+  }
+  reed_session_close(&session);
+}
+END_TEST
+
 static void open_all(void) {
   open_diagnosis();
   n_shaped = n_prepared = n_freed = n_ran = 0;
@@ -290,6 +365,8 @@ int main(void) {
   tcase_add_loop_test(t, queued_work_keeps_its_state, 0, N_DEVICES);
   tcase_add_loop_test(t, a_shape_section_repeats_its_host_kernels, 0, N_DEVICES);
   tcase_add_loop_test(t, a_miss_on_the_other_path_makes_its_own_calls, 0, N_DEVICES);
+  tcase_add_loop_test(t, equal_layers_share_shapes_and_kernels, 0, N_DEVICES);
+  tcase_add_loop_test(t, twins_have_equal_elements, 0, 2 * N_DEVICES);
   suite_add_tcase(suite, t);
   return suite_run(suite);
 }

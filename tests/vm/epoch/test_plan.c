@@ -167,7 +167,7 @@ START_TEST(a_shape_may_be_repeated) {
     const char *text;
     int n_calls;
   } fine[] = {
-      {AGAIN(SHAPE_AGAIN), 2},
+      {AGAIN(SHAPE_AGAIN), 1},
       {AGAIN("  r.move r2, r0\n" SHAPE_AGAIN), 2},
       {AGAIN("  shape.like r1, r0, host\n" SHAPE_AGAIN), 2},
       {AGAIN("  s.dim s0, r0, 0\n  branch.if s0, out\n  r.move r2, r0\n" SHAPE_AGAIN "out:\n"), 1},
