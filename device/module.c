@@ -55,6 +55,20 @@ static reed_status load(const char *kind, uv_lib_t *out_library, reed_diagnosis 
   return status;
 }
 
+/* Refuses a module that was built when a shared struct had another size. */
+static reed_status check_layout(const char *kind, const device_layout *there, reed_diagnosis *diagnosis) {
+#define DEVICE_STRUCT_CHECK(name) \
+  if (there->name != sizeof(name)) \
+    return diag_fail( \
+        diagnosis, REED_ERROR_DEVICE, \
+        "device module '%s' was built from other sources than this library: struct %s has %u bytes there, %zu " \
+        "here; build it again", \
+        kind, #name, (unsigned)there->name, sizeof(name));
+  DEVICE_STRUCTS(DEVICE_STRUCT_CHECK)
+#undef DEVICE_STRUCT_CHECK
+  return REED_OK;
+}
+
 static reed_status check(const char *kind, uv_lib_t *library, const device_module **out_module,
                          reed_diagnosis *diagnosis) {
   void *symbol = NULL;
@@ -65,8 +79,9 @@ static reed_status check(const char *kind, uv_lib_t *library, const device_modul
     return diag_fail(diagnosis, REED_ERROR_DEVICE,
                      "device module '%s' is of version %s (contract %d), this library of %s (contract %d)", kind,
                      module->version, (int)module->contract, REED_DEVICE_VERSION, DEVICE_CONTRACT);
-  *out_module = module;
-  return REED_OK;
+  reed_status status = check_layout(kind, &module->layout, diagnosis);
+  if (status == REED_OK) *out_module = module;
+  return status;
 }
 
 reed_status device_module_find(const char *kind, const device_module **out_module, reed_diagnosis *diagnosis) {

@@ -11,8 +11,8 @@
 #include "device/device.h"
 #include "reed/memory.h"
 
-/* Counts changes of the shared structs within one version of Reed. */
-#define DEVICE_CONTRACT 7
+/* Counts changes of the shared structs' meaning within one version of Reed. */
+#define DEVICE_CONTRACT 8
 #define DEVICE_MODULE_SYMBOL "reed_device_module"
 
 typedef struct device_services {
@@ -20,6 +20,23 @@ typedef struct device_services {
   /* The host's kernel for an operator, which a simulated device runs. */
   reed_kernel_prepare_fn (*host_kernel)(const reed_op *op);
 } device_services;
+
+/* The structs that library and module share by layout. */
+#define DEVICE_STRUCTS(S) \
+  S(device) \
+  S(device_error) S(device_interface) S(device_memory) S(device_services) S(device_span) S(json_writer) \
+      S(reed_allocator) S(reed_attr) S(reed_attrs) S(reed_desc) S(reed_diagnosis) S(reed_fault) S(reed_kernel) \
+          S(reed_kernel_buffers) S(reed_kernel_call) S(reed_op) S(reed_op_attr) S(reed_op_input) S(reed_op_kernel) \
+              S(reed_op_output) S(reed_room)
+/* Their sizes, by name. A module built before a struct has changed is known by them. */
+typedef struct device_layout {
+#define DEVICE_STRUCT_BYTES(name) uint32_t name;
+  DEVICE_STRUCTS(DEVICE_STRUCT_BYTES)
+#undef DEVICE_STRUCT_BYTES
+} device_layout;
+#define DEVICE_STRUCT_SIZE(name) .name = sizeof(name),
+#define DEVICE_LAYOUT \
+  { DEVICE_STRUCTS(DEVICE_STRUCT_SIZE) }
 
 typedef struct device_module {
   int32_t contract;    /* DEVICE_CONTRACT */
@@ -32,6 +49,7 @@ typedef struct device_module {
   /* Writes members about the machine into the open object (reed_devices_json). opened: the kind's first device; NULL:
    * it cannot be opened. NULL: the module has no more to say. */
   void (*describe)(const device *opened, json_writer *json);
+  device_layout layout; /* DEVICE_LAYOUT */
 } device_module;
 
 typedef const device_module *(*device_module_fn)(void);
