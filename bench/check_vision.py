@@ -3,9 +3,9 @@
 
     check_vision.py --build BUILDDIR [--bench] [--threads 2]
 
-Every call is an ONNX model of one node of that domain. Values: f32 and f64, channels second and last, with and without a batch, boxes outside the picture, empty,
-reversed, of no size, none at all. Times: medians of interleaved runs on the same threads; the ratio is torchvision's time by Reed's. Exit status 1: a value differs.
-Needs torch, torchvision and onnx.
+Every call is an ONNX model of one node of that domain. Values: f32, f64, bf16 and f16 (against torchvision in f32 on the same numbers), channels second and last, with
+and without a batch, boxes outside the picture, empty, reversed, of no size, none at all. Times: medians of interleaved runs on the same threads; the ratio is
+torchvision's time by Reed's, in f32; then Reed's time in bf16 and f16 beside its own f32. Exit status 1: a value differs. Needs torch, torchvision, onnx and ml_dtypes.
 """
 import argparse
 import os
@@ -13,6 +13,7 @@ import statistics
 import sys
 import time
 
+import ml_dtypes
 import numpy as np
 import onnx
 import torch
@@ -23,7 +24,11 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 import reed  # noqa: E402
 
 TV = torch.ops.torchvision
-TYPES = {np.dtype(np.float32): TensorProto.FLOAT, np.dtype(np.float64): TensorProto.DOUBLE, np.dtype(np.int32): TensorProto.INT32, np.dtype(np.int64): TensorProto.INT64}
+BAR = 2e-4
+BF16 = np.dtype(ml_dtypes.bfloat16)
+reed.DTYPES[4], reed.NUMBERS[BF16] = BF16, 4
+HALVES = {"bf16": BF16, "f16": np.dtype(np.float16)}
+TYPES = {BF16: TensorProto.BFLOAT16, np.dtype(np.float16): TensorProto.FLOAT16, np.dtype(np.float32): TensorProto.FLOAT, np.dtype(np.float64): TensorProto.DOUBLE, np.dtype(np.int32): TensorProto.INT32, np.dtype(np.int64): TensorProto.INT64}
 # the table of the operators on regions: torchvision's call, and whether bins read channels of their own
 REGIONS = {
     "roi_align": (lambda x, r, a: TV.roi_align(x, r, a["spatial_scale"], a["pooled_height"], a["pooled_width"], a["sampling_ratio"], bool(a["aligned"])), False),
@@ -63,17 +68,26 @@ def boxes(rng, n, images, height, width, scale):
 
 
 def worst(a, b):
+    """The largest difference; of halves, as a part of what they may be rounded by, scaled to the bar of the others."""
     if a.shape != b.shape:
         return float("inf")
+    rounding = {BF16: 2.0**-8, np.dtype(np.float16): 2.0**-11}.get(a.dtype)
+    a = a.astype(np.float64)
     bad = np.isnan(a) != np.isnan(b)
-    return float("inf") if bad.any() else float(np.nanmax(np.abs(a.astype(np.float64) - b), initial=0))
+    scale = BAR / (rounding * 1.01 * np.maximum(np.abs(b), 2.0**-6) + 1e-5) if rounding else 1
+    return float("inf") if bad.any() else float(np.nanmax(np.abs(a - b) * scale, initial=0))
+
+
+def torch_of(a):
+    """A tensor of the same numbers, halves in f32."""
+    return torch.from_numpy(a.astype(np.float32) if a.dtype in HALVES.values() else a)
 
 
 def check_regions(library, op, threads):
     """The largest difference over all calls of one operator, forward and backward."""
     call, is_ps = REGIONS[op]
     rng, n_calls, most = np.random.default_rng(7), 0, [0.0, 0.0]
-    for dtype in (np.float32, np.float64):
+    for dtype in (np.dtype(np.float32), np.dtype(np.float64), *HALVES.values()):
         for scale, ratio, aligned, batch, n, order in [(s, r, a, b, n, o) for s in (1.0, 0.25) for r in ((-1, 0, 2) if op in ATTRIBUTES else (0,)) for a in ((0, 1) if op == "roi_align" else (0,))
                                                        for b in (True, False) for n in (0, 20) for o in (0, 1)]:
             images, height, width, bins = 2 if batch else 1, 13, 17, (3, 2)
@@ -81,14 +95,14 @@ def check_regions(library, op, threads):
             a = {"pooled_height": bins[0], "pooled_width": bins[1], "spatial_scale": scale, "sampling_ratio": ratio, "aligned": aligned}
             x = rng.standard_normal((images, channels, height, width)).astype(dtype)
             rois = boxes(rng, max(n, 8), images, height, width, scale).astype(dtype)[:n]
-            tx = torch.from_numpy(x).requires_grad_()
-            result = call(tx, torch.from_numpy(rois), a)
+            tx, tr = torch_of(x).requires_grad_(), torch_of(rois)
+            result = call(tx, tr, a)
             result, argmax = result if op == "roi_pool" else (result, None)
             g = rng.standard_normal(result.shape).astype(dtype)
             inside = rois.copy()
             if n:
-                result.backward(torch.from_numpy(g))
-            want = tx.grad.numpy() if n else np.zeros_like(x)
+                result.backward(torch_of(g))
+            want = tx.grad.numpy() if n else np.zeros(x.shape)
             given = {k: a[k] for k in ("pooled_height", "pooled_width", "spatial_scale") + ATTRIBUTES.get(op, ())} | {"channels_last": order}
             form = (last if order else lambda v: v)
             mx, mr = form(x if batch else x[0]), rois if batch else inside[:, 1:]
@@ -97,19 +111,19 @@ def check_regions(library, op, threads):
             if op == "roi_pool":
                 most[0] = max(most[0], worst(outs[1], form(argmax.numpy())))
             if op == "ps_roi_pool" and n:  # only regions that end two pixels before the map: torchvision's backward kernel counts the last row and column, its forward does not
-                inner = (np.round(rois[:, [3, 4]] * scale).max(1) < min(height, width) - 3) & (np.round(rois[:, [1, 2]] * scale).max(1) < min(height, width) - 6)
+                corners = tr.numpy()
+                inner = (np.round(corners[:, [3, 4]] * scale).max(1) < min(height, width) - 3) & (np.round(corners[:, [1, 2]] * scale).max(1) < min(height, width) - 6)
                 g[~inner] = 0
                 tx.grad = None
-                call(tx, torch.from_numpy(rois), a).backward(torch.from_numpy(g))
+                call(tx, tr, a).backward(torch_of(g))
                 want = tx.grad.numpy()
             back = [form(g), mr] + ([form(argmax.numpy())] if op == "roi_pool" else []) + [np.array(mx.shape, np.int64)]
             got = Node(library, op + "_backward", back, 1, given, threads)(back)[0]
             want = form(want if batch else want[0])
             most[1] = max(most[1], worst(got, want) if not (op == "ps_roi_align" and ratio <= 0) or not np.isnan(want).any() else 0)
             n_calls += 1
-    bar = 2e-4
-    print(f"{op:14} {n_calls} calls, largest difference {most[0]:.1e}, backward {most[1]:.1e} {'' if max(most) < bar else 'DIFFERS'}", flush=True)
-    return max(most) < bar
+    print(f"{op:14} {n_calls} calls, largest difference {most[0]:.1e}, backward {most[1]:.1e} {'' if max(most) < BAR else 'DIFFERS'}", flush=True)
+    return max(most) < BAR
 
 
 def nms_boxes(rng, n):
@@ -185,8 +199,8 @@ def check_deform(library, threads):
                 given = {"strides": [stride, 1], "pads": [pad] * 4, "dilations": [dilation, 1], "group": groups, "offset_group": offset_groups, "kernel_shape": list(kernel)}
                 most[2] = max(most[2], worst(Node(library, "DeformConv", onnx_form, 1, given, threads, domain="")(onnx_form)[0], want.detach().numpy()))
             n_calls += 1
-    print(f"{'deform_conv2d':14} {n_calls} calls, largest difference {most[0]:.1e}, backward {most[1]:.1e}, DeformConv {most[2]:.1e} {'' if max(most) < 2e-4 else 'DIFFERS'}", flush=True)
-    return max(most) < 2e-4
+    print(f"{'deform_conv2d':14} {n_calls} calls, largest difference {most[0]:.1e}, backward {most[1]:.1e}, DeformConv {most[2]:.1e} {'' if max(most) < BAR else 'DIFFERS'}", flush=True)
+    return max(most) < BAR
 
 
 def bench_deform(library, threads):
@@ -210,6 +224,18 @@ def bench_deform(library, threads):
 
 # THE table of the operators besides those on regions: check, bench
 OTHERS = {"nms": (check_nms, bench_nms), "deform_conv2d": (check_deform, bench_deform)}
+
+
+def bench_halves(library, op, n_outputs, given, inputs, floats, threads):
+    """Times of the same call with the first `floats` inputs in f32, bf16 and f16."""
+    calls = []
+    for dtype in (np.dtype(np.float32), *HALVES.values()):
+        arrays = [v.astype(dtype) if i < floats else v for i, v in enumerate(inputs)]
+        calls.append((Node(library, op, arrays, n_outputs, given, threads), arrays))
+    wide = calls[0]
+    for name, half in zip(HALVES, calls[1:]):
+        a, b = median_ratio(lambda: wide[0](wide[1]), lambda: half[0](half[1]), 3)
+        print(f"{op:22} {('NCHW', 'NHWC')[given['channels_last']]} Reed f32    {a:8.2f} ms  {name:4} {b:8.2f} ms  {a / b:6.2f}x", flush=True)
 
 
 def median_ratio(theirs, ours, seconds=6):
@@ -242,6 +268,7 @@ def bench_regions(library, op, threads):
         node = Node(library, op, inputs, 1, given | {"channels_last": order}, threads)
         theirs, ours = median_ratio(lambda: call(tx, tr, a), lambda: node(inputs))
         print(f"{op:22} {('NCHW', 'NHWC')[order]} torchvision {theirs:8.2f} ms  Reed {ours:8.2f} ms  {theirs / ours:6.2f}x", flush=True)
+        bench_halves(library, op, 1, given | {"channels_last": order}, inputs, 2, threads)
     gx = torch.from_numpy(x).requires_grad_()
     result = call(gx, tr, a)
     result, argmax = result if op == "roi_pool" else (result, None)
@@ -252,6 +279,7 @@ def bench_regions(library, op, threads):
         node = Node(library, op + "_backward", inputs, 1, given | {"channels_last": order}, threads)
         theirs, ours = median_ratio(lambda: torch.autograd.grad(result, gx, g, retain_graph=True), lambda: node(inputs))
         print(f"{op + '_backward':22} {('NCHW', 'NHWC')[order]} torchvision {theirs:8.2f} ms  Reed {ours:8.2f} ms  {theirs / ours:6.2f}x", flush=True)
+        bench_halves(library, op + "_backward", 1, given | {"channels_last": order}, inputs, 2, threads)
 
 
 def main():

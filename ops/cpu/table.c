@@ -21,7 +21,7 @@ typedef struct kernel_row {
   viewed_prepare_fn viewed; /* instead of `kernel` */
   reed_kernel_prepare_fn reference;
   uint32_t halves; /* bit i: the dtype of input i decides whether the call runs in f32 */
-  bool native;     /* the kernel takes halves; `halves` is for its reference */
+  bool native;     /* the kernel takes halves; `halves` is for calls that it declines */
   uint32_t images;
 } kernel_row;
 
@@ -38,7 +38,7 @@ typedef struct kernel_row {
 #define NATIVE .native = true
 #define AS_F32(i) .halves = 1u << i
 #define AS_F32_OF(i, j) .halves = 1u << i | 1u << j
-#define REFERENCE_AS_F32(i, j) .native = true, .halves = 1u << i | 1u << j
+#define ALSO_AS_F32(i, j) .native = true, .halves = 1u << i | 1u << j
 #define KERNEL(name, plain, ...) \
   static const kernel_row row_##name = {cpu_prepare_##name, NULL, reference_prepare_##plain, __VA_ARGS__};
 #define VIEWED(name, plain, of_halves, of_images) \
@@ -107,7 +107,7 @@ static reed_status prepare(const reed_kernel_call *call, reed_kernel *out_kernel
     reed_status status = prepare_kernel(call, out_kernel);
     if (status != REED_OK || out_kernel->run) return status;
   }
-  return half_prepare_as_f32(call, row->native ? prepare_reference : prepare_seen, out_kernel);
+  return half_prepare_as_f32(call, prepare_seen, out_kernel);
 }
 
 reed_kernel_prepare_fn kernel_cpu(const reed_op *op) {

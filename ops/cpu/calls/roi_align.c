@@ -60,7 +60,7 @@ reed_status roi_call_read(const reed_kernel_call *call, roi_call *c) {
                             desc_text(regions, a, sizeof a), desc_text(images, b, sizeof b),
                             is_leveled ? ", or levels," : "");
   }
-  c->dtype = regions->dtype;
+  c->dtype = c->regions_dtype = regions->dtype;
   c->regions = regions->dims[0];
   reed_status status = REED_OK;
   for (int32_t k = 0; k < c->n_maps && status == REED_OK; k++)
@@ -102,15 +102,14 @@ reed_status roi_call_read_pooling(const reed_kernel_call *call, roi_call *c) {
                   *sampling = reed_attrs_find(call->attrs, "sampling_ratio"),
                   *aligned = reed_attrs_find(call->attrs, "aligned");
   c->dtype = map->dtype;
+  c->regions_dtype = regions->dtype;
   c->regions = regions->dims[0];
   c->columns = (int32_t)regions->dims[1];
   c->last = last && last->i;
   c->has_argmax = call->n_outputs > 1 && call->outputs[1].dtype != REED_NONE;
-  if (regions->dtype != map->dtype)
+  if ((regions->dtype == REED_F64) != (map->dtype == REED_F64))
     return reed_kernel_fail(call, REED_ERROR_TYPE, "regions are %s, the map is %s", reed_dtype_name(regions->dtype),
                             reed_dtype_name(map->dtype));
-  if (map->dtype != REED_F32 && map->dtype != REED_F64)
-    return reed_kernel_fail(call, REED_ERROR_UNSUPPORTED, "no kernel for %s", reed_dtype_name(map->dtype));
   const int64_t *dims = map->dims + (map->rank - 3); /* without the number of images */
   roi_align *r = &c->maps[0];
   *r = (roi_align){.kind = poolings[row].kind,

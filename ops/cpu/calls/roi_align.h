@@ -4,6 +4,7 @@
 #ifndef OPS_CPU_CALLS_ROI_ALIGN_H_
 #define OPS_CPU_CALLS_ROI_ALIGN_H_
 
+#include "base/half.h"
 #include "ops/cpu/common/common.h"
 
 /* How the pixels of a bin are pooled. */
@@ -37,7 +38,7 @@ typedef struct roi_operands {
 
 typedef struct roi_call {
   roi_operands at;
-  reed_dtype dtype;
+  reed_dtype dtype, regions_dtype; /* of maps and bins; the two differ only if one is f16 or bf16 */
   cpu_team team;
   cpu_level level;
   int64_t regions;
@@ -67,14 +68,19 @@ static inline int32_t roi_map_of(const roi_call *c, const reed_kernel_buffers *b
 /* Element k of the regions. f64 is rounded to f32. */
 static inline float roi_element(const roi_call *c, const reed_kernel_buffers *buffers, int64_t k) {
   const void *regions = buffers->inputs[c->at.regions];
-  return c->dtype == REED_F64 ? (float)((const double *)regions)[k] : ((const float *)regions)[k];
+  switch ((int)c->regions_dtype) {
+    case REED_F64: return (float)((const double *)regions)[k];
+    case REED_F16: return f16_to_f32(((const uint16_t *)regions)[k]);
+    case REED_BF16: return bf16_to_f32(((const uint16_t *)regions)[k]);
+    default: return ((const float *)regions)[k];
+  }
 }
 /* The image of a region, after roi_call_check. */
 static inline int64_t roi_image_of(const roi_call *c, const reed_kernel_buffers *buffers, int64_t region) {
   if (c->at.images >= 0) return ((const int64_t *)buffers->inputs[c->at.images])[region];
   return c->columns == 5 ? (int64_t)roi_element(c, buffers, 5 * region) : 0;
 }
-/* The corners x1, y1, x2, y2 of a region in f32. */
+/* The corners x1, y1, x2, y2 of a region, if regions are f32. */
 static inline const float *roi_corners(const roi_call *c, const reed_kernel_buffers *buffers, int64_t region) {
   return (const float *)buffers->inputs[c->at.regions] + c->columns * region + (c->columns - 4);
 }

@@ -330,7 +330,7 @@ reed_status cpu_prepare_regions(const reed_kernel_call *call, reed_kernel *out_k
   if (r->height * r->width == 0) return REED_OK;
   if (r->kind == ROI_ALIGN && !s.c.backward) return roi_align_prepare(call, &s.c, out_kernel);
   status = roi_lanes_prepare(call, &s.c, out_kernel);
-  if (status != REED_OK || out_kernel->run || s.c.dtype != REED_F32) return status;
+  if (status != REED_OK || out_kernel->run || s.c.dtype != REED_F32 || s.c.regions_dtype != REED_F32) return status;
   s.outputs = roi_outputs(r);
   s.per_output = roi_is_position_sensitive(r->kind) ? r->bins_y * r->bins_x : 1;
   if (s.outputs == 0) return REED_OK;

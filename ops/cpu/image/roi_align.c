@@ -137,7 +137,7 @@ static bool has_empty_map(const roi_call *c) {
 reed_status roi_align_prepare(const reed_kernel_call *call, roi_call *c, reed_kernel *out_kernel) {
   reed_status status = roi_lanes_prepare(call, c, out_kernel);
   if (status != REED_OK || out_kernel->run) return status;
-  if (c->dtype != REED_F32 || c->widest.max || has_empty_map(c)) return REED_OK;
+  if (c->dtype != REED_F32 || c->regions_dtype != REED_F32 || c->widest.max || has_empty_map(c)) return REED_OK;
   roi_scratch unused;
   c->scratch_bytes = roi_scratch_lay(&c->widest, NULL, &unused);
   void *state = mem_copy(c, sizeof *c);
