@@ -77,7 +77,7 @@ if [ -f build-test/libreed-cuda-emulated.so ]; then
 fi
 
 # Random dynamic graphs against onnxruntime, which comes from PyPI into an environment of its own (a development dependency only).
-random_graphs() {
+with_oracle() {
   local python=build-test/oracle/bin/python
   if [ ! -x "$python" ] || ! "$python" -c 'import onnx, onnxruntime' 2>/dev/null; then
     rm -rf build-test/oracle
@@ -88,17 +88,20 @@ random_graphs() {
       return
     fi
   fi
-  "$python" tests/random/random_graphs.py --build build-test --seeds "$@" 2>&1 | tee "$log"
+  "$python" "$@" --build build-test 2>&1 | tee "$log"
   local p f s
   read -r p f s < <(awk '/^[0-9]+ passed, / { print $1, $3, $5 }' "$log")
   passed=$((passed + ${p:-0})) failed=$((failed + ${f:-1})) skipped=$((skipped + ${s:-0}))
 }
+random_graphs() { with_oracle tests/random/random_graphs.py --seeds "$@"; }
 title "random dynamic graphs, host and sim"
 random_graphs 0:300
 if [ -f build-test/libreed-cuda-emulated.so ]; then
   title "random dynamic graphs on the emulated GPU, with graphs and without"
   random_graphs 0:40 --device 'cuda-emulated?late=1&poison=1&seed=3&order=7'
   random_graphs 40:60 --device cuda-emulated --graphs off
+  title "decoders with a growing cache on the emulated GPU, with graphs and without, in place and copied"
+  with_oracle tests/random/decoders.py
 fi
 title "random dynamic graphs on lacking accelerators, and with counts left on the device"
 random_graphs 0:60 --placements 3
