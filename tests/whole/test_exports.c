@@ -163,14 +163,16 @@ static void check_shapes(const char *where, const reed_program *program, reed_se
 
 /* Runs every case of the model `rounds` times: a shape seen before takes another way than a new one. bounded: counts of
  * boxes are bounded in all outputs. */
-static void check_cases(const char *name, reed_program *program, const char *device, int rounds, bool bounded) {
+static void check_cases(const char *name, reed_program *program, const char *device, int rounds, bool bounded,
+                        reed_graphs graphs) {
   enum { MOST = 8 };
   size_t n, n_inputs = reed_program_input_count(program), n_outputs = reed_program_output_count(program);
   ck_assert(n_inputs <= MOST && n_outputs <= MOST);
   char *bytes = read_export(name, ".npy", &n), where[128];
   reed_session *session;
   reed_diagnosis *d = need_diagnosis();
-  ck_assert_int_eq(reed_session_open(program, &(reed_session_options){.device = device}, &session, d), REED_OK);
+  ck_assert_int_eq(reed_session_open(program, &(reed_session_options){.device = device, .graphs = graphs}, &session, d),
+                   REED_OK);
   int n_cases = 0;
   for (const char *at = bytes; at < bytes + n; n_cases++) {
     reed_tensor *inputs[MOST], *wanted[MOST], *outputs[MOST];
@@ -199,8 +201,8 @@ static void check_cases(const char *name, reed_program *program, const char *dev
 
 START_TEST(every_export_equals_pytorch) {
   reed_program *program = compile(exports[_i].name, NULL, NULL, NULL);
-  check_cases(exports[_i].name, program, "host", 2, true);
-  check_cases(exports[_i].name, program, "sim", 3, true); /* the third run replays graphs */
+  check_cases(exports[_i].name, program, "host", 2, true, REED_GRAPHS_AUTO);
+  check_cases(exports[_i].name, program, "sim", 3, true, REED_GRAPHS_AUTO); /* the third run replays graphs */
   reed_program_close(&program);
 }
 END_TEST
@@ -213,20 +215,21 @@ START_TEST(every_export_equals_pytorch_without_the_optional_passes) {
     if (!pass.required) disabled[n++] = pass.name;
   ck_assert_uint_lt(n, 64);
   reed_program *program = compile(exports[_i].name, disabled, NULL, NULL);
-  check_cases(exports[_i].name, program, "host", 1, false);
+  check_cases(exports[_i].name, program, "host", 1, false, REED_GRAPHS_AUTO);
   reed_program_close(&program);
 }
 END_TEST
 
-/* Compiled for a GPU: operators without a kernel there run on the host, between kernels. Convolutions and products of
- * all models but BERT are left to the host unless REED_ALL_EMULATED is set, because the emulation computes them in
- * minutes. */
+/* Compiled for a GPU, with graphs and without: operators without a kernel there run on the host, between kernels.
+ * Convolutions and products of all models but BERT are left to the host unless REED_ALL_EMULATED is set, because the
+ * emulation computes them in minutes. */
 START_TEST(every_export_equals_pytorch_on_the_emulated_gpu) {
   const char *target = getenv("REED_ALL_EMULATED") || strcmp(exports[_i].name, "bert") == 0
                            ? "cuda-emulated"
                            : "cuda-emulated?lacks=Conv+ConvTranspose+Gemm+MatMul";
   reed_program *program = compile(exports[_i].name, NULL, target, NULL);
-  check_cases(exports[_i].name, program, "cuda-emulated?late=1&seed=5&order=11", 3, false);
+  check_cases(exports[_i].name, program, "cuda-emulated?late=1&seed=5&order=11", 3, false, REED_GRAPHS_ON);
+  check_cases(exports[_i].name, program, "cuda-emulated?poison=1&seed=2&order=1", 1, false, REED_GRAPHS_OFF);
   reed_program_close(&program);
 }
 END_TEST
@@ -235,7 +238,7 @@ END_TEST
 START_TEST(every_export_equals_pytorch_on_that_device) {
   const char *device = getenv("REED_EXPORT_DEVICE");
   reed_program *program = compile(exports[_i].name, NULL, device, NULL);
-  check_cases(exports[_i].name, program, device, 3, false);
+  check_cases(exports[_i].name, program, device, 3, false, REED_GRAPHS_AUTO);
   reed_program_close(&program);
 }
 END_TEST
