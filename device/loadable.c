@@ -29,7 +29,7 @@ void loadable_use(const device_services *given) {
 }
 
 bool loadable_is_list(const char *option) {
-  return strncmp(option, "lacks=", 6) == 0 || strncmp(option, "only=", 5) == 0;
+  return strncmp(option, "lacks=", 6) == 0 || strncmp(option, "only=", 5) == 0 || strncmp(option, "counts=", 7) == 0;
 }
 
 char *loadable_target(const char *name, const char *options) {

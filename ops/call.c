@@ -3,6 +3,20 @@
 
 #include "ops/room_call.h"
 
+/* A call with a counted input needs a kernel that runs at the bound. */
+static reed_status check_counts(const op_call *call, const capability_call *asked) {
+  for (int32_t i = 0; call->input_rooms && i < call->n_inputs; i++) {
+    const reed_room *room = &call->input_rooms[i];
+    if (!call->inputs[i].desc || room->axis < 0 || !room->counted) continue;
+    if (capability_reads_counts(call->target, asked)) return REED_OK;
+    return diag_fail(call->diagnosis, REED_ERROR_UNSUPPORTED,
+                     "%s node '%s': the kernel of device '%s' cannot run at the bound of input %d, whose extent only "
+                     "the device knows; compile the model for '%s'",
+                     call->op->name, call->node, capability_text(call->target), (int)i, capability_text(call->target));
+  }
+  return REED_OK;
+}
+
 /* Fails unless the device's list of capabilities has the call with these dtypes. */
 static reed_status check_capability(const op_call *call, const reed_desc *inputs) {
   reed_dtype dtypes[2 * REED_MAX_OPERANDS];
@@ -13,7 +27,7 @@ static reed_status check_capability(const op_call *call, const reed_desc *inputs
                            .dtypes = dtypes,
                            .n_inputs = call->n_inputs,
                            .n_dtypes = call->n_inputs + call->n_outputs};
-  if (capability_has(call->target, &asked)) return REED_OK;
+  if (capability_has(call->target, &asked)) return check_counts(call, &asked);
   text_buffer text = {0};
   capability_say_lack(call->target, &asked, &text);
   reed_status status =

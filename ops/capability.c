@@ -20,10 +20,13 @@ typedef struct target_row {
 
 /* The list of the CUDA devices, from the operators that have kernels there. An item of the table may be empty. */
 static const char cuda_list[] = "only="
-#define CUDA_OPERATOR(name, prepare, only, lacks) only "+"
+#define CUDA_OPERATOR(name, prepare, only, lacks, counts) only "+"
 #include "ops/cuda.def"
                                 "&lacks="
-#define CUDA_OPERATOR(name, prepare, only, lacks) lacks "+"
+#define CUDA_OPERATOR(name, prepare, only, lacks, counts) lacks "+"
+#include "ops/cuda.def"
+                                "&counts="
+#define CUDA_OPERATOR(name, prepare, only, lacks, counts) counts "+"
 #include "ops/cuda.def"
     ;
 #define CUDA_LIST cuda_list
@@ -48,8 +51,11 @@ typedef struct word {
   size_t n;
 } word;
 
+typedef enum item_kind { ITEM_LACKS, ITEM_ONLY, ITEM_COUNTS, ITEM_KINDS } item_kind;
+static const char *const kind_names[ITEM_KINDS] = {"lacks", "only", "counts"}; /* the options */
+
 typedef struct item {
-  bool only; /* true: an item of `only`; false: an item of `lacks` */
+  item_kind kind;
   bool onnx; /* the item names ONNX's own domain, which operators' rows write as "" */
   word domain, op, attribute, value;
   reed_dtype dtype; /* REED_NONE: any */
@@ -57,7 +63,7 @@ typedef struct item {
 
 typedef struct target {
   const target_row *row;
-  bool has_only;
+  bool has_only, has_counts;
   size_t first, n; /* the target's items */
 } target;
 
@@ -116,9 +122,9 @@ static bool names_control_flow(const item *it) {
 }
 
 /* OPERATOR[.DTYPE][@ATTRIBUTE[=VALUE]] */
-static reed_status read_item(capability *c, word text, bool only, const reed_registry *registry,
+static reed_status read_item(capability *c, word text, item_kind kind, const reed_registry *registry,
                              reed_diagnosis *diagnosis) {
-  item it = {.only = only};
+  item it = {.kind = kind};
   word rest = text, left = take(&rest, '@'), condition = rest;
   const bool conditional = left.n < text.n;
   it.attribute = take(&rest, '=');
@@ -162,28 +168,31 @@ static reed_status read_item(capability *c, word text, bool only, const reed_reg
   return VEC_PUSH(&c->items, it) ? REED_OK : diag_no_memory(diagnosis, "a list of operators");
 }
 
-/* lacks=ITEM+ITEM or only=ITEM+ITEM; KEY=NUMBER and card=NAME are skipped, because such options are the device's. In a
- * row's own list items may be empty. */
+/* lacks=ITEM+ITEM, only=ITEM+ITEM or counts=ITEM+ITEM; KEY=NUMBER and card=NAME are skipped, because such options are
+ * the device's. In a row's own list items may be empty. */
 static reed_status read_option(capability *c, target *t, word option, const reed_registry *registry,
                                reed_diagnosis *diagnosis) {
   const bool of_row = option.text >= t->row->list && option.text <= t->row->list + strlen(t->row->list);
   word list = option, key = take(&list, '=');
-  bool only = is(key, "only");
-  if (!list.n || (!only && !is(key, "lacks"))) {
+  int kind = 0;
+  while (kind < ITEM_KINDS && !is(key, kind_names[kind])) kind++;
+  if (!list.n || kind == ITEM_KINDS) {
     size_t digits = 0;
     while (digits < list.n && list.text[digits] >= '0' && list.text[digits] <= '9') digits++;
     if (list.n && (digits == list.n || is(key, "card"))) return REED_OK;
-    return diag_fail(diagnosis, REED_ERROR_ARGUMENT,
-                     "target '%s': '%.*s' is not understood; expected lacks=... or only=..., such as lacks=Conv+TopK",
-                     c->text, (int)option.n, option.text);
+    return diag_fail(
+        diagnosis, REED_ERROR_ARGUMENT,
+        "target '%s': '%.*s' is not understood; expected lacks=..., only=... or counts=..., such as lacks=Conv+TopK",
+        c->text, (int)option.n, option.text);
   }
-  t->has_only |= only;
+  t->has_only |= kind == ITEM_ONLY;
+  t->has_counts |= kind == ITEM_COUNTS;
   reed_status status = REED_OK;
   bool more = true; /* a list ends with an item, so a sign at its end is followed by an empty one */
   while (more && status == REED_OK) {
     more = list.n && memchr(list.text, '+', list.n) != NULL;
     word text = take(&list, '+');
-    if (text.n || !of_row) status = read_item(c, text, only, registry, diagnosis);
+    if (text.n || !of_row) status = read_item(c, text, (item_kind)kind, registry, diagnosis);
   }
   return status;
 }
@@ -277,17 +286,21 @@ static bool has_attribute(const item *it, const capability_call *call) {
   return found && (!it->value.n || value_equals(found, it->value));
 }
 
-/* An item of `lacks` fits if any operand that the kernel reads or writes has the dtype; an item of `only` fits if the
- * first operand has it. An unknown dtype fits `only` and does not fit `lacks`. */
+/* An item of `lacks` fits if any operand that the kernel reads or writes has the dtype; an item of `only` or `counts`
+ * fits if the first operand has it. An unknown dtype fits these and does not fit `lacks`. */
 static bool has_dtype(const item *it, const capability_call *call) {
   if (it->dtype == REED_NONE) return true;
   int32_t n = call->dtypes ? call->n_dtypes : 0;
-  if (it->only) return !n || call->dtypes[0] == REED_NONE || call->dtypes[0] == it->dtype;
+  if (it->kind != ITEM_LACKS) return !n || call->dtypes[0] == REED_NONE || call->dtypes[0] == it->dtype;
   for (int32_t i = 0; i < n; i++) {
     bool on_host = i < call->n_inputs && op_reads_value(call->op, call->attrs, i);
     if (call->dtypes[i] == it->dtype && !on_host) return true;
   }
   return false;
+}
+
+static bool fits_call(const item *it, const capability_call *call) {
+  return names_op(it, call->op) && has_dtype(it, call) && has_attribute(it, call);
 }
 
 /* The item that makes the target lack the call; *out_lacking false: the target has it. NULL with *out_lacking true: no
@@ -297,8 +310,8 @@ static const item *lack(const capability *c, const target *t, const capability_c
   *out_lacking = true;
   for (size_t i = t->first; i < t->first + t->n; i++) {
     const item *it = &c->items.items[i];
-    if (!names_op(it, call->op) || !has_dtype(it, call) || !has_attribute(it, call)) continue;
-    if (!it->only) return it;
+    if (it->kind == ITEM_COUNTS || !fits_call(it, call)) continue;
+    if (it->kind == ITEM_LACKS) return it;
     named = true;
   }
   *out_lacking = !named;
@@ -315,6 +328,17 @@ bool capability_has(const capability *c, const capability_call *call) {
     bool lacking = !has_kernel(&c->targets.items[i], call->op);
     if (!lacking) (void)lack(c, &c->targets.items[i], call, &lacking);
     if (lacking) return false;
+  }
+  return true;
+}
+
+bool capability_reads_counts(const capability *c, const capability_call *call) {
+  for (size_t i = 0; c && i < c->targets.n; i++) {
+    const target *t = &c->targets.items[i];
+    bool reads = !t->has_counts;
+    for (size_t k = t->first; k < t->first + t->n && !reads; k++)
+      reads = c->items.items[k].kind == ITEM_COUNTS && fits_call(&c->items.items[k], call);
+    if (!reads) return false;
   }
   return true;
 }
@@ -340,11 +364,11 @@ bool capability_of_op(const capability *c, const reed_op *op, text_buffer *out_e
     const target *t = &c->targets.items[i];
     bool named = !t->has_only;
     for (size_t k = t->first; k < t->first + t->n && !named; k++)
-      named = c->items.items[k].only && names_op(&c->items.items[k], op);
+      named = c->items.items[k].kind == ITEM_ONLY && names_op(&c->items.items[k], op);
     if (!named || !has_kernel(t, op)) return false;
     for (size_t k = t->first; k < t->first + t->n; k++) {
       const item *it = &c->items.items[k];
-      if (it->only || !fits(it, op, it->attribute.n != 0)) continue;
+      if (it->kind != ITEM_LACKS || !fits(it, op, it->attribute.n != 0)) continue;
       if (it->dtype == REED_NONE && !it->attribute.n) return false;
       text_append(out_excluded, "%s%s%s%.*s%s%.*s", out_excluded->n ? ", " : "",
                   it->dtype != REED_NONE ? reed_dtype_name(it->dtype) : "",

@@ -8,11 +8,14 @@
  *     sim?lacks=*.f64                 no operator with an f64 operand (inputs that the shape function reads may be f64)
  *     sim?lacks=Resize@mode=cubic     all but Resize in this mode; Conv@packed: all but Conv with this attribute
  *     sim?only=Conv.f32+Relu          nothing but Conv on f32 operands, and Relu
+ *     sim?counts=Gather+RoiAlign      everything; only these two run at the bound of a count (docs/epochs.md)
  *
  * An item is OPERATOR (not control flow, which has no kernels) or *, then .DTYPE, then @ATTRIBUTE or @ATTRIBUTE=VALUE;
- * an operator of another domain may be written DOMAIN::OPERATOR. A target may have both options, with & between them:
- * `only` is applied first, then `lacks` takes away from the rest. Options that are numbers (seed=7), and card=NAME, are
- * read by the device. Targets with commas between them form a list; the list lacks whatever one of its targets lacks.
+ * an operator of another domain may be written DOMAIN::OPERATOR. A target may have all three options, with & between
+ * them: `only` is applied first, then `lacks` takes away from the rest. Without `counts` every operator may run at the
+ * bound of a count; with it the operators that it does not name get the count on the host. Options that are numbers
+ * (seed=7), and card=NAME, are read by the device. Targets with commas between them form a list; the list lacks
+ * whatever one of its targets lacks.
  */
 #ifndef OPS_CAPABILITY_H_
 #define OPS_CAPABILITY_H_
@@ -41,6 +44,9 @@ void capability_close(capability **c);
 const char *capability_text(const capability *c);
 /* True if every target of the list has a kernel for the call. c NULL: a target that has everything. */
 bool capability_has(const capability *c, const capability_call *call);
+/* True if every target's kernel for the call can run at the bound of a count: it reads the true extent from the
+ * device's memory, or is prepared when the extent is known. c NULL: true. */
+bool capability_reads_counts(const capability *c, const capability_call *call);
 /* True if every target has some call of the operator; then the items that exclude other calls of it are appended, such
  * as "f64, mode=cubic". */
 bool capability_of_op(const capability *c, const reed_op *op, text_buffer *out_excluded);

@@ -2,6 +2,7 @@
  * here. */
 #include "vm/bound.h"
 
+#include "base/desc.h"
 #include "base/diag.h"
 #include "ops/bound.h"
 
@@ -20,7 +21,11 @@ reed_status bound_outputs(vm_run *run, const uint32_t *inputs, const op_call *ca
     const reed_desc *desc = call->inputs[i].desc;
     operands[i] = (bound_operand){.rank = -1};
     if (!desc) continue;
-    operands[i] = (bound_operand){.rank = desc->rank, .dims = desc->dims};
+    operands[i] = (bound_operand){.rank = desc->rank, .dims = desc->dims, .dtype = desc->dtype};
+    if (op_reads_value(call->op, call->attrs, i)) {
+      operands[i].values = call->inputs[i].data;
+      operands[i].n_values = desc_elements(desc);
+    }
     const ref *r = reg_r(run, INSN_REGISTER(inputs[i]));
     if (bound_is_counted(r)) operands[i].counter = r->counter, operands[i].axis = r->bounded_axis;
   }
@@ -30,7 +35,8 @@ reed_status bound_outputs(vm_run *run, const uint32_t *inputs, const op_call *ca
     axis = bound_output_axis(call->op, call->attrs, operands, call->n_inputs, &output, NULL, NULL);
   if (axis < 0)
     return diag_fail(run->diagnosis, REED_ERROR_SHAPE,
-                     "an input has an extent that only its kernel knows; this operator needs it on the host");
+                     "an input has an extent that only its kernel knows, and the operator needs it on the host: %s",
+                     bound_reason(call->op));
   outputs[0].bounded_axis = axis;
   return REED_OK;
 }

@@ -128,8 +128,8 @@ reed_status call_prepare(vm_run *run, vm_devices *devices, site_kernels *kernels
   call.prepare = on->on->kernel(on->device, call.op);
   call.device = on->device->name;
   call.reads_counts = on->on->reads_counts;
-  /* With dtypes in the module, opening the session has checked them against the device's list. */
-  if (device != 0 && !run->program->module->sites[i->site].dtypes) call.target = on->target;
+  /* With dtypes in the module, opening the session has checked them against the device's list; but not for counts. */
+  if (device != 0 && (call.input_rooms || !run->program->module->sites[i->site].dtypes)) call.target = on->target;
   reed_status status = at_site(run, i->site, site_prepare(kernels, &call, i->site, device, out_kernel, out_made));
   profile_event *event = *out_made ? profile_note(&run->profile, PROFILE_PREPARE, i->site, (int8_t)device) : NULL;
   if (event) event->span = (device_span){begin, clock_now_ns()};

@@ -14,6 +14,14 @@ static flow_version *counted_version(const flow *f, const ir_node *n, int32_t i)
   return x && x->bounded ? x : NULL;
 }
 
+/* True if the accelerator's kernel of n runs at a bound. */
+static bool device_reads_counts(const flow *f, const ir_node *n) {
+  reed_dtype dtypes[2 * REED_MAX_OPERANDS];
+  const reed_attrs attrs = ir_attrs(n);
+  const capability_call call = ir_call(n, &attrs, dtypes);
+  return capability_reads_counts(f->m->targets, &call);
+}
+
 flow_count counts_operator(const flow *f, const flow_block *b, const ir_node *n) {
   const flow_count none = {NULL, -1};
   if (!f->m->counts_on_device || n->n_outputs != 1 || !n->outputs[0]) return none;
@@ -22,6 +30,11 @@ flow_count counts_operator(const flow *f, const flow_block *b, const ir_node *n)
   for (int32_t i = 0; i < n->n_inputs; i++) {
     const ir_value *v = n->inputs[i];
     operands[i] = (bound_operand){.rank = v ? v->type.rank : -1, .dims = v ? v->type.dims : NULL};
+    if (ir_is_constant(v) && v->type.rank == 1) {
+      operands[i].values = v->data;
+      operands[i].n_values = v->type.dims[0];
+      operands[i].dtype = v->type.dtype;
+    }
     flow_version *x = counted_version(f, n, i);
     if (!x) continue;
     if (x->home != b || (first && x->counter != first->counter)) return none;
@@ -29,7 +42,7 @@ flow_count counts_operator(const flow *f, const flow_block *b, const ir_node *n)
     operands[i].axis = x->bounded_axis;
     first = x;
   }
-  if (!first) return none;
+  if (!first || !device_reads_counts(f, n)) return none;
   const ir_type *type = &n->outputs[0]->type;
   bound_operand output = {.rank = type->rank, .dims = type->dims};
   reed_attrs attrs = ir_attrs(n);

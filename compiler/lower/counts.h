@@ -12,7 +12,8 @@ typedef struct flow_count {
 } flow_count;
 
 /* The count that operator n of block b may leave on the device, running at its bound in the epoch that computes the
- * count: all counted inputs of n have this count, and n's rule passes their axes on. */
+ * count: all counted inputs of n have this count, n's rule passes their axes on, and the accelerator's list of
+ * capabilities says that its kernel reads counts. */
 flow_count counts_operator(const flow *f, const flow_block *b, const ir_node *n);
 /* True when input i of n is a version whose extent a kernel reports. */
 bool counts_is_input(const flow *f, const ir_node *n, int32_t i);

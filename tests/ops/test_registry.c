@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ops/bound.h"
 #include "ops/capability.h"
 #include "ops/kernel.h"
 #include "ops/op.h"
@@ -448,6 +449,38 @@ START_TEST(the_json_has_the_devices_with_kernels) {
 }
 END_TEST
 
+/* Without `counts` a target's kernels run at every bound; with it those that it names. A device names no operator that
+ * has no rule for bounds, because the host fetches the count for it anyway. */
+START_TEST(a_target_names_the_operators_that_run_at_a_bound) {
+  capability *c;
+  ck_assert_int_eq(capability_open("sim", NULL, &c, NULL), REED_OK);
+  ck_assert(capability_reads_counts(c, &(capability_call){.op = op_builtin(OP_Conv)}));
+  capability_close(&c);
+  ck_assert_int_eq(capability_open("sim?counts=Conv.f32+Resize@mode=cubic,sim", NULL, &c, NULL), REED_OK);
+  const reed_dtype f32 = REED_F32, f64 = REED_F64;
+  ck_assert(capability_reads_counts(
+      c, &(capability_call){.op = op_builtin(OP_Conv), .dtypes = &f32, .n_inputs = 1, .n_dtypes = 1}));
+  ck_assert(!capability_reads_counts(
+      c, &(capability_call){.op = op_builtin(OP_Conv), .dtypes = &f64, .n_inputs = 1, .n_dtypes = 1}));
+  ck_assert(!capability_reads_counts(c, &(capability_call){.op = op_builtin(OP_Resize)}));
+  ck_assert(!capability_reads_counts(c, &(capability_call){.op = op_builtin(OP_Add)}));
+  ck_assert(capability_has(c, &(capability_call){.op = op_builtin(OP_Add)}));
+  capability_close(&c);
+  ck_assert_int_eq(capability_open("cuda", NULL, &c, NULL), REED_OK);
+  int n = 0;
+  for (int id = 0; id < OP_COUNT; id++) {
+    const reed_op *op = op_builtin((op_id)id);
+    const capability_call call = {.op = op};
+    if (!capability_reads_counts(c, &call)) continue;
+    ck_assert_msg(capability_has(c, &call), "cuda has no kernel for %s", op->name);
+    ck_assert_msg(bound_may_pass(op, 0) || bound_may_pass(op, 1), "%s has no rule for bounds", op->name);
+    n++;
+  }
+  ck_assert_int_gt(n, 80);
+  capability_close(&c);
+}
+END_TEST
+
 /* Every attribute's members `words`, `least` and `most` are the row's; an attribute without limits has none of them. */
 START_TEST(the_json_has_the_valid_values_of_attributes) {
   char *json = NULL;
@@ -519,6 +552,7 @@ int main(void) {
   tcase_add_test(tests, kernels_diagnose_by_operator_and_node);
   tcase_add_test(tests, the_table_is_printed_as_json);
   tcase_add_test(tests, the_json_has_the_devices_with_kernels);
+  tcase_add_test(tests, a_target_names_the_operators_that_run_at_a_bound);
   tcase_add_test(tests, the_json_has_the_valid_values_of_attributes);
   tcase_add_test(tests, every_failed_allocation_is_reported);
   suite_add_tcase(suite, tests);

@@ -10,108 +10,7 @@
 #include "reed/reed.h"
 #include "tests/compiler/onnx_build.h"
 #include "tests/suite.h"
-#include "tests/whole/runner.h"
-
-/* An integer figure of the last run's statistics, or of the compiler's report: the number behind the first "key":. */
-static int64_t figure(const char *json, const char *key) {
-  char quoted[64];
-  snprintf(quoted, sizeof quoted, "\"%s\":", key);
-  const char *at = strstr(json, quoted);
-  ck_assert_msg(at, "no %s in %s", key, json);
-  return strtoll(at + strlen(quoted), NULL, 10);
-}
-
-static int64_t statistic(const runner *r, const char *key) {
-  char *json;
-  ck_assert_int_eq(reed_session_stats_json(r->session, &json, NULL), REED_OK);
-  int64_t value = figure(json, key);
-  reed_text_free(json);
-  return value;
-}
-
-/* How often `word` stands in the last run's statistics. */
-static int mentions(const runner *r, const char *word) {
-  char *json;
-  int n = 0;
-  ck_assert_int_eq(reed_session_stats_json(r->session, &json, NULL), REED_OK);
-  for (const char *at = json; (at = strstr(at, word)); at += strlen(word)) n++;
-  reed_text_free(json);
-  return n;
-}
-
-/* The emulated GPU comes last, because it is not in every build. Its formulas differ from the host's in the last bits,
- * so it has an exact runner of its own. */
-enum {
-  EXACT_HOST,
-  EXACT_SIM,
-  BOUND_HOST,
-  BOUND_SIM,
-  N_PRESENT,
-  EXACT_CUDA = N_PRESENT,
-  BOUND_CUDA,
-  N_RUNNERS,
-  MAX_OUTPUTS = 4
-};
-
-/* The same inputs through all runners: outputs of the same extents, and the bits of the exact runner. */
-static void run_all(runner *runners, size_t n_runners, reed_tensor *const *inputs, size_t n_inputs, int64_t *out_rows) {
-  reed_tensor *first[MAX_OUTPUTS] = {NULL};
-  size_t n_outputs = reed_program_output_count(runners[0].program);
-  for (size_t k = 0; k < n_runners; k++) {
-    reed_tensor *outputs[MAX_OUTPUTS];
-    reed_diagnosis *d;
-    ck_assert_int_eq(reed_diagnosis_open(&d), REED_OK);
-    reed_status status = reed_session_run(runners[k].session, inputs, n_inputs, outputs, n_outputs, d);
-    ck_assert_msg(status == REED_OK, "runner %zu: %s", k, reed_diagnosis_message(d));
-    reed_diagnosis_close(&d);
-    for (size_t i = 0; i < n_outputs; i++) {
-      if (k == 0) {
-        first[i] = outputs[i];
-        continue;
-      }
-      ck_assert_int_eq(reed_tensor_rank(outputs[i]), reed_tensor_rank(first[i]));
-      for (int32_t a = 0; a < reed_tensor_rank(first[i]); a++)
-        ck_assert_msg(reed_tensor_dims(outputs[i])[a] == reed_tensor_dims(first[i])[a],
-                      "runner %zu, output %zu, axis %d: %lld, not %lld", k, i, a,
-                      (long long)reed_tensor_dims(outputs[i])[a], (long long)reed_tensor_dims(first[i])[a]);
-      if (k == EXACT_CUDA) {
-        reed_tensor_close(&first[i]);
-        first[i] = outputs[i];
-        continue;
-      }
-      ck_assert_msg(!reed_tensor_bytes(first[i]) || !memcmp(reed_tensor_data(outputs[i]), reed_tensor_data(first[i]),
-                                                            (size_t)reed_tensor_bytes(first[i])),
-                    "runner %zu, output %zu: other bits", k, i);
-      reed_tensor_close(&outputs[i]);
-    }
-  }
-  if (out_rows) *out_rows = reed_tensor_dims(first[0])[0];
-  for (size_t i = 0; i < n_outputs; i++) reed_tensor_close(&first[i]);
-}
-
-static reed_tensor *tensor_of(int32_t rank, const int64_t *dims) {
-  reed_tensor *t;
-  ck_assert_int_eq(reed_tensor_open(REED_F32, rank, dims, &t), REED_OK);
-  return t;
-}
-
-/* n boxes of [1,n,4], of which about `share` of a hundred score above the threshold; x of [1,3,h,w]. */
-static void scene(int64_t n, int share, uint32_t seed, reed_tensor **out_inputs) {
-  out_inputs[0] = tensor_of(3, (int64_t[]){1, n, 4});
-  out_inputs[1] = tensor_of(3, (int64_t[]){1, 1, n});
-  out_inputs[2] = tensor_of(4, (int64_t[]){1, 3, 16, 20});
-  float *boxes = reed_tensor_data(out_inputs[0]), *scores = reed_tensor_data(out_inputs[1]),
-        *x = reed_tensor_data(out_inputs[2]);
-  for (int64_t i = 0; i < n; i++) {
-    seed = seed * 1664525u + 1013904223u;
-    for (int k = 0; k < 2; k++) {
-      boxes[4 * i + k] = (float)(seed >> (8 + 4 * k) & 31);
-      boxes[4 * i + 2 + k] = boxes[4 * i + k] + 2 + (float)(seed >> (16 + 4 * k) & 7);
-    }
-    scores[i] = (seed >> 16) % 100 < (uint32_t)share ? 0.5f + (float)(i % 40) / 100 : 0.1f;
-  }
-  for (int i = 0; i < 3 * 16 * 20; i++) x[i] = (float)(i * 7 % 31) - 15;
-}
+#include "tests/whole/counts.h"
 
 /* NonMaxSuppression -> Gather -> RoiAlign -> element-wise, and a Transpose of the boxes kept. */
 static onnx_build *chain_open(void) {
@@ -144,34 +43,6 @@ static onnx_build *chain_open(void) {
   build_output(b, "y", "f32");
   build_output(b, "z", "f32");
   return b;
-}
-
-static bool cuda_is_present(void) {
-  reed_device_info kind;
-  for (size_t i = 0; reed_device_kind(i, &kind); i++)
-    if (strcmp(kind.name, "cuda-emulated") == 0) return kind.present;
-  return false;
-}
-
-static size_t n_runners(void) { return cuda_is_present() ? N_RUNNERS : N_PRESENT; }
-
-static void runners_open(onnx_build *b, runner *runners) {
-  static const struct {
-    const char *device, *target;
-    bool at_bound;
-  } made[N_RUNNERS] = {[EXACT_HOST] = {"host", NULL, false},
-                       [EXACT_SIM] = {"sim", NULL, false},
-                       [BOUND_HOST] = {"host", NULL, true},
-                       [BOUND_SIM] = {"sim", NULL, true},
-                       [EXACT_CUDA] = {"cuda-emulated", "cuda", false},
-                       [BOUND_CUDA] = {"cuda-emulated?late=1&poison=1&seed=4&order=7", "cuda", true}};
-  for (size_t k = 0; k < n_runners(); k++)
-    runners[k] = runner_open(b, &(reed_compile_options){.counts_on_device = made[k].at_bound, .target = made[k].target},
-                             made[k].device, made[k].device);
-}
-
-static void runners_close(runner *runners) {
-  for (size_t k = 0; k < n_runners(); k++) runner_close(&runners[k]);
 }
 
 START_TEST(a_chain_of_a_counted_result_runs_at_the_bound_with_the_same_bits) {

@@ -7,18 +7,10 @@
 #include <stdint.h>
 
 #include "device/cuda/kernels/args_places.h"
+#include "device/cuda/kernels/counted.h"
 #include "device/cuda/kernels/fault.h"
 
 enum { CUDA_DIMS = 8, MAP_LEAVES = 32, MAP_STEPS = 32, MAP_VALUES = MAP_LEAVES + MAP_STEPS, MAP_OPERANDS = 3 };
-
-/* ---- counts that stay on the device ---- */
-
-/* The true extent of the counted axis, of which the host knew only the bound when the args were made. Counted operands
- * lie dense for the true extent. */
-typedef struct counted_extent {
-  const int64_t *count; /* NULL: all extents are exact */
-  int64_t capacity;     /* the bound */
-} counted_extent;
 
 /* ---- map: a program of element-wise formulas (map.cu) ---- */
 
@@ -131,6 +123,8 @@ typedef struct product_args {
   double alpha, beta;
   map_step activation;                /* formula OP_Identity: none */
   int32_t batch_rank, dtype, y_dtype; /* dtype: of a, b and c */
+  int32_t counted_batch;              /* the count is a factor of the number of matrices; 0: of m */
+  counted_extent counted;
 } product_args;
 
 /* A convolution: per group, pixels of y (all images) times weights [m, c, taps]. */
@@ -144,6 +138,7 @@ typedef struct conv_args {
   panels_args panels; /* of w */
   map_step activation;
   int32_t axes, dtype;
+  counted_extent counted; /* of the images */
 } conv_args;
 
 /* A transposed convolution (conv_transpose.cu). A phase: places of y with the same remainders by the strides. */
@@ -158,6 +153,7 @@ typedef struct conv_transpose_args {
   panels_args panels; /* of w: a part for each tap */
   map_step activation;
   int32_t axes, dtype;
+  counted_extent counted; /* of the images */
 } conv_transpose_args;
 
 /* ---- pools (pool.cu) ---- */
@@ -173,6 +169,7 @@ typedef struct pool_args {
   int64_t y_image, y_channel, y_axis[CUDA_AXES];
   int64_t power; /* 0: mean or maximum */
   int32_t axes, dtype, mean, include_pad, column_major;
+  counted_extent counted; /* of the images */
 } pool_args;
 
 /* ---- softmax and its like (softmax.cu): rows of `axis` elements, `inner` apart ---- */
@@ -181,7 +178,8 @@ typedef struct softmax_args {
   const void *x;
   void *y;
   int64_t rows, axis, inner, power;
-  int32_t dtype, kind; /* softmax_kind of ops/cpu/calls/softmax.h */
+  int32_t dtype, kind;    /* softmax_kind of ops/cpu/calls/softmax.h */
+  counted_extent counted; /* a factor of the rows */
 } softmax_args;
 
 /* ---- reductions (reduce.cu): dims of the input that stay, then those that are reduced ---- */
@@ -200,6 +198,7 @@ typedef struct arg_reduce_args {
   int64_t *y;
   int64_t outputs, axis, inner;
   int32_t dtype, smallest, last;
+  counted_extent counted; /* a factor of the outputs */
 } arg_reduce_args;
 
 /* ---- NonMaxSuppression (nms.cu): a row is a class of a batch ---- */

@@ -5,6 +5,7 @@
 
 #include <stdint.h>
 
+#include "device/cuda/kernels/counted.h"
 #include "device/cuda/kernels/fault.h"
 
 enum { PLACES_DIMS = 8, PLACES_AXES = 6 }; /* CUDA_DIMS, CUDA_AXES */
@@ -143,6 +144,7 @@ typedef struct resize_args {
   int64_t extents[PLACES_DIMS], strides[PLACES_DIMS]; /* of y; of x */
   resize_part parts[PLACES_DIMS];
   int32_t rank, n_parts, dtype, size, mapping, mode, nearest, antialias, exclude_outside;
+  counted_extent counted; /* of extents[0] */
 } resize_args;
 
 typedef struct paste_args {

@@ -15,7 +15,8 @@ typedef struct norm_args {
   double epsilon;
   map_step activation; /* formula OP_Identity: none */
   int32_t rank, dtype, scale_dtype, shift_dtype, stash_dtype, centred;
-  int32_t lanes; /* threads a row: 32 or the block's */
+  int32_t lanes;          /* threads a row: 32 or the block's */
+  counted_extent counted; /* a factor of the rows */
 } norm_args;
 
 /* ---- Attention (attention.cu) ---- */

@@ -51,9 +51,11 @@ template <class Core> static __device__ inline void run_conv(const conv_args &a)
   typedef typename Core::T T;
   const int64_t tile = blockIdx.x, group = tile / (a.tiles_m * a.tiles_n), row = tile / a.tiles_n % a.tiles_m * TILE,
                 column = tile % a.tiles_n * TILE;
+  const int64_t pixels = true_number(a.counted, a.pixels);
+  if (row >= pixels) return; /* all threads */
   const panel weights = find_panel(a.panels, group, column);
   Core::tile(
-      row, column, a.pixels, a.taps * a.c, a.m, a.panels.width != 0,
+      row, column, pixels, a.taps * a.c, a.m, a.panels.width != 0,
       [&](int64_t i, int64_t k) {
         conv_pixel pixel;
         int64_t offset;
@@ -73,13 +75,13 @@ template <class Core> static __device__ inline void run_conv(const conv_args &a)
 }
 
 template <class T> static __device__ inline void run_conv_few(const conv_args &a) {
-  const int64_t i = thread_number(), channels = a.groups * a.m;
-  if (i >= a.pixels * channels) return;
+  const int64_t i = thread_number(), channels = a.groups * a.m, pixels = true_number(a.counted, a.pixels);
+  if (i >= pixels * channels) return;
   /* the innermost of the output's axes is the threads' innermost */
-  const int64_t channel = a.y_channel == 1 ? i % channels : i / a.pixels, group = channel / a.m;
+  const int64_t channel = a.y_channel == 1 ? i % channels : i / pixels, group = channel / a.m;
   const panel weights = find_panel(a.panels, group, 0);
   conv_pixel pixel;
-  find_pixel(a, a.y_channel == 1 ? i / channels : i % a.pixels, &pixel);
+  find_pixel(a, a.y_channel == 1 ? i / channels : i % pixels, &pixel);
   T sum = 0;
   for (int64_t tap = 0; tap < a.taps; tap++) {
     int64_t offset;

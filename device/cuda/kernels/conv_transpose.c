@@ -52,7 +52,8 @@ reed_status cuda_prepare_conv_transpose(const reed_kernel_call *call, reed_kerne
                               .taps = cpu_product(w.kernel, 0, w.n),
                               .panels = cuda_panels(view.order, true),
                               .activation = cuda_activation_step(call, x->dtype),
-                              .dtype = x->dtype};
+                              .dtype = x->dtype,
+                              .counted = cuda_counted(call)};
   const int64_t phases = read_window(&w, &made, &most);
   const bool few = made.m < CUDA_FEW_CHANNELS, wide = x->dtype == REED_F64;
   const cuda_kernel_id kernel = few    ? wide ? CUDA_conv_transpose_few_f64 : CUDA_conv_transpose_few_f32
@@ -71,6 +72,7 @@ reed_status cuda_prepare_conv_transpose(const reed_kernel_call *call, reed_kerne
     CUDA_INPUT(&plan, conv_transpose_args, x, 0);
     CUDA_INPUT(&plan, conv_transpose_args, w, 1);
     if (cpu_present(call, 2)) CUDA_INPUT(&plan, conv_transpose_args, bias, 2);
+    cuda_plan_count(&plan, offsetof(conv_transpose_args, counted));
     CUDA_OUTPUT(&plan, conv_transpose_args, y, 0);
   }
   return cuda_plan_close(&plan, 0, out_kernel);

@@ -98,10 +98,11 @@ template <class T> static __device__ inline void run_conv_transpose(const conv_t
                 row = tile / a.tiles_n * TILE, column = tile % a.tiles_n * TILE;
   phase p;
   find_phase(a, blockIdx.x / tiles / a.groups, &p);
-  if (row >= a.images * p.pixels) return; /* all threads */
+  const int64_t pixels = true_number(a.counted, a.images) * p.pixels;
+  if (row >= pixels) return; /* all threads */
   const panel weights = find_panel(a.panels, group, column);
   product_tile<T>(
-      row, column, a.images * p.pixels, p.depth * a.c, a.m, a.panels.width != 0,
+      row, column, pixels, p.depth * a.c, a.m, a.panels.width != 0,
       [&](int64_t i, int64_t k) {
         transposed_pixel pixel;
         int64_t offset, tap;
@@ -125,7 +126,7 @@ template <class T> static __device__ inline void run_conv_transpose_few(const co
   const int64_t channels = a.groups * a.m;
   phase p;
   find_phase(a, blockIdx.x / a.tiles_m, &p);
-  const int64_t i = blockIdx.x % a.tiles_m * blockDim.x + threadIdx.x, n = a.images * p.pixels;
+  const int64_t i = blockIdx.x % a.tiles_m * blockDim.x + threadIdx.x, n = true_number(a.counted, a.images) * p.pixels;
   if (i >= n * channels) return;
   const int64_t channel = a.y_channel == 1 ? i % channels : i / n, group = channel / a.m;
   transposed_pixel pixel;

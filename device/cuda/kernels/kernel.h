@@ -92,7 +92,6 @@ typedef struct cuda_plan {
   VEC_OF(cuda_launch) launches;
   VEC_OF(cuda_pointer) pointers;
   VEC_OF(char) args;
-  bool counted;      /* every launch with a counted operand reads the count */
   bool failed;       /* out of memory */
   const char *wrong; /* the kernel of a launch that breaks a limit */
 } cuda_plan;
@@ -115,8 +114,8 @@ counted_extent cuda_counted(const reed_kernel_call *call);
 int32_t cuda_counted_input(const reed_kernel_call *call);
 /* Gives the latest launch the address of the count, if there is one; `field` is that of a counted_extent. */
 void cuda_plan_count(cuda_plan *plan, size_t field);
-/* Packs the plan into *out_kernel and frees it. A plan without launches is allowed: the kernel does nothing. A plan of
- * a call with a counted operand that has no cuda_plan_count is refused (ERROR_UNSUPPORTED). */
+/* Packs the plan into *out_kernel and frees it. A plan without launches is allowed: the kernel does nothing. A plan
+ * is refused (ERROR_UNSUPPORTED) if one of its launches has a pointer to a counted operand and no cuda_plan_count. */
 reed_status cuda_plan_close(cuda_plan *plan, int64_t workspace_bytes, reed_kernel *out_kernel) REED_MUST_CHECK;
 
 /* Blocks of a launch with one thread for each of n elements. */

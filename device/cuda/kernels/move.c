@@ -72,6 +72,9 @@ static int32_t counted_dim(const reed_kernel_call *call, int32_t rank, const int
   return -1;
 }
 
+/* The dim that stands at place d when dim `first` (-1: none) is walked first. */
+static int32_t walked(int32_t first, int32_t d) { return first < 0 || d > first ? d : d ? d - 1 : first; }
+
 /* A kernel of one copy: output 0, dense over `extents`, from input 0 by from_strides from from_offset on. */
 static reed_status prepare_dense(const reed_kernel_call *call, int32_t rank, const int64_t *extents,
                                  const int64_t *from_strides, int64_t from_offset, reed_kernel *out_kernel) {
@@ -82,7 +85,7 @@ static reed_status prepare_dense(const reed_kernel_call *call, int32_t rank, con
   const int32_t first = counted_dim(call, rank, extents, from_strides, in_strides);
   int64_t walk[MOVE_DIMS], from[MOVE_DIMS], to[MOVE_DIMS];
   for (int32_t d = 0; d < rank; d++) {
-    const int32_t of = first < 0 || d > first ? d : d ? d - 1 : first;
+    const int32_t of = walked(first, d);
     walk[d] = extents[of], from[d] = from_strides[of], to[d] = to_strides[of];
   }
   move_launch(&plan, rank, walk, (int64_t)reed_dtype_bytes(call->outputs[0].dtype),
@@ -131,13 +134,19 @@ reed_status cuda_prepare_concat(const reed_kernel_call *call, reed_kernel *out_k
   cuda_plan plan = {.call = call};
   int64_t to[REED_MAX_RANK], from[REED_MAX_RANK], offset = 0;
   cpu_output_strides(call, 0, to);
+  const int32_t counted = cuda_counted_input(call) < 0 ? -1 : call->output_rooms[0].axis;
   for (int32_t i = 0; i < call->n_inputs; i++) {
     const reed_desc *in = &call->inputs[i];
+    int64_t walk[REED_MAX_RANK], walk_from[REED_MAX_RANK], walk_to[REED_MAX_RANK];
     cpu_input_strides(call, i, from);
+    for (int32_t d = 0; d < in->rank; d++) {
+      const int32_t of = walked(counted, d);
+      walk[d] = in->dims[of], walk_from[d] = from[of], walk_to[d] = to[of];
+    }
     const size_t n = plan.launches.n;
     const int64_t size = (int64_t)reed_dtype_bytes(out->dtype), at = offset * size;
-    move_launch(&plan, in->rank, in->dims, size, (move_side){CUDA_FROM_INPUT, i, from, 0, span(in, from)},
-                (move_side){CUDA_FROM_OUTPUT, 0, to, 0, span(out, to) - at, at}, false);
+    move_launch(&plan, in->rank, walk, size, (move_side){CUDA_FROM_INPUT, i, walk_from, 0, span(in, from)},
+                (move_side){CUDA_FROM_OUTPUT, 0, walk_to, 0, span(out, to) - at, at}, counted >= 0);
     if (plan.launches.n > n) cuda_plan_keeps(&plan, same_places(in, from, to));
     offset += in->dims[axis] * to[axis];
   }

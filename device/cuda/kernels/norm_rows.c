@@ -56,7 +56,8 @@ static reed_status prepare_rows(const reed_kernel_call *call, norm_kind kind, re
                     .scale_dtype = n.parameters[1],
                     .shift_dtype = n.parameters[2],
                     .stash_dtype = n.results[1] != REED_NONE ? n.results[1] : n.results[2],
-                    .centred = n.centred};
+                    .centred = n.centred,
+                    .counted = cuda_counted(call)};
   if (rows) read_layer(&n, &made);
   else read_groups(&n, view.last, &made);
   made.lanes = made.n <= WARP_ELEMENTS ? WARP : (int32_t)cuda_kernel_infos[CUDA_norm_rows].threads;
@@ -66,6 +67,7 @@ static reed_status prepare_rows(const reed_kernel_call *call, norm_kind kind, re
     CUDA_INPUT(&plan, norm_args, scale, 1);
     if (n.parameters[2] != REED_NONE) CUDA_INPUT(&plan, norm_args, shift, 2);
     CUDA_OUTPUT(&plan, norm_args, y, 0);
+    cuda_plan_count(&plan, offsetof(norm_args, counted));
     if (n.results[1] != REED_NONE) CUDA_OUTPUT(&plan, norm_args, mean, 1);
     if (n.results[2] != REED_NONE) CUDA_OUTPUT(&plan, norm_args, factor, 2);
   }

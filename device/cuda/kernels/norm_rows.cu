@@ -21,7 +21,7 @@ static __device__ inline double real_at(int dtype, const void *data, int64_t i) 
 
 KERNEL(norm_rows) {
   const int64_t thread = thread_number(), row = thread / a.lanes, lane = thread % a.lanes;
-  if (row >= a.rows) return; /* all threads of a row, which have the warp or the block alone */
+  if (row >= true_number(a.counted, a.rows)) return; /* all threads of a row, which have the warp or the block alone */
   const int64_t x = row / a.groups * a.x_image + row % a.groups * a.x_group,
                 parameter = row % a.groups * a.parameter_group;
   int64_t at[CUDA_DIMS];

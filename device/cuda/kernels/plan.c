@@ -81,7 +81,25 @@ void cuda_plan_count(cuda_plan *plan, size_t field) {
   const int32_t i = cuda_counted_input(plan->call);
   if (i < 0) return;
   cuda_plan_pointer(plan, field + offsetof(counted_extent, count), CUDA_FROM_EXTENT, i, 0, sizeof(int64_t), false);
-  plan->counted = true;
+}
+
+static bool is_counted(const reed_room *rooms, int32_t i) { return rooms && rooms[i].axis >= 0 && rooms[i].counted; }
+
+/* The kernel of a launch that touches a counted operand and reads no count; NULL: there is none. A launch without
+ * counted operands, such as one that fills tables in the workspace, needs no count. */
+static const char *uncounted_launch(const cuda_plan *plan) {
+  for (size_t k = 0; k < plan->launches.n; k++) {
+    const cuda_launch *launch = &plan->launches.items[k];
+    bool touches = false, reads = false;
+    for (uint32_t i = launch->first_pointer; i < launch->first_pointer + launch->n_pointers; i++) {
+      const cuda_pointer *p = &plan->pointers.items[i];
+      touches |= (p->source == CUDA_FROM_INPUT && is_counted(plan->call->input_rooms, p->index)) ||
+                 (p->source == CUDA_FROM_OUTPUT && is_counted(plan->call->output_rooms, p->index));
+      reads |= p->source == CUDA_FROM_EXTENT;
+    }
+    if (touches && !reads) return cuda_kernel_infos[launch->kernel].name;
+  }
+  return NULL;
 }
 
 void cuda_plan_drop(cuda_plan *plan) {
@@ -94,7 +112,7 @@ reed_status cuda_plan_close(cuda_plan *plan, int64_t workspace_bytes, reed_kerne
   const size_t launches = plan->launches.n * sizeof(cuda_launch), pointers = plan->pointers.n * sizeof(cuda_pointer),
                args_at =
                    (sizeof(cuda_prepared) + launches + pointers + ARGS_ALIGNMENT - 1) & ~(size_t)(ARGS_ALIGNMENT - 1);
-  const bool uncounted = plan->launches.n && !plan->counted && cuda_counted_input(plan->call) >= 0;
+  const char *uncounted = plan->failed ? NULL : uncounted_launch(plan);
   char *block = plan->failed || plan->wrong || uncounted ? NULL : mem_alloc(args_at + plan->args.n);
   if (block) {
     cuda_prepared *made = (cuda_prepared *)block;
@@ -119,7 +137,8 @@ reed_status cuda_plan_close(cuda_plan *plan, int64_t workspace_bytes, reed_kerne
                             plan->wrong);
   if (uncounted)
     return reed_kernel_fail(plan->call, REED_ERROR_UNSUPPORTED,
-                            "its kernel needs the count of input %d on the host; compile with --counts host",
-                            cuda_counted_input(plan->call));
+                            "launch %s touches an operand whose extent only the device knows, and reads no count; "
+                            "compile for this device, or with --counts host",
+                            uncounted);
   return block ? REED_OK : reed_kernel_fail(plan->call, REED_ERROR_MEMORY, "no memory for a plan of launches");
 }

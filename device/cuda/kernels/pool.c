@@ -20,7 +20,8 @@ static reed_status prepare_pool(const reed_kernel_call *call, pool_kind kind, re
                     .dtype = p.dtype,
                     .mean = p.mean,
                     .include_pad = p.include_pad,
-                    .column_major = p.column_major};
+                    .column_major = p.column_major,
+                    .counted = cuda_counted(call)};
   int64_t x = view.last ? channels : 1, y = x;
   for (int32_t d = p.w.n - 1; d >= 0; d--) {
     made.in[d] = p.w.in[d];
@@ -43,6 +44,7 @@ static reed_status prepare_pool(const reed_kernel_call *call, pool_kind kind, re
     cuda_plan_each(&plan, CUDA_pool, made.n, &made);
     CUDA_INPUT(&plan, pool_args, x, 0);
     CUDA_OUTPUT(&plan, pool_args, y, 0);
+    cuda_plan_count(&plan, offsetof(pool_args, counted));
     if (p.with_indices) CUDA_OUTPUT(&plan, pool_args, indices, 1);
   }
   return cuda_plan_close(&plan, 0, out_kernel);

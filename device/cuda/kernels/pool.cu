@@ -72,7 +72,7 @@ static __device__ inline uint64_t least_value(int dtype) {
 
 KERNEL(pool) {
   const int64_t i = thread_number();
-  if (i >= a.n) return;
+  if (i >= true_number(a.counted, a.n)) return;
   int64_t at[CUDA_AXES], rest = i, to = 0, channel = 0;
   if (a.y_channel == 1) {
     channel = rest % a.channels;

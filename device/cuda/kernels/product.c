@@ -85,7 +85,9 @@ static reed_status prepare_product(const reed_kernel_call *call, bool gemm, reed
                        .activation = cuda_activation_step(call, dtype_is_real(p.dtype) ? p.dtype : REED_F64),
                        .batch_rank = p.batch_rank,
                        .dtype = p.dtype,
-                       .y_dtype = p.dtype};
+                       .y_dtype = p.dtype,
+                       .counted = cuda_counted(call)};
+  if (made.counted.capacity) made.counted_batch = call->output_rooms[0].axis < p.batch_rank;
   memcpy(made.batch_dims, p.batch_dims, sizeof made.batch_dims);
   memcpy(made.a_batch, p.a_batch, sizeof made.a_batch);
   memcpy(made.b_batch, p.b_batch, sizeof made.b_batch);
@@ -100,6 +102,7 @@ static reed_status prepare_product(const reed_kernel_call *call, bool gemm, reed
     CUDA_INPUT(&plan, product_args, a, 0);
     CUDA_INPUT(&plan, product_args, b, 1);
     if (p.has_c) CUDA_INPUT(&plan, product_args, c, 2);
+    cuda_plan_count(&plan, offsetof(product_args, counted));
     CUDA_OUTPUT(&plan, product_args, y, 0);
   }
   status = cuda_plan_close(&plan, 0, out_kernel);
@@ -142,7 +145,8 @@ reed_status cuda_prepare_conv(const reed_kernel_call *call, reed_kernel *out_ker
                     .panels = cuda_panels(view.order, false),
                     .activation = cuda_activation_step(call, x->dtype),
                     .axes = w.n,
-                    .dtype = x->dtype};
+                    .dtype = x->dtype,
+                    .counted = cuda_counted(call)};
   made.m = weights->dims[0] / made.groups;
   for (int32_t d = 0; d < w.n; d++) {
     made.in[d] = w.in[d];
@@ -172,6 +176,7 @@ reed_status cuda_prepare_conv(const reed_kernel_call *call, reed_kernel *out_ker
     CUDA_INPUT(&plan, conv_args, w, 1);
     if (cpu_present(call, 2)) CUDA_INPUT(&plan, conv_args, bias, 2);
     if (cpu_present(call, 3)) CUDA_INPUT(&plan, conv_args, residual, 3);
+    cuda_plan_count(&plan, offsetof(conv_args, counted));
     CUDA_OUTPUT(&plan, conv_args, y, 0);
   }
   return cuda_plan_close(&plan, 0, out_kernel);

@@ -27,9 +27,14 @@ template <class Core> static __device__ inline void run_product(const product_ar
     from_b += at[d] * a.b_batch[d];
     from_c += at[d] * a.c_batch[d];
   }
+  if (a.counted.count) { /* blocks beyond the count leave as a whole */
+    const int64_t matrices = gridDim.x / (a.tiles_m * a.tiles_n);
+    if (a.counted_batch ? matrix >= true_number(a.counted, matrices) : row >= true_number(a.counted, a.m)) return;
+  }
+  const int64_t rows = a.counted_batch ? a.m : true_number(a.counted, a.m);
   const panel weights = find_panel(a.panels, 0, column);
   Core::tile(
-      row, column, a.m, a.k, a.n, a.panels.width || a.b_column == 1,
+      row, column, rows, a.k, a.n, a.panels.width || a.b_column == 1,
       [&](int64_t i, int64_t k) { return element<T>::load(a.dtype, a.a, from_a + i * a.a_row + k * a.a_column); },
       [&](int64_t k, int64_t j) {
         return element<T>::load(a.dtype, a.b,

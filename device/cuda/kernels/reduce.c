@@ -67,11 +67,13 @@ reed_status cuda_prepare_arg_reduce(const reed_kernel_call *call, reed_kernel *o
                                 .inner = cpu_product(in->dims, axis + 1, in->rank),
                                 .dtype = in->dtype,
                                 .smallest = op_id_of(call->op) == OP_ArgMin,
-                                .last = op_attr_int(call->attrs, "select_last_index") != 0};
+                                .last = op_attr_int(call->attrs, "select_last_index") != 0,
+                                .counted = cuda_counted(call)};
   if (made.outputs) {
     cuda_plan_each(&plan, CUDA_arg_reduce, made.outputs, &made);
     CUDA_INPUT(&plan, arg_reduce_args, x, 0);
     CUDA_OUTPUT(&plan, arg_reduce_args, y, 0);
+    cuda_plan_count(&plan, offsetof(arg_reduce_args, counted));
   }
   return cuda_plan_close(&plan, 0, out_kernel);
 }
@@ -80,12 +82,18 @@ reed_status cuda_prepare_softmax(const reed_kernel_call *call, reed_kernel *out_
   cuda_plan plan = {.call = call};
   softmax s;
   softmax_read(call, &s);
-  const softmax_args made = {
-      .rows = s.outer * s.inner, .axis = s.axis, .inner = s.inner, .power = s.p, .dtype = s.dtype, .kind = s.kind};
+  const softmax_args made = {.rows = s.outer * s.inner,
+                             .axis = s.axis,
+                             .inner = s.inner,
+                             .power = s.p,
+                             .dtype = s.dtype,
+                             .kind = s.kind,
+                             .counted = cuda_counted(call)};
   if (made.rows && made.axis) {
     cuda_plan_each(&plan, CUDA_softmax, made.rows * 32, &made);
     CUDA_INPUT(&plan, softmax_args, x, 0);
     CUDA_OUTPUT(&plan, softmax_args, y, 0);
+    cuda_plan_count(&plan, offsetof(softmax_args, counted));
   }
   return cuda_plan_close(&plan, 0, out_kernel);
 }

@@ -145,7 +145,7 @@ static __device__ inline bool goes_before(const arg_reduce_args &a, uint64_t bes
 
 KERNEL(arg_reduce) {
   const int64_t output = thread_number();
-  if (output >= a.outputs) return;
+  if (output >= true_number(a.counted, a.outputs)) return;
   const int64_t first = output / a.inner * a.axis * a.inner + output % a.inner;
   int64_t where = 0;
   uint64_t best = value_load(a.dtype, a.x, first);

@@ -29,6 +29,7 @@ reed_status cuda_prepare_resize(const reed_kernel_call *call, reed_kernel *out_k
                       .extrapolation = (double)(float)op_attr_float(call->attrs, "extrapolation_value"),
                       .n = desc_elements(y),
                       .rank = y->rank,
+                      .counted = cuda_counted(call),
                       .dtype = x->dtype,
                       .size = (int32_t)reed_dtype_bytes(x->dtype),
                       .mapping = s.mapping,
@@ -62,6 +63,7 @@ reed_status cuda_prepare_resize(const reed_kernel_call *call, reed_kernel *out_k
   }
   if (made.n) {
     cuda_plan_each(&plan, CUDA_resize, made.n, &made);
+    cuda_plan_count(&plan, offsetof(resize_args, counted));
     CUDA_INPUT(&plan, resize_args, x, 0);
     CUDA_OUTPUT(&plan, resize_args, y, 0);
     add_tables(&plan, &made, n_taps, false);

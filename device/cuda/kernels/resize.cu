@@ -89,7 +89,7 @@ static __device__ inline double mix_at_once(const resize_args &a, int64_t fixed,
 
 KERNEL(resize) {
   const int64_t i = thread_number();
-  if (i >= a.n) return;
+  if (i >= true_number(a.counted, a.n)) return;
   int64_t at[CUDA_DIMS], rows[CUDA_DIMS], fixed = 0;
   split_index(i, a.rank, a.extents, at);
   for (int32_t p = 0; p < a.n_parts; p++) {

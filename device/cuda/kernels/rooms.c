@@ -68,7 +68,7 @@ reed_status rooms_prepare(const reed_kernel_call *call, reed_kernel_prepare_fn p
     *out_kernel = inner;
     return status;
   }
-  cuda_plan plan = {.call = call, .counted = true /* as far as the kernel's own plan reads the count */};
+  cuda_plan plan = {.call = call};
   for (int32_t i = 0; i < call->n_inputs; i++)
     if (copies.at[i] >= 0) move_to_dense(&plan, i, copies.at[i]);
   add_launches(&plan, inner.state, &copies);

@@ -14,7 +14,7 @@ static __device__ inline void write_real(int dtype, void *y, int64_t i, double v
 KERNEL(softmax) {
   const int lane = static_cast<int>(threadIdx.x % 32);
   const int64_t row = thread_number() / 32;
-  if (row >= a.rows) return; /* all lanes of a warp have one row */
+  if (row >= true_number(a.counted, a.rows)) return; /* all lanes of a warp have one row */
   const int64_t first = row / a.inner * a.axis * a.inner + row % a.inner;
   double most = -static_cast<double>(INFINITY), sum = 0;
   int64_t where = INT64_MAX;

@@ -1,0 +1,396 @@
+/* Heads of detectors at a counted batch: products, convolutions, pools, norms, softmax and movement of tensors whose
+ * number of images or rows only the device knows. The bits are those of the run that fetches every count, on the host,
+ * on sim and on the emulated GPU; operators whose conditions do not hold get the count. */
+#include <check.h>
+#include <string.h>
+
+#include "reed/compiler.h"
+#include "reed/reed.h"
+#include "tests/compiler/onnx_build.h"
+#include "tests/suite.h"
+#include "tests/whole/counts.h"
+
+enum { BASE_AT_BOUND = 2 }; /* base_open's operators: the rows are taken in one Gather */
+
+static const float *numbers(int n) {
+  static float made[144 * 70];
+  ck_assert_int_le(n, (int)(sizeof made / sizeof *made));
+  for (int i = 0; i < n; i++) made[i] = (float)((i * 37 + 11) % 23) * 0.125f - 1.25f;
+  return made;
+}
+
+/* Input `mask` [p,q] and 16 images. `pictures` [n,4,6,6]: for each element of the mask above 0 the image of its row. */
+static onnx_build *base_open(void) {
+  onnx_build *b = build_open(18);
+  build_input(b, "mask", "f32[p,q]");
+  build_input(b, "images", "f32[16,4,6,6]");
+  build_f32(b, "zero", "", (float[]){0});
+  build_i64(b, "column", "", (int64_t[]){0});
+  build_node(b, "Greater", "mask,zero", "above");
+  build_node(b, "NonZero", "above", "found");
+  build_ints(b, build_node(b, "Transpose", "found", "rows"), "perm", "1,0");
+  build_int(b, build_node(b, "Gather", "rows,column", "ids"), "axis", 1);
+  build_node(b, "Gather", "images,ids", "pictures");
+  return b;
+}
+
+/* Runs the model with counts from 0 to the bound, several of them in turn on one session; `many`: also with more rows
+ * than a tile of a product has. */
+static void run_masks(runner *runners, bool many) {
+  static const struct {
+    int64_t extents[2];
+    int share; /* of three elements */
+  } masks[] = {{{3, 3}, 1}, {{3, 3}, 3}, {{3, 3}, 0}, {{3, 3}, 2}, {{1, 1}, 3}, {{16, 5}, 1}, {{16, 5}, 3}};
+  const size_t n = sizeof masks / sizeof *masks - (many ? 0 : 2);
+  reed_tensor *images = tensor_of(4, (int64_t[]){16, 4, 6, 6});
+  for (int i = 0; i < 16 * 4 * 36; i++) ((float *)reed_tensor_data(images))[i] = (float)(i * 29 % 41) * 0.0625f - 1;
+  for (size_t k = 0; k < n; k++) {
+    reed_tensor *mask = tensor_of(2, masks[k].extents);
+    for (int64_t i = 0; i < masks[k].extents[0] * masks[k].extents[1]; i++)
+      ((float *)reed_tensor_data(mask))[i] = i % 3 < masks[k].share ? 1.0f : -1.0f;
+    run_all(runners, n_runners(), (reed_tensor *[]){mask, images}, 2, NULL);
+    reed_tensor_close(&mask);
+  }
+  reed_tensor_close(&images);
+}
+
+static void flat(onnx_build *b) { build_int(b, build_node(b, "Flatten", "pictures", "flat"), "axis", 1); }
+
+static void add_conv(onnx_build *b) {
+  build_f32(b, "w", "8,4,3,3", numbers(8 * 36));
+  build_f32(b, "bias", "8", numbers(8));
+  build_ints(b, build_node(b, "Conv", "pictures,w,bias", "made"), "pads", "1,1,1,1");
+  build_node(b, "Relu", "made", "y");
+}
+static void add_conv_groups(onnx_build *b) {
+  build_f32(b, "w", "4,1,3,3", numbers(36));
+  build_int(b, build_node(b, "Conv", "pictures,w", "y"), "group", 4);
+}
+static void add_conv_residual(onnx_build *b) {
+  build_f32(b, "w", "4,4,1,1", numbers(16));
+  build_node(b, "Conv", "pictures,w", "made");
+  build_node(b, "Add", "made,pictures", "sum");
+  build_node(b, "Relu", "sum", "y");
+}
+static void add_conv_transpose(onnx_build *b) {
+  build_f32(b, "w", "4,8,2,2", numbers(128));
+  build_ints(b, build_node(b, "ConvTranspose", "pictures,w", "y"), "strides", "2,2");
+}
+static void add_conv_transpose_few(onnx_build *b) {
+  build_f32(b, "w", "4,2,3,3", numbers(72));
+  build_ints(b, build_node(b, "ConvTranspose", "pictures,w", "y"), "strides", "2,2");
+}
+static void add_mask_head(onnx_build *b) {
+  build_f32(b, "w", "8,4,3,3", numbers(8 * 36));
+  build_f32(b, "up", "8,8,2,2", numbers(256));
+  build_f32(b, "last", "3,8,1,1", numbers(24));
+  build_ints(b, build_node(b, "Conv", "pictures,w", "made"), "pads", "1,1,1,1");
+  build_node(b, "Relu", "made", "first");
+  build_ints(b, build_node(b, "ConvTranspose", "first,up", "wide"), "strides", "2,2");
+  build_node(b, "Relu", "wide", "second");
+  build_node(b, "Conv", "second,last", "maps");
+  build_node(b, "Sigmoid", "maps", "y");
+}
+static void add_box_head(onnx_build *b) {
+  build_f32(b, "w", "12,144", numbers(12 * 144));
+  build_f32(b, "bias", "12", numbers(12));
+  build_f32(b, "v", "12,5", numbers(60));
+  build_i64(b, "from", "1", (int64_t[]){1});
+  build_i64(b, "to", "1", (int64_t[]){5});
+  flat(b);
+  build_int(b, build_node(b, "Gemm", "flat,w,bias", "fc"), "transB", 1);
+  build_node(b, "Relu", "fc", "rectified");
+  build_node(b, "MatMul", "rectified,v", "scores");
+  build_int(b, build_node(b, "Softmax", "scores", "shares"), "axis", 1);
+  build_node(b, "Slice", "shares,from,to,from", "some");
+  build_int(b, build_node(b, "Concat", "some,scores", "y"), "axis", -1);
+}
+static void add_gemm_rows(onnx_build *b) {
+  build_f32(b, "w", "144,70", numbers(144 * 70)); /* more columns than a tile */
+  flat(b);
+  build_node(b, "Gemm", "flat,w", "y");
+}
+static void add_matmul_vector(onnx_build *b) {
+  build_f32(b, "v", "6", numbers(6));
+  build_node(b, "MatMul", "pictures,v", "y");
+}
+static void add_matmul_batch(onnx_build *b) {
+  build_f32(b, "v", "6,3", numbers(18));
+  build_node(b, "MatMul", "pictures,v", "y");
+}
+static void add_matmul_two(onnx_build *b) {
+  build_ints(b, build_node(b, "Transpose", "pictures", "turned"), "perm", "0,1,3,2");
+  build_node(b, "MatMul", "pictures,turned", "y");
+}
+static void add_matmul_right(onnx_build *b) {
+  build_f32(b, "v", "1,1,5,6", numbers(30));
+  build_node(b, "MatMul", "v,pictures", "y");
+}
+static void add_matmul_addend(onnx_build *b) {
+  build_f32(b, "v", "36,5", numbers(180));
+  build_i64(b, "shape", "3", (int64_t[]){0, 4, 36});
+  build_f32(b, "bias", "5", numbers(5));
+  build_node(b, "Reshape", "pictures,shape", "lines");
+  build_node(b, "MatMul", "lines,v", "made");
+  build_node(b, "Add", "made,bias", "y");
+}
+static void add_max_pool(onnx_build *b) {
+  build_ints(b, build_node(b, "MaxPool", "pictures", "y"), "kernel_shape", "2,2");
+}
+static void add_average_pool(onnx_build *b) {
+  build_ints(b, build_node(b, "AveragePool", "pictures", "y"), "kernel_shape", "3,3");
+}
+static void add_global_pool(onnx_build *b) { build_node(b, "GlobalAveragePool", "pictures", "y"); }
+static void add_softmax(onnx_build *b) { build_int(b, build_node(b, "Softmax", "pictures", "y"), "axis", 1); }
+static void add_log_softmax(onnx_build *b) { build_int(b, build_node(b, "LogSoftmax", "pictures", "y"), "axis", -1); }
+static void add_arg_max(onnx_build *b) {
+  build_node_t *n = build_node(b, "ArgMax", "pictures", "y");
+  build_int(b, n, "axis", 2);
+  build_int(b, n, "keepdims", 0);
+}
+static void add_layer_norm(onnx_build *b) {
+  build_f32(b, "scale", "6", numbers(6));
+  build_node(b, "LayerNormalization", "pictures,scale", "y");
+}
+static void add_instance_norm(onnx_build *b) {
+  build_f32(b, "scale", "4", numbers(4));
+  build_f32(b, "bias", "4", numbers(4));
+  build_node(b, "InstanceNormalization", "pictures,scale,bias", "y");
+}
+static void add_batch_norm(onnx_build *b) {
+  build_f32(b, "scale", "4", numbers(4));
+  build_f32(b, "variance", "4", (float[]){1, 2, 3, 4});
+  build_node(b, "BatchNormalization", "pictures,scale,scale,scale,variance", "y");
+}
+static void add_depth_to_space(onnx_build *b) {
+  build_int(b, build_node(b, "DepthToSpace", "pictures", "y"), "blocksize", 2);
+}
+static void add_resize(onnx_build *b) {
+  build_f32(b, "scales", "4", (float[]){1, 1, 2, 2});
+  build_string(b, build_node(b, "Resize", "pictures,,scales", "y"), "mode", "linear");
+}
+static void add_reduce(onnx_build *b) {
+  build_i64(b, "axes", "2", (int64_t[]){-1, 2});
+  build_node(b, "ReduceMean", "pictures,axes", "y");
+}
+static void add_slice_default(onnx_build *b) {
+  build_i64(b, "starts", "4", (int64_t[]){0, 1, 2, 0});
+  build_i64(b, "ends", "4", (int64_t[]){7, 3, 6, 5});
+  build_node(b, "Slice", "pictures,starts,ends", "y"); /* also cuts the counted axis */
+}
+static void add_slice_backwards(onnx_build *b) {
+  build_i64(b, "starts", "1", (int64_t[]){-1});
+  build_i64(b, "ends", "1", (int64_t[]){INT64_MIN});
+  build_i64(b, "axes", "1", (int64_t[]){0});
+  build_node(b, "Slice", "pictures,starts,ends,axes,starts", "y"); /* step -1 */
+}
+static void add_softmax_rows(onnx_build *b) { build_int(b, build_node(b, "Softmax", "pictures", "y"), "axis", 0); }
+static void add_gemm_turned(onnx_build *b) {
+  build_f32(b, "w", "144,3", numbers(432));
+  flat(b);
+  build_ints(b, build_node(b, "Transpose", "flat", "turned"), "perm", "1,0");
+  build_int(b, build_node(b, "Gemm", "turned,w", "y"), "transA", 1);
+}
+static void add_matmul_summed(onnx_build *b) {
+  flat(b);
+  build_ints(b, build_node(b, "Transpose", "flat", "turned"), "perm", "1,0");
+  build_node(b, "MatMul", "turned,flat", "y");
+}
+static void add_concat_rows(onnx_build *b) {
+  build_int(b, build_node(b, "Concat", "pictures,pictures", "y"), "axis", 0);
+}
+static void add_reduce_rows(onnx_build *b) {
+  build_i64(b, "axes", "1", (int64_t[]){0});
+  build_node(b, "ReduceSum", "pictures,axes", "y");
+}
+static void add_resize_rows(onnx_build *b) {
+  build_i64(b, "sizes", "4", (int64_t[]){15, 4, 12, 12}); /* the bound of the first mask */
+  build_string(b, build_node(b, "Resize", "pictures,,,sizes", "y"), "mode", "nearest");
+}
+
+/* more: operators at the bound besides those of base_open, on sim and on the emulated GPU. */
+static const struct {
+  const char *name;
+  void (*add)(onnx_build *b);
+  int more, more_on_cuda;
+} heads[] = {
+    {"Conv", add_conv, 1, 1},
+    {"Conv of groups", add_conv_groups, 1, 1},
+    {"Conv with a residual", add_conv_residual, 1, 1},
+    {"ConvTranspose", add_conv_transpose, 1, 1},
+    {"ConvTranspose of few channels", add_conv_transpose_few, 1, 1},
+    {"mask head", add_mask_head, 4, 4},
+    {"box head", add_box_head, 6, 6},
+    {"Gemm", add_gemm_rows, 2, 2},
+    {"MatMul by a vector", add_matmul_vector, 1, 1},
+    {"MatMul of a batch", add_matmul_batch, 1, 1},
+    {"MatMul of two batches", add_matmul_two, 2, 2},
+    {"MatMul of a batch from the right", add_matmul_right, 1, 1},
+    {"MatMul and an addend", add_matmul_addend, 2, 2},
+    {"MaxPool", add_max_pool, 1, 1},
+    {"AveragePool", add_average_pool, 1, 1},
+    {"GlobalAveragePool", add_global_pool, 1, 1},
+    {"Softmax", add_softmax, 1, 1},
+    {"LogSoftmax", add_log_softmax, 1, 1},
+    {"ArgMax", add_arg_max, 1, 1},
+    {"LayerNormalization", add_layer_norm, 1, 1},
+    {"InstanceNormalization", add_instance_norm, 1, 1},
+    {"BatchNormalization", add_batch_norm, 1, 1},
+    {"DepthToSpace", add_depth_to_space, 1, 1},
+    {"Resize", add_resize, 1, 1},
+    {"ReduceMean", add_reduce, 1, 0},
+    {"Slice of the rows", add_slice_default, 0, 0},
+    {"Slice backwards", add_slice_backwards, 0, 0},
+    {"Softmax along the rows", add_softmax_rows, 0, 0},
+    {"Gemm of a turned matrix", add_gemm_turned, 2, 2},
+    {"MatMul that sums over the rows", add_matmul_summed, 2, 2},
+    {"Concat of rows", add_concat_rows, 0, 0},
+    {"ReduceSum of rows", add_reduce_rows, 0, 0},
+};
+
+START_TEST(a_head_runs_at_the_bound_with_the_same_bits) {
+  onnx_build *b = base_open();
+  heads[_i].add(b);
+  build_output(b, "y", strcmp(heads[_i].name, "ArgMax") == 0 ? "i64" : "f32");
+  runner runners[N_RUNNERS];
+  runners_open(b, runners);
+  ck_assert_msg(figure(runners[BOUND_SIM].report, "at_bound") == BASE_AT_BOUND + heads[_i].more,
+                "%s: %d at the bound on sim", heads[_i].name, (int)figure(runners[BOUND_SIM].report, "at_bound"));
+  if (cuda_is_present())
+    ck_assert_msg(figure(runners[BOUND_CUDA].report, "at_bound") == BASE_AT_BOUND + heads[_i].more_on_cuda,
+                  "%s: %d at the bound on cuda", heads[_i].name, (int)figure(runners[BOUND_CUDA].report, "at_bound"));
+  run_masks(runners, strcmp(heads[_i].name, "Gemm") == 0);
+  runners_close(runners);
+  build_close(&b);
+}
+END_TEST
+
+/* sizes of Resize in numbers equal the bound of one mask: the count is not these, and the true batch is resized. */
+START_TEST(a_size_in_numbers_does_not_follow_the_count) {
+  onnx_build *b = base_open();
+  add_resize_rows(b);
+  build_output(b, "y", "f32");
+  runner runners[N_RUNNERS];
+  runners_open(b, runners);
+  ck_assert_int_eq(figure(runners[BOUND_SIM].report, "at_bound"), BASE_AT_BOUND);
+  reed_tensor *inputs[2] = {tensor_of(2, (int64_t[]){3, 5}), tensor_of(4, (int64_t[]){16, 4, 6, 6})};
+  memset(reed_tensor_data(inputs[1]), 0, 16 * 4 * 36 * 4);
+  for (int i = 0; i < 15; i++) ((float *)reed_tensor_data(inputs[0]))[i] = i % 2 ? 1.0f : -1.0f;
+  int64_t rows;
+  run_all(runners, n_runners(), inputs, 2, &rows);
+  ck_assert_int_eq(rows, 15);
+  for (int i = 0; i < 2; i++) reed_tensor_close(&inputs[i]);
+  runners_close(runners);
+  build_close(&b);
+}
+END_TEST
+
+/* NonMaxSuppression -> Gather -> RoiAlign -> box head and mask head: one epoch, and the count is fetched once. */
+START_TEST(boxes_and_both_heads_stay_on_the_device) {
+  onnx_build *b = build_open(18);
+  build_input(b, "boxes", "f32[1,n,4]");
+  build_input(b, "scores", "f32[1,1,n]");
+  build_input(b, "x", "f32[1,3,h,w]");
+  build_i64(b, "most", "", (int64_t[]){50});
+  build_f32(b, "iou", "", (float[]){0.3f});
+  build_f32(b, "least", "", (float[]){0.2f});
+  build_i64(b, "two", "", (int64_t[]){2});
+  build_i64(b, "zero", "", (int64_t[]){0});
+  build_i64(b, "axis0", "1", (int64_t[]){0});
+  build_node(b, "NonMaxSuppression", "boxes,scores,most,iou,least", "kept");
+  build_int(b, build_node(b, "Gather", "kept,two", "index"), "axis", 1);
+  build_node(b, "Squeeze", "boxes,axis0", "all");
+  build_node(b, "Gather", "all,index", "regions");
+  build_node(b, "Mul", "index,zero", "batch");
+  build_node_t *align = build_node(b, "RoiAlign", "x,regions,batch", "parts");
+  build_int(b, align, "output_height", 4);
+  build_int(b, align, "output_width", 4);
+  build_int(b, align, "sampling_ratio", 2);
+  build_f32(b, "w", "6,3,3,3", numbers(162));
+  build_f32(b, "fc", "96,5", numbers(480));
+  build_f32(b, "up", "6,4,2,2", numbers(96));
+  build_ints(b, build_node(b, "Conv", "parts,w", "made"), "pads", "1,1,1,1");
+  build_node(b, "Relu", "made", "deep");
+  build_int(b, build_node(b, "Flatten", "deep", "lines"), "axis", 1);
+  build_node(b, "MatMul", "lines,fc", "logits");
+  build_int(b, build_node(b, "Softmax", "logits", "classes"), "axis", 1);
+  build_ints(b, build_node(b, "ConvTranspose", "deep,up", "maps"), "strides", "2,2");
+  build_node(b, "Sigmoid", "maps", "masks");
+  build_output(b, "classes", "f32");
+  build_output(b, "masks", "f32");
+  runner runners[N_RUNNERS];
+  runners_open(b, runners);
+  int64_t before = -1;
+  for (int share = 100; share >= 0; share -= 25) {
+    reed_tensor *inputs[3];
+    scene(40, share, 7, inputs);
+    int64_t rows;
+    run_all(runners, n_runners(), inputs, 3, &rows);
+    ck_assert_int_ne(rows, before);
+    before = rows;
+    for (int i = 0; i < 3; i++) reed_tensor_close(&inputs[i]);
+    for (size_t k = BOUND_SIM; k < n_runners(); k++) {
+      if (k == EXACT_CUDA) continue;
+      ck_assert_int_eq(statistic(&runners[k], "misses"), 1);
+      ck_assert_int_eq(mentions(&runners[k], "\"extent\""), 1);
+    }
+  }
+  runners_close(runners);
+  build_close(&b);
+}
+END_TEST
+
+/* A device whose list of counts names some operators: the others get the count, and a module that was compiled for a
+ * device with more is refused with the operator's name. */
+START_TEST(a_device_reads_the_counts_that_its_list_names) {
+  onnx_build *b = base_open();
+  add_box_head(b);
+  build_output(b, "y", "f32");
+  runner runners[4];
+  static const char *const targets[] = {NULL, "sim?counts=Gather+Transpose", "sim?counts=Gather+Transpose+Flatten+Gemm",
+                                        "sim?counts=Gather.f32"};
+  static const int at_bound[] = {BASE_AT_BOUND + 6, BASE_AT_BOUND, BASE_AT_BOUND + 2, 0};
+  for (size_t k = 0; k < 4; k++) {
+    runners[k] = runner_open(b, &(reed_compile_options){.counts_on_device = true, .target = targets[k]},
+                             targets[k] ? targets[k] : "sim", "counts");
+    ck_assert_int_eq(figure(runners[k].report, "at_bound"), at_bound[k]);
+  }
+  reed_tensor *inputs[2] = {tensor_of(2, (int64_t[]){3, 5}), tensor_of(4, (int64_t[]){16, 4, 6, 6})};
+  for (int i = 0; i < 16 * 4 * 36; i++) ((float *)reed_tensor_data(inputs[1]))[i] = (float)(i % 7);
+  for (int i = 0; i < 15; i++) ((float *)reed_tensor_data(inputs[0]))[i] = i % 2 ? 1.0f : -1.0f;
+  reed_tensor *first = NULL, *y;
+  for (size_t k = 0; k < 4; k++) {
+    ck_assert_int_eq(reed_session_run(runners[k].session, inputs, 2, &y, 1, NULL), REED_OK);
+    if (first) ck_assert_mem_eq(reed_tensor_data(y), reed_tensor_data(first), (size_t)reed_tensor_bytes(first));
+    if (first) reed_tensor_close(&y);
+    else first = y;
+  }
+  reed_tensor_close(&first);
+  reed_session *session;
+  reed_diagnosis *d;
+  ck_assert_int_eq(reed_diagnosis_open(&d), REED_OK);
+  reed_status status =
+      reed_session_open(runners[0].program, &(reed_session_options){.device = targets[1]}, &session, NULL);
+  ck_assert_int_eq(status, REED_OK);
+  ck_assert_int_eq(reed_session_run(session, inputs, 2, &y, 1, d), REED_ERROR_UNSUPPORTED);
+  ck_assert_msg(strstr(reed_diagnosis_message(d), "Gemm node 'fc_node'") &&
+                    strstr(reed_diagnosis_message(d), "input 0"),
+                "%s", reed_diagnosis_message(d));
+  reed_diagnosis_close(&d);
+  reed_session_close(&session);
+  for (int i = 0; i < 2; i++) reed_tensor_close(&inputs[i]);
+  for (size_t k = 0; k < 4; k++) runner_close(&runners[k]);
+  build_close(&b);
+}
+END_TEST
+
+int main(void) {
+  Suite *suite = suite_create("heads");
+  TCase *cases = tcase_create("heads");
+  suite_add_tcase(suite, cases);
+  tcase_add_loop_test(cases, a_head_runs_at_the_bound_with_the_same_bits, 0, sizeof heads / sizeof *heads);
+  tcase_add_test(cases, a_size_in_numbers_does_not_follow_the_count);
+  tcase_add_test(cases, boxes_and_both_heads_stay_on_the_device);
+  tcase_add_test(cases, a_device_reads_the_counts_that_its_list_names);
+  return suite_run(suite);
+}
