@@ -29,6 +29,20 @@ bool op_attr_is_default(const reed_op *op, const reed_attr *attr) {
   return attr_equal(&value, attr);
 }
 
+int64_t op_attr_each(const reed_op *op, const char *name) {
+  const reed_op_attr *row = op_attr_row(op, name);
+  assert(row && row->each);
+  return row && row->each ? *row->each : 0;
+}
+
+bool op_attr_is_each(const reed_op *op, const reed_attr *attr) {
+  const reed_op_attr *row = op_attr_row(op, attr->name);
+  if (!row || !row->each || attr->type != REED_ATTR_INTS) return false;
+  for (int64_t i = 0; i < attr->n; i++)
+    if (attr->ints[i] != *row->each) return false;
+  return true;
+}
+
 static void insert(reed_attr *items, int32_t *n, const reed_attr *attr) {
   int32_t at = (*n)++;
   for (; at > 0 && strcmp(items[at - 1].name, attr->name) > 0; at--) items[at] = items[at - 1];

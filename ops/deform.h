@@ -24,19 +24,19 @@ typedef struct deform_steps {
   int64_t stride[2], dilation[2], pad_begin[2], pad_end[2], groups, offset_groups;
 } deform_steps;
 
-static inline int64_t deform_step(const reed_attrs *attrs, const char *name, int32_t i, int64_t otherwise) {
+static inline int64_t deform_step(const reed_attrs *attrs, const char *name, int32_t i) {
   const reed_attr *a = reed_attrs_find(attrs, name);
-  return a && i < a->n ? a->ints[i] : otherwise;
+  return a && i < a->n ? a->ints[i] : op_attr_each(op_builtin(OP_DeformConv), name);
 }
 
 static inline deform_steps deform_steps_of(op_id op, const reed_attrs *attrs) {
   deform_steps s;
   if (op == OP_DeformConv) {
     for (int32_t i = 0; i < 2; i++) {
-      s.stride[i] = deform_step(attrs, "strides", i, 1);
-      s.dilation[i] = deform_step(attrs, "dilations", i, 1);
-      s.pad_begin[i] = deform_step(attrs, "pads", i, 0);
-      s.pad_end[i] = deform_step(attrs, "pads", 2 + i, 0);
+      s.stride[i] = deform_step(attrs, "strides", i);
+      s.dilation[i] = deform_step(attrs, "dilations", i);
+      s.pad_begin[i] = deform_step(attrs, "pads", i);
+      s.pad_end[i] = deform_step(attrs, "pads", 2 + i);
     }
     s.groups = op_attr_int(attrs, "group");
     s.offset_groups = op_attr_int(attrs, "offset_group");

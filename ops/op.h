@@ -30,10 +30,11 @@ const reed_op *op_custom(const reed_registry *registry, size_t i);
 
 /* Bits of reed_op.properties for Reed's own operators only; their numbers follow those of reed/operator.h. */
 enum {
-  OP_PROPERTY_FUSABLE = 1 << 16,    /* element-wise: may be a step of Fused (ops/fused.h) */
-  OP_PROPERTY_PACKABLE = 1 << 17,   /* a product whose constant weights may be packed (ops/packed.h) */
-  OP_PROPERTY_CONTROL = 1 << 18,    /* class CONTROL: If, Loop, Scan */
-  OP_PROPERTY_TORCHVISION = 1 << 19 /* of the domain "torchvision" */
+  OP_PROPERTY_FUSABLE = 1 << 16,     /* element-wise: may be a step of Fused (ops/fused.h) */
+  OP_PROPERTY_PACKABLE = 1 << 17,    /* a product whose constant weights may be packed (ops/packed.h) */
+  OP_PROPERTY_CONTROL = 1 << 18,     /* class CONTROL: If, Loop, Scan */
+  OP_PROPERTY_TORCHVISION = 1 << 19, /* of the domain "torchvision" */
+  OP_PROPERTY_WINDOW_OF_W = 1 << 20  /* kernel_shape, if given, repeats the extents of input 1 from axis 2 on */
 };
 static inline bool op_has(const reed_op *op, uint32_t property) { return (op->properties & property) != 0; }
 static inline bool op_is_control(const reed_op *op) { return op_has(op, OP_PROPERTY_CONTROL); }
@@ -62,6 +63,11 @@ reed_dtype op_output_dtype(const reed_op *op, const reed_attrs *attrs, int32_t i
 const reed_op_attr *op_attr_row(const reed_op *op, const char *name);
 /* True if a call without the attribute means the same. */
 bool op_attr_is_default(const reed_op *op, const reed_attr *attr);
+/* The number that an absent list of the operator has for each axis (reed_op_attr.each, which the row must have). */
+int64_t op_attr_each(const reed_op *op, const char *name);
+/* True if the list has nothing but that number. A call without the list means the same if the list's length is right,
+ * which the shape function checks. */
+bool op_attr_is_each(const reed_op *op, const reed_attr *attr);
 /* Writes a call's attributes, sorted by name: the given ones, and the row's values for the others. out_items must have
  * room for them (given->n + op->n_attrs is enough) and borrows everything that the attributes point at. Every call of a
  * shape function or a kernel gets its attributes from here. */

@@ -96,6 +96,7 @@ static void put_attr(json_writer *json, const reed_op_attr *attr) {
   json_string(json, "type", types[attr->type]);
   put_flag(json, "required", attr->required);
   if (attr->otherwise) put_default(json, attr->type, attr->otherwise);
+  if (attr->each) json_integer(json, "each", *attr->each);
   put_valid(json, attr);
   json_end_object(json);
 }

@@ -16,12 +16,13 @@
 
 /* ---- which order ---- */
 
+/* True if the list of a transposed convolution is `wanted`. */
 static bool holds(const reed_attrs *attrs, const char *name, int64_t n, const int64_t *wanted) {
   int64_t given;
   const int64_t *ints = reed_attrs_ints(attrs, name, &given);
-  if (!ints) return false;
   for (int64_t i = 0; i < n; i++)
-    if (given != n || ints[i] != wanted[i]) return false;
+    if ((ints && given != n) || (ints ? ints[i] : op_attr_each(op_builtin(OP_ConvTranspose), name)) != wanted[i])
+      return false;
   return true;
 }
 

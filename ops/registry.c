@@ -125,6 +125,8 @@ static const char *flaw(const reed_op *op) {
     if ((attr->least || attr->most) && !has_range) return "has a range of numbers for an attribute that is no number";
     if (attr->least > attr->most) return "has an attribute whose least value is larger than its most";
     if (attr->words && attr->type != REED_ATTR_STRING) return "has a list of words for an attribute that is no string";
+    if (attr->each && (attr->type != REED_ATTR_INTS || attr->required || attr->otherwise))
+      return "has a number for each axis for an attribute that is no list, or is never left out";
     if (attr->otherwise && lacks_value(attr)) return "has an attribute whose value for where it is left out lacks data";
     reed_attr given = attr->otherwise ? *attr->otherwise : (reed_attr){0};
     given.type = attr->type;

@@ -73,6 +73,7 @@ static const float zero = 0;
 #define OPT_WORD(name, valid) ATTRIBUTE(name, STRING, .words = valid)
 #define REQ_WORD(name, valid) ATTRIBUTE(name, STRING, .required = true, .words = valid)
 #define NUMBER(name, type, value, low, high) ATTRIBUTE(name, type, OTHERWISE(type, value), .least = low, .most = high)
+#define EACH(name, value, low, high) ATTRIBUTE(name, INTS, .least = low, .most = high, .each = &(const int64_t){value})
 #define OPT_NUMBER(name, type, low, high) ATTRIBUTE(name, type, .least = low, .most = high)
 #define REQ_NUMBER(name, type, low, high) ATTRIBUTE(name, type, .required = true, .least = low, .most = high)
 

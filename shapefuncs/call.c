@@ -166,8 +166,9 @@ void shapecall_fresh(reed_shape_call *call, int32_t i, int32_t rank) {
   shapecall_set(call, i, rank, dims);
 }
 
-reed_status shapecall_ints(reed_shape_call *call, const char *name, int32_t n, int64_t otherwise, int64_t *out_ints) {
-  int64_t n_given;
+reed_status shapecall_ints(reed_shape_call *call, const char *name, int32_t n, int64_t *out_ints) {
+  const reed_op_attr *row = op_attr_row(call->op, name);
+  int64_t n_given, otherwise = row && row->each ? *row->each : 0;
   const int64_t *given = reed_attrs_ints(call->attrs, name, &n_given);
   for (int32_t i = 0; i < n; i++) out_ints[i] = given && i < n_given ? given[i] : otherwise;
   if (given && n_given != n)

@@ -83,8 +83,8 @@ void shapecall_unknown(reed_shape_call *call, int32_t i);
 /* Sets output i to rank fresh extents (compile time only). */
 void shapecall_fresh(reed_shape_call *call, int32_t i, int32_t rank);
 
-/* Attribute `name` as n ints; all are `otherwise` if the attribute is absent, because op.def has no values that depend
- * on the rank. ERROR_SHAPE if there are not n. */
-reed_status shapecall_ints(reed_shape_call *call, const char *name, int32_t n, int64_t otherwise, int64_t *out_ints);
+/* Attribute `name` as n ints. If it is absent, all are the number that the row has for each axis (0 without one).
+ * ERROR_SHAPE if there are not n. */
+reed_status shapecall_ints(reed_shape_call *call, const char *name, int32_t n, int64_t *out_ints);
 
 #endif

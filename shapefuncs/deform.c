@@ -49,7 +49,7 @@ static reed_status check_multiple(reed_shape_call *call, reed_dim n, int64_t of,
 static reed_status check_kernel_shape(reed_shape_call *call, const deform *d) {
   int64_t given[2];
   if (!reed_attrs_find(call->attrs, "kernel_shape")) return REED_OK;
-  reed_status status = shapecall_ints(call, "kernel_shape", 2, 1, given);
+  reed_status status = shapecall_ints(call, "kernel_shape", 2, given);
   for (int32_t i = 0; i < 2 && !status; i++)
     status = shapecall_same(call, call->inputs[d->at.weight].dims[2 + i], given[i], d->at.weight,
                             "the extents of W and kernel_shape", NULL);
@@ -60,9 +60,9 @@ static reed_status check_kernel_shape(reed_shape_call *call, const deform *d) {
 static reed_status check_steps(reed_shape_call *call) {
   int64_t ints[4];
   if (op_id_of(call->op) != OP_DeformConv) return REED_OK;
-  reed_status status = shapecall_ints(call, "strides", 2, 1, ints);
-  if (!status) status = shapecall_ints(call, "dilations", 2, 1, ints);
-  return status ? status : shapecall_ints(call, "pads", 4, 0, ints);
+  reed_status status = shapecall_ints(call, "strides", 2, ints);
+  if (!status) status = shapecall_ints(call, "dilations", 2, ints);
+  return status ? status : shapecall_ints(call, "pads", 4, ints);
 }
 
 static reed_status read_deform(reed_shape_call *call, deform *d) {

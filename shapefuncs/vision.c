@@ -68,7 +68,7 @@ reed_status shapefn_max_roi_pool(reed_shape_call *call) {
   int64_t shape[2];
   reed_status status = shapecall_rank(call, 0, 4);
   if (!status) status = check_regions(call, 4);
-  if (!status) status = shapecall_ints(call, "pooled_shape", 2, 1, shape);
+  if (!status) status = shapecall_ints(call, "pooled_shape", 2, shape);
   return status ? status : set_bins(call, shape[0], shape[1]);
 }
 

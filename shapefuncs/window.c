@@ -10,9 +10,9 @@ typedef enum auto_pad { PAD_NOTSET, PAD_SAME_UPPER, PAD_SAME_LOWER, PAD_VALID } 
  * refuse them. */
 static reed_status read_steps(reed_shape_call *call, int32_t n, int64_t least, shapecall_window *w) {
   *w = (shapecall_window){.n = n, .in = {1, 2}, .out = {1, 2}, .pad_mode = PAD_NOTSET, .least = least};
-  reed_status status = shapecall_ints(call, "strides", n, 1, w->strides);
-  if (!status) status = shapecall_ints(call, "dilations", n, 1, w->dilations);
-  if (!status) status = shapecall_ints(call, "pads", 2 * n, 0, w->pads);
+  reed_status status = shapecall_ints(call, "strides", n, w->strides);
+  if (!status) status = shapecall_ints(call, "dilations", n, w->dilations);
+  if (!status) status = shapecall_ints(call, "pads", 2 * n, w->pads);
   return status;
 }
 
@@ -57,7 +57,7 @@ static reed_status read_kernel(reed_shape_call *call, shapecall_window *w) {
   const reed_shape_input *weights = &call->inputs[1];
   int64_t given[SHAPECALL_SPATIAL_MOST];
   bool named = reed_attrs_find(call->attrs, "kernel_shape") != NULL;
-  reed_status status = named ? shapecall_ints(call, "kernel_shape", w->n, 1, given) : REED_OK;
+  reed_status status = named ? shapecall_ints(call, "kernel_shape", w->n, given) : REED_OK;
   for (int32_t i = 0; i < w->n && !status; i++) {
     w->kernel[i] = weights->dims[i + 2];
     if (named)
@@ -128,8 +128,8 @@ reed_status shapefn_conv_transpose(reed_shape_call *call) {
   if (!status && reed_dim_known(call, channels) && channels % group)
     status = reed_shape_fail(call, REED_ERROR_SHAPE, 0, "%lld channels in %lld groups", (long long)channels,
                              (long long)group);
-  if (!status) status = shapecall_ints(call, "output_padding", w.n, 0, output_padding);
-  if (!status) status = shapecall_ints(call, "output_shape", w.n, 0, output_shape);
+  if (!status) status = shapecall_ints(call, "output_padding", w.n, output_padding);
+  if (!status) status = shapecall_ints(call, "output_shape", w.n, output_shape);
   if (status) return status;
   bool given = reed_attrs_find(call->attrs, "output_shape") != NULL;
   reed_dim dims[REED_MAX_RANK] = {x->dims[0]};
@@ -148,7 +148,7 @@ reed_status shapefn_pool(reed_shape_call *call) {
   int64_t kernel[SHAPECALL_SPATIAL_MOST];
   reed_status status = shapecall_min_rank(call, 0, 3);
   if (!status) status = read_window(call, x->rank - 2, 0, &w);
-  if (!status) status = shapecall_ints(call, "kernel_shape", x->rank - 2, 1, kernel);
+  if (!status) status = shapecall_ints(call, "kernel_shape", x->rank - 2, kernel);
   if (status) return status;
   int64_t n_given;
   if (!reed_attrs_ints(call->attrs, "kernel_shape", &n_given)) /* an empty list, which is absent for shapecall_ints */

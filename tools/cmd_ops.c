@@ -40,22 +40,24 @@ static void put_valid(FILE *out, const cJSON *attribute) {
   if (least) fprintf(out, "}");
 }
 
-/* "axis=0 mode=nearest{nearest,linear} [pads{0..}] kernel_shape{1..}!" */
+/* "axis=0 mode=nearest{nearest,linear} pads=0,...{0..} [axes] kernel_shape{1..}!" */
 static char *attributes_text(const cJSON *attributes) {
   char *text = NULL;
   size_t n;
   FILE *out = open_memstream(&text, &n);
   const cJSON *item;
   cJSON_ArrayForEach(item, attributes) {
-    const cJSON *value = cJSON_GetObjectItemCaseSensitive(item, "default");
+    const cJSON *value = cJSON_GetObjectItemCaseSensitive(item, "default"),
+                *each = cJSON_GetObjectItemCaseSensitive(item, "each");
     bool required = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(item, "required"));
     const char *between = item == attributes->child ? "" : " ", *name = json_text_of(item, "name");
-    fprintf(out, "%s%s%s", between, required || value ? "" : "[", name);
+    fprintf(out, "%s%s%s", between, required || value || each ? "" : "[", name);
     if (cJSON_IsNumber(value)) fprintf(out, "=%g", value->valuedouble);
     else if (cJSON_IsString(value)) fprintf(out, "=%s", value->valuestring);
     else if (value) fprintf(out, "=(list)");
+    if (each) fprintf(out, "=%g,...", each->valuedouble);
     put_valid(out, item);
-    fprintf(out, "%s", required ? "!" : value ? "" : "]");
+    fprintf(out, "%s", required ? "!" : value || each ? "" : "]");
   }
   fclose(out);
   return text;

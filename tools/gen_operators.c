@@ -22,7 +22,8 @@ static const char intro[] =
     "input.\n"
     "- *outputs*: extents are exact, unless the output is marked **bounded**: then the shape function gives a bound, "
     "and the kernel reports the true extent.\n"
-    "- *attributes*: an attribute with `= value` has that value if a model does not give it. Any other attribute that "
+    "- *attributes*: an attribute with `= value` has that value if a model does not give it, or has it for each axis. "
+    "Any other attribute that "
     "is not required may be absent, and its absence has a meaning of its own. Words after a colon are the valid ones; "
     "numbers after a comma are the range of\n"
     "  the valid ones. A call with any other word or number is refused before its shape function is called.\n"
@@ -115,6 +116,7 @@ static void put_attrs(text_buffer *doc, const reed_op *op) {
     text_append(doc, "%s%s %s%s", i ? "<br>" : "", op->attrs[i].name, types[op->attrs[i].type],
                 op->attrs[i].required ? " (required)" : "");
     if (op->attrs[i].otherwise) put_value(doc, op->attrs[i].type, op->attrs[i].otherwise);
+    if (op->attrs[i].each) text_append(doc, " = %lld for each axis", (long long)*op->attrs[i].each);
     put_valid(doc, &op->attrs[i]);
   }
 }

@@ -312,6 +312,9 @@ typedef struct reed_op_attr {
   /* Valid values, checked before every call of the shape function. Zeros: any value is valid. */
   const char *words;   /* STRING: the valid words, with blanks between them */
   int64_t least, most; /* INT, INTS, FLOAT: the valid numbers; most INT64_MAX: no upper limit */
+  /* INTS with a number for each axis, such as strides: an absent list means this number for each axis. The compiler
+   * drops a list of nothing else once the shape function has accepted it. NULL: absence means something else. */
+  const int64_t *each;
 } reed_op_attr;
 
 /* Bits of reed_op.properties. */

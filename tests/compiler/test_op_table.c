@@ -98,8 +98,8 @@ typedef struct compiled {
   char message[512];
 } compiled;
 
-static compiled module_of(const reed_op *op, const reed_op_attr *spelled) {
-  onnx_build *b = model_of(op, spelled);
+/* Compiles the model, and closes it. */
+static compiled compiled_of(onnx_build *b) {
   compiled c = {0};
   reed_diagnosis *d;
   ck_assert_int_eq(reed_diagnosis_open(&d), REED_OK);
@@ -111,6 +111,8 @@ static compiled module_of(const reed_op *op, const reed_op_attr *spelled) {
   build_close(&b);
   return c;
 }
+
+static compiled module_of(const reed_op *op, const reed_op_attr *spelled) { return compiled_of(model_of(op, spelled)); }
 
 /* Import turns these into others, or they are made of regions. */
 static bool is_named_only(const reed_op *op) {
@@ -141,6 +143,101 @@ START_TEST(a_spelled_default_and_an_omitted_one_give_the_same_module) {
   }
   ck_assert_int_gt(n_attributes, 150);
   ck_assert_int_eq(n_compiled, n_attributes);
+}
+END_TEST
+
+/* ---- defaults that depend on the rank ---- */
+
+/* Calls of two spatial axes with every attribute that their rows leave out. */
+static const struct {
+  op_id op;
+  const char *types[3];
+  const char *window; /* kernel_shape where it may be left out */
+} ranked[] = {{OP_Conv, {"f32[n,4,h,w]", "f32[4,4,3,2]"}, "3,2"},
+              {OP_ConvTranspose, {"f32[n,4,h,w]", "f32[4,4,3,2]"}, "3,2"},
+              {OP_DeformConv, {"f32[n,4,h,w]", "f32[4,4,3,2]", "f32[n,12,a,b]"}, "3,2"},
+              {OP_AveragePool, {"f32[n,4,h,w]"}, NULL},
+              {OP_MaxPool, {"f32[n,4,h,w]"}, NULL},
+              {OP_LpPool, {"f32[n,4,h,w]"}, NULL},
+              {OP_Col2Im, {"f32[n,16,l]", "i64[2]", "i64[2]"}, NULL}};
+enum { N_RANKED = sizeof ranked / sizeof *ranked };
+
+/* The bytes of the module of one call; name NULL: no attribute beside the required ones. */
+static compiled ranked_module(int which, const char *name, const char *numbers) {
+  static const char *const names[] = {"in0", "in1", "in2"};
+  const reed_op *op = op_builtin(ranked[which].op);
+  onnx_build *b = build_open(ONNX_OPSET_MAX);
+  char inputs[32] = "";
+  for (int i = 0; i < 3 && ranked[which].types[i]; i++) {
+    build_input(b, names[i], ranked[which].types[i]);
+    snprintf(inputs + strlen(inputs), sizeof inputs - strlen(inputs), "%s%s", i ? "," : "", names[i]);
+  }
+  build_node_t *n = build_node(b, op->name, inputs, "y");
+  build_required(b, n, op);
+  if (name) build_ints(b, n, name, numbers);
+  build_output(b, "y", "f32");
+  return compiled_of(b);
+}
+
+static void expect_module(int which, const char *name, const char *numbers, bool same) {
+  compiled omitted = ranked_module(which, NULL, NULL), given = ranked_module(which, name, numbers);
+  ck_assert_msg(omitted.status == REED_OK, "%s", omitted.message);
+  ck_assert_msg(given.status == REED_OK, "%s", given.message);
+  ck_assert_msg(same == (omitted.n == given.n && memcmp(omitted.bytes, given.bytes, given.n) == 0), "%s, %s = %s",
+                op_builtin(ranked[which].op)->name, name, numbers);
+  mem_free(omitted.bytes);
+  mem_free(given.bytes);
+}
+
+START_TEST(a_list_of_defaults_for_each_axis_gives_the_module_without_it) {
+  int n_lists = 0, n_rows = 0;
+  for (int which = 0; which < N_RANKED; which++) {
+    const reed_op *op = op_builtin(ranked[which].op);
+    for (int32_t i = 0; i < op->n_attrs; i++) {
+      const reed_op_attr *row = &op->attrs[i];
+      if (!row->each) continue;
+      bool pads = strcmp(row->name, "pads") == 0;
+      char numbers[32];
+      snprintf(numbers, sizeof numbers, pads ? "%d,%d,%d,%d" : "%d,%d", (int)*row->each, (int)*row->each,
+               (int)*row->each, (int)*row->each);
+      expect_module(which, row->name, numbers, true);
+      if (strcmp(row->name, "output_padding") != 0) expect_module(which, row->name, pads ? "0,0,1,0" : "1,2", false);
+      n_lists++;
+    }
+    if (ranked[which].window) expect_module(which, "kernel_shape", ranked[which].window, true);
+  }
+  for (int id = 0; id < OP_COUNT; id++)
+    for (int32_t i = 0; i < op_builtin((op_id)id)->n_attrs; i++) n_rows += op_builtin((op_id)id)->attrs[i].each != NULL;
+  ck_assert_int_eq(n_lists, n_rows); /* an operator is missing above */
+}
+END_TEST
+
+START_TEST(lists_of_a_wrong_length_are_refused_although_they_hold_defaults) {
+  for (int which = 0; which < N_RANKED; which++) {
+    compiled c = ranked_module(which, "strides", "1,1,1");
+    ck_assert_int_eq(c.status, REED_ERROR_SHAPE);
+    ck_assert_ptr_nonnull(strstr(c.message, "attribute strides has 3 numbers where 2 are wanted"));
+    mem_free(c.bytes);
+  }
+  compiled c = ranked_module(0, "kernel_shape", "2,3");
+  ck_assert_int_eq(c.status, REED_ERROR_SHAPE);
+  mem_free(c.bytes);
+}
+END_TEST
+
+START_TEST(a_transpose_without_perm_is_the_one_that_reverses_the_axes) {
+  compiled c[2];
+  for (int i = 0; i < 2; i++) {
+    onnx_build *b = build_open(ONNX_OPSET_MAX);
+    build_input(b, "x", "f32[n,3,m]");
+    build_node_t *n = build_node(b, "Transpose", "x", "y");
+    if (i) build_ints(b, n, "perm", "2,1,0");
+    build_output(b, "y", "f32");
+    c[i] = compiled_of(b);
+    ck_assert_msg(c[i].status == REED_OK, "%s", c[i].message);
+  }
+  ck_assert(c[0].n == c[1].n && memcmp(c[0].bytes, c[1].bytes, c[0].n) == 0);
+  for (int i = 0; i < 2; i++) mem_free(c[i].bytes);
 }
 END_TEST
 
@@ -327,6 +424,9 @@ int main(void) {
   suite_add_tcase(suite, c);
   tcase_add_test(c, a_spelled_default_and_an_omitted_one_give_the_same_module);
   tcase_add_test(c, another_value_gives_another_module);
+  tcase_add_test(c, a_list_of_defaults_for_each_axis_gives_the_module_without_it);
+  tcase_add_test(c, lists_of_a_wrong_length_are_refused_although_they_hold_defaults);
+  tcase_add_test(c, a_transpose_without_perm_is_the_one_that_reverses_the_axes);
   tcase_add_test(c, cse_shares_a_spelled_and_an_omitted_default);
   tcase_add_test(c, nodes_are_complete_however_they_are_edited);
   tcase_add_test(c, every_operator_has_a_layout_rule_or_a_reason);

@@ -282,6 +282,10 @@ START_TEST(taken_names_and_incomplete_structs_are_refused) {
   attrs[0].required = false, attrs[1] = attrs[0], op.n_attrs = 2;
   expect_refused(registry, &op, d, "custom operator 'Twice' has two attributes of one name");
   op.n_attrs = 1;
+  attrs[0] = (reed_op_attr){.name = "speed", .type = REED_ATTR_INT, .each = &(const int64_t){1}};
+  expect_refused(
+      registry, &op, d,
+      "custom operator 'Twice' has a number for each axis for an attribute that is no list, or is never left out");
   attrs[0] = (reed_op_attr){.name = "speed", .type = REED_ATTR_INT, .least = 2, .most = 1};
   expect_refused(registry, &op, d,
                  "custom operator 'Twice' has an attribute whose least value is larger than its most");

@@ -74,7 +74,7 @@ expect 0 'approximate=none{none,tanh}' ops
 expect 0 'direction{LEFT,RIGHT}!' ops
 expect 0 'blocksize{1..2147483647}!' ops
 expect 0 'group=1{1..} ' ops
-expect 0 '[strides{1..2147483647}]' ops
+expect 0 'strides=1,...{1..2147483647}' ops
 has ops.json operators name inputs reads outputs
 expect 0 'load to first result' bench add.reed -i "$x" -i "$b" --runs 4 --warmup 1 --json bench.json
 expect 0 '(median of 3 processes)' bench add.reed -i "$x" -i "$b" --runs 1 --warmup 0 --fresh 3

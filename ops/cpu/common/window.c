@@ -1,12 +1,12 @@
 /* Reading the windows of convolutions and pools from a call's attributes (window.h). */
 #include "ops/cpu/common/window.h"
 
-/* Reads attribute `name` of n ints into out; an absent attribute gives `otherwise` everywhere. The shape function has
- * checked number and range. */
-static void read_ints(const reed_kernel_call *call, const char *name, int64_t n, int64_t otherwise, int64_t *out) {
-  int64_t n_given;
+/* Reads attribute `name` of n ints into out; an absent attribute has the row's number for each axis. The shape
+ * function has checked number and range. */
+static void read_ints(const reed_kernel_call *call, const char *name, int64_t n, int64_t *out) {
+  int64_t n_given, each = op_attr_each(call->op, name);
   const int64_t *given = reed_attrs_ints(call->attrs, name, &n_given);
-  for (int64_t i = 0; i < n; i++) out[i] = given ? given[i] : otherwise;
+  for (int64_t i = 0; i < n; i++) out[i] = given ? given[i] : each;
 }
 
 /* Reads everything except the pads. */
@@ -18,8 +18,8 @@ static void read_geometry(const reed_kernel_call *call, const int64_t *kernel, w
     w->out[i] = y->dims[2 + i];
     w->kernel[i] = kernel[i];
   }
-  read_ints(call, "strides", w->n, 1, w->stride);
-  read_ints(call, "dilations", w->n, 1, w->dilation);
+  read_ints(call, "strides", w->n, w->stride);
+  read_ints(call, "dilations", w->n, w->dilation);
 }
 
 /* Divides the padding `total` into begin and end by auto_pad. A stride larger than the kernel makes `total` negative:
@@ -33,7 +33,7 @@ static void cut_pads(const char *auto_pad, int64_t total, int64_t *out_begin, in
 
 static void read_pads(const reed_kernel_call *call, window *w) {
   int64_t pads[2 * WINDOW_MAX_AXES];
-  read_ints(call, "pads", 2 * w->n, 0, pads);
+  read_ints(call, "pads", 2 * w->n, pads);
   memcpy(w->pad_begin, pads, (size_t)w->n * sizeof *pads);
   memcpy(w->pad_end, pads + w->n, (size_t)w->n * sizeof *pads);
 }
@@ -57,7 +57,7 @@ void window_init_transposed(const reed_kernel_call *call, const int64_t *kernel,
   if (!shape_given && strcmp(auto_pad, "NOTSET") == 0) read_pads(call, w);
   if (!shape_given && !same) return;
   int64_t output_padding[WINDOW_MAX_AXES];
-  read_ints(call, "output_padding", w->n, 0, output_padding);
+  read_ints(call, "output_padding", w->n, output_padding);
   for (int32_t i = 0; i < w->n; i++) {
     int64_t total =
         (w->in[i] - 1) * w->stride[i] + output_padding[i] + (w->kernel[i] - 1) * w->dilation[i] + 1 - w->out[i];
@@ -72,8 +72,8 @@ void window_init_transposed(const reed_kernel_call *call, const int64_t *kernel,
 void window_init_image(const reed_kernel_call *call, const int64_t *kernel, window *w) {
   const reed_desc *y = &call->outputs[0];
   *w = (window){.n = y->rank - 2};
-  read_ints(call, "strides", w->n, 1, w->stride);
-  read_ints(call, "dilations", w->n, 1, w->dilation);
+  read_ints(call, "strides", w->n, w->stride);
+  read_ints(call, "dilations", w->n, w->dilation);
   read_pads(call, w);
   for (int32_t i = 0; i < w->n; i++) {
     w->in[i] = y->dims[2 + i];
