@@ -74,8 +74,9 @@ typedef struct device_interface {
   /* The device's kernels take counted rooms (reed_room): they read the true extent from device memory. Otherwise
    * kernels are prepared for the true extents when these are known (ops/bounded_call.h). */
   bool reads_counts;
-  /* The device's own kernels of the operators of ops/growth.def write outputs with the strides of their rooms, and leave
-   * the rows of a past alone that lies at its place in the output's memory. Kernels of the host do so on any device. */
+  /* The device's own kernels of the operators of ops/growth.def write outputs with the strides of their rooms, and
+   * leave the rows of a past alone that lies at its place in the output's memory. Kernels of the host do so on any
+   * device. */
   bool writes_rooms;
   /* Called when the last reference is dropped; all queues and events are closed before. */
   void (*close)(device *self);
