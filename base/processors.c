@@ -1,5 +1,5 @@
 /* Counts the CPUs that this process may use (team_processors): the affinity mask, and the CPU time that its control
- * groups, version 1 or 2, allow it. */
+ * groups, version 1 or 2, allow it. Moves a thread off a CPU (processors_leave). */
 #include <sched.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -19,6 +19,22 @@ int32_t team_affinity(void) {
   }
   long online = sysconf(_SC_NPROCESSORS_ONLN);
   return online > 0 && online < INT32_MAX ? (int32_t)online : 1;
+}
+
+void processors_leave(int32_t cpu, processors_off *off) {
+  cpu_set_t whole;
+  if (off->refused || cpu < 0 || cpu >= CPU_SETSIZE) return;
+  off->refused = sched_getaffinity(0, sizeof whole, &whole) != 0; /* a system of more CPUs than the mask has */
+  if (off->refused) return;
+  if (off->left && CPU_EQUAL(&whole, &off->rest)) whole = off->whole;
+  cpu_set_t rest = whole;
+  CPU_CLR(cpu, &rest);
+  if (CPU_COUNT(&rest) == 0) return;
+  off->refused = sched_setaffinity(0, sizeof rest, &rest) != 0;
+  if (off->refused) return;
+  off->left = true;
+  off->whole = whole;
+  off->rest = rest;
 }
 
 /* The first line of a file, or false. */

@@ -11,6 +11,7 @@
 #include "base/team.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <semaphore.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -42,6 +43,7 @@ typedef struct job {
   _Atomic(void *) context;
   _Atomic uint32_t n_chunks;
   _Atomic uint32_t max_helpers;
+  _Atomic int32_t cpu; /* on which the caller published the job */
   _Alignas(64) _Atomic uint32_t n_done;
   atomic_bool used;    /* a caller has the place */
   atomic_bool waiting; /* the caller sleeps */
@@ -141,11 +143,24 @@ static uint32_t run_chunks(job *j, bool joins, uint64_t generation) {
 
 /* ---- helpers ---- */
 
+/* A helper on its caller's CPU would only run in the caller's stead, and the scheduler puts it there gladly: where it
+ * has run before, or where it was woken from, as soon as no other CPU is idle. So it goes elsewhere before it takes a
+ * chunk, which the caller would have to wait for. */
+static void keep_off_caller(const job *j, processors_off *off) {
+  int32_t cpu = atomic_load_explicit(&j->cpu, memory_order_relaxed);
+  if (cpu >= 0 && cpu == sched_getcpu()) processors_leave(cpu, off);
+}
+
 /* Runs chunks of every job that is open. False: there was none. */
-static bool help(void) {
+static bool help(processors_off *off) {
   uint32_t n = 0;
   int32_t n_places = atomic_load_explicit(&team.n_places, memory_order_acquire);
-  for (int32_t i = 0; i < n_places; i++) n += run_chunks(&team.jobs[i], true, 0);
+  for (int32_t i = 0; i < n_places; i++) {
+    job *j = &team.jobs[i];
+    if ((atomic_load_explicit(&j->gate, memory_order_acquire) & CLOSED) == CLOSED) continue;
+    keep_off_caller(j, off);
+    n += run_chunks(j, true, 0);
+  }
   return n > 0;
 }
 
@@ -198,10 +213,11 @@ static void sleep_for_work(uint32_t posted) {
 }
 
 static void *be_helper(void *unused) {
+  processors_off off = {0};
   for (;;) {
     uint32_t posted = atomic_load(&team.posted);
     if (atomic_load(&team.leaving)) return unused;
-    if (!help() && !poll_for_work(posted)) sleep_for_work(posted);
+    if (!help(&off) && !poll_for_work(posted)) sleep_for_work(posted);
   }
 }
 
@@ -332,6 +348,7 @@ static void run_together(int32_t wanted, int64_t n_chunks, team_fn *fn, void *co
   atomic_store_explicit(&j->context, context, memory_order_relaxed);
   atomic_store_explicit(&j->n_chunks, (uint32_t)n_chunks, memory_order_relaxed);
   atomic_store_explicit(&j->max_helpers, (uint32_t)n_helpers, memory_order_relaxed);
+  atomic_store_explicit(&j->cpu, sched_getcpu(), memory_order_relaxed);
   atomic_store_explicit(&j->n_done, 0, memory_order_relaxed);
   uint64_t generation = gate / ONE_GENERATION * ONE_GENERATION + ONE_GENERATION;
   atomic_store_explicit(&j->gate, generation, memory_order_release);

@@ -3,10 +3,12 @@
  * on a machine whose CPUs are busy with other processes the caller just does more of the work.
  *
  * Helpers are started when they are first asked for, poll for work for a short time after their last chunk, and sleep
- * then. In the child of a fork they are started again. */
+ * then. They keep off the CPU on which their caller runs. In the child of a fork they are started again. */
 #ifndef BASE_TEAM_H_
 #define BASE_TEAM_H_
 
+#include <sched.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #define TEAM_MAX_WORKERS 128
@@ -23,6 +25,15 @@ void team_run(int32_t n_workers, int64_t n_chunks, team_fn *fn, void *context);
 int32_t team_processors(void);
 /* The CPUs of its affinity alone, at least 1: quickly found, where more helpers than CPUs do no harm. */
 int32_t team_affinity(void);
+/* The one CPU that a thread keeps off; all 0 for a thread that has left none. */
+typedef struct processors_off {
+  cpu_set_t whole, rest; /* the thread's affinity before it left a CPU, and since */
+  bool left, refused;
+} processors_off;
+/* Moves the calling thread from `cpu` to another CPU of its affinity. It may go back to the one that it left last. If
+ * somebody else has changed its affinity meanwhile, that counts (a change to what the thread has set itself cannot be
+ * seen). Does nothing if there is no other CPU. */
+void processors_leave(int32_t cpu, processors_off *off);
 /* From now on the team takes the process to have n CPUs (for tests). */
 void team_assume_processors(int32_t n);
 /* The CPUs that the process's control groups allow, of files below `root` instead of / (for tests); 0: no limit. */

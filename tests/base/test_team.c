@@ -297,6 +297,97 @@ END_TEST
 
 /* ---- CPUs ---- */
 
+/* The nth CPU of the affinity, or -1. */
+static int nth_cpu(const cpu_set_t *set, int n) {
+  for (int i = 0; i < CPU_SETSIZE; i++)
+    if (CPU_ISSET(i, set) && n-- == 0) return i;
+  return -1;
+}
+
+static void pin(int cpu) {
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  CPU_SET(cpu, &one);
+  ck_assert_int_eq(sched_setaffinity(0, sizeof one, &one), 0);
+}
+
+/* A thread that never lets its CPU be idle. */
+typedef struct hog {
+  int cpu;
+  atomic_bool end;
+} hog;
+
+static void *be_hog(void *context) {
+  hog *h = context;
+  pin(h->cpu);
+  while (!atomic_load(&h->end)) continue;
+  return NULL;
+}
+
+typedef struct seen {
+  int caller; /* its CPU */
+  atomic_int together, apart;
+} seen;
+
+static void note_cpu(void *context, int64_t chunk, int32_t worker) {
+  (void)chunk;
+  seen *s = context;
+  if (worker > 0) atomic_fetch_add(sched_getcpu() == s->caller ? &s->together : &s->apart, 1);
+  usleep(300);
+}
+
+/* With every other CPU busy the scheduler would let the helper run on its caller's, which is often idle here. */
+START_TEST(a_helper_keeps_off_its_callers_cpu) {
+  cpu_set_t all;
+  ck_assert_int_eq(sched_getaffinity(0, sizeof all, &all), 0);
+  int n_cpus = CPU_COUNT(&all);
+  if (n_cpus < 2) return;
+  meet_all_helpers(2);
+  for (int turn = 0; turn < 2; turn++) { /* then the caller moves to where the helper is */
+    seen s = {.caller = nth_cpu(&all, turn)};
+    pin(s.caller);
+    hog *hogs = calloc((size_t)n_cpus, sizeof *hogs);
+    pthread_t *threads = calloc((size_t)n_cpus, sizeof *threads);
+    for (int i = 0; i < n_cpus; i++) {
+      hogs[i].cpu = nth_cpu(&all, i);
+      if (i != turn) ck_assert_int_eq(pthread_create(&threads[i], NULL, be_hog, &hogs[i]), 0);
+    }
+    for (int tries = 0; tries < 5000 && s.apart < 20; tries++) team_run(2, 20, note_cpu, &s);
+    for (int i = 0; i < n_cpus; i++) {
+      atomic_store(&hogs[i].end, true);
+      if (i != turn) pthread_join(threads[i], NULL);
+    }
+    free(hogs), free(threads);
+    ck_assert_int_eq(s.together, 0);
+    ck_assert_int_ge(s.apart, 20);
+    ck_assert_int_eq(sched_setaffinity(0, sizeof all, &all), 0);
+  }
+}
+END_TEST
+
+/* What somebody else sets while a thread keeps off a CPU is obeyed; before, it may return to the CPU that it left. */
+START_TEST(a_thread_leaves_only_for_cpus_that_it_is_allowed) {
+  cpu_set_t all, now;
+  ck_assert_int_eq(sched_getaffinity(0, sizeof all, &all), 0);
+  if (CPU_COUNT(&all) < 2) return;
+  int a = nth_cpu(&all, 0), b = nth_cpu(&all, 1);
+  processors_off off = {0};
+  processors_leave(a, &off);
+  ck_assert_int_ne(sched_getcpu(), a);
+  processors_leave(b, &off);
+  ck_assert_int_ne(sched_getcpu(), b);
+  sched_getaffinity(0, sizeof now, &now);
+  ck_assert(CPU_ISSET(a, &now) && !CPU_ISSET(b, &now));
+  ck_assert_int_eq(CPU_COUNT(&now), CPU_COUNT(&all) - 1);
+  pin(b);
+  processors_leave(b, &off);
+  ck_assert_int_eq(sched_getcpu(), b);
+  sched_getaffinity(0, sizeof now, &now);
+  ck_assert_int_eq(CPU_COUNT(&now), 1);
+  ck_assert_int_eq(sched_setaffinity(0, sizeof all, &all), 0);
+}
+END_TEST
+
 static char root[64];
 
 static void make_root(void) {
@@ -397,6 +488,8 @@ int main(void) {
   tcase_add_test(waiting, helpers_help_also_after_a_pause);
   tcase_add_test(waiting, the_caller_takes_the_first_chunks_and_helpers_the_last);
   if (MAY_FORK) tcase_add_test(waiting, the_child_of_a_fork_has_helpers_of_its_own);
+  tcase_add_test(waiting, a_helper_keeps_off_its_callers_cpu);
+  tcase_add_test(waiting, a_thread_leaves_only_for_cpus_that_it_is_allowed);
   tcase_add_checked_fixture(cpus, make_root, remove_root);
   tcase_add_test(cpus, quotas_of_version_2_count);
   tcase_add_test(cpus, quotas_of_version_1_count);
