@@ -28,6 +28,8 @@ void loadable_use(const device_services *given) {
   reed_set_allocator(&(reed_allocator){forward_allocate, forward_resize, forward_release, NULL});
 }
 
+reed_kernel_prepare_fn loadable_host_kernel(const reed_op *op) { return services->host_kernel(op); }
+
 bool loadable_is_list(const char *option) {
   return strncmp(option, "lacks=", 6) == 0 || strncmp(option, "only=", 5) == 0 || strncmp(option, "counts=", 7) == 0;
 }

@@ -9,6 +9,8 @@
 
 /* Makes the module's own allocator forward to the services'. All calls of a process give the same services. */
 void loadable_use(const device_services *services);
+/* The host's kernel for an operator. */
+reed_kernel_prepare_fn loadable_host_kernel(const reed_op *op);
 /* True for an option of the list of capabilities ("lacks=...", "only=..."), whose text is checked when the list is
  * read. */
 bool loadable_is_list(const char *option);

@@ -129,7 +129,23 @@ static void tell_of_emulation(const char *devices, complaint *c) {
     complain_more(c, "; a plan needs no card with --device 'cuda-emulated?card=H100'");
 }
 
-static int run(const options *o, complaint *c) {
+/* The list of devices with option `values=1` for every emulated GPU whose name says nothing about it: the plan is the
+ * card's, and the host's kernels compute the results that shapes come from. Released with free. */
+static char *with_host_values(const char *devices) {
+  static const char kind[] = "cuda-emulated", option[] = "values=1";
+  char *made = need(1, (strlen(devices) + 1) * sizeof option + sizeof option); /* one option a name */
+  for (const char *at = devices, *between = ""; at; between = ",") {
+    const size_t n = strcspn(at, ","), n_kind = strcspn(at, ",:?");
+    const char *given = strstr(at, "values=");
+    sprintf(made + strlen(made), "%s%.*s", between, (int)n, at);
+    if (n_kind == sizeof kind - 1 && strncmp(at, kind, n_kind) == 0 && !(given && given < at + n))
+      sprintf(made + strlen(made), "%c%s", memchr(at, '?', n) ? '&' : '?', option);
+    at = at[n] ? at + n + 1 : NULL;
+  }
+  return made;
+}
+
+static int run_on(const options *o, complaint *c) {
   model m = {0};
   reed_tensor **inputs = NULL, **outputs = NULL;
   char *text = NULL;
@@ -157,11 +173,21 @@ static int run(const options *o, complaint *c) {
   return status;
 }
 
+static int run(const options *o, complaint *c) {
+  options own = *o;
+  char *device = o->device ? with_host_values(o->device) : NULL;
+  if (device) own.device = device;
+  const int status = run_on(&own, c);
+  free(device);
+  return status;
+}
+
 static const char notes[] =
     "Shapes that come from data come from random data here; -i gives real inputs. Inputs of fixed shape need no -s.\n"
     "The model is run once, because shapes may come from results. Without a card, --device 'cuda-emulated?card=H100' "
-    "(or A100, T4)\nshows the arenas of the host and of such a card: every kernel is emulated on the CPU, which takes "
-    "minutes for a large\nmodel. The card gives the limits of memory and of a block's shared memory.";
+    "(or A100, T4)\nshows the arenas of the host and of such a card: launches are planned for the card, whose limits "
+    "of memory "
+    "and of a block's\nshared memory count, and the host's kernels compute the results.";
 
 const command command_plan = {"plan",
                               "M -s|--shape NAME=3x256x320... [-i NAME=VALUE]... [--device D] [--json FILE]",

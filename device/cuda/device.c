@@ -46,17 +46,20 @@ static void cuda_close(device *base) {
   shut((cuda_device *)base);
 }
 
-/* Two tables, with and without `poison`: the pool poisons memory wherever a device has that function. */
+/* Tables with and without `poison`, because the pool poisons memory wherever a device has that function; and one whose
+ * kernels run on the host, so that no graph holds them. */
 #define FUNCTIONS \
   .reads_counts = true, .writes_rooms = true, .close = cuda_close, .allocate = cuda_allocate, .extend = cuda_extend, \
   .release = cuda_release, .allocate_pinned = cuda_allocate_pinned, .release_pinned = cuda_release_pinned, \
-  .memory = cuda_memory, .holds = cuda_holds, .target = cuda_target, .kernel = cuda_kernel, \
-  .queue_open = cuda_queue_open, .queue_close = cuda_queue_close, .copy_in = cuda_copy_in, .copy_out = cuda_copy_out, \
+  .memory = cuda_memory, .holds = cuda_holds, .target = cuda_target, .queue_open = cuda_queue_open, \
+  .queue_close = cuda_queue_close, .copy_in = cuda_copy_in, .copy_out = cuda_copy_out, \
   .copy_within = cuda_copy_within, .launch = cuda_launch_kernel, .synchronize = cuda_synchronize, \
   .event_open = cuda_event_open, .event_close = cuda_event_close, .event_record = cuda_event_record, \
-  .event_wait = cuda_event_wait, .event_done = cuda_event_done, .stream_record = cuda_stream_record, \
-  .record = cuda_record, .end_record = cuda_end_record, .replay = cuda_replay, .drop = cuda_drop
-static const device_interface plain = {FUNCTIONS}, poisoning = {FUNCTIONS, .poison = cuda_poison};
+  .event_wait = cuda_event_wait, .event_done = cuda_event_done, .stream_record = cuda_stream_record
+#define ON_CARD \
+  .kernel = cuda_kernel, .record = cuda_record, .end_record = cuda_end_record, .replay = cuda_replay, .drop = cuda_drop
+static const device_interface plain = {FUNCTIONS, ON_CARD}, poisoning = {FUNCTIONS, ON_CARD, .poison = cuda_poison},
+                              by_host = {FUNCTIONS, .kernel = cuda_kernel_by_host};
 
 /* ---- opening ---- */
 
@@ -143,7 +146,7 @@ reed_status cuda_open(int32_t index, const char *options, device **out_device, r
     mem_free(self);
     return diag_no_memory(diagnosis, "device '" CUDA_DEVICE_NAME "'");
   }
-  self->base.interface = read.poison ? &poisoning : &plain;
+  self->base.interface = read.values ? &by_host : read.poison ? &poisoning : &plain;
   self->base.name = CUDA_DEVICE_NAME; /* for messages until device_open has set the whole name */
   self->options = read;
   self->target = loadable_target(CUDA_DEVICE_NAME, options);

@@ -118,7 +118,9 @@ reed_status cuda_launch_kernel(device_queue *base, const reed_kernel *kernel, co
   reed_status status = cuda_enter(self, diagnosis);
   if (status != REED_OK) return status;
   status = cuda_begin_work(queue, span, diagnosis);
-  if (status == REED_OK && kernel->run != cuda_run) {
+  if (status == REED_OK && cuda_is_by_host(kernel)) {
+    status = cuda_launch_by_host(queue, kernel, buffers, number, diagnosis);
+  } else if (status == REED_OK && kernel->run != cuda_run) {
     status = kernel->run(kernel->state, buffers); /* a kernel of libreed that does nothing (ops/kernel.h) */
   } else if (status == REED_OK) {
     const cuda_prepared *plan = kernel->state;

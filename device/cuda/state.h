@@ -17,6 +17,7 @@
 typedef struct cuda_options {
   int64_t check;  /* 1: every launch is waited for, so that a failure names its launch */
   int64_t poison; /* 1: memory that sessions hand out or take back is overwritten */
+  int64_t values; /* 1: the host's kernels compute the results (by_host.c) */
   int64_t tf32;   /* 1: products of f32 round their operands to tf32, for tensor cores */
 } cuda_options;
 
@@ -177,6 +178,16 @@ reed_status cuda_launch_kernel(device_queue *queue, const reed_kernel *kernel, c
                                reed_diagnosis *diagnosis);
 /* Loads the image of the kernels. Called within the context. */
 reed_status cuda_load_kernels(cuda_device *self, reed_diagnosis *diagnosis) REED_MUST_CHECK;
+
+/* ---- by_host.c ---- */
+
+/* The device's kernels with option `values=1`. */
+reed_kernel_prepare_fn cuda_kernel_by_host(const device *base, const reed_op *op);
+bool cuda_is_by_host(const reed_kernel *kernel);
+/* Runs such a kernel: waits for the queue's work, and returns when the results are in the card's memory. Called within
+ * the context. */
+reed_status cuda_launch_by_host(cuda_queue *queue, const reed_kernel *kernel, const reed_kernel_buffers *given,
+                                uint32_t number, reed_diagnosis *diagnosis) REED_MUST_CHECK;
 
 /* ---- graph.c ---- */
 

@@ -231,6 +231,10 @@ START_TEST(every_export_equals_pytorch_on_the_emulated_gpu) {
   check_cases(exports[_i].name, program, "cuda-emulated?late=1&seed=5&order=11", 3, false, REED_GRAPHS_ON);
   check_cases(exports[_i].name, program, "cuda-emulated?poison=1&seed=2&order=1", 1, false, REED_GRAPHS_OFF);
   reed_program_close(&program);
+  /* all operators planned for the card, and computed by the host's kernels */
+  program = compile(exports[_i].name, NULL, "cuda-emulated", NULL);
+  check_cases(exports[_i].name, program, "cuda-emulated?card=H100&values=1", 2, false, REED_GRAPHS_AUTO);
+  reed_program_close(&program);
 }
 END_TEST
 
