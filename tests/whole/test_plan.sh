@@ -1,0 +1,20 @@
+#!/usr/bin/env bash
+# vm plan without a card: the host's kernels compute the values, and the plan is the one of emulated kernels. usage: test_plan.sh VM FOLDER
+set -uo pipefail
+vm=$1 folder=$2
+out=$(mktemp -d)
+trap 'rm -rf "$out"' EXIT
+fail() { echo "$*" >&2; cat "$out"/* >&2; exit 1; }
+plan() { timeout "$1" "$vm" plan "$folder/$2.onnx" "${@:4}" --device "cuda-emulated?card=H100$3" 2>&1; }
+
+for model in "bert -s tokens=1x9xi64 -s mask=1x9xi64" "lstm -s x=2x6x12 -s lengths=2xi64"; do
+  read -r name shapes <<<"$model"
+  plan 100 "$name" "" $shapes >"$out/host" || fail "$name: no plan with the host's values"
+  plan 300 "$name" "&values=0" $shapes >"$out/emulated" || fail "$name: no plan with emulated kernels"
+  grep -q 'arena on cuda-emulated' "$out/host" || fail "$name: no arena of the card"
+  cmp "$out/host" "$out/emulated" || fail "$name: the plans differ"
+done
+# a detector, whose counts come from results
+plan 100 ssd300 "" -s image=3x300x300 >"$out/ssd" || fail "ssd300: no plan in time"
+"$vm" run "$folder/lstm.onnx" -i x=full:2x6x12:0.5 --device 'cuda-emulated?values=2x' >"$out/run" 2>&1 && fail "an option that is no number is taken"
+exit 0
