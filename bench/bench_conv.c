@@ -5,7 +5,10 @@
  *
  * Then the 3x3 convolutions with stride 1 of known nets, direct and by Winograd, beside the core's peak (layers.h).
  *
- *     bench_conv [RUNS [WORD]]       default 5; only the rows whose text has the word */
+ *     bench_conv [RUNS [WORD]]           default 5; only the rows whose text has the word
+ *     bench_conv --table [RUNS [WORD]]   all convolutions at AVX2, AVX-512 and with weights of bf16, as Markdown
+ *
+ * With weights of bf16 Reed reads X in f32 and rounds it, while oneDNN is given an X in bf16; both write f32. */
 #include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +16,7 @@
 #include <time.h>
 
 #include "ops/call.h"
+#include "bench/conv_table.h"
 #include "bench/layers.h"
 #include "bench/onednn.h"
 #include "ops/packed.h"
@@ -200,30 +204,62 @@ typedef struct bench_case {
   bool packs; /* the weights, if the compiler would */
   reed_desc inputs[4], output;
   int32_t n_inputs;
-  reed_attr items[9];
+  reed_attr items[10];
   int32_t n_attrs;
   onednn_problem problem;
-  int64_t most; /* images or rows of a primitive */
-  bool constant;
+  int64_t most;        /* images or rows of a primitive */
+  bool constant, bf16; /* the weights are; lie in pairs of bf16 */
   double products;
 } bench_case;
 
-static void measure(bench_case *b, int runs) {
+/* Attributes are sorted by name. */
+static void add_attr(bench_case *b, reed_attr attr) {
+  int32_t at = b->n_attrs++;
+  for (; at > 0 && strcmp(b->items[at - 1].name, attr.name) > 0; at--) b->items[at] = b->items[at - 1];
+  b->items[at] = attr;
+}
+
+/* Numbers without their lower halves. */
+static uint16_t *to_bf16(const float *x, int64_t n) {
+  uint16_t *halves = aligned_alloc(64, (size_t)(n * 2 + 127) / 64 * 64);
+  for (int64_t i = 0; i < n; i++) memcpy(&halves[i], (const char *)&x[i] + 2, 2);
+  return halves;
+}
+
+static void print(const char *what, const conv_figure *f) {
+  printf("%-36s %9.3f %8.1f %7.2f %9.3f %8.2f %10.3f %10.2f  %s\n", what, f->ours, f->rate, f->rate / peak, f->theirs,
+         f->theirs / f->ours, f->prepare, f->their_prepare, f->variant);
+  fflush(stdout);
+}
+
+/* Leaves *out as it is if the weights cannot lie in pairs of bf16. */
+static void measure(bench_case *b, int runs, conv_figure *out) {
   float *data[4] = {NULL}, *y = numbers(desc_elements(&b->output));
   for (int32_t i = 0; i < b->n_inputs; i++) data[i] = numbers(desc_elements(&b->inputs[i]));
   const float *weights = data[1];
   const reed_op *op = op_builtin(b->op);
   reed_desc plain = b->inputs[1];
+  if (b->bf16) {
+    plain.dtype = REED_BF16;
+    b->problem.bf16 = 1;
+    add_attr(b, (reed_attr){.name = PACKED_PAIRS_ATTR, .type = REED_ATTR_INT, .i = 1});
+  }
   reed_attr completed[32];
   reed_attrs given = {b->items, b->n_attrs}, attrs = op_attrs_complete(op, &given, completed);
   packed_order order;
-  if (b->packs && packed_order_of(op, &attrs, &plain, &order)) {
+  bool packs = b->packs && packed_order_of(op, &attrs, &plain, &order);
+  if (b->bf16 && !packs) {
+    for (int32_t i = 0; i < b->n_inputs; i++) free(data[i]);
+    free(y);
+    return;
+  }
+  void *halves = b->bf16 ? to_bf16(weights, desc_elements(&plain)) : NULL,
+       *their_x = b->bf16 ? (void *)to_bf16(data[0], desc_elements(&b->inputs[0])) : data[0];
+  if (packs) {
     b->inputs[1] = packed_desc(&order);
     data[1] = aligned_alloc(64, (size_t)(desc_bytes(&b->inputs[1]) + 63) / 64 * 64);
-    packed_pack(&order, weights, data[1]);
-    int32_t at = b->n_attrs++; /* sorted by name */
-    for (; at > 0 && strcmp(b->items[at - 1].name, PACKED_ATTR) > 0; at--) b->items[at] = b->items[at - 1];
-    b->items[at] = (reed_attr){.name = PACKED_ATTR, .type = REED_ATTR_INTS, .ints = plain.dims, .n = plain.rank};
+    packed_pack(&order, b->bf16 ? halves : weights, data[1]);
+    add_attr(b, (reed_attr){.name = PACKED_ATTR, .type = REED_ATTR_INTS, .ints = plain.dims, .n = plain.rank});
     given.n = b->n_attrs;
     attrs = op_attrs_complete(op, &given, completed);
   }
@@ -250,10 +286,11 @@ static void measure(bench_case *b, int runs) {
   onednn_runner *theirs = NULL;
   if (onednn_open(&theirs_call, &b->problem, b->problem.src[0], b->most, b->constant ? weights : NULL, &theirs) !=
           REED_OK ||
-      !theirs)
+      (!theirs && !b->bf16)) /* it may have no primitive for bf16 */
     exit(1);
   double t2 = cpu_ms();
-  void *workspace = aligned_alloc(64, (size_t)(ours.workspace_bytes + onednn_workspace_bytes(theirs) + 127) / 64 * 64);
+  void *workspace =
+      aligned_alloc(64, (size_t)(ours.workspace_bytes + (theirs ? onednn_workspace_bytes(theirs) : 0) + 127) / 64 * 64);
   reed_kernel_buffers buffers = {
       .inputs = (const void *const *)data, .outputs = (void *const[]){y}, .workspace = workspace};
   double our_ms = 1e30, their_ms = 1e30;
@@ -261,21 +298,27 @@ static void measure(bench_case *b, int runs) {
     double begin = cpu_ms();
     if (ours.run(ours.state, &buffers) != REED_OK) exit(1);
     double middle = cpu_ms();
-    if (onednn_run(theirs, data[0], weights, b->n_inputs > 2 ? data[2] : NULL, data[3], y, workspace) != REED_OK)
+    if (theirs &&
+        onednn_run(theirs, their_x, weights, b->n_inputs > 2 ? data[2] : NULL, data[3], y, workspace) != REED_OK)
       exit(1);
     double end = cpu_ms();
     if (middle - begin < our_ms) our_ms = middle - begin;
     if (end - middle < their_ms) their_ms = end - middle;
   }
-  double rate = 2 * b->products / our_ms * 1e-6;
-  printf("%-36s %9.3f %8.1f %7.2f %9.3f %8.2f %10.3f %10.2f\n", b->what, our_ms, rate, rate / peak, their_ms,
-         their_ms / our_ms, t1 - t0, t2 - t1);
-  fflush(stdout);
+  *out = (conv_figure){.there = true,
+                       .ours = our_ms,
+                       .theirs = theirs ? their_ms : 0,
+                       .prepare = t1 - t0,
+                       .their_prepare = t2 - t1,
+                       .rate = 2 * b->products / our_ms * 1e-6};
+  snprintf(out->variant, sizeof out->variant, "%s", ours.variant ? ours.variant : "");
   ours.free(ours.state);
   onednn_close(theirs);
   kernel_cache_close(&cache);
   kernel_cache_close(&their_cache);
   if (data[1] != weights) free((void *)(uintptr_t)weights);
+  if (b->bf16) free(their_x);
+  free(halves);
   for (int32_t i = 0; i < b->n_inputs; i++) free(data[i]);
   free(y);
   free(workspace);
@@ -295,7 +338,8 @@ static reed_desc desc_of(const int64_t *dims, int64_t rank, bool last_order) {
   return d;
 }
 
-static void measure_convolution(const row *r, bool last_order, bool is_transposed, int runs) {
+static void measure_convolution(const row *r, bool last_order, bool is_transposed, bool bf16, int runs,
+                                conv_figure *out) {
   const int64_t dilation = r->dilation ? r->dilation : 1;
   int64_t axes = 0, x[2 + AXES] = {r->images, r->channels}, y[2 + AXES] = {r->images, r->outputs};
   int64_t w[3 + AXES], strides[AXES], dilations[AXES], pads[2 * AXES], first = r->groups > 1, taps = 1, plane = 1;
@@ -306,6 +350,7 @@ static void measure_convolution(const row *r, bool last_order, bool is_transpose
                   .n_inputs = 3 + r->residual,
                   .most = 32,
                   .constant = true,
+                  .bf16 = bf16,
                   .problem = {.kind = is_transposed ? ONEDNN_CONV_TRANSPOSE : ONEDNN_CONV,
                               .rank = 2 + axes,
                               .weights_rank = 2 + axes + first,
@@ -367,7 +412,7 @@ static void measure_convolution(const row *r, bool last_order, bool is_transpose
     memmove(b.items + 1, b.items + 2, (sizeof items / sizeof *items - 2) * sizeof *items);
     b.n_attrs--;
   }
-  measure(&b, runs);
+  measure(&b, runs, out);
 }
 
 static void measure_product(size_t i, int runs) {
@@ -400,7 +445,9 @@ static void measure_product(size_t i, int runs) {
   b.output = desc_of(y + one, p->rank, false);
   b.items[0] = (reed_attr){.name = "transB", .type = REED_ATTR_INT, .i = 1};
   b.n_attrs = turned;
-  measure(&b, runs);
+  conv_figure f;
+  measure(&b, runs, &f);
+  print(b.what, &f);
 }
 
 static void title(const char *what) {
@@ -408,25 +455,92 @@ static void title(const char *what) {
          "oneDNN's");
 }
 
+/* The lists of convolutions. */
+static const struct {
+  const char *what;
+  const row *rows;
+  int32_t n;
+  bool last, transposed;
+} lists[] = {
+    {"channels last", last, sizeof last / sizeof *last, true, false},
+    {"channels second", second, sizeof second / sizeof *second, false, false},
+    {"transposed, channels last", transposed, sizeof transposed / sizeof *transposed, true, true},
+    {"transposed, channels second", transposed, sizeof transposed / sizeof *transposed, false, true},
+};
+
+enum { LISTS = sizeof lists / sizeof *lists };
+
+typedef struct place {
+  int32_t list, row;
+} place;
+
+static place *places;
+static int table_runs;
+
+static void measure_place(const conv_row *unused, int32_t i, bool bf16, conv_figure *out) {
+  const int32_t list = places[i].list;
+  omp_set_num_threads(1);
+  measure_convolution(&lists[list].rows[places[i].row], lists[list].last, lists[list].transposed, bf16, table_runs,
+                      out);
+}
+
+static void write_shape(const row *r, char *text, size_t bytes) {
+  char taps[32] = "", extents[48] = "";
+  for (int i = 0; i < AXES && r->taps[i]; i++) {
+    snprintf(taps + strlen(taps), sizeof taps - strlen(taps), i ? "x%lld" : "%lld", (long long)r->taps[i]);
+    snprintf(extents + strlen(extents), sizeof extents - strlen(extents), i ? "x%lld" : "%lld",
+             (long long)r->extents[i]);
+  }
+  int n = snprintf(text, bytes, "%lldx%lldx%s to %lld, %s", (long long)r->images, (long long)r->channels, extents,
+                   (long long)r->outputs, taps);
+  if (r->stride > 1) n += snprintf(text + n, bytes - (size_t)n, ", stride %lld", (long long)r->stride);
+  if (r->groups > 1) n += snprintf(text + n, bytes - (size_t)n, ", %lld groups", (long long)r->groups);
+}
+
+static int tables(int runs, const char *word) {
+  int32_t n = 0, most = 0;
+  for (int32_t list = 0; list < LISTS; list++) most += lists[list].n;
+  conv_row *rows = calloc((size_t)most, sizeof *rows);
+  places = calloc((size_t)most, sizeof *places);
+  if (!rows || !places) return 1;
+  for (int32_t list = 0; list < LISTS; list++)
+    for (int32_t i = 0; i < lists[list].n; i++) {
+      const row *r = &lists[list].rows[i];
+      if (!strstr(r->what, word)) continue;
+      rows[n] = (conv_row){.section = lists[list].what, .what = r->what};
+      write_shape(r, rows[n].shape, sizeof rows[n].shape);
+      places[n++] = (place){list, i};
+    }
+  table_runs = runs;
+  int status = conv_tables(rows, n, runs, measure_place);
+  if (status == 0) measure_layers(runs, word, true);
+  free(rows);
+  free(places);
+  return status;
+}
+
 int main(int argc, char **argv) {
+  bool as_table = argc > 1 && strcmp(argv[1], "--table") == 0;
+  argc -= as_table;
+  argv += as_table;
   int runs = argc > 1 ? atoi(argv[1]) : 5;
   const char *word = argc > 2 ? argv[2] : "";
+  if (as_table) return tables(runs, word);
   omp_set_num_threads(1);
   peak = measure_peak();
-  title("channels last");
-  for (size_t i = 0; i < sizeof last / sizeof *last; i++)
-    if (strstr(last[i].what, word)) measure_convolution(&last[i], true, false, runs);
-  title("channels second");
-  for (size_t i = 0; i < sizeof second / sizeof *second; i++)
-    if (strstr(second[i].what, word)) measure_convolution(&second[i], false, false, runs);
-  title("transposed, channels last");
-  for (size_t i = 0; i < sizeof transposed / sizeof *transposed; i++)
-    if (strstr(transposed[i].what, word)) measure_convolution(&transposed[i], true, true, runs);
-  title("transposed, channels second");
-  for (size_t i = 0; i < sizeof transposed / sizeof *transposed; i++)
-    if (strstr(transposed[i].what, word)) measure_convolution(&transposed[i], false, true, runs);
+  for (int32_t list = 0; list < LISTS; list++) {
+    title(lists[list].what);
+    for (int32_t i = 0; i < lists[list].n; i++) {
+      const row *r = &lists[list].rows[i];
+      conv_figure f;
+      if (!strstr(r->what, word)) continue;
+      measure_convolution(r, lists[list].last, lists[list].transposed, false, runs, &f);
+      print(r->what, &f);
+    }
+  }
   title("products of plain matrices");
   for (size_t i = 0; i < sizeof products / sizeof *products; i++)
     if (strstr(products[i].what, word)) measure_product(i, runs);
-  measure_layers(runs, word);
+  measure_layers(runs, word, false);
+  return 0;
 }

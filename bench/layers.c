@@ -55,6 +55,32 @@ PEAK(peak_base, 4, "sse2")
 PEAK(peak_avx2, 8, "avx2,fma")
 PEAK(peak_avx512, 16, "avx512f")
 
+/* The same chains of dot products of pairs of bf16. */
+#ifdef CPU_HAS_BF16_LOOPS
+__attribute__((target("avx512f"))) static double peak_pairs(void) {
+  typedef float vector __attribute__((vector_size(64)));
+  vector sum[12] = {{0}}, factor = {0};
+  enum { TURNS = 2000000 };
+  double begin = cpu_s();
+  for (int turn = 0; turn < TURNS; turn++)
+    _Pragma("GCC unroll 12") for (int i = 0; i < 12;
+                                  i++) __asm__ volatile("vdpbf16ps %1, %1, %0" : "+v"(sum[i]) : "v"(factor));
+  double seconds = cpu_s() - begin;
+  return 2.0 * 12 * 32 * TURNS / seconds * 1e-9;
+}
+#else
+static double peak_pairs(void) { return 0; }
+#endif
+
+double measure_peak_pairs(void) {
+  double best = 0;
+  for (int i = 0; i < 4 && cpu_level_now() == CPU_AVX512_BF16; i++) {
+    double now = peak_pairs();
+    if (now > best) best = now;
+  }
+  return best;
+}
+
 double measure_peak(void) {
   cpu_level level = cpu_level_now();
   double best = 0;
@@ -165,14 +191,19 @@ static double winograd(const layer *l, const winograd_form *form, int runs) {
   return l->flop / best * 1e-9;
 }
 
-void measure_layers(int runs, const char *word) {
+void measure_layers(int runs, const char *word, bool markdown) {
   cpu_level level = cpu_level_now();
   if (level == CPU_REFERENCE) return;
   double most = measure_peak();
   printf("\n3x3 convolutions, level %s, peak of a core %.0f GFLOP/s; GFLOP/s of the direct arithmetic\n",
          cpu_level_name(level), most);
-  printf("%-28s %8s %6s %7s %7s %7s %8s %6s  %-18s %9s %9s\n", "", "direct", "/ peak", "6x6", "4x4", "2x2", "chosen",
-         "/ peak", "", "error", "direct's");
+  const char *bar = markdown ? "| " : "";
+  if (markdown)
+    printf("\n| layer | direct | / peak | 6x6 | 4x4 | 2x2 | chosen | / peak | form | error | direct's |\n"
+           "|---|---|---|---|---|---|---|---|---|---|---|\n");
+  else
+    printf("%-28s %8s %6s %7s %7s %7s %8s %6s  %-18s %9s %9s\n", "", "direct", "/ peak", "6x6", "4x4", "2x2", "chosen",
+           "/ peak", "", "error", "direct's");
   for (size_t i = 0; i < sizeof layers / sizeof *layers; i++) {
     if (!strstr(layers[i].what, word)) continue;
     layer l = {.p = {.images = layers[i].images,
@@ -195,13 +226,13 @@ void measure_layers(int runs, const char *word) {
     l.packed = numbers(9 * p->channels * ((p->outputs + PACKED_STEP - 1) / PACKED_STEP * PACKED_STEP));
     l.y = numbers(p->images * p->y_image);
     double plain = direct(&l, runs), plain_error = error_of(&l);
-    printf("%-28s %8.1f %6.2f", layers[i].what, plain, plain / most);
+    printf("%s%-28s %s%8.1f %s%6.2f ", bar, layers[i].what, bar, plain, bar, plain / most);
     winograd_form form;
     for (int size = 0; size < WINOGRAD_SIZES; size++) {
       form = (winograd_form){0};
       for (int axis = 0; axis < 2; axis++)
         form.n[axis][size] = (p->out[axis] + winograd_sizes[size] - 1) / winograd_sizes[size];
-      printf(" %7.1f", winograd(&l, &form, runs));
+      printf("%s%7.1f ", bar, winograd(&l, &form, runs));
     }
     char text[32] = "direct";
     double chosen = plain, error = plain_error;
@@ -210,7 +241,8 @@ void measure_layers(int runs, const char *word) {
       chosen = winograd(&l, &form, runs);
       error = error_of(&l);
     }
-    printf(" %8.1f %6.2f  %-18s %9.1e %9.1e\n", chosen, chosen / most, text, error, plain_error);
+    printf("%s%8.1f %s%6.2f %s%-18s %s%9.1e %s%9.1e %s\n", bar, chosen, bar, chosen / most, bar, text, bar, error, bar,
+           plain_error, markdown ? "|" : "");
     fflush(stdout);
     free(l.x);
     free(l.packed);

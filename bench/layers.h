@@ -2,11 +2,15 @@
 #ifndef BENCH_LAYERS_H_
 #define BENCH_LAYERS_H_
 
+#include <stdbool.h>
+
 /* GFLOP/s of chains of independent multiply-adds in the registers of a core; 0 without a CPU level. */
 double measure_peak(void);
+/* The same of products of pairs of bf16; 0 below level AVX512_BF16. */
+double measure_peak_pairs(void);
 /* Prints a row for each layer whose text has the word: GFLOP/s of a direct convolution's arithmetic over CPU time on
  * one thread, the least of `runs` runs; and the largest difference from float64 over the root mean square of the
- * results. */
-void measure_layers(int runs, const char *word);
+ * results. markdown: as a table for docs/performance.md. */
+void measure_layers(int runs, const char *word, bool markdown);
 
 #endif

@@ -43,7 +43,7 @@ static void engine_free(void *engine) { dnnl_engine_destroy(engine); }
 static reed_status engine_build(void *context, kernel_cache_value *out_value) {
   /* only a process's first engine can still lower the level, which is enough for tests that force a level */
   cpu_level level = cpu_level_now();
-  if (level < cpu_level_best()) (void)dnnl_set_max_cpu_isa(level == CPU_AVX2 ? dnnl_cpu_isa_avx2 : dnnl_cpu_isa_sse41);
+  if (level <= CPU_AVX2) (void)dnnl_set_max_cpu_isa(level == CPU_AVX2 ? dnnl_cpu_isa_avx2 : dnnl_cpu_isa_sse41);
   int capacity;
   if (dnnl_get_primitive_cache_capacity(&capacity) == dnnl_success && capacity == PRIMITIVES_DEFAULT)
     (void)dnnl_set_primitive_cache_capacity(PRIMITIVES);
@@ -122,12 +122,13 @@ static dnnl_status_t attributes_build(const onednn_problem *p, dnnl_primitive_at
   return status;
 }
 
-static dnnl_status_t describe(dnnl_memory_desc_t *md, int64_t rank, const int64_t *dims, const int64_t *strides) {
-  return dnnl_memory_desc_init_by_strides(md, (int)rank, dims, dnnl_f32, strides);
+static dnnl_status_t describe(dnnl_memory_desc_t *md, int64_t rank, const int64_t *dims, dnnl_data_type_t type,
+                              const int64_t *strides) {
+  return dnnl_memory_desc_init_by_strides(md, (int)rank, dims, type, strides);
 }
 
-static dnnl_status_t describe_any(dnnl_memory_desc_t *md, int64_t rank, const int64_t *dims) {
-  return dnnl_memory_desc_init_by_tag(md, (int)rank, dims, dnnl_f32, dnnl_format_tag_any);
+static dnnl_status_t describe_any(dnnl_memory_desc_t *md, int64_t rank, const int64_t *dims, dnnl_data_type_t type) {
+  return dnnl_memory_desc_init_by_tag(md, (int)rank, dims, type, dnnl_format_tag_any);
 }
 
 typedef union descriptor {
@@ -156,18 +157,22 @@ static dnnl_status_t operation_build(const onednn_problem *p, unit *u, descripto
  * marks. oneDNN chooses the others, and always those of constant weights. */
 static dnnl_status_t layouts_build(const onednn_problem *p, bool as_they_lie, unit *u) {
   bool product = p->kind == ONEDNN_MATMUL;
-  dnnl_status_t status = describe(&u->user_src, p->rank, p->src, p->src_strides);
-  if (status == dnnl_success) status = describe(&u->user_weights, p->weights_rank, p->weights, p->weights_strides);
-  if (status == dnnl_success) status = describe(&u->user_dst, p->rank, p->dst, p->dst_strides);
+  const dnnl_data_type_t type = p->bf16 ? dnnl_bf16 : dnnl_f32;
+  dnnl_status_t status = describe(&u->user_src, p->rank, p->src, type, p->src_strides);
+  if (status == dnnl_success)
+    status = describe(&u->user_weights, p->weights_rank, p->weights, dnnl_f32, p->weights_strides);
+  if (status == dnnl_success) status = describe(&u->user_dst, p->rank, p->dst, dnnl_f32, p->dst_strides);
   if (status != dnnl_success) return status;
   u->src = u->user_src;
   u->dst = u->user_dst;
   u->weights = u->user_weights;
   /* oneDNN's SSE code expects every pixel's channels to be aligned as vectors, and faults otherwise (2.6) */
   bool plain = as_they_lie && (dnnl_get_effective_cpu_isa() & dnnl_cpu_isa_avx2) == dnnl_cpu_isa_avx2;
-  if (!product && !(p->src_plain && plain)) status = describe_any(&u->src, p->rank, p->src);
-  if (!product && !(p->dst_plain && plain) && status == dnnl_success) status = describe_any(&u->dst, p->rank, p->dst);
-  if (!p->weights_plain && status == dnnl_success) status = describe_any(&u->weights, p->weights_rank, p->weights);
+  if (!product && !(p->src_plain && plain)) status = describe_any(&u->src, p->rank, p->src, type);
+  if (!product && !(p->dst_plain && plain) && status == dnnl_success)
+    status = describe_any(&u->dst, p->rank, p->dst, dnnl_f32);
+  if (!p->weights_plain && status == dnnl_success)
+    status = describe_any(&u->weights, p->weights_rank, p->weights, type);
   if (status == dnnl_success && p->with_bias) {
     int64_t dims[ONEDNN_MAX_DIMS] = {p->dst[1]};
     if (product) {
@@ -520,7 +525,8 @@ static dnnl_status_t place(dnnl_memory_t memory, const void *data) {
 /* A call of onednn_run. */
 typedef struct job {
   const onednn_runner *r;
-  const float *x, *w, *bias, *residual;
+  const void *x;
+  const float *w, *bias, *residual;
   float *y;
   char *workspace;
   int failed; /* a dnnl_status_t: that of a segment which failed */
@@ -532,7 +538,7 @@ static dnnl_status_t place_all(const job *j, const segment *s, const lane *l, co
   struct {
     dnnl_memory_t memory;
     const void *data;
-  } places[] = {{m->user_src, j->x + s->begin * r->src_step},
+  } places[] = {{m->user_src, (const char *)j->x + s->begin * r->src_step * (r->problem.bf16 ? 2 : 4)},
                 {m->user_weights, j->w ? j->w + s->begin * r->weights_step : NULL},
                 {m->user_dst, j->y + s->begin * r->dst_step},
                 {m->residual, j->residual ? j->residual + s->begin * r->dst_step : NULL},
@@ -584,7 +590,7 @@ static void run_segments(void *context, int64_t begin, int64_t end, int32_t work
   threads_restore(before);
 }
 
-reed_status onednn_run(const onednn_runner *r, const float *x, const float *w, const float *bias, const float *residual,
+reed_status onednn_run(const onednn_runner *r, const void *x, const float *w, const float *bias, const float *residual,
                        float *y, void *workspace) {
   job j = {.r = r, .x = x, .w = w, .bias = bias, .residual = residual, .y = y, .workspace = workspace};
   cpu_team team = r->team;

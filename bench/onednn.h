@@ -25,6 +25,7 @@ typedef struct onednn_problem {
   int64_t src_plain, dst_plain; /* use src, dst (and residual) in the caller's layout; 0: oneDNN may choose a layout,
                                    with reorders (never for a product) */
   int64_t weights_plain;        /* read the weights as they are (they are not constant) */
+  int64_t bf16;     /* src is bf16, and constant weights are packed as bf16 (a convolution's, with a plain src) */
   int64_t products; /* multiplications per unit of the free extent: small work is not given to many threads */
   double scale;     /* of the product, before bias */
 } onednn_problem;
@@ -40,9 +41,9 @@ void onednn_close(onednn_runner *runner);
 int64_t onednn_workspace_bytes(const onednn_runner *runner);
 /* Memory that opening the runner has added, approximately; primitives that already existed are not counted. */
 int64_t onednn_state_bytes(const onednn_runner *runner);
-/* y = problem(x, w, bias, residual). bias and residual are NULL if the problem has none. One thread at a time per
- * runner. */
-reed_status onednn_run(const onednn_runner *runner, const float *x, const float *w, const float *bias,
+/* y = problem(x, w, bias, residual). x is bf16 if the problem says so. bias and residual are NULL if the problem has
+ * none. One thread at a time per runner. */
+reed_status onednn_run(const onednn_runner *runner, const void *x, const float *w, const float *bias,
                        const float *residual, float *y, void *workspace) REED_MUST_CHECK;
 
 #endif
