@@ -21,8 +21,8 @@
 
 static int64_t align_up(int64_t n) { return (n + ALIGNMENT - 1) & ~(int64_t)(ALIGNMENT - 1); }
 
-/* Makes oneDNN build or run with the calling thread alone: its OpenMP team would wait for each of its threads. Returns
- * what threads_restore is given afterwards. */
+/* oneDNN builds and runs with the calling thread alone: its OpenMP team would wait for each thread. Returns what was.
+ */
 static int threads_alone(void) {
   int before = omp_get_max_threads();
   if (before != 1) omp_set_num_threads(1);
@@ -156,7 +156,7 @@ static dnnl_status_t operation_build(const onednn_problem *p, unit *u, descripto
 /* Chooses layouts. A product's src and dst keep their layouts, and with as_they_lie so do the tensors that the problem
  * marks. oneDNN chooses the others, and always those of constant weights. */
 static dnnl_status_t layouts_build(const onednn_problem *p, bool as_they_lie, unit *u) {
-  bool product = p->kind == ONEDNN_MATMUL;
+  const bool product = p->kind == ONEDNN_MATMUL;
   const dnnl_data_type_t type = p->bf16 ? dnnl_bf16 : dnnl_f32;
   dnnl_status_t status = describe(&u->user_src, p->rank, p->src, type, p->src_strides);
   if (status == dnnl_success)
