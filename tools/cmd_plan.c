@@ -24,12 +24,18 @@ static const flag flags[] = {
     FLAG_END,
 };
 
-/* "Slice 'rpn/slice' input ends", as far as known */
+/* "of Slice 'rpn/slice' input ends", as far as known; of an extent also "for Shape 'n': its result depends on the
+ * count" */
 static void cause_text(const cJSON *readback, char *out, size_t capacity) {
   const char *op = json_text_of(readback, "operator"), *node = json_text_of(readback, "node"),
-             *input = json_text_of(readback, "input");
-  snprintf(out, capacity, "%s%s%s%s%s%s", *op ? op : "the model", *node ? " '" : "", node, *node ? "'" : "",
-           *input ? " " : "", input);
+             *input = json_text_of(readback, "input"), *why = json_text_of(readback, "why");
+  const bool known = *op || !*why;
+  snprintf(out, capacity, "%s%s%s%s%s%s%s%s%s", known ? "of " : "", known && !*op ? "the model" : op, *node ? " '" : "",
+           node, *node ? "'" : "", *input ? " " : "", input,
+           !*why   ? ""
+           : known ? " for "
+                   : "for ",
+           why);
 }
 
 /* One line per cause: its number and bytes, since a batched detector reads the same kind of count many times. */
@@ -39,7 +45,7 @@ static void print_readbacks(const cJSON *readbacks) {
   cJSON_ArrayForEach(r, readbacks) {
     char cause[600], line[700];
     cause_text(r, cause, sizeof cause);
-    snprintf(line, sizeof line, "%s of %s", json_text_of(r, "reason"), cause);
+    snprintf(line, sizeof line, "%s %s", json_text_of(r, "reason"), cause);
     bool seen = false;
     for (size_t i = 0; i < causes.n; i++) seen = seen || strcmp(causes.items[i], line) == 0;
     if (seen) continue;

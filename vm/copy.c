@@ -211,7 +211,7 @@ static bool fetched_already(const vm_run *run, const int64_t *extent, storage **
   return false;
 }
 
-reed_status exec_extent(reed_session *s, ref *r) {
+reed_status exec_extent(reed_session *s, ref *r, uint32_t why) {
   if (r->kind == REF_STORED) return REED_OK; /* its kernel is in a branch not taken; the tensor is empty */
   if (r->kind != REF_PENDING) return not_a_tensor(&s->run, r, "a tensor whose kernel reports an extent");
   int32_t device = r->t.device;
@@ -228,6 +228,7 @@ reed_status exec_extent(reed_session *s, ref *r) {
                                                      .bytes = 8,
                                                      .site = r->shaped_by - 1,
                                                      .input = UINT32_MAX,
+                                                     .why = why,
                                                      .after_epoch = (uint32_t)s->run.profile.epochs.n - 1});
   if (device) {
     reed_status status = start_fetch(s, device, r->extent, r->extent_storage, 8, COPY_REASON_EXTENT, r->shaped_by - 1,

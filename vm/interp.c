@@ -357,7 +357,12 @@ reed_status interp_run(reed_session *s, uint32_t *out_return_pc) {
       case INSN_READBACK: status = exec_readback(s, w); break;
       case INSN_EXTENT: {
         OPERANDS(extent);
-        status = exec_extent(s, R(i.src));
+        status = exec_extent(s, R(i.src), PROFILE_NO_REASON);
+        break;
+      }
+      case INSN_EXTENT_FOR: {
+        OPERANDS(extent_for);
+        status = exec_extent(s, R(i.src), i.why);
         break;
       }
       case INSN_SYNC: status = exec_sync(s); break;

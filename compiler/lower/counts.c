@@ -22,9 +22,19 @@ static bool device_reads_counts(const flow *f, const ir_node *n) {
   return capability_reads_counts(f->m->targets, &call);
 }
 
+static flow_count needed(const char *why) { return (flow_count){NULL, -1, why}; }
+
+static bool has_rule(const reed_op *op) {
+  for (int32_t i = 0; i < REED_MAX_OPERANDS; i++)
+    if (bound_may_pass(op, i)) return true;
+  return false;
+}
+
 flow_count counts_operator(const flow *f, const flow_block *b, const ir_node *n) {
-  const flow_count none = {NULL, -1};
-  if (!f->m->counts_on_device || n->n_outputs != 1 || !n->outputs[0]) return none;
+  if (!f->m->counts_on_device) return needed("all counts are fetched (compiled with --counts host)");
+  if (!has_rule(n->op)) return needed(bound_reason(n->op));
+  if (place_of_node(n) != 1) return needed("it runs on the host");
+  if (n->n_outputs != 1 || !n->outputs[0]) return needed("it has several outputs, and a rule gives the axis of one");
   bound_operand operands[REED_MAX_OPERANDS];
   flow_version *first = NULL;
   for (int32_t i = 0; i < n->n_inputs; i++) {
@@ -37,17 +47,26 @@ flow_count counts_operator(const flow *f, const flow_block *b, const ir_node *n)
     }
     flow_version *x = counted_version(f, n, i);
     if (!x) continue;
-    if (x->home != b || (first && x->counter != first->counter)) return none;
+    if (x->home != b) return needed("it stands in another branch or loop than the count");
+    if (first && x->counter != first->counter) return needed("two counts meet, which are equal only by chance");
     operands[i].counter = 1;
     operands[i].axis = x->bounded_axis;
     first = x;
   }
-  if (!first || !device_reads_counts(f, n)) return none;
+  if (first && !device_reads_counts(f, n)) return needed("the accelerator's kernel cannot run at a bound");
   const ir_type *type = &n->outputs[0]->type;
   bound_operand output = {.rank = type->rank, .dims = type->dims};
   reed_attrs attrs = ir_attrs(n);
   int32_t axis = bound_output_axis(n->op, &attrs, operands, n->n_inputs, &output, dims_equal, f->m->symbols);
-  return axis < 0 ? none : (flow_count){first, axis};
+  if (axis >= 0) return (flow_count){first, axis, NULL};
+  return needed(first ? bound_reason(n->op) : "its other operands are known in a later epoch only");
 }
 
 bool counts_is_input(const flow *f, const ir_node *n, int32_t i) { return counted_version(f, n, i) != NULL; }
+
+const char *counts_reason(const flow *f, const flow_block *b, const ir_node *consumer) {
+  if (!consumer) return "it is an output of the model";
+  const flow_count count = counts_operator(f, b, consumer);
+  const char *why = count.version ? "its other operands are known in a later epoch only" : count.why;
+  return ir_text(f->m, "%s '%s': %s", consumer->op->name, consumer->name, why);
+}

@@ -76,11 +76,12 @@ static void share_memory(flow_version *a, flow_version *b) {
 
 /* ---- versions on the other device ---- */
 
-/* Adds an item that fetches the extent of x, unless x is not bounded or has such an item. False: no memory. */
-static bool want_extent(flow *f, flow_version *x) {
+/* Adds an item that fetches the extent of x for `consumer` (counts_reason), unless x is not bounded or has such an
+ * item. False: no memory. */
+static bool want_extent(flow *f, const flow_block *b, flow_version *x, const ir_node *consumer) {
   if (!x->bounded || x->fetched) return true;
   flow_item *item = item_new(f, x->home, FLOW_EXTENT, x->time + SLOT_FETCH, x->order, x->value->producer);
-  if (!item) return false;
+  if (!item || !(item->why = counts_reason(f, b, consumer))) return false;
   item->target = x;
   x->fetched = true;
   return true;
@@ -94,11 +95,11 @@ static int32_t fetch_time(const flow_version *source) {
 
 /* The version of v on `device`, for input `input` of `consumer`: the existing one, or the target of a new copy or
  * read-back in the home block of v. NULL: no memory. */
-static flow_version *demand(flow *f, ir_value *v, int32_t device, ir_node *consumer, int32_t input,
+static flow_version *demand(flow *f, const flow_block *b, ir_value *v, int32_t device, ir_node *consumer, int32_t input,
                             copy_reason reason) {
   flow_version *made = f->values[v->id].on[device], *source = f->values[v->id].on[1 - device];
   if (made) return made;
-  if (!want_extent(f, source)) return NULL;
+  if (!want_extent(f, b, source, reason == COPY_REASON_OUTPUT ? NULL : consumer)) return NULL;
   flow_block *home = source->home;
   int32_t time = device ? source->time : fetch_time(source), order = source->order + 1;
   flow_item *item = item_new(f, home, device ? FLOW_COPY : FLOW_FETCH, time, order, consumer);
@@ -146,8 +147,8 @@ static reed_status need(flow *f, flow_block *b, ir_value *v, int32_t device, ir_
                         needed what, int32_t *epoch) {
   if (!v || ir_is_constant(v)) return REED_OK;
   bool value = device == 0 && (what == NEED_ELEMENTS || (op_is_control(consumer->op) && input < 2));
-  flow_version *x = demand(f, v, device, consumer, input, value ? COPY_REASON_VALUE : COPY_REASON_PLACEMENT);
-  if (!x || !want_extent(f, x)) return no_memory(f);
+  flow_version *x = demand(f, b, v, device, consumer, input, value ? COPY_REASON_VALUE : COPY_REASON_PLACEMENT);
+  if (!x || !want_extent(f, b, x, consumer)) return no_memory(f);
   *epoch = larger(*epoch, serves_in(b, x, what));
   return REED_OK;
 }
@@ -355,8 +356,9 @@ static reed_status cut_main(flow *f) {
   for (int32_t i = 0; i < g->n_results && status == REED_OK; i++) {
     ir_value *v = g->results[i];
     if (ir_is_constant(v)) continue;
-    flow_version *x = demand(f, v, 0, v->producer, v->producer_output, COPY_REASON_OUTPUT);
-    if (!x || !want_extent(f, x)) status = no_memory(f); /* a late host operator's result may be bounded */
+    flow_version *x = demand(f, f->main, v, 0, v->producer, v->producer_output, COPY_REASON_OUTPUT);
+    if (!x || !want_extent(f, f->main, x, NULL))
+      status = no_memory(f); /* a late host operator's result may be bounded */
   }
   return status;
 }

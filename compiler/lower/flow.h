@@ -65,6 +65,7 @@ struct flow_item {
   ir_node *node;       /* OP, IF, LOOP; of COPY and FETCH the consumer of the target, of EXTENT the producer */
   int32_t input;       /* of COPY and FETCH: the number of the consumer's input */
   copy_reason reason;
+  const char *why;               /* of EXTENT: why the host needs it */
   flow_version *source, *target; /* COPY, FETCH; EXTENT: target. IF: source is the condition (NULL: constant) */
   flow_version **outputs;        /* OP: n_outputs, NULL: absent; IF: joins; LOOP: results (NULL unused) */
   /* IF */

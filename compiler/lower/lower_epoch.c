@@ -321,7 +321,8 @@ static void emit_condition(lower *l, flow_item *item) {
 /* ---- sections ---- */
 
 static void emit_fetch(lower *l, const flow_item *item) {
-  if (item->kind == FLOW_EXTENT) EMIT(l, extent, item->node->name, .src = item->target->reg);
+  if (item->kind == FLOW_EXTENT)
+    EMIT(l, extent_for, item->node->name, .src = item->target->reg, .why = module_add_string(l->b, item->why));
   else
     EMIT(l, readback, item->node->name, .dst = lower_reg(l, item->target), .src = item->source->reg,
          .reason = (uint32_t)item->reason, .site = lower_site(l, item->node), .input = (uint32_t)item->input);

@@ -18,6 +18,7 @@ static void report_fetch(const lower_fetch *fetch, json_writer *json) {
   json_string(json, "node", item->node->name);
   json_integer(json, "input", extent ? -1 : item->input);
   json_string(json, "value", v ? v->name : "");
+  if (extent) json_string(json, "why", item->why);
   json_end_object(json);
 }
 

@@ -99,6 +99,7 @@ static const struct {
     [INSN_INVOKE] = {{"add", "host", "r2", "r0 r0"}},
     [INSN_READBACK] = {{"r20", "r1", "value", "add", "0"}},
     [INSN_EXTENT] = {{"r7"}},
+    [INSN_EXTENT_FOR] = {{"r7", "\"text\""}},
     [INSN_SYNC] = {{NULL}},
 };
 static bool is_epoch(int id) {

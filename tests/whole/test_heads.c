@@ -213,6 +213,7 @@ static const struct {
   const char *name;
   void (*add)(onnx_build *b);
   int more, more_on_cuda;
+  const char *why; /* the reason for which the host gets the count; NULL: it is an output of the model */
 } heads[] = {
     {"Conv", add_conv, 1, 1},
     {"Conv of groups", add_conv_groups, 1, 1},
@@ -239,13 +240,13 @@ static const struct {
     {"DepthToSpace", add_depth_to_space, 1, 1},
     {"Resize", add_resize, 1, 1},
     {"ReduceMean", add_reduce, 1, 0},
-    {"Slice of the rows", add_slice_default, 0, 0},
-    {"Slice backwards", add_slice_backwards, 0, 0},
-    {"Softmax along the rows", add_softmax_rows, 0, 0},
-    {"Gemm of a turned matrix", add_gemm_turned, 2, 2},
-    {"MatMul that sums over the rows", add_matmul_summed, 2, 2},
-    {"Concat of rows", add_concat_rows, 0, 0},
-    {"ReduceSum of rows", add_reduce_rows, 0, 0},
+    {"Slice of the rows", add_slice_default, 0, 0, "Slice 'y_node': it cuts the counted axis"},
+    {"Slice backwards", add_slice_backwards, 0, 0, "Slice 'y_node': it cuts the counted axis"},
+    {"Softmax along the rows", add_softmax_rows, 0, 0, "Softmax 'y_node': the counted axis does not stand before"},
+    {"Gemm of a turned matrix", add_gemm_turned, 2, 2, "Gemm 'y_node': only the rows of A"},
+    {"MatMul that sums over the rows", add_matmul_summed, 2, 2, "MatMul 'y_node': the counted axis is summed over"},
+    {"Concat of rows", add_concat_rows, 0, 0, "Concat 'y_node': a later input begins after the counted rows"},
+    {"ReduceSum of rows", add_reduce_rows, 0, 0, "ReduceSum 'y_node': it reduces the counted axis"},
 };
 
 START_TEST(a_head_runs_at_the_bound_with_the_same_bits) {
@@ -259,7 +260,37 @@ START_TEST(a_head_runs_at_the_bound_with_the_same_bits) {
   if (cuda_is_present())
     ck_assert_msg(figure(runners[BOUND_CUDA].report, "at_bound") == BASE_AT_BOUND + heads[_i].more_on_cuda,
                   "%s: %d at the bound on cuda", heads[_i].name, (int)figure(runners[BOUND_CUDA].report, "at_bound"));
+  for (size_t k = BOUND_SIM; k < n_runners(); k++) {
+    const char *why = heads[_i].why ? heads[_i].why : "it is an output of the model";
+    if (k == EXACT_CUDA) why = "all counts are fetched";
+    else if (k == BOUND_CUDA && strncmp(heads[_i].name, "Reduce", 6) == 0)
+      why = "the accelerator's kernel cannot run at a bound";
+    ck_assert_msg(strstr(runners[k].report, why), "%s, runner %zu: not '%s' in %s", heads[_i].name, k, why,
+                  strstr(runners[k].report, "\"epochs\""));
+  }
   run_masks(runners, strcmp(heads[_i].name, "Gemm") == 0);
+  runners_close(runners);
+  build_close(&b);
+}
+END_TEST
+
+/* The plan of a run has the reason for each count that it fetched. */
+START_TEST(the_plan_says_why_a_count_is_fetched) {
+  onnx_build *b = base_open();
+  add_softmax_rows(b);
+  build_output(b, "y", "f32");
+  runner runners[N_RUNNERS];
+  runners_open(b, runners);
+  run_masks(runners, false);
+  for (size_t k = 0; k < n_runners(); k++) {
+    char *json;
+    ck_assert_int_eq(reed_session_plan_json(runners[k].session, &json, NULL), REED_OK);
+    const bool exact = k == EXACT_HOST || k == EXACT_SIM || k == EXACT_CUDA;
+    const char *why = exact ? "all counts are fetched (compiled with --counts host)"
+                            : "\"why\":\"Softmax 'y_node': the counted axis does not stand before the axis";
+    ck_assert_msg(strstr(json, why), "runner %zu: not '%s' in %s", k, why, json);
+    reed_text_free(json);
+  }
   runners_close(runners);
   build_close(&b);
 }
@@ -389,6 +420,7 @@ int main(void) {
   TCase *cases = tcase_create("heads");
   suite_add_tcase(suite, cases);
   tcase_add_loop_test(cases, a_head_runs_at_the_bound_with_the_same_bits, 0, sizeof heads / sizeof *heads);
+  tcase_add_test(cases, the_plan_says_why_a_count_is_fetched);
   tcase_add_test(cases, a_size_in_numbers_does_not_follow_the_count);
   tcase_add_test(cases, boxes_and_both_heads_stay_on_the_device);
   tcase_add_test(cases, a_device_reads_the_counts_that_its_list_names);

@@ -37,6 +37,8 @@ static void add_cause(json_writer *json, const reed_session *s, const profile_co
   json_string(json, "operator", op);
   json_string(json, "node", node);
   json_string(json, "input", input);
+  if (copy->reason == COPY_REASON_EXTENT && copy->why != PROFILE_NO_REASON)
+    json_string(json, "why", m->strings[copy->why]);
 }
 
 static double us(int64_t ns) { return (double)ns / 1000.0; }

@@ -83,7 +83,9 @@ typedef struct profile_copy {
    * model's input or output, or of the constant. */
   uint32_t site, input;
   uint32_t after_epoch; /* index into epochs of the run; UINT32_MAX: before the first */
+  uint32_t why;         /* of an extent: the string that says why the host needs it; PROFILE_NO_REASON: not known */
 } profile_copy;
+#define PROFILE_NO_REASON UINT32_MAX
 
 /* Caches of the last run (growth.h), and copies of tensors with room for kernels and views that read no strides. */
 typedef struct profile_caches {

@@ -108,7 +108,7 @@ START_TEST(a_chain_of_nonzeros_has_one_epoch_a_count) {
   graph_result(m->main, v);
   lowered l = graph_lower(m);
   ck_epochs(l, 4);
-  ck_count(l, "extent r", 3);
+  ck_count(l, "extent.for r", 3);
   ck_count(l, "sync", 4);
   ck_count(l, "readback", 1);
   RUN(l, SPECS(F32(4, 0, 7, 0, 9)), SPECS(F32(2, 7, 9)));
@@ -266,7 +266,7 @@ START_TEST(nested_ifs_have_conditions_on_every_path) {
   lowered l = graph_lower(m);
   ck_epochs(l, 2);
   ck_has(l, "s.const s1, 0");
-  ck_count(l, "extent r", 1);
+  ck_count(l, "extent.for r", 1);
   RUN(l, SPECS(F32(3, 0, -1, 0), BOOL_SCALAR(1), BOOL_SCALAR(1)), SPECS(F32(1, 0.3678794)));
   RUN(l, SPECS(F32(3, 0, -1, 0), BOOL_SCALAR(1), BOOL_SCALAR(0)), SPECS(F32(3, 1, 2.7182818, 1)));
   RUN(l, SPECS(F32(3, 0, -1, 0), BOOL_SCALAR(0), BOOL_SCALAR(1)), SPECS(F32(3, 0, -1, 0)));
