@@ -8,7 +8,8 @@
  * cache: regions are taken in the order of their first rows. Position-sensitive channels: the lanes are outputs, and a
  * unit is one bin of them.
  *
- * Every output's sum has the same order whatever the number of threads: regions by map, image, first row and number. */
+ * Every output's sum has the same order whatever the number of threads: regions by map, image, strip of rows, column
+ * and number. */
 #include "ops/cpu/image/roi_lanes.h"
 
 #include <math.h>
@@ -19,8 +20,10 @@
 #define BLOCK_BYTES_MAX ((int64_t)16 << 20)  /* of a map in block form */
 #define BLOCKS_BYTES_MAX ((int64_t)96 << 20) /* of all threads */
 #define PLANS_BYTES_MAX ((int64_t)8 << 20)   /* of stored plans; larger ones are made again for each block */
-#define OUTPUTS_MIN 4                        /* of ROI_LANES: fewer leave most of a block empty */
-#define TAPS_OF_BIN 4                        /* rough: a map larger than all taps is not worth a copy */
+#define STRIP_ROWS \
+  32 /* regions are taken by strips of rows, in a strip by columns: the taps of neighbours share the cache */
+#define OUTPUTS_MIN 4 /* of ROI_LANES: fewer leave most of a block empty */
+#define TAPS_OF_BIN 4 /* rough: a map larger than all taps is not worth a copy */
 
 /* A region and the part of its map that its taps need. */
 typedef struct note {
@@ -40,7 +43,7 @@ typedef struct lanes_kernel {
   int64_t outputs, bins;
   int64_t slots;           /* units of a block of outputs: bins if position-sensitive, else 1 */
   int64_t blocks, divided; /* divided: each unit's parts of regions, or bands of rows if backward */
-  int64_t rows;            /* the most of any map */
+  int64_t rows, strips;    /* the most of any map */
   int64_t group_base[ROI_MAPS_MOST], n_groups;
   int64_t room_y, room_x, plan_bytes;
   bool stored; /* plans are made once */
@@ -176,25 +179,28 @@ static void make_notes(void *context, int64_t begin, int64_t end, int32_t number
 
 /* ---- order ---- */
 
+static int64_t key_of(const job *j, bool by_strip, int64_t region) {
+  const note *n = &j->notes[region];
+  return by_strip ? n->group * j->s->strips + n->row / STRIP_ROWS : n->column;
+}
+
 /* Sorts by one key of the notes, keeping the order of equals. */
-static void sort_by(const job *j, bool by_group, int64_t keys, const int32_t *from, int32_t *to) {
+static void sort_by(const job *j, bool by_strip, int64_t keys, const int32_t *from, int32_t *to) {
   const lanes_kernel *s = j->s;
   int64_t *counts = (int64_t *)((char *)j->buffers->workspace + s->counts_at), total = 0;
   memset(counts, 0, (size_t)keys * sizeof *counts);
-#define KEY(i) (by_group ? j->notes[i].group : j->notes[i].row)
-  for (int64_t i = 0; i < s->c.regions; i++) counts[KEY(i)]++;
+  for (int64_t i = 0; i < s->c.regions; i++) counts[key_of(j, by_strip, i)]++;
   for (int64_t k = 0; k < keys; k++) {
     int64_t n = counts[k];
-    if (by_group) j->begins[k] = total;
+    if (by_strip && k % j->s->strips == 0) j->begins[k / j->s->strips] = total;
     counts[k] = total;
     total += n;
   }
   for (int64_t i = 0; i < s->c.regions; i++) {
     int32_t region = from ? from[i] : (int32_t)i;
-    to[counts[KEY(region)]++] = region;
+    to[counts[key_of(j, by_strip, region)]++] = region;
   }
-#undef KEY
-  if (by_group) j->begins[keys] = total;
+  if (by_strip) j->begins[s->n_groups + 1] = total;
 }
 
 static void widen_span(span *of, const note *n) {
@@ -323,10 +329,13 @@ static void pool_part(const job *j, const worker *w, const unit *u, int64_t begi
   const lanes_kernel *s = j->s;
   while (begin < end && !cpu_cancelled(&s->c.team)) {
     const note *n = &j->notes[j->order[begin]];
-    int64_t after = j->begins[n->group + 1] < end ? j->begins[n->group + 1] : end, rows = 0;
-    for (int64_t i = begin; i < after; i++)
-      if (j->notes[j->order[i]].after_row > rows) rows = j->notes[j->order[i]].after_row;
-    if (n->group < s->n_groups) read_rows(j, w, u, n, n->row, rows);
+    int64_t after = j->begins[n->group + 1] < end ? j->begins[n->group + 1] : end, row = s->rows, after_row = 0;
+    for (int64_t i = begin; i < after; i++) {
+      const note *of = &j->notes[j->order[i]];
+      if (of->row < row) row = of->row;
+      if (of->after_row > after_row) after_row = of->after_row;
+    }
+    if (n->group < s->n_groups) read_rows(j, w, u, n, row, after_row);
     for (; begin < after; begin++) pool_region(j, w, u, j->order[begin]);
   }
 }
@@ -403,8 +412,8 @@ static reed_status run_roi_lanes(const void *state, const reed_kernel_buffers *b
   status = cpu_parallel_scratch(cpu_team_for(s->c.team, s->c.regions * 8192), s->c.regions, 1, make_notes, &j);
   if (status != REED_OK) return status;
   int32_t *spare = (int32_t *)(memory + s->spare_at);
-  sort_by(&j, false, s->rows + 1, NULL, spare);
-  sort_by(&j, true, s->n_groups + 1, spare, j.order);
+  sort_by(&j, false, s->c.widest.width + 1, NULL, spare);
+  sort_by(&j, true, s->n_groups * s->strips + 1, spare, j.order);
   make_spans(&j);
   const roi_align *r = &s->c.widest;
   int64_t work = s->c.regions * s->outputs * s->bins * 32 + r->images * r->channels * r->height * r->width * 4;
@@ -416,7 +425,7 @@ static reed_status run_roi_lanes(const void *state, const reed_kernel_buffers *b
 /* The workspace: what all threads share, then a part for each thread. */
 static int64_t lay_workspace(lanes_kernel *s, int64_t pixels) {
   const roi_align *w = &s->c.widest;
-  int64_t at = 0, keys = (s->rows > s->n_groups ? s->rows : s->n_groups) + 1;
+  int64_t at = 0, strips = s->n_groups * s->strips, keys = (w->width > strips ? w->width : strips) + 1;
   struct {
     int64_t *place, bytes;
   } parts[] = {
@@ -463,6 +472,7 @@ reed_status roi_lanes_prepare(const reed_kernel_call *call, const roi_call *c, r
   s.bins = w->bins_y * w->bins_x;
   s.outputs = roi_outputs(w);
   s.rows = w->height;
+  s.strips = (s.rows + STRIP_ROWS - 1) / STRIP_ROWS;
   if (!is_worth(&s, pixels)) return REED_OK;
   s.blocks = (s.outputs + ROI_LANES - 1) / ROI_LANES;
   s.slots = s.position_sensitive ? s.bins : 1;

@@ -182,13 +182,15 @@ void CPU_LEVELED(roi_lanes_write)(const roi_lane_form *f, const float *block, in
 
 /* ---- sums of taps ---- */
 
+#define TAPS_FEW 4
+
 /* y = the sum of a bin's taps, of which there are n along x. */
-INLINE void sum_bin(const roi_lane_bins *b, int32_t t, int32_t t_end, int32_t u, int32_t n, const float *map,
+static void sum_bin(const roi_lane_bins *b, int32_t t, int32_t t_end, int32_t u, int32_t n, const float *map,
                     float *y) {
   const int32_t *restrict columns = b->x->index + u, *restrict rows = b->y->index;
   const float *restrict along = b->x->weight + u, *restrict down = b->y->weight;
   lanes sum[VECTORS] = {{0}};
-  for (; t < t_end; t++) {
+  for (; t < t_end && n > 0; t++) {
     const float *row = map + rows[t] * b->width * ROI_LANES;
     lanes part[VECTORS];
     for (int v = 0; v < VECTORS; v++) part[v] = along[0] * load(row + columns[0] * (int64_t)ROI_LANES + v * LANES);
@@ -199,16 +201,55 @@ INLINE void sum_bin(const roi_lane_bins *b, int32_t t, int32_t t_end, int32_t u,
   for (int v = 0; v < VECTORS; v++) store(y + v * LANES, sum[v]);
 }
 
-static void mean_sparse(const roi_lane_bins *b, const float *map, float *y) {
-  for (int64_t p = b->p; p < b->after_p; p++)
-    for (int64_t q = b->q; q < b->after_q; q++, y += ROI_LANES) {
-      int32_t t = b->y->begin[p], t_end = b->y->begin[p + 1], u = b->x->begin[q], n = b->x->begin[q + 1] - u;
-      if (n == 4) sum_bin(b, t, t_end, u, 4, map, y);
-      else if (n == 3) sum_bin(b, t, t_end, u, 3, map, y);
-      else if (n == 2) sum_bin(b, t, t_end, u, 2, map, y);
-      else if (n > 0) sum_bin(b, t, t_end, u, n, map, y);
-      else memset(y, 0, ROI_LANES * sizeof *y);
+/* y = the sum of a bin's taps in `n_rows` rows and `n` columns, both constants where it is inlined: the loops unroll.
+ */
+INLINE void sum_few(const float *const *rows, const float *down, int n_rows, const int32_t *restrict columns,
+                    const float *restrict along, int n, float *restrict y) {
+  int64_t at[TAPS_FEW];
+  for (int k = 0; k < n; k++) at[k] = columns[k] * (int64_t)ROI_LANES;
+  for (int v = 0; v < VECTORS; v++) {
+    lanes sum = {0};
+    for (int t = 0; t < n_rows; t++) {
+      lanes part = along[0] * load(rows[t] + at[0] + v * LANES);
+      for (int k = 1; k < n; k++) part += along[k] * load(rows[t] + at[k] + v * LANES);
+      sum = t ? sum + down[t] * part : down[t] * part;
     }
+    store(y + v * LANES, sum);
+  }
+}
+
+/* One row of bins, whose taps have n_rows rows. */
+INLINE void mean_few(const roi_lane_bins *b, int64_t p, int n_rows, const float *map, float *restrict y) {
+  const int32_t *restrict begin = b->x->begin, *restrict columns = b->x->index;
+  const float *restrict along = b->x->weight, *rows[TAPS_FEW];
+  float down[TAPS_FEW];
+  int32_t t = b->y->begin[p];
+  for (int i = 0; i < n_rows; i++) {
+    rows[i] = map + b->y->index[t + i] * b->width * ROI_LANES;
+    down[i] = b->y->weight[t + i];
+  }
+  for (int64_t q = b->q; q < b->after_q; q++, y += ROI_LANES) {
+    int32_t u = begin[q], n = begin[q + 1] - u;
+    if (n == 4) sum_few(rows, down, n_rows, columns + u, along + u, 4, y);
+    else if (n == 3) sum_few(rows, down, n_rows, columns + u, along + u, 3, y);
+    else sum_bin(b, t, t + n_rows, u, n, map, y);
+  }
+}
+
+/* Two samples along an axis have two to four taps. */
+static void mean_sparse(const roi_lane_bins *b, const float *map, float *y) {
+  int64_t row = (b->after_q - b->q) * ROI_LANES;
+  for (int64_t p = b->p; p < b->after_p; p++, y += row) {
+    int32_t t = b->y->begin[p], t_end = b->y->begin[p + 1];
+    if (t_end - t == 4) {
+      mean_few(b, p, 4, map, y);
+    } else if (t_end - t == 3) {
+      mean_few(b, p, 3, map, y);
+    } else {
+      for (int64_t q = b->q; q < b->after_q; q++)
+        sum_bin(b, t, t_end, b->x->begin[q], b->x->begin[q + 1] - b->x->begin[q], map, y + (q - b->q) * ROI_LANES);
+    }
+  }
 }
 
 #define SUM_ROWS(expression) \
