@@ -20,10 +20,9 @@
 #define BLOCK_BYTES_MAX ((int64_t)16 << 20)  /* of a map in block form */
 #define BLOCKS_BYTES_MAX ((int64_t)96 << 20) /* of all threads */
 #define PLANS_BYTES_MAX ((int64_t)8 << 20)   /* of stored plans; larger ones are made again for each block */
-#define STRIP_ROWS \
-  32 /* regions are taken by strips of rows, in a strip by columns: the taps of neighbours share the cache */
-#define OUTPUTS_MIN 4 /* of ROI_LANES: fewer leave most of a block empty */
-#define TAPS_OF_BIN 4 /* rough: a map larger than all taps is not worth a copy */
+#define STRIP_ROWS 32                        /* of a map, whose regions are taken by columns: neighbours share taps */
+#define OUTPUTS_MIN 4                        /* of ROI_LANES: fewer leave most of a block empty */
+#define TAPS_OF_BIN 4                        /* rough: a map larger than all taps is not worth a copy */
 
 /* A region and the part of its map that its taps need. */
 typedef struct note {
