@@ -18,13 +18,12 @@
 #include <stdbool.h>
 #include <time.h>
 
+#include "base/stalls.h"
+
 #define PLACES 32               /* jobs at a time; more callers than that work alone */
 #define POLL_NS 150000          /* of a helper without work, before it sleeps */
 #define WAIT_NS 30000           /* of a caller for chunks that helpers are in the middle of, before it sleeps */
 #define LOOKS_PER_TIME_CHECK 16 /* of a loop that polls */
-#define STALL_NS 2000000        /* of a thread that polls or waits and does not run: a stall */
-#define STALLS_NS 300000000     /* two stalls within this time: other processes want the CPUs */
-#define CROWDED_NS 200000000    /* how long the team remembers that */
 
 #define END_BITS 16
 #define HELPER_BITS 7
@@ -57,7 +56,7 @@ static struct {
   _Atomic int32_t n_callers;            /* threads that are in team_run with helpers */
   _Atomic int32_t n_cpus;               /* 0: not counted yet */
   _Atomic int32_t n_polling, n_asleep;
-  _Atomic int64_t stalled_at, crowded_until;
+  stalls stalls;
   atomic_bool leaving;
   sem_t work; /* wakes helpers */
   pthread_mutex_t starting;
@@ -83,16 +82,7 @@ static void relax(void) {
 
 /* Beside processes that want the CPUs, nobody polls: the scheduler counts the time that a thread spends polling against
  * the thread's next chunks, and it lets a thread that wakes run before those that always run. */
-static bool is_crowded(int64_t now) { return now < atomic_load_explicit(&team.crowded_until, memory_order_relaxed); }
-
-/* A thread expected to run or to be woken soon after `before`. One stall may be the hypervisor's, which leaves the CPUs
- * to this process again. */
-static void note_stall(int64_t before, int64_t now) {
-  if (now - before <= STALL_NS) return;
-  int64_t last = atomic_exchange_explicit(&team.stalled_at, now, memory_order_relaxed);
-  if (last && now - last < STALLS_NS)
-    atomic_store_explicit(&team.crowded_until, now + CROWDED_NS, memory_order_relaxed);
-}
+static bool is_crowded(int64_t now) { return stalls_crowded(&team.stalls, now); }
 
 /* ---- chunks ---- */
 
@@ -193,7 +183,7 @@ static bool poll_for_work(uint32_t posted) {
       found = atomic_load_explicit(&team.posted, memory_order_acquire) != posted;
     }
     now = now_ns();
-    note_stall(before, now);
+    stalls_note(&team.stalls, before, now);
   } while (!found && now < end);
   atomic_fetch_sub(&team.n_polling, 1);
   return found;
@@ -326,7 +316,7 @@ static void wait_for_others(job *j, uint32_t n_chunks) {
     atomic_store(&j->waiting, true);
     if (is_done(j, n_chunks) && atomic_exchange(&j->waiting, false)) return;
     while (sem_wait(&j->finished) != 0) continue; /* a helper of an earlier job may also have posted */
-    note_stall(begin, now_ns());
+    stalls_note(&team.stalls, begin, now_ns());
   }
 }
 
