@@ -1,0 +1,151 @@
+/* Every call of the driver and every request for the card's memory failed once, in sessions on the emulated GPU: a
+ * cache that grows in bound memory, a launch that makes it dense, counts that stay on the device, products on tensor
+ * cores, graphs whose inputs move. A run fails with a sentence or goes on; the next one gives the right bits from the
+ * same past; nothing is lost (the fake driver counts its handles when the card closes, and ends the process if one is
+ * not given back). Every 5th call; with REED_ALL_EMULATED in the environment each. */
+#include "reed/device.h"
+#include "tests/whole/model.h"
+
+enum { N_OUT = 3, STEPS = 3, ROUNDS = 3, ROWS = 9, CAPACITY = 8 };
+
+static onnx_build *everything(void) {
+  onnx_build *b = build_open(17);
+  float weights[16];
+  for (int i = 0; i < 16; i++) weights[i] = (float)((i * 7 + 3) % 11) / 8 - 0.5f;
+  build_input(b, "p", "f32[2,3,p,4]");
+  build_input(b, "n", "f32[2,3,t,4]");
+  build_input(b, "x", "f32[r,4]");
+  build_f32(b, "w", "4,4", weights);
+  build_f32(b, "zero", "", (float[]){0});
+  build_i64(b, "axis", "", (int64_t[]){2});
+  build_int(b, build_node(b, "Concat", "p,n", "all"), "axis", 2);
+  build_node(b, "CumSum", "all,axis", "sums");
+  build_node(b, "MatMul", "x,w", "m");
+  build_node(b, "Greater", "m,zero", "mask");
+  build_node(b, "NonZero", "mask", "found");
+  build_ints(b, build_node(b, "Transpose", "found", "rows"), "perm", "1,0");
+  build_node(b, "GatherND", "m,rows", "values");
+  build_node(b, "Exp", "values", "y");
+  build_output(b, "all", "f32[2,3,a,4]");
+  build_output(b, "sums", "f32[2,3,a,4]");
+  build_output(b, "y", "f32[k]");
+  return b;
+}
+
+/* The outputs of all steps, of the use without a failure. */
+typedef struct record {
+  bool known;
+  int n_runs;
+  int64_t bytes[ROUNDS * STEPS][N_OUT];
+  char data[ROUNDS * STEPS][N_OUT][2048];
+} record;
+
+/* False: the comparison itself met the failure, in its copy. */
+static bool compare(record *r, int run, reed_tensor *const *out) {
+  bool met = true;
+  for (int i = 0; i < N_OUT; i++) {
+    reed_tensor *host = NULL;
+    if (reed_tensor_to_host(out[i], &host, NULL) != REED_OK) {
+      met = false;
+      continue;
+    }
+    const size_t n = (size_t)reed_tensor_bytes(host);
+    ck_assert_uint_le(n, sizeof r->data[0][0]);
+    if (!r->known) {
+      r->bytes[run][i] = (int64_t)n;
+      memcpy(r->data[run][i], reed_tensor_data(host), n);
+    }
+    ck_assert_int_eq(r->bytes[run][i], (int64_t)n);
+    ck_assert_msg(memcmp(r->data[run][i], reed_tensor_data(host), n) == 0, "run %d, output %d: other bits", run, i);
+    reed_tensor_close(&host);
+  }
+  return met;
+}
+
+static reed_tensor *cache_rows(int64_t n, int seed) { return floats(4, (int64_t[]){2, 3, n, 4}, (float)(10 * seed)); }
+
+/* Calls twice at most: the failure happens once. */
+#define TRY(call) \
+  for (int again = 0; (status = (call)) != REED_OK; again++) { \
+    n_failed++; \
+    ck_assert_msg(again == 0, "%s: %s", device, reed_diagnosis_message(m->said)); \
+  }
+
+/* Opens a session, runs all steps and closes it. Returns the number of calls that failed. */
+static int use_session(model *m, const char *device, record *r) {
+  int n_failed = 0;
+  reed_status status = REED_OK;
+  reed_session *session = NULL;
+  reed_tensor *memory = NULL, *x[2] = {NULL}, *far[2] = {NULL};
+  /* a card that is opened again fails again */
+  if (reed_session_open(m->program, &(reed_session_options){.device = device, .n_threads = 1}, &session, m->said) !=
+      REED_OK)
+    return 1;
+  TRY(reed_tensor_open_on(device, REED_F32, 4, (int64_t[]){2, 3, CAPACITY, 4}, &memory, m->said));
+  TRY(reed_session_bind_output(session, 0, memory, 2, m->said));
+  for (int i = 0; i < 2; i++) { /* two places for the same elements: a graph of the one is not replayed for the other */
+    x[i] = floats(2, (int64_t[]){ROWS, 4}, -17.25f);
+    TRY(reed_tensor_to_device(x[i], device, &far[i], m->said));
+  }
+  for (int round = 0; round < ROUNDS; round++) {
+    reed_tensor *past = cache_rows(0, 0);
+    for (int step = 0; step < STEPS; step++) {
+      reed_tensor *rows = cache_rows(step + 1, step), *in[] = {past, rows, far[(round + step) % 2]},
+                  *out[N_OUT] = {NULL};
+      TRY(reed_session_run(session, in, 3, out, N_OUT, m->said));
+      n_failed += !compare(r, round * STEPS + step, out);
+      ck_assert_ptr_eq(reed_tensor_address(out[0]), reed_tensor_address(memory));
+      reed_tensor_close(&rows);
+      reed_tensor_close(&past);
+      past = out[0];
+      for (int i = 1; i < N_OUT; i++) reed_tensor_close(&out[i]);
+    }
+    reed_tensor_close(&past);
+  }
+  for (int i = 0; i < 2; i++) reed_tensor_close(&x[i]), reed_tensor_close(&far[i]);
+  reed_session_close(&session);
+  reed_tensor_close(&memory);
+  return n_failed;
+}
+
+/* The model and the bits of the use without a failure. */
+static model open_model(const char *device, record *r) {
+  model m = model_open(everything(), "host", true);
+  reed_session_close(&m.session);
+  ck_assert_int_eq(use_session(&m, device, r), 0);
+  r->known = true;
+  return m;
+}
+
+static const struct {
+  const char *option;
+  int least; /* failures that are told */
+  int last;  /* a number beyond all of one use */
+  int step;
+} failures[] = {{"fail_call", 60, 800, 5}, {"fail_memory", 2, 30, 1}};
+
+START_TEST(every_call_of_the_driver_is_failed_once) {
+  static record r;
+  r.known = false;
+  model m = open_model("cuda-emulated?tf32=1&poison=1", &r);
+  int n_told = 0, last = 0;
+  const int each = getenv("REED_ALL_EMULATED") ? 1 : failures[_i].step;
+  for (int n = 1; n <= failures[_i].last; n += each) {
+    char device[96];
+    snprintf(device, sizeof device, "cuda-emulated?tf32=1&poison=1&%s=%d", failures[_i].option, n);
+    if (use_session(&m, device, &r) > 0) n_told++, last = n;
+  }
+  printf("%s: told %d, the last %d\n", failures[_i].option, n_told, last);
+  ck_assert_int_ge(n_told, failures[_i].least);
+  model_close(&m);
+}
+END_TEST
+
+int main(void) {
+  Suite *suite = suite_create("failed_calls");
+  TCase *cases = tcase_create("failed_calls");
+  tcase_set_timeout(cases, 200);
+  tcase_add_loop_test(cases, every_call_of_the_driver_is_failed_once, 0, sizeof failures / sizeof *failures);
+  suite_add_tcase(suite, cases);
+  return suite_run(suite);
+}
