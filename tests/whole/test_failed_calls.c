@@ -122,7 +122,7 @@ static const struct {
   int least; /* failures that are told */
   int last;  /* a number beyond all of one use */
   int step;
-} failures[] = {{"fail_call", 60, 800, 5}, {"fail_memory", 2, 30, 1}};
+} failures[] = {{"fail_call", 60, 640, 5}, {"fail_memory", 2, 30, 1}};
 
 START_TEST(every_call_of_the_driver_is_failed_once) {
   static record r;
