@@ -10,20 +10,18 @@
 
 #define DEPTH_OF_LINES 2
 
-static void quoted(text_buffer *out, const char *text) {
+void json_quote(text_buffer *out, const char *text) {
   text_append_bytes(out, "\"", 1);
   for (size_t n = strlen(text), length; n; text += length, n -= length) {
     length = utf8_length(text, n);
-    const unsigned char c = (unsigned char)text[0], second = length == 2 ? (unsigned char)text[1] : 0;
+    const uint32_t c = length ? utf8_read(text, length) : 0;
     if (!length) {
       length = 1;
       text_append_bytes(out, "\\ufffd", 6);
     } else if (c == '"' || c == '\\') {
-      text_append(out, "\\%c", c);
-    } else if (c < 0x20 || c == 0x7f) {
+      text_append(out, "\\%c", (int)c);
+    } else if (utf8_is_obeyed(c)) {
       text_append(out, "\\u%04x", c);
-    } else if (c == 0xc2 && second < 0xa0) { /* U+0080 to U+009F: controls */
-      text_append(out, "\\u%04x", second);
     } else {
       text_append_bytes(out, text, length);
     }
@@ -36,7 +34,7 @@ static void begin_value(json_writer *json, const char *key) {
   if (json->more) text_append_bytes(&json->text, ",", 1);
   if (json->depth && json->depth <= DEPTH_OF_LINES) text_append_bytes(&json->text, "\n", 1);
   if (key) {
-    quoted(&json->text, key);
+    json_quote(&json->text, key);
     text_append_bytes(&json->text, ":", 1);
   }
   json->more = true;
@@ -63,7 +61,7 @@ void json_end_array(json_writer *json) { end_scope(json, "]"); }
 
 void json_string(json_writer *json, const char *key, const char *value) {
   begin_value(json, key);
-  quoted(&json->text, value);
+  json_quote(&json->text, value);
 }
 
 void json_integer(json_writer *json, const char *key, int64_t value) {

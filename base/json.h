@@ -12,6 +12,10 @@
 #include "base/diag.h"
 #include "base/text.h"
 
+/* Appends a string literal. Characters that a terminal obeys are escaped, so that names from models can do nothing to
+ * it; bytes that are no UTF-8 become U+FFFD. */
+void json_quote(text_buffer *out, const char *text);
+
 /* A zeroed writer is empty. */
 typedef struct json_writer {
   text_buffer text;

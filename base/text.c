@@ -60,6 +60,23 @@ size_t utf8_length(const char *text, size_t n) {
   return length;
 }
 
+uint32_t utf8_read(const char *text, size_t length) {
+  uint32_t c = length == 1 ? (uint8_t)text[0] : (uint8_t)text[0] & (0x7fu >> length);
+  for (size_t i = 1; i < length; i++) c = c << 6 | ((uint8_t)text[i] & 0x3f);
+  return c;
+}
+
+bool utf8_is_obeyed(uint32_t c) {
+  static const struct {
+    uint32_t first, last;
+  } ranges[] = {{0, 0x1f},        {0x7f, 0x9f},      /* C0, DEL, C1 */
+                {0x61c, 0x61c},   {0x200e, 0x200f},  /* marks of direction */
+                {0x2028, 0x202e}, {0x2066, 0x2069}}; /* line and paragraph separators, embeddings, isolates */
+  for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++)
+    if (c >= ranges[i].first && c <= ranges[i].last) return true;
+  return false;
+}
+
 size_t utf8_write(uint32_t c, char out[4]) {
   size_t n = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
   for (size_t i = n; i-- > 1; c >>= 6) out[i] = (char)(0x80 | (c & 0x3f));

@@ -22,6 +22,11 @@ void text_fini(text_buffer *text);
 /* The number of bytes of the character at the beginning of `text`, of which n > 0 bytes are left. 0: not well-formed
  * UTF-8 (Unicode 15, table 3-7: no overlong forms, no surrogates). */
 size_t utf8_length(const char *text, size_t n);
+/* The code point of the well-formed character of that many bytes (utf8_length). */
+uint32_t utf8_read(const char *text, size_t length);
+/* True for characters that a terminal obeys instead of showing: controls (C0, DEL, C1), marks of direction, separators
+ * of lines and paragraphs. */
+bool utf8_is_obeyed(uint32_t code_point);
 /* Writes the character of a code point (at most U+10FFFF, no surrogate) and returns the number of its bytes. */
 size_t utf8_write(uint32_t code_point, char out[4]);
 /* True for n bytes of well-formed UTF-8 without NUL. */

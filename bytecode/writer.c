@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "base/json.h"
 #include "base/text.h"
 #include "base/vec.h"
 #include "bytecode/format.h"
@@ -55,30 +56,18 @@ static uint32_t put_list(writer *w, const uint32_t *items, uint32_t n) {
   return at;
 }
 
-/* A JSON string literal; control characters as \u00xx, UTF-8 as it is. */
-static void put_json_string(section *s, const char *text) {
-  put(s, "\"", 1);
-  for (const char *p = text; *p; p++) {
-    unsigned char c = (unsigned char)*p;
-    if (c == '"' || c == '\\') text_append(s, "\\%c", c);
-    else if (c < 0x20) text_append(s, "\\u%04x", c);
-    else put(s, p, 1);
-  }
-  put(s, "\"", 1);
-}
-
 static void put_json_values(section *s, const module *m, const char *key, const uint32_t *types, uint32_t n) {
   text_append(s, ",\"%s\":[", key);
   for (uint32_t i = 0; i < n; i++) {
     const module_type *t = &m->types[types[i]];
     text_append(s, "%s{\"name\":", i ? "," : "");
-    put_json_string(s, m->strings[t->name]);
+    json_quote(s, m->strings[t->name]);
     text_append(s, ",\"dtype\":\"%s\",\"dims\":", t->object ? "object" : reed_dtype_name(t->dtype));
     if (t->rank < 0) text_append(s, "null");
     for (int32_t k = 0; k < t->rank; k++) {
       put(s, k ? "," : "[", 1);
       if (t->dims[k] >= 0) text_append(s, "%" PRId64, t->dims[k]);
-      else if (*m->strings[~t->dims[k]]) put_json_string(s, m->strings[~t->dims[k]]);
+      else if (*m->strings[~t->dims[k]]) json_quote(s, m->strings[~t->dims[k]]);
       else text_append(s, "null");
     }
     if (t->rank == 0) put(s, "[", 1);
@@ -92,7 +81,7 @@ static void put_json_ranges(section *s, const module *m) {
   for (size_t i = 0; i < m->n_ranges; i++) {
     const module_range *r = &m->ranges[i];
     text_append(s, "%s{\"name\":", i ? "," : ",\"ranges\":[");
-    put_json_string(s, m->strings[r->name]);
+    json_quote(s, m->strings[r->name]);
     text_append(s, ",\"input\":%u,\"axis\":%u,\"low\":%" PRId64 ",\"high\":", r->input, r->axis, r->low);
     if (r->high == REED_UNBOUNDED) text_append(s, "null}");
     else text_append(s, "%" PRId64 "}", r->high);
@@ -103,13 +92,13 @@ static void put_json_ranges(section *s, const module *m) {
 static void put_metadata(writer *w, const module *m) {
   section *s = &w->sections[FORMAT_METADATA];
   text_append(s, "{\"model\":");
-  put_json_string(s, m->model_name);
+  json_quote(s, m->model_name);
   text_append(s, ",\"producer\":");
-  put_json_string(s, m->producer);
+  json_quote(s, m->producer);
   text_append(s, ",\"producer_version\":");
-  put_json_string(s, m->producer_version);
+  json_quote(s, m->producer_version);
   text_append(s, ",\"devices\":%d,\"target\":", m->n_devices);
-  put_json_string(s, m->target);
+  json_quote(s, m->target);
   put_json_values(s, m, "inputs", m->inputs, m->functions[0].n_r_params);
   put_json_values(s, m, "outputs", m->outputs, m->functions[0].n_r_results);
   put_json_ranges(s, m);

@@ -8,33 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "tools/tool.h"
-
-/* The number of bytes of the UTF-8 character at the text, and its code point; 0: no UTF-8. */
-static int take_character(const char *text, uint32_t *out_number) {
-  const unsigned char *b = (const unsigned char *)text;
-  int n = b[0] < 0x80 ? 1 : b[0] < 0xc2 ? 0 : b[0] < 0xe0 ? 2 : b[0] < 0xf0 ? 3 : b[0] < 0xf5 ? 4 : 0;
-  if (n == 0) return 0;
-  *out_number = n == 1 ? b[0] : b[0] & (0x7fu >> n);
-  for (int i = 1; i < n; i++) {
-    if ((b[i] & 0xc0) != 0x80) return 0; /* the end of the text too */
-    *out_number = *out_number << 6 | (b[i] & 0x3f);
-  }
-  bool too_long = (n == 3 && *out_number < 0x800) || (n == 4 && *out_number < 0x10000);
-  bool surrogate = *out_number >= 0xd800 && *out_number < 0xe000;
-  return too_long || surrogate || *out_number > 0x10ffff ? 0 : n;
-}
-
-static bool is_obeyed(uint32_t c) {
-  static const struct {
-    uint32_t first, last;
-  } ranges[] = {{0, 0x1f},        {0x7f, 0x9f},      /* C0, DEL, C1 */
-                {0x61c, 0x61c},   {0x200e, 0x200f},  /* marks of direction */
-                {0x2028, 0x202e}, {0x2066, 0x2069}}; /* line and paragraph separators, embeddings, isolates */
-  for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++)
-    if (c >= ranges[i].first && c <= ranges[i].last) return true;
-  return false;
-}
 
 static int write_visible(char *out, uint32_t c) {
   if (c == '\n') return sprintf(out, "\\n");
@@ -48,9 +23,9 @@ static size_t convert(const char *text, bool lines, char *out) {
   char scratch[16];
   size_t n = 0;
   while (*text) {
-    uint32_t c = 0;
-    int taken = take_character(text, &c), written;
-    bool stays = taken && (!is_obeyed(c) || (lines && (c == '\n' || c == '\t')));
+    int taken = (int)utf8_length(text, strnlen(text, 4)), written;
+    uint32_t c = taken ? utf8_read(text, (size_t)taken) : 0;
+    bool stays = taken && (!utf8_is_obeyed(c) || (lines && (c == '\n' || c == '\t')));
     if (stays) written = taken, memcpy(scratch, text, (size_t)taken);
     else if (taken) written = write_visible(scratch, c);
     else written = sprintf(scratch, "\\x%02x", (unsigned)(unsigned char)*text);

@@ -31,14 +31,18 @@ static bool ended(dis *d) {
   return d->cancelled;
 }
 
+/* The text of a module is UTF-8 (rule V05). */
 static void put_string(dis *d, const char *text) {
   text_append_bytes(&d->out, "\"", 1);
-  for (const char *p = text; *p; p++) {
-    unsigned char c = (unsigned char)*p;
-    if (c == '"' || c == '\\') text_append(&d->out, "\\%c", c);
+  for (size_t n = strlen(text), length; n; text += length, n -= length) {
+    length = utf8_length(text, n);
+    if (!length) length = 1;
+    const uint32_t c = utf8_read(text, length);
+    if (c == '"' || c == '\\') text_append(&d->out, "\\%c", (int)c);
     else if (c == '\n') text_append(&d->out, "\\n");
-    else if (c < 0x20 || c == 0x7f) text_append(&d->out, "\\x%02x", c);
-    else text_append_bytes(&d->out, p, 1);
+    else if (c < 0x80 && utf8_is_obeyed(c)) text_append(&d->out, "\\x%02x", c);
+    else if (utf8_is_obeyed(c)) text_append(&d->out, "\\u%04x", c);
+    else text_append_bytes(&d->out, text, length);
   }
   text_append_bytes(&d->out, "\"", 1);
 }

@@ -106,6 +106,19 @@ START_TEST(escapes_are_the_characters_that_they_name) {
 }
 END_TEST
 
+/* A terminal would obey U+009B and U+202E. */
+START_TEST(characters_that_a_terminal_obeys_are_escaped) {
+  size_t n, n_again;
+  void *bytes = assemble(".module \"\\u202e \\u009b2J\\x1b[31m\\u2066\\u061c\\x7f\\u00e9\"\n" MAIN, &n);
+  char *dis = disassemble(bytes, n);
+  ck_assert_ptr_nonnull(strstr(dis, ".module \"\\u202e \\u009b2J\\x1b[31m\\u2066\\u061c\\x7f\xc3\xa9\""));
+  void *again = assemble(dis, &n_again);
+  ck_assert_uint_eq(n, n_again);
+  ck_assert_mem_eq(bytes, again, n);
+  mem_free(bytes), mem_free(again), mem_free(dis);
+}
+END_TEST
+
 static const struct {
   const char *text, *message;
 } mistakes[] = {
@@ -234,6 +247,7 @@ int main(void) {
   tcase_add_loop_test(c, a_loaded_module_is_written_as_it_was_read, 0, 2);
   tcase_add_test(c, disassembly_is_golden);
   tcase_add_test(c, escapes_are_the_characters_that_they_name);
+  tcase_add_test(c, characters_that_a_terminal_obeys_are_escaped);
   tcase_add_loop_test(c, a_mistake_is_named_with_its_line_and_column, 0, (int)(sizeof mistakes / sizeof *mistakes));
   tcase_add_test(c, floats_read_back_bit_for_bit);
   tcase_add_test(c, every_allocation_of_the_assembler_and_the_disassembler_may_fail);
