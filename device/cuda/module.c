@@ -12,6 +12,7 @@ static reed_status open_one(const device_services *services, int32_t index, cons
 
 REED_API const device_module *reed_device_module(void);
 const device_module *reed_device_module(void) {
-  static const device_module module = {DEVICE_CONTRACT, REED_DEVICE_VERSION, CUDA_DEVICE_NAME, open_one, cuda_describe, DEVICE_LAYOUT};
+  static const device_module module = {DEVICE_CONTRACT, REED_DEVICE_VERSION, CUDA_DEVICE_NAME,
+                                       open_one,        cuda_describe,       DEVICE_LAYOUT};
   return &module;
 }
