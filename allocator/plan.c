@@ -1,4 +1,4 @@
-/* Offsets in an arena for intervals of time. One greedy placement is tried with three orders of the blocks, until one
+/* Offsets in an arena for intervals of time. One greedy placement is tried with four orders of the blocks, until one
  * meets the lower bound; the best is kept. The check of the result: plan_check.c.
  *
  * - By size: largest first, best fit among the gaps between placed blocks that live at the same time (Pisarchyk and
@@ -7,8 +7,12 @@
  * the operator's number).
  * - By time: in order of definition. Only blocks still alive are in the way, so a list of the live blocks is enough.
  *
- * The first two orders compare each block with all placed ones, n * n / 2 cheap tests; so very many intervals are
- * placed by time only. */
+ * - By area: the largest product of bytes and steps first, in gaps below the lower bound, and at the end of a gap where
+ * the neighbour lives on. So values of a chain, each made from the one before, lie at the two ends in turn, and leave
+ * one stretch between them for what lives for a step only (a workspace). Tried where much is lost.
+ *
+ * The orders but the one by time compare each block with all placed ones, n * n / 2 cheap tests; so very many intervals
+ * are placed by time only. */
 #include "allocator/plan.h"
 
 #include <stdbool.h>
@@ -17,9 +21,9 @@
 #include "base/mem.h"
 
 enum {
-  TRY_ALL = 1500, /* most intervals for which all three orders are tried */
-  TRY_SIZE =
-      4000, /* most intervals for the first two orders; below 2^15, because definitions are numbered in 16 bits */
+  TRY_ALL = 1500,      /* most intervals for which all four orders are tried */
+  AREA_FROM = 1 << 20, /* least bytes above the lower bound for which the order by area is tried */
+  TRY_SIZE = 4000, /* most intervals for the order by size; below 2^15, because definitions are numbered in 16 bits */
 };
 
 /* An interval and its sort key. Order: ascending keys, then ascending index (the sort is stable). */
@@ -34,15 +38,16 @@ typedef struct span {
 } span;
 
 typedef struct planner {
-  plan_interval *intervals; /* not owned; the result's offsets are written here */
-  int64_t *bytes;           /* rounded to the alignment */
-  int32_t n;                /* intervals with bytes; empty ones lie at offset 0 */
-  entry *order, *scratch;   /* n each */
-  span *placed;             /* in the order of their offsets */
-  int16_t *first, *last;    /* of the placed blocks, as definitions' numbers */
-  uint8_t *conflict;        /* per placed block: 1 if it lives together with the block to be placed */
-  span *conflicts;          /* the blocks marked in `conflict` */
-  int32_t *until;           /* by time: last steps of the live blocks */
+  plan_interval *intervals;                /* not owned; the result's offsets are written here */
+  int64_t *bytes;                          /* rounded to the alignment */
+  int32_t n;                               /* intervals with bytes; empty ones lie at offset 0 */
+  entry *order, *scratch;                  /* n each */
+  span *placed;                            /* in the order of their offsets */
+  int16_t *first, *last;                   /* of the placed blocks, as definitions' numbers */
+  uint8_t *conflict;                       /* per placed block: 1 if it lives together with the block to be placed */
+  span *conflicts;                         /* the blocks marked in `conflict` */
+  int16_t *conflict_first, *conflict_last; /* of them */
+  int32_t *until;                          /* by time: last steps of the live blocks */
   int32_t *birth,
       *death;       /* per interval: number of the definition it begins with, and of the last one it lives through */
   int64_t *trial;   /* offsets of the order being tried, per interval */
@@ -86,6 +91,32 @@ static int64_t best_gap(const span *spans, int32_t n, int64_t bytes) {
   return best >= 0 ? best : end;
 }
 
+/* The number of definitions at which block i of the conflicts and one that lives through birth..death both live. */
+static int32_t meets(const planner *p, int32_t i, int16_t birth, int16_t death) {
+  int16_t first = p->conflict_first[i], last = p->conflict_last[i];
+  return (last < death ? last : death) - (first > birth ? first : birth);
+}
+
+/* As best_gap, among the gaps below `ceiling` first. The block lies at that end of the gap whose neighbour lives for
+ * more of its life; the arena's two ends live for ever. */
+static int64_t best_gap_end(const planner *p, int32_t n, int64_t bytes, int16_t birth, int16_t death, int64_t ceiling) {
+  int64_t end = 0, best = -1, best_gap_bytes = INT64_MAX;
+  int32_t below = death - birth;
+  for (int32_t i = 0; i <= n; i++) {
+    int64_t gap_end = i < n ? p->conflicts[i].offset : ceiling, gap = gap_end - end;
+    int32_t above = i < n ? meets(p, i, birth, death) : death - birth;
+    if (gap >= bytes && gap < best_gap_bytes) {
+      best = above > below ? gap_end - bytes : end;
+      best_gap_bytes = gap;
+    }
+    if (i < n && p->conflicts[i].end > end) {
+      end = p->conflicts[i].end;
+      below = above;
+    }
+  }
+  return best >= 0 ? best : end;
+}
+
 /* Keeps the trial's offsets if its arena is the smallest so far. */
 static void keep_if_better(planner *p, int64_t arena_bytes) {
   if (arena_bytes >= p->best_bytes) return;
@@ -115,19 +146,25 @@ static int32_t gather_conflicts(planner *p, int32_t n_placed, int16_t birth, int
   for (int32_t j = 0; j < n_placed; j += 8) {
     uint64_t marks;
     memcpy(&marks, conflict + j, 8);
-    for (; marks; marks &= marks - 1) p->conflicts[n++] = p->placed[j + (__builtin_ctzll(marks) >> 3)];
+    for (; marks; marks &= marks - 1) {
+      int32_t at = j + (__builtin_ctzll(marks) >> 3);
+      p->conflict_first[n] = first[at];
+      p->conflict_last[n] = last[at];
+      p->conflicts[n++] = p->placed[at];
+    }
   }
   return n;
 }
 
-/* Places the blocks in p->order. */
-static void place_in_order(planner *p) {
+/* Places the blocks in p->order; with `ends`, at either end of a gap. */
+static void place_in_order(planner *p, bool ends) {
   int64_t arena_bytes = 0;
   for (int32_t k = 0; k < p->n; k++) {
     int32_t index = p->order[k].index;
     int16_t birth = (int16_t)p->birth[index], death = (int16_t)p->death[index];
     int32_t n_conflicts = gather_conflicts(p, k, birth, death);
-    int64_t offset = best_gap(p->conflicts, n_conflicts, p->bytes[index]);
+    int64_t offset = ends ? best_gap_end(p, n_conflicts, p->bytes[index], birth, death, p->lower_bound)
+                          : best_gap(p->conflicts, n_conflicts, p->bytes[index]);
     int64_t end = offset + p->bytes[index];
     p->trial[index] = offset;
     if (end > arena_bytes) arena_bytes = end;
@@ -149,7 +186,7 @@ static void place_by_size(planner *p) {
     p->order[i] = (entry){-p->bytes[p->kept[i]], (int64_t)v->first - v->last, p->kept[i]};
   }
   sort(p->order, p->scratch, p->n);
-  place_in_order(p);
+  place_in_order(p, false);
 }
 
 /* The breadth of a block is the largest number of live bytes at any step of its life. Only the steps of definitions are
@@ -163,7 +200,17 @@ static void place_by_breadth(planner *p) {
     p->order[i] = (entry){-breadth, -p->bytes[index], index};
   }
   sort(p->order, p->scratch, p->n);
-  place_in_order(p);
+  place_in_order(p, false);
+}
+
+static void place_by_area(planner *p) {
+  for (int32_t i = 0; i < p->n; i++) {
+    int32_t index = p->kept[i];
+    double area = (double)p->bytes[index] * (p->death[index] - p->birth[index] + 1);
+    p->order[p->n - 1 - i] = (entry){area < 0x1p62 ? -(int64_t)area : INT64_MIN / 2, -p->bytes[index], index};
+  }
+  sort(p->order, p->scratch, p->n);
+  place_in_order(p, true);
 }
 
 /* In order of definition, with a list of the live blocks only. */
@@ -227,14 +274,15 @@ static void sweep(planner *p, int32_t n) {
 /* All scratch is one block: offsets of the arrays in it, most strictly aligned first. */
 static bool scratch_open(planner *p, int32_t n, void **out_block) {
   size_t count = (size_t)n + 8; /* marks are read eight at a time */
-  size_t each = 3 * sizeof(int64_t) + 2 * sizeof(entry) + 2 * sizeof(span) + 4 * sizeof(int32_t) + 2 * sizeof(int16_t) +
+  size_t each = 3 * sizeof(int64_t) + 2 * sizeof(entry) + 2 * sizeof(span) + 4 * sizeof(int32_t) + 4 * sizeof(int16_t) +
                 sizeof(uint8_t);
   char *block = mem_alloc(count * each);
   if (!block) return false;
   *out_block = block;
 #define TAKE(field) (p->field = (void *)block, block += count * sizeof *p->field)
   TAKE(bytes), TAKE(order), TAKE(scratch), TAKE(placed), TAKE(conflicts), TAKE(trial), TAKE(breadth);
-  TAKE(kept), TAKE(birth), TAKE(death), TAKE(until), TAKE(first), TAKE(last), TAKE(conflict);
+  TAKE(kept), TAKE(birth), TAKE(death), TAKE(until), TAKE(first), TAKE(last), TAKE(conflict_first), TAKE(conflict_last),
+      TAKE(conflict);
 #undef TAKE
   return true;
 }
@@ -262,6 +310,7 @@ static reed_status plan(plan_interval *intervals, int32_t n, bool place, plan_fi
     if (place && p.n <= TRY_SIZE) place_by_size(&p);
     if (place && p.best_bytes > p.lower_bound) place_by_time(&p);
     if (place && p.best_bytes > p.lower_bound && p.n <= TRY_ALL) place_by_breadth(&p);
+    if (place && p.best_bytes - p.lower_bound >= AREA_FROM && p.n <= TRY_ALL) place_by_area(&p);
     *out_figures = (plan_figures){.bytes = place ? p.best_bytes : p.lower_bound,
                                   .bytes_without_reuse = without_reuse,
                                   .lower_bound = p.lower_bound,

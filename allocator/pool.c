@@ -28,7 +28,6 @@ enum {
   KEPT_BYTES = 16 << 20, /* a free block of this size or more is kept for large requests */
   KEPT_SHARE = 16,       /* a request is large for a kept block if it is a sixteenth of the block or more */
   SLACK = 4,             /* free chunks may make up a quarter of the most that was in use */
-  HEADROOM = 8,          /* a block may be an eighth larger than asked for */
 };
 
 typedef struct block block;
@@ -256,8 +255,8 @@ static reed_status reserve(pool *p, int64_t bytes) {
 
 /* The size that a large block of `bytes` (a multiple of LARGE_UNIT) should have. */
 static int64_t roomy(const pool *p, int64_t bytes) {
-  return p->headroom && bytes <= INT64_MAX - bytes / HEADROOM ? bytes + bytes / HEADROOM / LARGE_UNIT * LARGE_UNIT
-                                                              : bytes;
+  int64_t more = pool_headroom(bytes) / LARGE_UNIT * LARGE_UNIT;
+  return p->headroom && bytes <= INT64_MAX - more ? bytes + more : bytes;
 }
 
 /* Has the pages of a block that is given out for `bytes` be there, those of its headroom too where some are missing. */

@@ -33,8 +33,14 @@ reed_status pool_open(device *dev, device_queue *queue, pool_memory memory, int3
                       pool **out_pool) REED_MUST_CHECK;
 /* Every storage must have been released. */
 void pool_close(pool **p);
-/* Large blocks and arenas get headroom from now on: up to an eighth more than asked for, where the cap allows. Memory
- * of the host's is warm (its pages are given) when a block is. So a request that is up to an eighth larger than one
+/* The most bytes that a block of `bytes` gets besides: an eighth, or an eighth of 8 MiB. What a larger block lacks
+ * then costs less than its own use, and an eighth of it would be much memory that most sessions never use. */
+static inline int64_t pool_headroom(int64_t bytes) {
+  const int64_t most = (int64_t)8 << 20;
+  return (bytes < most ? bytes : most) / 8;
+}
+/* Large blocks and arenas get headroom from now on: up to pool_headroom more than asked for, where the cap allows.
+ * Memory of the host's is warm (its pages are given) when a block is. So a request that is larger by as much than one
  * before is served by the same memory, and costs no page fault. */
 void pool_set_headroom(pool *p);
 /* The end of a run. The most in use at once is that of the last POOL_WINDOW to 2 * POOL_WINDOW runs; at the end of a

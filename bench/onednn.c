@@ -8,8 +8,7 @@
 
 #include "oneapi/dnnl/dnnl.h"
 
-/* Bytes of a unit in the cache: generated code and descriptors, 70 to 190 KB measured over convolutions. */
-#define UNIT_BYTES 160000
+#define UNIT_BYTES 160000   /* of a unit in the cache: code and descriptors, 70 to 190 KB over convolutions */
 #define MEMORIES_BYTES 8192 /* the memory objects of a lane */
 /* The number of primitives that oneDNN keeps in the whole process, some 100 KB each; the program's cache keeps those
  * that are wanted again. Set only if nobody else has chosen a number. */
@@ -196,7 +195,7 @@ static dnnl_status_t primitive_describe(const onednn_problem *p, bool as_they_li
 
 /* True if oneDNN has only its own plain reference for the problem. */
 static bool is_reference(const_dnnl_primitive_desc_t pd) {
-  const char *name = NULL;
+  const char *name;
   return dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &name) == dnnl_success &&
          strncmp(name, "ref", 3) == 0;
 }

@@ -1,22 +1,22 @@
 /* A store of output tensors: blocks of host or device memory that callers give back by closing a tensor. Whether an
  * epoch's root comes from a store is decided in devices.c. The smallest free block serves a request that is large
  * enough and at most four times as large; beyond OUTPUT_MAX_FREE blocks the least recently returned one is freed, and
- * so is a block that a whole window of runs has not used. With headroom a new block is up to an eighth larger than
- * asked for, and its pages are warm. A new block for an output whose extents have declared ranges is as large as the
- * output can be; its headroom is that of its pages.
+ * so is a block that a whole window of runs has not used. With headroom a new block is larger than asked for
+ * (pool_headroom), and its pages are warm. A new block for an output whose extents have declared ranges is as large as
+ * the output can be; its headroom is that of its pages.
  *
  * A tensor of a device that is closed while a stream of the caller's may still use it has an event on that stream: its
  * block serves no request before the event, and is released after it. */
 #include <string.h>
 #include <uv.h>
 
+#include "allocator/pool.h"
 #include "base/mem.h"
 #include "base/strides.h"
 #include "vm/tensor.h"
 
 enum {
   OUTPUT_MAX_FREE = 32,
-  HEADROOM = 8,     /* a block may be an eighth larger than asked for */
   WARM_FROM = 4096, /* smaller blocks share pages with others, and get no headroom */
 };
 
@@ -257,8 +257,8 @@ static reed_status block_open(output_store *store, int64_t bytes, int64_t capaci
 }
 
 static int64_t with_headroom(const output_store *store, int64_t bytes) {
-  return store->headroom && bytes >= WARM_FROM && bytes <= INT64_MAX - bytes / HEADROOM ? bytes + bytes / HEADROOM
-                                                                                        : bytes;
+  int64_t more = store->headroom && bytes >= WARM_FROM ? pool_headroom(bytes) : 0;
+  return bytes <= INT64_MAX - more ? bytes + more : bytes;
 }
 
 /* The bytes of a new block. Memory of the heap is there when it is first used, so a declared bound costs addresses

@@ -75,6 +75,18 @@ START_TEST(plan_finds_the_gap_that_fits_best) {
 }
 END_TEST
 
+/* Each value is made from the one before, with a workspace for one step between: they lie at the two ends in turn. */
+START_TEST(plan_leaves_one_stretch_between_the_values_of_a_chain) {
+  plan_interval v[12];
+  for (int32_t i = 0; i < 6; i++) {
+    v[2 * i] = (plan_interval){6 * i, 6 * i + 6, 1330 << 12};
+    v[2 * i + 1] = (plan_interval){6 * i + 4, 6 * i + 4, 2050 << 12};
+  }
+  plan_figures figures = plan(v, 12);
+  ck_assert_int_eq(figures.bytes, figures.lower_bound);
+}
+END_TEST
+
 START_TEST(plan_takes_steps_of_any_size) {
   plan_interval v[3] = {{INT32_MIN, -5, 64}, {-5, INT32_MAX, 64}, {INT32_MAX, INT32_MAX, 64}};
   ck_assert_int_eq(plan(v, 3).bytes, 128);
@@ -253,6 +265,7 @@ int main(void) {
   tcase_add_test(tests, plan_keeps_apart_what_meets_at_one_step);
   tcase_add_test(tests, plan_rounds_to_the_alignment);
   tcase_add_test(tests, plan_finds_the_gap_that_fits_best);
+  tcase_add_test(tests, plan_leaves_one_stretch_between_the_values_of_a_chain);
   tcase_add_test(tests, plan_takes_steps_of_any_size);
   tcase_add_test(tests, plan_takes_sizes_near_the_end_of_numbers);
   tcase_add_test(tests, plan_refuses_what_is_no_interval);
