@@ -25,10 +25,20 @@ typedef struct device_services {
 #define DEVICE_STRUCTS(S) \
   S(device) \
   S(device_error) \
-  S(device_interface) S(device_memory) S(device_services) S(device_span) S(json_writer) S(reed_allocator) S(reed_attr) \
-      S(reed_attrs) S(reed_desc) S(reed_diagnosis) S(reed_fault) S(reed_kernel) S(reed_kernel_buffers) \
-          S(reed_kernel_call) S(reed_op) S(reed_op_attr) S(reed_op_input) S(reed_op_kernel) S(reed_op_output) \
-              S(reed_room)
+  S(device_interface) \
+  S(device_memory) \
+  S(device_services) \
+  S(device_span) \
+  S(json_writer) \
+  S(reed_allocator) \
+  S(reed_attr) \
+  S(reed_attrs) \
+  S(reed_desc) \
+  S(reed_diagnosis) \
+  S(reed_fault) \
+  S(reed_kernel) \
+  S(reed_kernel_buffers) \
+  S(reed_kernel_call) S(reed_op) S(reed_op_attr) S(reed_op_input) S(reed_op_kernel) S(reed_op_output) S(reed_room)
 /* Their sizes, by name. A module built before a struct has changed is known by them. */
 typedef struct device_layout {
 #define DEVICE_STRUCT_BYTES(name) uint32_t name;
