@@ -80,6 +80,18 @@ const int64_t *reed_attrs_ints(const reed_attrs *attrs, const char *name, int64_
 
 static bool same_bytes(const void *a, const void *b, size_t bytes) { return bytes == 0 || memcmp(a, b, bytes) == 0; }
 
+bool attr_lacks_value(const reed_attr *attr) {
+  switch (attr->type) {
+    case REED_ATTR_INT:
+    case REED_ATTR_FLOAT: return false;
+    case REED_ATTR_STRING: return !attr->s;
+    case REED_ATTR_INTS: return attr->n < 0 || (attr->n && !attr->ints);
+    case REED_ATTR_FLOATS: return attr->n < 0 || (attr->n && !attr->floats);
+    case REED_ATTR_TENSOR: return desc_bytes(&attr->desc) < 0 || !attr->data;
+  }
+  return true;
+}
+
 bool attr_equal(const reed_attr *a, const reed_attr *b) {
   if (a->type != b->type || strcmp(a->name, b->name) != 0) return false;
   switch (a->type) {

@@ -24,5 +24,7 @@ reed_status attrs_copy(const reed_attr *items, int32_t n, reed_attrs *out_attrs)
 void attrs_free(reed_attrs *attrs);
 /* True if name, type and value are equal; numbers are compared bit for bit. */
 bool attr_equal(const reed_attr *a, const reed_attr *b);
+/* True for an attribute of a caller without the text, list or tensor that its type wants, or of no known type. */
+bool attr_lacks_value(const reed_attr *attr);
 
 #endif

@@ -59,19 +59,6 @@ static bool has_attr(const reed_op *op, const char *name, reed_attr_type type) {
   return false;
 }
 
-static bool lacks_value(const reed_op_attr *attr) {
-  const reed_attr *value = attr->otherwise;
-  switch (attr->type) {
-    case REED_ATTR_STRING: return !value->s;
-    case REED_ATTR_INTS: return value->n < 0 || (value->n && !value->ints);
-    case REED_ATTR_FLOATS: return value->n < 0 || (value->n && !value->floats);
-    case REED_ATTR_TENSOR: return desc_bytes(&value->desc) < 0 || !value->data;
-    case REED_ATTR_INT:
-    case REED_ATTR_FLOAT: break;
-  }
-  return false;
-}
-
 /* A text for the first error in a custom operator's struct; NULL: the struct is valid. */
 static const char *flaw(const reed_op *op) {
   const reed_dtype_set known = ((1u << REED_DTYPE_COUNT) - 1) & ~(1u << REED_NONE);
@@ -127,9 +114,10 @@ static const char *flaw(const reed_op *op) {
     if (attr->words && attr->type != REED_ATTR_STRING) return "has a list of words for an attribute that is no string";
     if (attr->each && (attr->type != REED_ATTR_INTS || attr->required || attr->otherwise))
       return "has a number for each axis for an attribute that is no list, or is never left out";
-    if (attr->otherwise && lacks_value(attr)) return "has an attribute whose value for where it is left out lacks data";
     reed_attr given = attr->otherwise ? *attr->otherwise : (reed_attr){0};
     given.type = attr->type;
+    if (attr->otherwise && attr_lacks_value(&given))
+      return "has an attribute whose value for where it is left out lacks data";
     int64_t at;
     if (attr->otherwise && !op_attr_is_valid(attr, &given, &at))
       return "has an attribute whose value for where it is left out is no valid one";

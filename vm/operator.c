@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/desc.h"
 #include "base/diag.h"
 #include "base/mem.h"
 #include "base/team.h"
@@ -48,7 +49,8 @@ static reed_status check(operator_run *r) {
   if ((call->n_inputs > 0 && !call->inputs) || (call->n_attrs > 0 && !call->attrs))
     return misuse(r, "a missing list of inputs or attributes");
   for (int32_t i = 0; i < call->n_attrs; i++)
-    if (!call->attrs[i].name) return misuse(r, "an attribute without a name");
+    if (!call->attrs[i].name || attr_lacks_value(&call->attrs[i]))
+      return misuse(r, "an attribute without a name or a value");
   r->op = op_find(call->registry, call->domain ? call->domain : "", call->name);
   if (!r->op)
     return diag_fail(r->diagnosis, REED_ERROR_UNSUPPORTED, "operator '%s' of domain '%s' is not known", call->name,

@@ -421,6 +421,9 @@ static reed_status take_shape(query *q, size_t i, const reed_shape *given, query
                      REED_MAX_RANK);
   *r = (query_ref){.kind = QUERY_TENSOR, .dtype = given->dtype, .rank = given->rank};
   for (int32_t k = 0; k < given->rank; k++) {
+    if (given->dims[k] < -1)
+      return diag_fail(q->s->run.diagnosis, REED_ERROR_ARGUMENT, "input %zu: extent %lld of axis %d", i,
+                       (long long)given->dims[k], k);
     r->dims[k] = given->dims[k];
     if (given->dims[k] >= 0) continue;
     r->dims[k] = symbols_fresh_extent(q->symbols);

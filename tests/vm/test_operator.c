@@ -84,12 +84,15 @@ START_TEST(a_wrong_call_is_refused_and_says_why) {
   ck_assert_int_eq(reed_diagnosis_open(&diagnosis), REED_OK);
   open_boxes(inputs);
   reed_tensor *twice[] = {inputs[0], inputs[0]};
+  enum { N_WRONG = 11 };
+  const reed_attr no_list = {.name = "perm", .type = REED_ATTR_INTS, .n = 2},
+                  no_text = {.name = "perm", .type = REED_ATTR_STRING};
   struct {
     reed_operator_call call;
     reed_status status;
     const char *text;
-  } wrong[9];
-  for (int i = 0; i < 9; i++) wrong[i].call = nms_call(inputs);
+  } wrong[N_WRONG];
+  for (int i = 0; i < N_WRONG; i++) wrong[i].call = nms_call(inputs);
 #define WRONG(i, change, s, t) wrong[i].call.change, wrong[i].status = REED_ERROR_##s, wrong[i].text = t
   WRONG(0, name = "nms2", UNSUPPORTED, "operator 'nms2' of domain 'torchvision' is not known");
   WRONG(1, domain = NULL, UNSUPPORTED, "operator 'nms' of domain '' is not known");
@@ -102,7 +105,9 @@ START_TEST(a_wrong_call_is_refused_and_says_why) {
   WRONG(7, inputs = twice, SHAPE, "nms");
   WRONG(8, name = "If", UNSUPPORTED, "control flow needs a model");
   wrong[8].call.domain = "";
-  for (int i = 0; i < 9; i++) {
+  WRONG(9, attrs = &no_list, ARGUMENT, "an attribute without a name or a value");
+  WRONG(10, attrs = &no_text, ARGUMENT, "an attribute without a name or a value");
+  for (int i = 0; i < N_WRONG; i++) {
     ck_assert_int_eq(reed_operator_run(&wrong[i].call, &keep, diagnosis), wrong[i].status);
     if (!strstr(reed_diagnosis_message(diagnosis), wrong[i].text))
       ck_abort_msg("%d: %s", i, reed_diagnosis_message(diagnosis));

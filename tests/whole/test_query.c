@@ -265,6 +265,8 @@ START_TEST(inputs_that_a_run_refuses_are_refused) {
   ck_assert_int_eq(reed_session_shapes(m.session, given, NULL, 2, found, 2, m.said), REED_ERROR_ARGUMENT);
   given[1] = shape_f32(2, (int64_t[]){1ll << 40, 1ll << 40});
   ck_assert_int_eq(reed_session_shapes(m.session, given, NULL, 2, found, 2, m.said), REED_ERROR_SHAPE);
+  given[1] = shape_f32(2, (int64_t[]){5, -7}); /* only -1 says that an extent is not known */
+  ck_assert_int_eq(reed_session_shapes(m.session, given, NULL, 2, found, 2, m.said), REED_ERROR_ARGUMENT);
   given[1].rank = 9;
   ck_assert_int_eq(reed_session_shapes(m.session, given, NULL, 2, found, 2, m.said), REED_ERROR_ARGUMENT);
   ck_assert_int_eq(reed_session_shapes(m.session, NULL, NULL, 2, found, 2, m.said), REED_ERROR_ARGUMENT);
