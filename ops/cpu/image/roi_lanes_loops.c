@@ -119,6 +119,21 @@ static void read_side_by_side(const roi_lane_form *f, const char *tensor, int64_
   }
 }
 
+/* Pixels i.. of f32, whose lanes lie apart in the tensor. */
+static void read_apart(const roi_lane_form *f, const float *restrict tensor, int64_t i, int64_t pixels,
+                       float *restrict block) {
+  for (; i < pixels; i++) {
+    const float *from = tensor + i * f->pixel;
+    float *to = block + i * ROI_LANES;
+    int32_t k = 0;
+    for (; k + 2 <= f->n; k += 2) {
+      to[k] = from[k * f->lane];
+      to[k + 1] = from[(k + 1) * f->lane];
+    }
+    for (; k < ROI_LANES; k++) to[k] = k < f->n ? from[k * f->lane] : 0;
+  }
+}
+
 void CPU_LEVELED(roi_lanes_read)(const roi_lane_form *f, const void *tensor, int64_t pixels, float *block) {
   const char *from = tensor;
   int64_t bytes = element_bytes(f->dtype), step = f->pixel * bytes, lane = f->lane * bytes, i = 0;
@@ -142,7 +157,8 @@ void CPU_LEVELED(roi_lanes_read)(const roi_lane_form *f, const void *tensor, int
     turn_block(rows, ROI_LANES, to, ROI_LANES);
     if (to == turned) memcpy(block + i * ROI_LANES, turned, (size_t)n * ROI_LANES * sizeof *block);
   }
-  for (; i < pixels; i++) {
+  if (f->dtype == REED_F32) read_apart(f, (const float *)tensor, i, pixels, block);
+  for (; i < pixels && f->dtype != REED_F32; i++) {
     float *to = block + i * ROI_LANES;
     for (int32_t k = 0; k < f->n; k++) read_elements(f->dtype, from + i * step + k * lane, 1, to + k);
     for (int32_t k = f->n; k < ROI_LANES; k++) to[k] = 0;
