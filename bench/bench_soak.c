@@ -90,12 +90,13 @@ static void print_parts(int64_t run, int64_t bytes, reed_session *session) {
   need(reed_session_stats_json(session, &json, diagnosis), "figures");
   struct mallinfo2 heap = mallinfo2();
   printf(
-      "%7lld %9.1f | memo %5.1f  pool %6.1f (live %6.1f)  arena %6.1f  outputs %5.1f | heap %6.1f (free %5.1f)  mapped "
-      "%6.1f\n",
+      "%7lld %9.1f | memo %5.1f  pool %6.1f (live %6.1f)  arena %6.1f  outputs %5.1f  stored %5.1f | heap %6.1f (free "
+      "%5.1f)  mapped %6.1f\n",
       (long long)run, (double)bytes / (1 << 20), figure(json, "\"memo\":{", "bytes"),
       figure(json, "\"host\":", "reserved_bytes"), figure(json, "\"host\":", "live_bytes"),
       figure(json, "\"host\":", "arena_held_bytes"), figure(json, "\"host\":", "output_reserved_bytes"),
-      (double)heap.arena / (1 << 20), (double)heap.fordblks / (1 << 20), (double)heap.hblkhd / (1 << 20));
+      figure(json, "{", "stored_bytes"), (double)heap.arena / (1 << 20), (double)heap.fordblks / (1 << 20),
+      (double)heap.hblkhd / (1 << 20));
   reed_text_free(json);
 }
 

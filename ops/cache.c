@@ -1,21 +1,24 @@
 /* kernel_cache: packed weights and other values that are built once per program and shared by its
  * sessions (ops/kernel.h). The cache does not know what the values are.
  *
- * A value is referenced while a prepared kernel holds it. Unreferenced values stay within two limits, IDLE_MAX values
- * and IDLE_BYTES_MAX bytes; beyond them the least recently used value is freed. A value is built outside the lock;
- * other threads that want it wait, so nothing is built twice. A builder may get other values (an engine, say) from the
- * same cache. */
+ * A value is referenced while a prepared kernel holds it. Unreferenced values stay within three limits, IDLE_MAX
+ * values, IDLE_BYTES_MAX bytes and IDLE_WINDOWS windows of runs; beyond them the least recently used value is freed. A
+ * value is built outside the lock; other threads that want it wait, so nothing is built twice. A builder may get other
+ * values (an engine, say) from the same cache. */
 #include <pthread.h>
 #include <string.h>
 
 #include "base/hash.h"
+#include "base/hook.h"
 #include "base/table.h"
 #include "base/vec.h"
 #include "ops/kernel.h"
 
 #define IDLE_BYTES_MAX ((int64_t)256 << 20)
-#define IDLE_MAX 512 /* the weights of most models; primitives of sizes that do not come back are many and small */
-#define ENTRY_BYTES ((int64_t)256) /* approximate cost of an entry besides its value */
+#define IDLE_MAX 512   /* the weights of most models; primitives of sizes that do not come back are many and small */
+#define IDLE_WINDOWS 4 /* of a session; with several sessions the windows of all count */
+#define TRIM_BYTES ((int64_t)256 << 10) /* of values freed together, after which the C library's heap is trimmed */
+#define ENTRY_BYTES ((int64_t)256)      /* approximate cost of an entry besides its value */
 
 typedef struct entry {
   struct entry *older, *newer; /* neighbours among idle values; `newer` also chains values about to be freed */
@@ -23,7 +26,8 @@ typedef struct entry {
   uint32_t number; /* index in the cache's entries */
   kernel_cache_value value;
   int64_t n_references;
-  bool ready; /* false: a thread is building the value, and the entry is in by_key only */
+  int64_t idle_since; /* the cache's window in which the last reference went */
+  bool ready;         /* false: a thread is building the value, and the entry is in by_key only */
   size_t key_bytes;
   unsigned char key[];
 } entry;
@@ -37,6 +41,7 @@ struct kernel_cache {
   entry *oldest, *newest; /* ends of the list of idle values */
   int64_t idle_bytes, n_idle;
   int64_t bytes, n_ready; /* of all values that are built */
+  int64_t window;         /* number of the window of runs */
 };
 
 static uint64_t hash_pointer(const void *p) { return hash_bytes(&p, sizeof p, 0); }
@@ -90,6 +95,7 @@ static void idle_add(kernel_cache *cache, entry *e) {
   e->newer = NULL;
   *(cache->newest ? &cache->newest->newer : &cache->oldest) = e;
   cache->newest = e;
+  e->idle_since = cache->window;
   cache->idle_bytes += e->value.bytes + ENTRY_BYTES;
   cache->n_idle++;
 }
@@ -122,7 +128,8 @@ static void unlink_entry(kernel_cache *cache, entry *e) {
  * frees the chain outside the lock, because freeing a value may release another value of this cache. */
 static entry *take_excess(kernel_cache *cache) {
   entry *taken = NULL;
-  while ((cache->idle_bytes > IDLE_BYTES_MAX || cache->n_idle > IDLE_MAX) && cache->oldest) {
+  while (cache->oldest && (cache->idle_bytes > IDLE_BYTES_MAX || cache->n_idle > IDLE_MAX ||
+                           cache->window - cache->oldest->idle_since >= IDLE_WINDOWS)) {
     entry *e = cache->oldest;
     idle_remove(cache, e);
     unlink_entry(cache, e);
@@ -209,6 +216,18 @@ reed_status kernel_cache_get(kernel_cache *cache, const void *key, size_t key_by
   return status;
 }
 
+/* Frees the chain and returns the bytes of its values. */
+static int64_t free_chain(entry *e) {
+  int64_t bytes = 0;
+  while (e) {
+    entry *next = e->newer;
+    bytes += e->value.bytes;
+    entry_free(e);
+    e = next;
+  }
+  return bytes;
+}
+
 void kernel_cache_release(kernel_cache *cache, void *data) {
   if (!data) return;
   pthread_mutex_lock(&cache->lock);
@@ -218,11 +237,15 @@ void kernel_cache_release(kernel_cache *cache, void *data) {
     excess = take_excess(cache);
   }
   pthread_mutex_unlock(&cache->lock);
-  while (excess) {
-    entry *next = excess->newer;
-    entry_free(excess);
-    excess = next;
-  }
+  (void)free_chain(excess);
+}
+
+void kernel_cache_end_window(kernel_cache *cache) {
+  pthread_mutex_lock(&cache->lock);
+  cache->window++;
+  entry *excess = take_excess(cache);
+  pthread_mutex_unlock(&cache->lock);
+  if (free_chain(excess) >= TRIM_BYTES) hook_trim();
 }
 
 void kernel_cache_count(kernel_cache *cache, int64_t *out_values, int64_t *out_bytes) {

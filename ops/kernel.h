@@ -43,8 +43,8 @@ typedef struct kernel_cache kernel_cache;
 reed_status kernel_cache_open(kernel_cache **out_cache) REED_MUST_CHECK;
 void kernel_cache_close(kernel_cache **cache);
 /* The value under `key` (key_bytes bytes); an absent value is built with build(context, &value). An unreferenced value
- * lives until the cache closes or needs its place for newer ones. Every gotten value is released with
- * kernel_cache_release. */
+ * lives until the cache closes, needs its place for newer ones, or several windows of runs have passed. Every gotten
+ * value is released with kernel_cache_release. */
 typedef struct kernel_cache_value {
   void *data;
   void (*free)(void *data);
@@ -54,6 +54,8 @@ reed_status kernel_cache_get(kernel_cache *cache, const void *key, size_t key_by
                              reed_status (*build)(void *context, kernel_cache_value *out_value), void *context,
                              void **out_data) REED_MUST_CHECK;
 void kernel_cache_release(kernel_cache *cache, void *data);
+/* The end of a session's window of runs: frees values that no kernel has held for several windows. */
+void kernel_cache_end_window(kernel_cache *cache);
 /* The values in the cache, held or not, and their bytes. */
 void kernel_cache_count(kernel_cache *cache, int64_t *out_values, int64_t *out_bytes);
 

@@ -319,11 +319,15 @@ static void end_window(vm_devices *devices, int32_t i) {
   output_store_end_window(d->outputs);
 }
 
-void devices_end_run(vm_devices *devices) {
+bool devices_end_run(vm_devices *devices) {
+  bool ended = false;
   for (int32_t i = 0; i < devices->n; i++) {
     if (devices->items[i].slots) (void)pool_end_run(devices->items[i].slots);
-    if (pool_end_run(devices->items[i].memory)) end_window(devices, i);
+    if (!pool_end_run(devices->items[i].memory)) continue;
+    end_window(devices, i);
+    ended = true;
   }
+  return ended;
 }
 
 void devices_note_outputs(vm_devices *devices) {

@@ -154,7 +154,7 @@ reed_status session_run_claimed(reed_session *s, reed_tensor *const *inputs, siz
   unwind(s);
   append_end(s, status == REED_OK, used, outputs);
   append_drop(inputs, n_inputs, &used);
-  devices_end_run(&s->devices);
+  if (devices_end_run(&s->devices)) kernel_cache_end_window(s->program->cache);
   s->run.profile.wall_ns = clock_now_ns() - begin;
   profile_event *event = profile_note(&s->run.profile, PROFILE_RUN, UINT32_MAX, 0);
   if (event) event->span = (device_span){begin, begin + s->run.profile.wall_ns};

@@ -43,6 +43,35 @@ static void *get(kernel_cache *cache, int key, counts *c) {
   return data;
 }
 
+/* Values that nobody holds go after four windows of runs; a value that is used again stays for four more. */
+START_TEST(cache_frees_values_that_windows_have_not_used) {
+  kernel_cache *cache;
+  counts c = {.bytes = 1 << 20};
+  ck_assert_int_eq(kernel_cache_open(&cache), REED_OK);
+  void *held = get(cache, 1, &c);
+  kernel_cache_release(cache, get(cache, 2, &c));
+  kernel_cache_release(cache, get(cache, 3, &c));
+  for (int window = 0; window < 3; window++) kernel_cache_end_window(cache);
+  kernel_cache_release(cache, get(cache, 3, &c));
+  ck_assert_int_eq(c.n_freed, 0);
+  kernel_cache_end_window(cache);
+  ck_assert_int_eq(c.n_freed, 1);
+  for (int window = 0; window < 2; window++) kernel_cache_end_window(cache);
+  ck_assert_int_eq(c.n_freed, 1);
+  kernel_cache_end_window(cache);
+  ck_assert_int_eq(c.n_freed, 2);
+  ck_assert_ptr_eq(get(cache, 1, &c), held);
+  int64_t values, bytes;
+  kernel_cache_count(cache, &values, &bytes);
+  ck_assert_int_eq(values, 1);
+  ck_assert_int_eq(bytes, 1 << 20);
+  kernel_cache_release(cache, held);
+  kernel_cache_release(cache, held);
+  kernel_cache_close(&cache);
+  ck_assert_int_eq(c.n_freed, 3);
+}
+END_TEST
+
 START_TEST(cache_builds_once_and_frees_at_close) {
   kernel_cache *cache;
   counts c = {.bytes = 100};
@@ -207,6 +236,7 @@ int main(void) {
   TCase *t = tcase_create("all");
   tcase_set_timeout(t, 120);
   tcase_add_test(t, cache_builds_once_and_frees_at_close);
+  tcase_add_test(t, cache_frees_values_that_windows_have_not_used);
   tcase_add_test(t, cache_drops_the_oldest_idle_values_over_its_limit);
   tcase_add_test(t, cache_forgets_what_failed_to_build);
   tcase_add_test(t, cache_is_shared_by_threads);
