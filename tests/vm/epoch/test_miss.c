@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "allocator/pool.h"
+#include "ops/kernel.h"
 #include "tests/vm/hand.h"
 
 static reed_registry *registry;
@@ -20,7 +22,23 @@ static reed_status step_shape(reed_shape_call *call) {
 typedef struct step_state {
   int64_t n;
   bool freed;
+  kernel_cache *cache;
+  void *value; /* of the program's cache; NULL: none */
 } step_state;
+
+static bool with_values; /* a Step holds a value of the program's cache */
+static int n_values, n_values_freed;
+
+static void value_free(void *data) {
+  n_values_freed++;
+  free(data);
+}
+
+static reed_status value_build(void *context, kernel_cache_value *out_value) {
+  n_values++;
+  *out_value = (kernel_cache_value){malloc(8), value_free, 8};
+  return REED_OK;
+}
 
 static reed_status step_run(const void *state, const reed_kernel_buffers *buffers) {
   const step_state *s = state;
@@ -32,7 +50,9 @@ static reed_status step_run(const void *state, const reed_kernel_buffers *buffer
 
 static void step_free(void *state) {
   n_freed++;
-  ((step_state *)state)->freed = true;
+  step_state *s = state;
+  s->freed = true;
+  if (s->value) kernel_cache_release(s->cache, s->value);
   free(state);
 }
 
@@ -41,6 +61,11 @@ static reed_status step_prepare(const reed_kernel_call *call, reed_kernel *out_k
   step_state *s = calloc(1, sizeof *s);
   s->n = 1;
   for (int32_t i = 0; i < call->outputs[0].rank; i++) s->n *= call->outputs[0].dims[i];
+  s->cache = call->env->cache;
+  if (with_values) {
+    reed_status status = kernel_cache_get(s->cache, &s->n, sizeof s->n, value_build, NULL, &s->value);
+    ck_assert_int_eq(status, REED_OK);
+  }
   *out_kernel = (reed_kernel){.run = step_run, .state = s, .free = step_free, .state_bytes = 1 << 16};
   return REED_OK;
 }
@@ -304,6 +329,25 @@ START_TEST(equal_layers_share_shapes_and_kernels) {
 }
 END_TEST
 
+/* Values of the program's cache that only an evicted entry's kernels have held go after four windows of runs.
+ */
+START_TEST(values_of_old_entries_are_freed) {
+  with_values = true;
+  reed_session *session = session_of(two_inputs, &(reed_session_options){.device = devices[_i], .memo_entries = 1});
+  run(session, 3, 4, 1, 1, 2);
+  for (int i = 0; i < 4 * POOL_WINDOW - 2; i++) run(session, 5, 6, 1, 1, 2);
+  ck_assert_int_eq(n_values, 4);
+  ck_assert_int_eq(n_values_freed, 0);
+  run(session, 5, 6, 1, 1, 2); /* the end of the fourth window */
+  ck_assert_int_eq(n_values_freed, 2);
+  run(session, 3, 6, 1, 1, 2);
+  ck_assert_int_eq(n_values, 5);
+  reed_session_close(&session);
+  ck_assert_int_eq(n_values_freed, 5);
+  with_values = false;
+}
+END_TEST
+
 #define ELEMENTS(code) \
   ".module \"m\" producer \"test\" \"1\" devices 2\n.type n = i64[1] \"n\"\n.type m = i64[1] \"m\"\n" \
   ".type y = f32[a] \"y\"\n.type z = f32[b] \"z\"\n.site a = ConstantOfShape (1 -> 1) \"a\"\n" \
@@ -344,7 +388,7 @@ END_TEST
 
 static void open_all(void) {
   open_diagnosis();
-  n_shaped = n_prepared = n_freed = n_ran = 0;
+  n_shaped = n_prepared = n_freed = n_ran = n_values = n_values_freed = 0;
   ck_assert_int_eq(reed_registry_open(&registry), REED_OK);
   ck_assert_int_eq(reed_registry_add(registry, &step, diagnosis), REED_OK);
 }
@@ -365,6 +409,7 @@ int main(void) {
   tcase_add_loop_test(t, queued_work_keeps_its_state, 0, N_DEVICES);
   tcase_add_loop_test(t, a_shape_section_repeats_its_host_kernels, 0, N_DEVICES);
   tcase_add_loop_test(t, a_miss_on_the_other_path_makes_its_own_calls, 0, N_DEVICES);
+  tcase_add_loop_test(t, values_of_old_entries_are_freed, 0, N_DEVICES);
   tcase_add_loop_test(t, equal_layers_share_shapes_and_kernels, 0, N_DEVICES);
   tcase_add_loop_test(t, twins_have_equal_elements, 0, 2 * N_DEVICES);
   suite_add_tcase(suite, t);
