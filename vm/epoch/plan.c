@@ -197,7 +197,9 @@ static reed_status add_kernel(epoch_planner *p, const insn_invoke *i, int32_t de
   epoch_entry *e = p->entry;
   site_kernel *prepared = NULL;
   bool is_new = false;
-  reed_status status = call_prepare(p->run, p->devices, p->kernels, device, i, &prepared, &is_new);
+  /* A kernel may be long in the making: a convolution transforms its weights. */
+  reed_status status = run_check_cancel(p->run);
+  if (status == REED_OK) status = call_prepare(p->run, p->devices, p->kernels, device, i, &prepared, &is_new);
   if (status != REED_OK) return status;
   if (!VEC_ROOM(&e->kernels)) {
     site_release(p->kernels, prepared);
