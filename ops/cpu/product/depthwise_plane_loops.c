@@ -9,7 +9,7 @@
 
 #define ROWS 4    /* of a tile with constant taps: they share the reading of X's rows */
 #define VECTORS 4 /* of a tile with any taps, side by side */
-#define TAPS_MOST 5
+#define TAPS_MOST 7
 
 /* A vector of some rows of Y. */
 typedef struct tile {
@@ -37,9 +37,9 @@ INLINE void finish(const tile *t, int64_t row, int64_t column, int64_t kept, lan
   else store(p->y + at, sum);
 }
 
-/* Square windows of `taps` without dilation, and the same stride along both axes; all counts are constants after
- * inlining. A row of X is read once for all rows of the tile. */
-INLINE void tile_square(const tile *t, int rows, int taps, int stride, bool edge) {
+/* Square windows of `taps`, and the same stride and dilation along both axes, one of which is 1; all counts are
+ * constants after inlining. A row of X is read once for all rows of the tile. */
+INLINE void tile_square(const tile *t, int rows, int taps, int stride, int dilation, bool edge) {
   const depthwise_plane *p = t->p;
   const window *w = p->w;
   lanes sum[ROWS];
@@ -54,17 +54,17 @@ INLINE void tile_square(const tile *t, int rows, int taps, int stride, bool edge
   lane_mask masks[2 * TAPS_MOST];
 #pragma GCC unroll 8
   for (int i = 0; i < loads; i++) {
-    int64_t from = at + (stride == 1 ? i : i / 2 * 2 + i % 2 * LANES);
+    int64_t from = at + (stride == 1 ? i * dilation : i / 2 * 2 + i % 2 * LANES);
     masks[i] = edge ? lanes_between(-from, width - from) : lanes_between(0, LANES);
   }
 #pragma GCC unroll 16
-  for (int i = 0; i < (rows - 1) * stride + taps; i++) {
+  for (int i = 0; i < (rows - 1) * stride + (taps - 1) * dilation + 1; i++) {
     if (first + i < 0 || first + i >= w->in[0]) continue;
     const float *x = p->x + (first + i) * width;
     lanes a = {0}, b = {0};
 #pragma GCC unroll 8
     for (int k = 0; k < taps; k++) {
-      if (stride == 1) a = held(read(x, at + k, masks[k], edge));
+      if (stride == 1) a = held(read(x, at + k * dilation, masks[k], edge));
       if (stride == 2 && k % 2 == 0) {
         a = read(x, at + k, masks[k], edge);
         b = read(x, at + k + LANES, masks[k + 1], edge);
@@ -72,8 +72,8 @@ INLINE void tile_square(const tile *t, int rows, int taps, int stride, bool edge
       const lanes v = stride == 1 ? a : k % 2 == 0 ? evens(a, b) : odds(a, b);
 #pragma GCC unroll 4
       for (int r = 0; r < rows; r++) {
-        const int tap = (i - r * stride) * taps + k;
-        if (i < r * stride || i >= r * stride + taps) continue;
+        const int down = i - r * stride, tap = down / dilation * taps + k;
+        if (down < 0 || down > (taps - 1) * dilation || down % dilation != 0) continue;
         sum[r] += v * (taps == 3 ? weights[tap] : all(p->weights[tap]));
       }
     }
@@ -119,13 +119,13 @@ static bool inside(const window *w, int64_t column, int64_t reach) {
   return at >= 0 && at + reach <= w->in[1];
 }
 
-INLINE void rows_square(tile *t, int rows, int taps, int stride) {
+INLINE void rows_square(tile *t, int rows, int taps, int stride, int dilation) {
   const window *w = t->p->w;
-  const int64_t reach = stride == 1 ? LANES + taps - 1 : 2 * LANES + (taps + 1) / 2 * 2 - 2;
+  const int64_t reach = stride == 1 ? LANES + (taps - 1) * dilation : 2 * LANES + (taps + 1) / 2 * 2 - 2;
   for (t->column = 0; t->column < w->out[1]; t->column += LANES) {
     t->kept = w->out[1] - t->column < LANES ? w->out[1] - t->column : LANES;
-    if (inside(w, t->column, reach)) tile_square(t, rows, taps, stride, false);
-    else tile_square(t, rows, taps, stride, true);
+    if (inside(w, t->column, reach)) tile_square(t, rows, taps, stride, dilation, false);
+    else tile_square(t, rows, taps, stride, dilation, true);
   }
 }
 
@@ -147,16 +147,14 @@ INLINE void row_any(tile *t, int stride) {
   }
 }
 
-#define SQUARE(taps, stride) \
-  CPU_UNCHECKED static void rows_##taps##_by_##stride(tile *t, int64_t end) { \
-    for (; t->row + ROWS <= end; t->row += ROWS) rows_square(t, ROWS, taps, stride); \
-    for (; t->row + 2 <= end; t->row += 2) rows_square(t, 2, taps, stride); \
-    for (; t->row < end; t->row++) rows_square(t, 1, taps, stride); \
+#define SQUARE(taps, stride, dilation) \
+  CPU_UNCHECKED static void rows_##taps##_by_##stride##_apart_##dilation(tile *t, int64_t end) { \
+    for (; t->row + ROWS <= end; t->row += ROWS) rows_square(t, ROWS, taps, stride, dilation); \
+    for (; t->row + 2 <= end; t->row += 2) rows_square(t, 2, taps, stride, dilation); \
+    for (; t->row < end; t->row++) rows_square(t, 1, taps, stride, dilation); \
   }
-SQUARE(3, 1)
-SQUARE(3, 2)
-SQUARE(5, 1)
-SQUARE(5, 2)
+#define SQUARES(X) X(3, 1, 1) X(3, 2, 1) X(5, 1, 1) X(5, 2, 1) X(7, 1, 1) X(3, 1, 2)
+SQUARES(SQUARE)
 
 CPU_UNCHECKED static void rows_any_by_1(tile *t, int64_t end) {
   for (; t->row < end; t->row++) row_any(t, 1);
@@ -169,11 +167,11 @@ typedef void (*rows_fn)(tile *t, int64_t end);
 
 /* The function for tiles of these windows. */
 static rows_fn rows_for(const window *w) {
-  static const rows_fn square[2][2] = {{rows_3_by_1, rows_3_by_2}, {rows_5_by_1, rows_5_by_2}};
-  int64_t taps = w->kernel[0], stride = w->stride[0];
-  if (taps == w->kernel[1] && (taps == 3 || taps == 5) && stride == w->stride[1] && w->dilation[0] == 1 &&
-      w->dilation[1] == 1)
-    return square[taps == 5][stride == 2];
+#define IS_SQUARE(taps, by, apart) \
+  if (w->kernel[0] == taps && w->kernel[1] == taps && w->stride[0] == by && w->stride[1] == by && \
+      w->dilation[0] == apart && w->dilation[1] == apart) \
+    return rows_##taps##_by_##by##_apart_##apart;
+  SQUARES(IS_SQUARE)
   return w->stride[1] == 2 ? rows_any_by_2 : rows_any_by_1;
 }
 
