@@ -61,9 +61,9 @@ struct pool {
   int64_t peak_used_bytes;       /* in the present window of runs and the one before */
   int64_t window_used_bytes;     /* the most in the present window */
   int32_t n_runs;                /* in the present window */
-  bool headroom;
-  bool break_kept; /* a kept block may be split for a small request, because no other block is left */
-  block *spare;    /* unused headers */
+  int64_t headroom;              /* the most of a block */
+  bool break_kept;               /* a kept block may be split for a small request, because no other block is left */
+  block *spare;                  /* unused headers */
   int32_t n_spare;
   header_batch *batches;
   pool_figures figures; /* largest_free_bytes and fragmentation are worked out when asked for */
@@ -199,7 +199,7 @@ static bool under_cap(const pool *p, int64_t bytes) {
 
 void pool_set_beside(pool *p, int64_t bytes) { p->beside_bytes = bytes; }
 
-void pool_set_headroom(pool *p) { p->headroom = true; }
+void pool_set_headroom(pool *p, int64_t most) { p->headroom = most; }
 
 int64_t pool_capacity(const storage *s) { return ((const block *)s)->bytes; }
 
@@ -255,8 +255,8 @@ static reed_status reserve(pool *p, int64_t bytes) {
 
 /* The size that a large block of `bytes` (a multiple of LARGE_UNIT) should have. */
 static int64_t roomy(const pool *p, int64_t bytes) {
-  int64_t more = pool_headroom(bytes) / LARGE_UNIT * LARGE_UNIT;
-  return p->headroom && bytes <= INT64_MAX - more ? bytes + more : bytes;
+  int64_t more = pool_headroom(bytes, p->headroom) / LARGE_UNIT * LARGE_UNIT;
+  return bytes <= INT64_MAX - more ? bytes + more : bytes;
 }
 
 /* Has the pages of a block that is given out for `bytes` be there, those of its headroom too where some are missing. */

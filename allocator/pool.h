@@ -33,16 +33,15 @@ reed_status pool_open(device *dev, device_queue *queue, pool_memory memory, int3
                       pool **out_pool) REED_MUST_CHECK;
 /* Every storage must have been released. */
 void pool_close(pool **p);
-/* The most bytes that a block of `bytes` gets besides: an eighth, or an eighth of 8 MiB. What a larger block lacks
- * then costs less than its own use, and an eighth of it would be much memory that most sessions never use. */
-static inline int64_t pool_headroom(int64_t bytes) {
-  const int64_t most = (int64_t)8 << 20;
-  return (bytes < most ? bytes : most) / 8;
-}
-/* Large blocks and arenas get headroom from now on: up to pool_headroom more than asked for, where the cap allows.
- * Memory of the host's is warm (its pages are given) when a block is. So a request that is larger by as much than one
- * before is served by the same memory, and costs no page fault. */
-void pool_set_headroom(pool *p);
+/* Headroom before a second size was seen: an eighth of a large block would be much memory that a program with one size
+ * never uses. */
+#define POOL_HEADROOM_FIRST ((int64_t)1 << 20)
+/* The bytes that a block of `bytes` gets besides: an eighth, `most` at most. */
+static inline int64_t pool_headroom(int64_t bytes, int64_t most) { return bytes / 8 < most ? bytes / 8 : most; }
+/* Large blocks and arenas get headroom from now on: an eighth more than asked for, `most` bytes at most, where the cap
+ * allows. Memory of the host's is warm (its pages are given) when a block is. So a request that is larger by as much
+ * than one before is served by the same memory, and costs no page fault. */
+void pool_set_headroom(pool *p, int64_t most);
 /* The end of a run. The most in use at once is that of the last POOL_WINDOW to 2 * POOL_WINDOW runs; at the end of a
  * window, free chunks beyond the limit go back to the device. Returns true at the end of a window. */
 #define POOL_WINDOW 64

@@ -96,6 +96,18 @@ static bool has_changing_extents(const module *m) {
 /* Lets the system drop the mapped file's pages of a constant whose packed copy is in memory. */
 static void forget_constant(const void *m, const void *data, int64_t bytes) { module_forget(m, data, bytes); }
 
+static void set_headroom(vm_devices *devices, int64_t most) {
+  if (devices->headroom == most) return;
+  devices->headroom = most;
+  for (int32_t i = 0; i < devices->n; i++) {
+    vm_device *d = &devices->items[i];
+    pool_set_headroom(d->memory, most);
+    if (d->slots) pool_set_headroom(d->slots, most);
+    if (i == 0 || !devices->cap_bytes)
+      output_store_set_headroom(d->outputs, most); /* a store of a device shares its cap */
+  }
+}
+
 reed_status devices_open(vm_devices *devices, reed_program *program, const reed_session_options *options,
                          const int *cancel, reed_diagnosis *diagnosis) {
   const module *m = program->module;
@@ -132,13 +144,12 @@ reed_status devices_open(vm_devices *devices, reed_program *program, const reed_
     status = output_store_open(OUTPUT_DEVICE, d->device, d->compute, i, &d->outputs);
   }
   if (status != REED_OK) return diag_no_memory(diagnosis, "a session's output stores");
-  for (int32_t i = 0; i < devices->n && has_changing_extents(m); i++) {
-    vm_device *d = &devices->items[i];
-    pool_set_headroom(d->memory);
-    if (d->slots) pool_set_headroom(d->slots);
-    if (i == 0 || !devices->cap_bytes) output_store_set_headroom(d->outputs); /* a store of a device shares its cap */
-  }
+  if (has_changing_extents(m)) set_headroom(devices, POOL_HEADROOM_FIRST);
   return REED_OK;
+}
+
+void devices_meet_sizes(vm_devices *devices) {
+  if (devices->headroom) set_headroom(devices, INT64_MAX);
 }
 
 static void device_fini(vm_device *d) {

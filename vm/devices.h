@@ -48,6 +48,7 @@ typedef struct vm_devices {
   int32_t pinned_by;        /* the accelerator in whose pinned memory outputs and the host's arena lie; 0: none */
   int64_t max_output_bytes; /* larger outputs are left to the pool, whose diagnosis names the cause */
   int64_t cap_bytes;
+  int64_t headroom;    /* the most of a block (pool_set_headroom); 0: the model has one size */
   int64_t stream;      /* of the caller, 0: none */
   int32_t stream_on;   /* its device */
   device_event *begun; /* of that device: the stream's work before a run; NULL: no stream was ever set */
@@ -108,6 +109,8 @@ static inline bool devices_plan_copy(const vm_devices *devices, int32_t from, in
 reed_status device_before_launch(vm_device *d, reed_diagnosis *diagnosis) REED_MUST_CHECK;
 /* The second half of device_before_launch, for launches that wait. */
 reed_status device_order_launches(vm_device *d, reed_diagnosis *diagnosis) REED_MUST_CHECK;
+/* The session meets a second size: from now on blocks of any size get an eighth more. */
+void devices_meet_sizes(vm_devices *devices);
 /* Launches of the run section that begins now may wait for their graphs, which are kept in the list. */
 void devices_begin_graphs(vm_devices *devices, graph_list *graphs);
 /* The section's end: enqueues all launches that wait. */

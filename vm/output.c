@@ -43,9 +43,9 @@ struct output_store {
   int64_t n_users; /* blocks of registers and callers; functions that use the store after it is closed */
   bool closed;
   int32_t n_free;
-  bool headroom;
-  int64_t stream; /* of the caller; 0: none */
-  int64_t window; /* of runs, counted from 0 */
+  int64_t headroom; /* the most of a block */
+  int64_t stream;   /* of the caller; 0: none */
+  int64_t window;   /* of runs, counted from 0 */
   output_block *free;
   output_figures figures;
 };
@@ -127,7 +127,7 @@ static void blocks_free(output_store *store, output_block *blocks, device_queue 
   }
 }
 
-void output_store_set_headroom(output_store *store) { store->headroom = true; }
+void output_store_set_headroom(output_store *store, int64_t most) { store->headroom = most; }
 
 void output_store_set_stream(output_store *store, int64_t stream) { store->stream = stream; }
 
@@ -257,7 +257,7 @@ static reed_status block_open(output_store *store, int64_t bytes, int64_t capaci
 }
 
 static int64_t with_headroom(const output_store *store, int64_t bytes) {
-  int64_t more = store->headroom && bytes >= WARM_FROM ? pool_headroom(bytes) : 0;
+  int64_t more = bytes >= WARM_FROM ? pool_headroom(bytes, store->headroom) : 0;
   return bytes <= INT64_MAX - more ? bytes + more : bytes;
 }
 

@@ -286,21 +286,23 @@ static int64_t page_faults(void) {
   return usage.ru_minflt;
 }
 
-/* After a request, one of a tenth or 1 MiB more gets the same memory, and on the host its pages are there. */
+/* After a request, one of a tenth more, at most of as much as headroom may have, gets the same memory, and on the host
+ * its pages are there. */
 START_TEST(pool_has_headroom_for_requests_an_eighth_larger) {
   bool sim = _i & 1, headroom = _i & 2;
+  int64_t limit = _i & 4 ? INT64_MAX : POOL_HEADROOM_FIRST;
   const int64_t sizes[] = {80 * KIB, 1000 * KIB, 3 * MIB, 21 * MIB, 90 * MIB};
   for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
     open_pool(sim, NULL, 0);
-    if (headroom) pool_set_headroom(p);
+    if (headroom) pool_set_headroom(p, limit);
     storage *a = take(sizes[i]), *arena = NULL;
     ck_assert_int_eq(pool_arena(p, sizes[i], &arena, said), REED_OK);
     void *first = a->data;
     if (!sim) memset(first, 1, (size_t)sizes[i]);
-    const int64_t most = sizes[i] + (sizes[i] / 8 < MIB ? sizes[i] / 8 : MIB) + 4096;
+    const int64_t most = sizes[i] + pool_headroom(sizes[i], limit) + 4096;
     ck_assert(pool_capacity(a) <= most && pool_capacity(arena) <= most);
     storage_release(a);
-    int64_t larger = sizes[i] + (sizes[i] / 10 < MIB ? sizes[i] / 10 : MIB), asked = figures().n_device_allocations,
+    int64_t larger = sizes[i] + (sizes[i] / 10 < limit ? sizes[i] / 10 : limit), asked = figures().n_device_allocations,
             reserved = figures().reserved_bytes, faults = page_faults();
     a = take(larger);
     if (!sim) memset(a->data, 2, (size_t)larger);
@@ -322,10 +324,11 @@ START_TEST(pool_has_headroom_for_requests_an_eighth_larger) {
   }
 }
 END_TEST
+
 /* Headroom is left out where the cap does not allow it. */
 START_TEST(pool_under_a_cap_gives_up_headroom_first) {
   open_pool(_i, NULL, 10 * MIB);
-  pool_set_headroom(p);
+  pool_set_headroom(p, INT64_MAX);
   storage *a = take(5 * MIB), *b = take(4 * MIB + 256 * KIB), *arena = NULL;
   ck_assert_int_le(figures().reserved_bytes, 10 * MIB);
   storage_release(a);
@@ -580,7 +583,7 @@ int main(void) {
   tcase_add_test(tests, pool_shares_a_chunk_between_small_blocks);
   tcase_add_test(tests, pool_repeats_itself_without_heap_or_device);
   tcase_add_test(tests, pool_trims_down_to_what_is_to_be_kept);
-  tcase_add_loop_test(tests, pool_has_headroom_for_requests_an_eighth_larger, 0, 4);
+  tcase_add_loop_test(tests, pool_has_headroom_for_requests_an_eighth_larger, 0, 8);
   tcase_add_loop_test(tests, pool_under_a_cap_gives_up_headroom_first, 0, 2);
   tcase_add_loop_test(tests, pool_gives_back_what_later_runs_do_not_need, 0, 2);
   tcase_add_loop_test(tests, pool_arena_grows_and_is_one_block, 0, 3);

@@ -90,6 +90,26 @@ START_TEST(a_size_near_a_seen_one_costs_no_page_fault) {
 }
 END_TEST
 
+/* Blocks of a model that has run with one size have 1 MiB more at most; from the second size on, an eighth. A row has
+ * 8 KiB in the arena and in the output, so that 3,000 have 24 MB. */
+START_TEST(large_blocks_get_an_eighth_from_the_second_size_on) {
+  runner r = open_chain("n", NULL, 0, NULL);
+  int64_t first = run_rows(&r, 3000, NULL);
+  run_rows(&r, 3000, NULL);
+  ck_assert_int_le(figure(&r, "host", "output_reserved_bytes"), 3000 * 8192 + (1 << 20));
+  int64_t held = figure(&r, "host", "arena_held_bytes");
+  ck_assert_int_le(held, 3000 * 8192 + (2 << 20));
+  run_rows(&r, 3150, NULL);
+  run_rows(&r, 3150, NULL);
+  for (int64_t n = 3200; n <= 3500; n += 60) {
+    int64_t faults = run_rows(&r, n, NULL);
+    ck_assert_msg(faults <= 60, "%lld rows: %lld page faults, %lld in the first run", (long long)n, (long long)faults,
+                  (long long)first);
+  }
+  runner_close(&r);
+}
+END_TEST
+
 /* The address of the output of a run with n rows. */
 static const void *output_at(const runner *r, int64_t n) {
   reed_tensor *out;
@@ -254,6 +274,7 @@ int main(void) {
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
   tcase_add_loop_test(c, a_size_near_a_seen_one_costs_no_page_fault, 0,
                       2); /* a sanitizer's memory has faults of its own */
+  tcase_add_test(c, large_blocks_get_an_eighth_from_the_second_size_on);
 #endif
   tcase_add_loop_test(c, memory_of_large_runs_goes_back_when_the_load_falls, 0, 2);
   tcase_add_test(c, a_declared_range_sizes_an_output_once);

@@ -49,6 +49,7 @@ reed_status epoch_enter(reed_session *s, const uint32_t *w, uint32_t *pc) {
   uint32_t next = *pc + insn_length_at(w);
   bool hit = e != NULL;
   *(hit ? &s->memo.figures.hits : &s->memo.figures.misses) += 1;
+  if (!hit && s->memo.epochs[epoch].entries) devices_meet_sizes(&s->devices);
   if (!hit && memoizable) e = variant_make(s, &enter, next, hash, note);
   if (!e) {
     status = start_entry(s, &enter, hash, memoizable);
