@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "base/hash.h"
-#include "base/hook.h"
 #include "base/table.h"
 #include "base/vec.h"
 #include "ops/kernel.h"
@@ -17,8 +16,7 @@
 #define IDLE_BYTES_MAX ((int64_t)256 << 20)
 #define IDLE_MAX 512   /* the weights of most models; primitives of sizes that do not come back are many and small */
 #define IDLE_WINDOWS 4 /* of a session; with several sessions the windows of all count */
-#define TRIM_BYTES ((int64_t)256 << 10) /* of values freed together, after which the C library's heap is trimmed */
-#define ENTRY_BYTES ((int64_t)256)      /* approximate cost of an entry besides its value */
+#define ENTRY_BYTES ((int64_t)256) /* approximate cost of an entry besides its value */
 
 typedef struct entry {
   struct entry *older, *newer; /* neighbours among idle values; `newer` also chains values about to be freed */
@@ -240,12 +238,12 @@ void kernel_cache_release(kernel_cache *cache, void *data) {
   (void)free_chain(excess);
 }
 
-void kernel_cache_end_window(kernel_cache *cache) {
+int64_t kernel_cache_end_window(kernel_cache *cache) {
   pthread_mutex_lock(&cache->lock);
   cache->window++;
   entry *excess = take_excess(cache);
   pthread_mutex_unlock(&cache->lock);
-  if (free_chain(excess) >= TRIM_BYTES) hook_trim();
+  return free_chain(excess);
 }
 
 void kernel_cache_count(kernel_cache *cache, int64_t *out_values, int64_t *out_bytes) {

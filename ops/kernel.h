@@ -54,8 +54,9 @@ reed_status kernel_cache_get(kernel_cache *cache, const void *key, size_t key_by
                              reed_status (*build)(void *context, kernel_cache_value *out_value), void *context,
                              void **out_data) REED_MUST_CHECK;
 void kernel_cache_release(kernel_cache *cache, void *data);
-/* The end of a session's window of runs: frees values that no kernel has held for several windows. */
-void kernel_cache_end_window(kernel_cache *cache);
+/* The end of a session's window of runs: frees values that no kernel has held for several windows, and returns their
+ * bytes. */
+int64_t kernel_cache_end_window(kernel_cache *cache);
 /* The values in the cache, held or not, and their bytes. */
 void kernel_cache_count(kernel_cache *cache, int64_t *out_values, int64_t *out_bytes);
 

@@ -4,6 +4,7 @@
 
 #include "vm/session.h"
 
+#include "base/hook.h"
 #include "bytecode/operands.h"
 #include "vm/append.h"
 #include "vm/border.h"
@@ -16,6 +17,7 @@
 #define DEFAULT_MEMO_ENTRIES 64
 #define DEFAULT_MEMO_BYTES ((int64_t)64 << 20)
 #define DEFAULT_CALL_DEPTH 10000
+#define TRIM_BYTES ((int64_t)256 << 10) /* freed together, after which the C library's heap is trimmed */
 
 reed_status reed_session_open(reed_program *program, const reed_session_options *given, reed_session **out_session,
                               reed_diagnosis *diagnosis) {
@@ -154,7 +156,7 @@ reed_status session_run_claimed(reed_session *s, reed_tensor *const *inputs, siz
   unwind(s);
   append_end(s, status == REED_OK, used, outputs);
   append_drop(inputs, n_inputs, &used);
-  if (devices_end_run(&s->devices)) kernel_cache_end_window(s->program->cache);
+  if (devices_end_run(&s->devices) && kernel_cache_end_window(s->program->cache) >= TRIM_BYTES) hook_trim();
   s->run.profile.wall_ns = clock_now_ns() - begin;
   profile_event *event = profile_note(&s->run.profile, PROFILE_RUN, UINT32_MAX, 0);
   if (event) event->span = (device_span){begin, begin + s->run.profile.wall_ns};

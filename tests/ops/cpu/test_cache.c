@@ -51,14 +51,14 @@ START_TEST(cache_frees_values_that_windows_have_not_used) {
   void *held = get(cache, 1, &c);
   kernel_cache_release(cache, get(cache, 2, &c));
   kernel_cache_release(cache, get(cache, 3, &c));
-  for (int window = 0; window < 3; window++) kernel_cache_end_window(cache);
+  for (int window = 0; window < 3; window++) ck_assert_int_eq(kernel_cache_end_window(cache), 0);
   kernel_cache_release(cache, get(cache, 3, &c));
   ck_assert_int_eq(c.n_freed, 0);
-  kernel_cache_end_window(cache);
+  ck_assert_int_eq(kernel_cache_end_window(cache), 1 << 20);
   ck_assert_int_eq(c.n_freed, 1);
-  for (int window = 0; window < 2; window++) kernel_cache_end_window(cache);
+  for (int window = 0; window < 2; window++) ck_assert_int_eq(kernel_cache_end_window(cache), 0);
   ck_assert_int_eq(c.n_freed, 1);
-  kernel_cache_end_window(cache);
+  ck_assert_int_eq(kernel_cache_end_window(cache), 1 << 20);
   ck_assert_int_eq(c.n_freed, 2);
   ck_assert_ptr_eq(get(cache, 1, &c), held);
   int64_t values, bytes;
