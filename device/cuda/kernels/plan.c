@@ -116,14 +116,14 @@ reed_status cuda_plan_close(cuda_plan *plan, int64_t workspace_bytes, reed_kerne
   char *block = plan->failed || plan->wrong || uncounted ? NULL : mem_alloc(args_at + plan->args.n);
   if (block) {
     cuda_prepared *made = (cuda_prepared *)block;
-    char *first = block + sizeof *made, *second = first + launches;
+    char *first = block + sizeof *made, *second = first + pointers; /* launches last: their alignment is the least */
     *made = (cuda_prepared){.n_launches = (uint32_t)plan->launches.n,
                             .n_pointers = (uint32_t)plan->pointers.n,
-                            .launches = (const cuda_launch *)first,
-                            .pointers = (const cuda_pointer *)second,
+                            .launches = (const cuda_launch *)second,
+                            .pointers = (const cuda_pointer *)first,
                             .args = block + args_at};
-    if (launches) memcpy(first, plan->launches.items, launches);
-    if (pointers) memcpy(second, plan->pointers.items, pointers);
+    if (launches) memcpy(second, plan->launches.items, launches);
+    if (pointers) memcpy(first, plan->pointers.items, pointers);
     if (plan->args.n) memcpy(block + args_at, plan->args.items, plan->args.n);
     *out_kernel = (reed_kernel){.run = cuda_run,
                                 .state = made,
