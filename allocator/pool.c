@@ -12,17 +12,11 @@
 #include <assert.h>
 #include <stdio.h>
 
+#include "allocator/size_class.h"
 #include "base/mem.h"
 
 enum {
-  ALIGNMENT = 64,
-  SMALL_MAX = 64 * 1024, /* larger requests are large blocks */
-  /* 64, 128 .. 512 by 64, then four to each doubling up to SMALL_MAX: above 512 bytes at most a fifth of an object is
-   * unused */
-  N_CLASSES = 36,
-  LARGE_UNIT = 4096,      /* large blocks are multiples of it */
-  SLAB_BYTES = 64 * 1024, /* size of a slab; a slab of larger objects than a sixteenth of it holds four objects */
-  CHUNK_BYTES = 2 << 20,  /* least size of a chunk while the cap allows */
+  CHUNK_BYTES = 2 << 20, /* least size of a chunk while the cap allows */
   HEADER_BATCH = 64,
   HEADERS_PER_CALL = 3,  /* most that one allocation uses: a chunk, the rest split off it, and an object */
   KEPT_BYTES = 16 << 20, /* a free block of this size or more is kept for large requests */
@@ -62,6 +56,7 @@ struct pool {
   int64_t window_used_bytes;     /* the most in the present window */
   int32_t n_runs;                /* in the present window */
   int64_t headroom;              /* the most of a block */
+  const int *cancel;             /* ends the giving of pages; NULL: nothing does */
   bool break_kept;               /* a kept block may be split for a small request, because no other block is left */
   block *spare;                  /* unused headers */
   int32_t n_spare;
@@ -109,8 +104,6 @@ static void list_remove(block **list, block *b) {
   else *list = b->next;
   if (b->next) b->next->previous = b->previous;
 }
-
-static int log2_floor(int64_t bytes) { return 63 - __builtin_clzll((unsigned long long)bytes); }
 
 static void free_add(pool *p, block *b) {
   int i = log2_floor(b->bytes);
@@ -199,7 +192,10 @@ static bool under_cap(const pool *p, int64_t bytes) {
 
 void pool_set_beside(pool *p, int64_t bytes) { p->beside_bytes = bytes; }
 
-void pool_set_headroom(pool *p, int64_t most) { p->headroom = most; }
+void pool_set_headroom(pool *p, int64_t most, const int *cancel) {
+  p->headroom = most;
+  p->cancel = cancel;
+}
 
 int64_t pool_capacity(const storage *s) { return ((const block *)s)->bytes; }
 
@@ -261,9 +257,11 @@ static int64_t roomy(const pool *p, int64_t bytes) {
 
 /* Has the pages of a block that is given out for `bytes` be there, those of its headroom too where some are missing. */
 static void warm(const pool *p, block *b, int64_t bytes) {
-  if (b->warm_bytes < bytes && p->headroom && p->device->interface->host_memory)
-    mem_warm((char *)b->storage.data + b->warm_bytes, (size_t)(b->bytes - b->warm_bytes));
-  if (b->warm_bytes < bytes) b->warm_bytes = b->bytes; /* the block is written now */
+  int64_t cold = b->bytes - b->warm_bytes, given = cold; /* without headroom, the block is written now */
+  if (b->warm_bytes >= bytes) return;
+  if (p->headroom && p->device->interface->host_memory)
+    given = (int64_t)mem_warm((char *)b->storage.data + b->warm_bytes, (size_t)cold, p->cancel);
+  b->warm_bytes += given;
 }
 
 /* Takes `bytes` (a multiple of LARGE_UNIT), with headroom where there is some, from a free block and leaves the rest of
@@ -314,25 +312,7 @@ static void large_give(pool *p, block *b) {
   free_add(p, b);
 }
 
-/* ---- size classes ---- */
-
-static int64_t class_bytes(int class) {
-  if (class < 8) return (class + 1) * (int64_t)ALIGNMENT;
-  int doubling = (class - 8) / 4, quarter = (class - 8) % 4;
-  return (int64_t)(5 + quarter) << (7 + doubling); /* 640, 768, 896, 1024, 1280 .. */
-}
-
-/* The least class that holds 1 <= bytes <= SMALL_MAX. */
-static int class_of(int64_t bytes) {
-  if (bytes <= 512) return (int)((bytes - 1) / ALIGNMENT);
-  int doubling = log2_floor(bytes - 1) - 9;
-  return 8 + 4 * doubling + (int)((bytes - 1) >> (7 + doubling)) - 4;
-}
-
-static int64_t slab_bytes(int class) {
-  int64_t object = class_bytes(class);
-  return object * 16 <= SLAB_BYTES ? SLAB_BYTES : (object * 4 + LARGE_UNIT - 1) / LARGE_UNIT * LARGE_UNIT;
-}
+/* ---- slabs ---- */
 
 static bool slab_full(const block *slab) {
   int64_t object = class_bytes(slab->class);

@@ -40,8 +40,9 @@ void pool_close(pool **p);
 static inline int64_t pool_headroom(int64_t bytes, int64_t most) { return bytes / 8 < most ? bytes / 8 : most; }
 /* Large blocks and arenas get headroom from now on: an eighth more than asked for, `most` bytes at most, where the cap
  * allows. Memory of the host's is warm (its pages are given) when a block is. So a request that is larger by as much
- * than one before is served by the same memory, and costs no page fault. */
-void pool_set_headroom(pool *p, int64_t most);
+ * than one before is served by the same memory, and costs no page fault. The giving of pages ends early while the flag
+ * (base/cancel.h; NULL: none) is raised. */
+void pool_set_headroom(pool *p, int64_t most, const int *cancel);
 /* The end of a run. The most in use at once is that of the last POOL_WINDOW to 2 * POOL_WINDOW runs; at the end of a
  * window, free chunks beyond the limit go back to the device. Returns true at the end of a window. */
 #define POOL_WINDOW 64

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base/cancel.h"
 #include "base/hook.h"
 
 #define HUGE_PAGE_BYTES ((size_t)2 << 20)
@@ -100,15 +101,24 @@ void *mem_calloc_bulk(size_t bytes) {
 
 /* MADV_POPULATE_WRITE (Linux 5.14) works on whole pages and changes no byte of them. Without it each page inside the
  * part is written. */
-void mem_warm(void *part, size_t bytes) {
+static void warm_piece(char *part, size_t bytes) {
   uintptr_t page = 4096, begin = (uintptr_t)part & ~(page - 1),
             end = ((uintptr_t)part + bytes + page - 1) & ~(page - 1);
-  if (!bytes) return;
 #ifdef MADV_POPULATE_WRITE
   if (madvise((void *)begin, end - begin, MADV_POPULATE_WRITE) == 0) return;
 #endif
   for (size_t at = 0; at < bytes; at += page) ((volatile char *)part)[at] = 0;
   ((volatile char *)part)[bytes - 1] = 0;
+}
+
+size_t mem_warm(void *part, size_t bytes, const int *cancel) {
+  size_t at = 0;
+  while (at < bytes && !cancel_asked(cancel)) {
+    size_t n = bytes - at < CANCEL_BYTES ? bytes - at : CANCEL_BYTES;
+    warm_piece((char *)part + at, n);
+    at += n;
+  }
+  return at;
 }
 
 void mem_free_aligned(void *block) {

@@ -28,8 +28,9 @@ void mem_free_aligned(void *block);
 void *mem_alloc_bulk(size_t bytes);
 /* Zeroed bytes, aligned to 64. From 1 MiB on the block is one of mem_alloc_bulk. Released by mem_free_aligned only. */
 void *mem_calloc_bulk(size_t bytes);
-/* Has the system give the pages of a part of a block now, in one call, instead of at their first use. The part's
- * contents may be lost. */
-void mem_warm(void *part, size_t bytes);
+/* Has the system give the pages of a part of a block now, in few calls, instead of at their first use. The part's
+ * contents may be lost. Stops when the flag (base/cancel.h; NULL: none) is raised. Returns how many of the bytes have
+ * their pages. */
+size_t mem_warm(void *part, size_t bytes, const int *cancel);
 
 #endif

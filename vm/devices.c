@@ -101,10 +101,10 @@ static void set_headroom(vm_devices *devices, int64_t most) {
   devices->headroom = most;
   for (int32_t i = 0; i < devices->n; i++) {
     vm_device *d = &devices->items[i];
-    pool_set_headroom(d->memory, most);
-    if (d->slots) pool_set_headroom(d->slots, most);
+    pool_set_headroom(d->memory, most, devices->env.cancel);
+    if (d->slots) pool_set_headroom(d->slots, most, devices->env.cancel);
     if (i == 0 || !devices->cap_bytes)
-      output_store_set_headroom(d->outputs, most); /* a store of a device shares its cap */
+      output_store_set_headroom(d->outputs, most, devices->env.cancel); /* a store of a device shares its cap */
   }
 }
 

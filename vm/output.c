@@ -43,9 +43,10 @@ struct output_store {
   int64_t n_users; /* blocks of registers and callers; functions that use the store after it is closed */
   bool closed;
   int32_t n_free;
-  int64_t headroom; /* the most of a block */
-  int64_t stream;   /* of the caller; 0: none */
-  int64_t window;   /* of runs, counted from 0 */
+  int64_t headroom;  /* the most of a block */
+  const int *cancel; /* of the session that allocates */
+  int64_t stream;    /* of the caller; 0: none */
+  int64_t window;    /* of runs, counted from 0 */
   output_block *free;
   output_figures figures;
 };
@@ -127,7 +128,10 @@ static void blocks_free(output_store *store, output_block *blocks, device_queue 
   }
 }
 
-void output_store_set_headroom(output_store *store, int64_t most) { store->headroom = most; }
+void output_store_set_headroom(output_store *store, int64_t most, const int *cancel) {
+  store->headroom = most;
+  store->cancel = cancel;
+}
 
 void output_store_set_stream(output_store *store, int64_t stream) { store->stream = stream; }
 
@@ -275,7 +279,8 @@ static void warm(output_store *store, output_block *block, int64_t bytes) {
   int64_t end = with_headroom(store, bytes);
   if (end > block->capacity) end = block->capacity;
   if (block->capacity >= WARM_FROM)
-    mem_warm((char *)block->storage.data + block->warm_bytes, (size_t)(end - block->warm_bytes));
+    end = block->warm_bytes + (int64_t)mem_warm((char *)block->storage.data + block->warm_bytes,
+                                                (size_t)(end - block->warm_bytes), store->cancel);
   if (block->declared) {
     uv_mutex_lock(&store->mutex);
     store->figures.reserved_bytes += end - block->warm_bytes;

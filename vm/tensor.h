@@ -79,7 +79,7 @@ reed_status output_allocate(output_store *store, int64_t bytes, int64_t most, st
                             reed_diagnosis *diagnosis) REED_MUST_CHECK;
 /* New blocks are larger than asked for from now on, by pool_headroom(.., most), or as large as the output can be, and
  * warm on the host. */
-void output_store_set_headroom(output_store *store, int64_t most);
+void output_store_set_headroom(output_store *store, int64_t most, const int *cancel);
 /* Tensors given from now on may be in use on that stream of the caller's when they are closed; 0: none. The device has
  * stream_record. */
 void output_store_set_stream(output_store *store, int64_t stream);

@@ -1,65 +1,11 @@
 /* The pool over both devices of this machine: every kind of block, the cap, trimming, figures, and a random life
  * against a model. */
-#include <check.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/resource.h>
 
-#include "allocator/pool.h"
-#include "ops/kernel.h"
 #include "tests/alloc_hook.h"
+#include "tests/allocator/opened_pool.h"
 #include "tests/suite.h"
-
-/* Stands for ops/cpu, which is not linked here: no kernel runs. */
-reed_kernel_prepare_fn kernel_cpu(const reed_op *op) { return NULL; }
-
-enum { KIB = 1024, MIB = 1024 * KIB };
-
-static device *dev;
-static pool *p;
-static reed_diagnosis *said;
-
-static device_queue *queue;
-
-/* On the host (false) or a simulated accelerator whose name ends with `options`. */
-static void open_pool(bool sim, const char *options, int64_t cap_bytes) {
-  char name[64];
-  snprintf(name, sizeof name, "%s%s", sim ? "sim" : "host", options ? options : "");
-  ck_assert_int_eq(reed_diagnosis_open(&said), REED_OK);
-  ck_assert_msg(device_open(name, &dev, said) == REED_OK, "%s", reed_diagnosis_message(said));
-  ck_assert_int_eq(dev->interface->queue_open(dev, DEVICE_COMPUTE, &queue, said), REED_OK);
-  ck_assert_int_eq(pool_open(dev, queue, POOL_DEVICE, 1, cap_bytes, &p), REED_OK);
-}
-
-static void close_pool(void) {
-  device_memory left;
-  pool_close(&p);
-  ck_assert_ptr_null(p);
-  dev->interface->memory(dev, &left);
-  ck_assert_int_eq(left.live_bytes, 0);
-  dev->interface->queue_close(queue);
-  device_close(&dev);
-  reed_diagnosis_close(&said);
-}
-
-static storage *take(int64_t bytes) {
-  storage *s = NULL;
-  ck_assert_msg(pool_allocate(p, bytes, &s, said) == REED_OK, "%s", reed_diagnosis_message(said));
-  ck_assert_ptr_nonnull(s->data);
-  ck_assert_uint_eq((uintptr_t)s->data % 64, 0);
-  ck_assert(s->bytes == bytes && s->device == 1 && s->n_references == 1);
-  return s;
-}
-
-static pool_figures figures(void) {
-  pool_figures f;
-  pool_read_figures(p, &f);
-  ck_assert_int_le(f.live_bytes, f.used_bytes);
-  ck_assert_int_le(f.used_bytes, f.reserved_bytes);
-  ck_assert_int_le(f.largest_free_bytes, f.reserved_bytes - f.used_bytes);
-  ck_assert(f.fragmentation >= 0 && f.fragmentation <= 1);
-  return f;
-}
 
 /* Whether all bytes are `pattern`. */
 static bool filled_with(const storage *s, uint8_t pattern) {
@@ -276,66 +222,6 @@ START_TEST(pool_trims_down_to_what_is_to_be_kept) {
   ck_assert_int_eq(figures().peak_reserved_bytes, 17 * MIB);
   ck_assert_int_eq(pool_trim(p, 0), 0); /* c is in use */
   storage_release(c);
-  close_pool();
-}
-END_TEST
-
-static int64_t page_faults(void) {
-  struct rusage usage;
-  getrusage(RUSAGE_THREAD, &usage);
-  return usage.ru_minflt;
-}
-
-/* After a request, one of a tenth more, at most of as much as headroom may have, gets the same memory, and on the host
- * its pages are there. */
-START_TEST(pool_has_headroom_for_requests_an_eighth_larger) {
-  bool sim = _i & 1, headroom = _i & 2;
-  int64_t limit = _i & 4 ? INT64_MAX : POOL_HEADROOM_FIRST;
-  const int64_t sizes[] = {80 * KIB, 1000 * KIB, 3 * MIB, 21 * MIB, 90 * MIB};
-  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-    open_pool(sim, NULL, 0);
-    if (headroom) pool_set_headroom(p, limit);
-    storage *a = take(sizes[i]), *arena = NULL;
-    ck_assert_int_eq(pool_arena(p, sizes[i], &arena, said), REED_OK);
-    void *first = a->data;
-    if (!sim) memset(first, 1, (size_t)sizes[i]);
-    const int64_t most = sizes[i] + pool_headroom(sizes[i], limit) + 4096;
-    ck_assert(pool_capacity(a) <= most && pool_capacity(arena) <= most);
-    storage_release(a);
-    int64_t larger = sizes[i] + (sizes[i] / 10 < limit ? sizes[i] / 10 : limit), asked = figures().n_device_allocations,
-            reserved = figures().reserved_bytes, faults = page_faults();
-    a = take(larger);
-    if (!sim) memset(a->data, 2, (size_t)larger);
-    faults = page_faults() - faults;
-    ck_assert_int_eq(pool_arena(p, larger, &arena, said), REED_OK);
-    if (headroom) {
-      ck_assert_ptr_eq(a->data, first);
-      ck_assert_int_eq(figures().n_device_allocations, asked);
-      ck_assert_int_eq(figures().reserved_bytes, reserved);
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) /* whose shadow has pages of its own */
-      if (!sim) ck_assert_int_eq(faults, 0);
-#endif
-    } else if (i > 1) {
-      ck_assert_int_gt(figures().reserved_bytes, reserved);
-    }
-    storage_release(a);
-    storage_release(arena);
-    close_pool();
-  }
-}
-END_TEST
-
-/* Headroom is left out where the cap does not allow it. */
-START_TEST(pool_under_a_cap_gives_up_headroom_first) {
-  open_pool(_i, NULL, 10 * MIB);
-  pool_set_headroom(p, INT64_MAX);
-  storage *a = take(5 * MIB), *b = take(4 * MIB + 256 * KIB), *arena = NULL;
-  ck_assert_int_le(figures().reserved_bytes, 10 * MIB);
-  storage_release(a);
-  storage_release(b);
-  ck_assert_int_eq(pool_arena(p, 10 * MIB, &arena, said), REED_OK);
-  ck_assert_int_eq(figures().reserved_bytes, 10 * MIB);
-  storage_release(arena);
   close_pool();
 }
 END_TEST
@@ -583,8 +469,6 @@ int main(void) {
   tcase_add_test(tests, pool_shares_a_chunk_between_small_blocks);
   tcase_add_test(tests, pool_repeats_itself_without_heap_or_device);
   tcase_add_test(tests, pool_trims_down_to_what_is_to_be_kept);
-  tcase_add_loop_test(tests, pool_has_headroom_for_requests_an_eighth_larger, 0, 8);
-  tcase_add_loop_test(tests, pool_under_a_cap_gives_up_headroom_first, 0, 2);
   tcase_add_loop_test(tests, pool_gives_back_what_later_runs_do_not_need, 0, 2);
   tcase_add_loop_test(tests, pool_arena_grows_and_is_one_block, 0, 3);
   tcase_add_test(tests, pool_lends_pinned_memory);

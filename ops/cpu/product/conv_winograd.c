@@ -34,7 +34,8 @@ static reed_status stored_build(void *context, kernel_cache_value *out_value) {
   const int64_t bytes = winograd_plan_stored_bytes(c->plan);
   float *stored = mem_alloc_bulk((size_t)bytes);
   if (!stored) return REED_ERROR_MEMORY;
-  mem_warm(stored, (size_t)bytes); /* all pages at once: a fault for each would take as long as the transform */
+  (void)mem_warm(stored, (size_t)bytes,
+                 NULL); /* all pages at once: a fault for each would take as long as the transform */
   winograd_plan_store(c->plan, c->packed, stored);
   *out_value = (kernel_cache_value){stored, mem_free_aligned, bytes};
   return REED_OK;

@@ -111,7 +111,7 @@ static reed_status pack_build(void *context, kernel_cache_value *out_value) {
   const int64_t bytes = c->f->r.n_directions * c->f->panels * (int64_t)sizeof(float);
   float *packed = mem_alloc_bulk((size_t)bytes);
   if (!packed) return REED_ERROR_MEMORY;
-  mem_warm(packed, (size_t)bytes); /* all pages at once: a fault for each would take as long as packing */
+  (void)mem_warm(packed, (size_t)bytes, NULL); /* all pages at once: a fault for each would take as long as packing */
   pack(c->f, c->weights, packed);
   *out_value = (kernel_cache_value){packed, mem_free_aligned, bytes};
   return REED_OK;

@@ -75,7 +75,7 @@ static reed_status build(void *context, kernel_cache_value *out_value) {
   const int64_t bytes = c->w->n * (int64_t)sizeof(float);
   float *to = mem_alloc_bulk((size_t)bytes);
   if (!to) return REED_ERROR_MEMORY;
-  mem_warm(to, (size_t)bytes);
+  (void)mem_warm(to, (size_t)bytes, NULL);
   widen(c->w, c->from, to);
   *out_value = (kernel_cache_value){to, mem_free_aligned, bytes};
   return REED_OK;

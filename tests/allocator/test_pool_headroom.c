@@ -1,0 +1,105 @@
+/* Headroom of a pool's large blocks and of arenas: requests that are a little larger get the same memory, whose pages
+ * are there. */
+#include <string.h>
+#include <sys/resource.h>
+
+#include "tests/allocator/opened_pool.h"
+#include "tests/suite.h"
+
+static int64_t page_faults(void) {
+  struct rusage usage;
+  getrusage(RUSAGE_THREAD, &usage);
+  return usage.ru_minflt;
+}
+
+/* After a request, one of a tenth more, at most of as much as headroom may have, gets the same memory, and on the host
+ * its pages are there. */
+START_TEST(pool_has_headroom_for_requests_an_eighth_larger) {
+  bool sim = _i & 1, headroom = _i & 2;
+  int64_t limit = _i & 4 ? INT64_MAX : POOL_HEADROOM_FIRST;
+  const int64_t sizes[] = {80 * KIB, 1000 * KIB, 3 * MIB, 21 * MIB, 90 * MIB};
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+    open_pool(sim, NULL, 0);
+    if (headroom) pool_set_headroom(p, limit, NULL);
+    storage *a = take(sizes[i]), *arena = NULL;
+    ck_assert_int_eq(pool_arena(p, sizes[i], &arena, said), REED_OK);
+    void *first = a->data;
+    if (!sim) memset(first, 1, (size_t)sizes[i]);
+    const int64_t most = sizes[i] + pool_headroom(sizes[i], limit) + 4096;
+    ck_assert(pool_capacity(a) <= most && pool_capacity(arena) <= most);
+    storage_release(a);
+    int64_t larger = sizes[i] + (sizes[i] / 10 < limit ? sizes[i] / 10 : limit), asked = figures().n_device_allocations,
+            reserved = figures().reserved_bytes, faults = page_faults();
+    a = take(larger);
+    if (!sim) memset(a->data, 2, (size_t)larger);
+    faults = page_faults() - faults;
+    ck_assert_int_eq(pool_arena(p, larger, &arena, said), REED_OK);
+    if (headroom) {
+      ck_assert_ptr_eq(a->data, first);
+      ck_assert_int_eq(figures().n_device_allocations, asked);
+      ck_assert_int_eq(figures().reserved_bytes, reserved);
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) /* whose shadow has pages of its own */
+      if (!sim) ck_assert_int_eq(faults, 0);
+#endif
+    } else if (i > 1) {
+      ck_assert_int_gt(figures().reserved_bytes, reserved);
+    }
+    storage_release(a);
+    storage_release(arena);
+    close_pool();
+  }
+}
+END_TEST
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+/* The pages of a large block take long, so a raised flag ends their giving. */
+START_TEST(pool_gives_no_pages_while_the_flag_is_raised) {
+  open_pool(false, NULL, 0);
+  int flag = 1;
+  pool_set_headroom(p, POOL_HEADROOM_FIRST, &flag);
+  int64_t faults = page_faults();
+  storage *a = take(48 * MIB);
+  ck_assert_int_le(page_faults() - faults, 4);
+  memset(a->data, 1, (size_t)(48 * MIB));
+  ck_assert_int_ge(page_faults() - faults, 24);
+  storage_release(a);
+  close_pool();
+  flag = 0;
+  open_pool(false, NULL, 0);
+  pool_set_headroom(p, POOL_HEADROOM_FIRST, &flag);
+  a = take(48 * MIB);
+  faults = page_faults();
+  memset(a->data, 1, (size_t)(48 * MIB));
+  ck_assert_int_eq(page_faults() - faults, 0);
+  storage_release(a);
+  close_pool();
+}
+END_TEST
+#endif
+
+/* Headroom is left out where the cap does not allow it. */
+START_TEST(pool_under_a_cap_gives_up_headroom_first) {
+  open_pool(_i, NULL, 10 * MIB);
+  pool_set_headroom(p, INT64_MAX, NULL);
+  storage *a = take(5 * MIB), *b = take(4 * MIB + 256 * KIB), *arena = NULL;
+  ck_assert_int_le(figures().reserved_bytes, 10 * MIB);
+  storage_release(a);
+  storage_release(b);
+  ck_assert_int_eq(pool_arena(p, 10 * MIB, &arena, said), REED_OK);
+  ck_assert_int_eq(figures().reserved_bytes, 10 * MIB);
+  storage_release(arena);
+  close_pool();
+}
+END_TEST
+
+int main(void) {
+  Suite *s = suite_create("headroom of a pool");
+  TCase *tests = tcase_create("headroom");
+  tcase_add_loop_test(tests, pool_has_headroom_for_requests_an_eighth_larger, 0, 8);
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+  tcase_add_test(tests, pool_gives_no_pages_while_the_flag_is_raised);
+#endif
+  tcase_add_loop_test(tests, pool_under_a_cap_gives_up_headroom_first, 0, 2);
+  suite_add_tcase(s, tests);
+  return suite_run(s);
+}
