@@ -33,6 +33,7 @@ static const row rows[] = {
     {"BERT, 768 to 768", 1, 128, 768, 768, PACKED},
     {"BERT, 768 to 3072", 1, 128, 768, 3072, PACKED},
     {"BERT, 3072 to 768", 1, 128, 3072, 768, PACKED},
+    {"box head, 12544 to 1024", 1, 1000, 12544, 1024, PACKED},
     {"attention, scores", 12, 64, 32, 64, PLAIN},
     {"attention, sums", 12, 64, 64, 32, PLAIN},
     {"PP-OCR rec, classes", 1, 40, 120, 6625, PACKED},

@@ -17,6 +17,8 @@
 #define TILES_LEAST 2 /* of a chunk, at least, where panels alone are too few */
 #define TILES_FEW 8   /* of a chunk if all weights are at most FEW_BYTES, about the second-level cache */
 #define FEW_BYTES (1 << 20)
+#define TILES_STREAMED 16 /* of a chunk, at least, if all weights are more than FEW_BYTES */
+#define PANELS_STREAMED 4 /* of a group, at least, if a chunk's X is more than FEW_BYTES */
 #define DEPTH_MOST \
   1024 /* of a block of several taps: 256 KB of a panel, which stay in the second-level cache while a chunk's tiles \
           pass */
@@ -156,15 +158,27 @@ static int64_t last_whole_column(const panel_problem *p) {
   return left < 0 ? -1 : left / p->stride[2];
 }
 
-/* Makes as many items of work as the team wants: smaller chunks if the weights stay in the cache, then groups of
- * panels, then chunks smaller still. */
-static void share_tiles(panel_plan *plan, bool few_weights) {
-  int64_t wanted = larger(4 * plan->team.threads, plan->team.chunks), each = divided(wanted, plan->p.groups);
-  if (few_weights) plan->n_chunks = larger(plan->n_chunks, smaller(each, divided(plan->n_tiles, TILES_SHARED)));
-  plan->n_groups = smaller(divided(each, plan->n_chunks), packed_panels(plan->p.outputs));
+/* Splits the work further, up to `wanted` items: into groups of at least `panels` panels, then into chunks of at least
+ * `tiles` tiles. */
+static void share_further(panel_plan *plan, int64_t wanted, int64_t panels, int64_t tiles) {
+  int64_t each = divided(wanted, plan->p.groups), groups = packed_panels(plan->p.outputs) / panels;
+  plan->n_groups = larger(plan->n_groups, smaller(divided(each, plan->n_chunks), groups));
   each = divided(each, plan->n_groups);
-  plan->n_chunks = larger(plan->n_chunks, smaller(each, divided(plan->n_tiles, TILES_LEAST)));
-  int64_t items = plan->p.groups * plan->n_chunks * plan->n_groups;
+  plan->n_chunks = larger(plan->n_chunks, smaller(each, plan->n_tiles / tiles));
+}
+
+/* Makes as many items of work as the team wants: smaller chunks if the weights stay in the cache, then groups of
+ * panels, then chunks smaller still. A group reads its chunk's X anew, and a chunk its group's weights: where these
+ * are larger than the cache, groups and chunks are no smaller than the memory's rate allows, unless threads would have
+ * no work. */
+static void share_tiles(panel_plan *plan, bool few_weights) {
+  const panel_problem *p = &plan->p;
+  int64_t least = 4 * plan->team.threads, wanted = larger(least, plan->team.chunks), each = divided(wanted, p->groups);
+  if (few_weights) plan->n_chunks = larger(plan->n_chunks, smaller(each, divided(plan->n_tiles, TILES_SHARED)));
+  int64_t x_bytes = divided(plan->n_tiles, plan->n_chunks) * plan->level_rows * p->channels * (int64_t)sizeof(float);
+  share_further(plan, wanted, x_bytes > FEW_BYTES ? PANELS_STREAMED : 1, few_weights ? TILES_LEAST : TILES_STREAMED);
+  share_further(plan, least, 1, TILES_LEAST);
+  int64_t items = p->groups * plan->n_chunks * plan->n_groups;
   if (items < 2 * plan->team.chunks) plan->team.chunks = (int32_t)items;
 }
 
