@@ -15,8 +15,9 @@ typedef struct user {
   cu_context context;
 } user;
 
-static user user_open(void) {
-  user u = {0};
+/* number: 0 a stream of the user's own; 1, 2: the default streams, which DLPack and the driver name so. */
+static user user_open(int number) {
+  user u = {.stream = (cu_stream)(intptr_t)number};
   void *module = dlopen("libreed-cuda-emulated.so", RTLD_NOW | RTLD_NOLOAD);
   ck_assert_ptr_nonnull(module);
   void (*table)(cuda_driver *) = (void (*)(cuda_driver *))dlsym(module, "reed_fake_driver");
@@ -26,14 +27,14 @@ static user user_open(void) {
   ck_assert_int_eq(u.cu.device_get(&card, u.cu.first_ordinal), CU_SUCCESS);
   ck_assert_int_eq(u.cu.context_retain(&u.context, card), CU_SUCCESS);
   ck_assert_int_eq(u.cu.context_push(u.context), CU_SUCCESS);
-  ck_assert_int_eq(u.cu.stream_create(&u.stream, 1), CU_SUCCESS);
+  if (!number) ck_assert_int_eq(u.cu.stream_create(&u.stream, 1), CU_SUCCESS);
   dlclose(module);
   return u;
 }
 
 static void user_close(user *u) {
   cu_device card;
-  ck_assert_int_eq(u->cu.stream_destroy(u->stream), CU_SUCCESS);
+  if ((uintptr_t)u->stream > 2) ck_assert_int_eq(u->cu.stream_destroy(u->stream), CU_SUCCESS);
   ck_assert_int_eq(u->cu.context_pop(&u->context), CU_SUCCESS);
   ck_assert_int_eq(u->cu.device_get(&card, u->cu.first_ordinal), CU_SUCCESS);
   ck_assert_int_eq(u->cu.context_release(card), CU_SUCCESS);
@@ -63,11 +64,11 @@ static bool holds(reed_tensor *t, float first) {
 }
 
 /* y = 2 x + 1 of an x that the user's stream still writes. True: y is of the written x. */
-static bool reads_late_input(int seed, bool told) {
+static bool reads_late_input(int seed, int stream, bool told) {
   char device[64];
   snprintf(device, sizeof device, "cuda-emulated?late=1&seed=%d", seed);
   model m = model_open(affine("f32[n]"), device, false);
-  user u = user_open();
+  user u = user_open(stream);
   reed_tensor *zero = NULL, *x = NULL, *y = NULL;
   float given[N];
   for (int i = 0; i < N; i++) given[i] = (float)i;
@@ -93,8 +94,8 @@ static bool reads_late_input(int seed, bool told) {
 START_TEST(a_run_waits_for_the_work_of_the_callers_stream) {
   int n_wrong = 0;
   for (int seed = 1; seed <= SEEDS; seed++) {
-    ck_assert_msg(reads_late_input(seed, true), "seed %d", seed);
-    n_wrong += !reads_late_input(seed, false);
+    ck_assert_msg(reads_late_input(seed, _i, true), "seed %d", seed);
+    n_wrong += !reads_late_input(seed, _i, false);
   }
   ck_assert_int_gt(n_wrong, 0); /* a missing wait shows */
 }
@@ -102,11 +103,11 @@ END_TEST
 
 /* The user's stream copies y, which is closed before the copy has run; then a second session computes outputs of the
  * same extents, or the session is closed. True: the copy has the first y's elements. */
-static bool keeps_closed_output(int seed, bool told, bool close_session) {
+static bool keeps_closed_output(int seed, int stream, bool told, bool close_session) {
   char device[64];
   snprintf(device, sizeof device, "cuda-emulated?late=1&seed=%d", seed);
   model m = model_open(affine("f32[n]"), device, false);
-  user u = user_open();
+  user u = user_open(stream);
   reed_tensor *host = floats(1, (int64_t[]){N}, 0), *far = floats(1, (int64_t[]){N}, 500), *x = on_device(host, device),
               *z = on_device(far, device), *input = on_device(far, device), *y = NULL;
   keep(&m, m.session, 0, true);
@@ -139,9 +140,9 @@ static bool keeps_closed_output(int seed, bool told, bool close_session) {
 START_TEST(an_output_that_the_callers_stream_uses_stays_when_it_is_closed) {
   int n_wrong = 0;
   for (int seed = 1; seed <= SEEDS; seed++) {
-    ck_assert_msg(keeps_closed_output(seed, true, false), "seed %d", seed);
-    ck_assert_msg(keeps_closed_output(seed, true, true), "seed %d, session closed", seed);
-    n_wrong += !keeps_closed_output(seed, false, false);
+    ck_assert_msg(keeps_closed_output(seed, _i, true, false), "seed %d", seed);
+    ck_assert_msg(keeps_closed_output(seed, _i, true, true), "seed %d, session closed", seed);
+    n_wrong += !keeps_closed_output(seed, _i, false, false);
   }
   ck_assert_int_gt(n_wrong, 0);
 }
@@ -161,8 +162,8 @@ END_TEST
 
 int main(void) {
   TCase *cases = tcase_create("streams");
-  tcase_add_test(cases, a_run_waits_for_the_work_of_the_callers_stream);
-  tcase_add_test(cases, an_output_that_the_callers_stream_uses_stays_when_it_is_closed);
+  tcase_add_loop_test(cases, a_run_waits_for_the_work_of_the_callers_stream, 0, 3);
+  tcase_add_loop_test(cases, an_output_that_the_callers_stream_uses_stays_when_it_is_closed, 0, 3);
   tcase_add_test(cases, devices_without_streams_of_callers_are_refused);
   return run_suite(cases, "streams");
 }

@@ -16,11 +16,15 @@ cu_result fake_unsafe(fake_world *world, const char *function) {
   return result;
 }
 
-cu_result fake_default_stream(fake_world *world, const char *function) {
-  for (cu_stream stream = world->streams; stream; stream = stream->next)
-    if (stream->capture && !stream->non_blocking) stream->invalidated = true;
-  return fake_say(world, CU_CAPTURE_IMPLICIT, "%s: work on the default stream, which waits for every blocking stream",
-                  function);
+cu_result fake_legacy_work(fake_world *world, cu_stream legacy, const char *function) {
+  cu_result result = CU_SUCCESS;
+  for (cu_stream stream = world->streams; stream; stream = stream->next) {
+    if (!stream->capture || stream->non_blocking || stream->card != legacy->card) continue;
+    stream->invalidated = true;
+    result = fake_say(world, CU_CAPTURE_IMPLICIT,
+                      "%s: work on the default stream would wait for a blocking stream that is captured", function);
+  }
+  return result;
 }
 
 void fake_graph_release(fake_world *world, cu_graph graph) {
@@ -36,7 +40,14 @@ cu_result fake_capture_begin(cu_stream stream, int mode) {
   fake_world *world;
   cu_result result = fake_enter(&world, "cuStreamBeginCapture");
   if (result) return result;
-  const bool free_stream = stream && !stream->capture;
+  result = fake_find_stream(world, "cuStreamBeginCapture", &stream);
+  if (!result && stream->kind == FAKE_LEGACY)
+    result = fake_say(world, CU_CAPTURE_UNSUPPORTED, "cuStreamBeginCapture: the default stream cannot be captured");
+  if (result) {
+    fake_leave(world);
+    return result;
+  }
+  const bool free_stream = !stream->capture;
   cu_graph made = free_stream ? mem_calloc(1, sizeof *made) : NULL;
   if (made) {
     *made = (struct CUgraph_st){.last = &made->first, .n_references = 1};
@@ -54,6 +65,11 @@ cu_result fake_capture_end(cu_stream stream, cu_graph *out_graph) {
   uv_thread_t here = uv_thread_self();
   cu_result told, result = fake_enter_undo(&world, "cuStreamEndCapture", &told);
   if (result) return result;
+  result = fake_find_stream(world, "cuStreamEndCapture", &stream);
+  if (result) {
+    fake_leave(world);
+    return result;
+  }
   cu_graph graph = stream->capture;
   if (!graph) result = fake_say(world, CU_INVALID_VALUE, "cuStreamEndCapture: the stream is not captured");
   else if (!uv_thread_equal(&stream->thread, &here))

@@ -127,6 +127,10 @@ void cuda_driver_close(cuda_driver *driver) {
     fprintf(stderr, "fake driver: the closing thread still has a context of the driver\n");
     abort();
   }
+  for (cu_stream stream = world->streams, next; stream; stream = next) { /* default streams are given back by nobody */
+    next = stream->next;
+    mem_free(stream);
+  }
   VEC_FREE(&world->ranges);
   uv_cond_destroy(&world->idle);
   uv_cond_destroy(&world->ready);

@@ -122,7 +122,8 @@ static cu_stream choose(fake_world *world) {
   if (world->options.late && !world->n_waiting && !world->closing) return NULL;
   for (cu_stream stream = world->streams; stream; stream = stream->next) {
     const fake_work *work = stream->head;
-    if (!work || (work->kind == FAKE_WAIT && work->event->n_done < work->number)) continue;
+    if (!work || (work->kind == FAKE_WAIT && work->event->n_done < work->number) || fake_is_held(world, stream))
+      continue;
     n++;
     if (!chosen || (world->options.seed ? random_next(world) % n == 0 : work->order < chosen->head->order))
       chosen = stream;

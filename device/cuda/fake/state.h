@@ -144,9 +144,15 @@ struct CUgraphExec_st {
   cu_graph graph;
 };
 
+/* Streams of cuStreamCreate, and the two that a caller names by a number (CU_STREAM_LEGACY, CU_STREAM_PER_THREAD). */
+typedef enum fake_stream_kind { FAKE_MADE, FAKE_LEGACY, FAKE_PER_THREAD } fake_stream_kind;
+
 struct CUstream_st {
   cu_stream next;
   fake_world *world;
+  fake_stream_kind kind;
+  int card;
+  uv_thread_t owner; /* of FAKE_PER_THREAD */
   bool non_blocking;
   fake_work *head, *tail;
   int64_t n_pending;
@@ -199,9 +205,15 @@ fake_world *fake_world_of(int ordinal);
  * fails. Under the lock. */
 cu_result fake_unsafe(fake_world *world, const char *function);
 
-/* Work on the legacy default stream: breaks the captures of blocking streams. It is always refused, because Reed uses
- * streams of its own. Under the lock. */
-cu_result fake_default_stream(fake_world *world, const char *function);
+/* The stream of a handle. A default stream is made when it is first named. NULL is refused, because the module's own
+ * work never names the default stream by it. Under the lock. */
+cu_result fake_find_stream(fake_world *world, const char *function, cu_stream *stream);
+/* Work on the legacy default stream waits for the blocking streams' work, and theirs for its own. So it breaks their
+ * captures, and is refused (error 906) while there is one. Under the lock. */
+cu_result fake_legacy_work(fake_world *world, cu_stream stream, const char *function);
+/* True if the stream's first work has to wait for the default stream's or, if it is the default stream, for others'
+ * (CUDA runtime API, "Stream synchronization behavior"). Under the lock. */
+bool fake_is_held(const fake_world *world, const struct CUstream_st *stream);
 
 /* memory.c; under the lock */
 fake_range *fake_range_of(fake_world *world, const void *pointer, fake_kind kind);

@@ -53,14 +53,43 @@ void fake_drain(cu_stream stream) {
   world->n_waiting--;
 }
 
+/* ---- default streams ---- */
+
+cu_result fake_find_stream(fake_world *world, const char *function, cu_stream *stream) {
+  const uintptr_t number = (uintptr_t)*stream;
+  const uv_thread_t here = uv_thread_self();
+  if (!number) return fake_say(world, CU_INVALID_HANDLE, "%s: the default stream has number 1 here, not 0", function);
+  if (number > 2)
+    return (*stream)->world == world
+               ? CU_SUCCESS
+               : fake_say(world, CU_INVALID_HANDLE, "%s: the stream is of another context", function);
+  const fake_stream_kind kind = number == 1 ? FAKE_LEGACY : FAKE_PER_THREAD;
+  for (cu_stream known = world->streams; known; known = known->next)
+    if (known->kind == kind && known->card == fake_current()->card &&
+        (kind == FAKE_LEGACY || uv_thread_equal(&known->owner, &here)))
+      return *stream = known, CU_SUCCESS;
+  cu_stream made = mem_calloc(1, sizeof *made);
+  if (!made) return fake_say(world, CU_OUT_OF_MEMORY, "%s: no memory for a default stream", function);
+  *made = (struct CUstream_st){
+      .next = world->streams, .world = world, .kind = kind, .card = fake_current()->card, .owner = here};
+  return *stream = world->streams = made, CU_SUCCESS;
+}
+
+bool fake_is_held(const fake_world *world, const struct CUstream_st *stream) {
+  for (const struct CUstream_st *other = world->streams; other && !stream->non_blocking; other = other->next)
+    if (other != stream && other->card == stream->card && !other->non_blocking && other->head &&
+        other->head->order < stream->head->order && (other->kind == FAKE_LEGACY || stream->kind == FAKE_LEGACY))
+      return true;
+  return false;
+}
+
 /* Enters a call that enqueues work on the stream, and opens the record of the work. */
-static cu_result begin(cu_stream stream, const char *function, fake_work_kind kind, fake_world **out_world,
+static cu_result begin(cu_stream *stream, const char *function, fake_work_kind kind, fake_world **out_world,
                        fake_work **out_work) {
   cu_result result = fake_enter(out_world, function);
   if (result) return result;
-  if ((uintptr_t)stream <= 2) result = fake_default_stream(*out_world, function);
-  else if (stream->world != *out_world)
-    result = fake_say(*out_world, CU_INVALID_HANDLE, "%s: the stream is of another context", function);
+  result = fake_find_stream(*out_world, function, stream);
+  if (!result && (*stream)->kind == FAKE_LEGACY) result = fake_legacy_work(*out_world, *stream, function);
   fake_work *work = result ? NULL : mem_calloc(1, sizeof *work);
   if (work) {
     work->kind = kind;
@@ -88,6 +117,7 @@ cu_result fake_stream_create(cu_stream *out_stream, unsigned flags) {
   cu_stream made = mem_calloc(1, sizeof *made);
   if (made) {
     made->world = world;
+    made->card = fake_current()->card;
     made->non_blocking = flags == CU_NON_BLOCKING;
     made->next = world->streams;
     world->streams = made;
@@ -118,6 +148,11 @@ cu_result fake_stream_synchronize(cu_stream stream) {
   fake_world *world;
   cu_result result = fake_enter(&world, "cuStreamSynchronize");
   if (result) return result;
+  result = fake_find_stream(world, "cuStreamSynchronize", &stream);
+  if (result) {
+    fake_leave(world);
+    return result;
+  }
   if (stream->capture) {
     stream->invalidated = true;
     result = fake_say(world, CU_CAPTURE_UNSUPPORTED, "cuStreamSynchronize: the stream is captured");
@@ -132,7 +167,7 @@ cu_result fake_stream_synchronize(cu_stream stream) {
 cu_result fake_stream_wait(cu_stream stream, cu_event event, unsigned flags) {
   fake_world *world;
   fake_work *work;
-  cu_result result = begin(stream, "cuStreamWaitEvent", FAKE_WAIT, &world, &work);
+  cu_result result = begin(&stream, "cuStreamWaitEvent", FAKE_WAIT, &world, &work);
   if (result) return result;
   if (flags) result = CU_INVALID_VALUE;
   else if (stream->capture)
@@ -154,7 +189,7 @@ static cu_result copy(cu_stream stream, const char *function, fake_work_kind kin
                       size_t bytes) {
   fake_world *world;
   fake_work *work;
-  cu_result result = begin(stream, function, kind, &world, &work);
+  cu_result result = begin(&stream, function, kind, &world, &work);
   if (result) return result;
   const void *host = kind == FAKE_COPY_IN ? source : kind == FAKE_COPY_OUT ? target : NULL;
   work->target = target;
@@ -210,7 +245,7 @@ cu_result fake_fill(cu_pointer target, unsigned char value, size_t bytes, cu_str
 cu_result fake_pool_allocate(cu_pointer *out_data, size_t bytes, cu_pool pool, cu_stream stream) {
   fake_world *world;
   fake_work *work;
-  cu_result result = begin(stream, "cuMemAllocFromPoolAsync", FAKE_ALLOCATE, &world, &work);
+  cu_result result = begin(&stream, "cuMemAllocFromPoolAsync", FAKE_ALLOCATE, &world, &work);
   if (result) return result;
   if (!bytes) result = fake_say(world, CU_INVALID_VALUE, "cuMemAllocFromPoolAsync: no bytes");
   if (!result) result = fake_take_memory(world, pool->card, bytes, "cuMemAllocFromPoolAsync");
@@ -273,7 +308,7 @@ cu_result fake_event_destroy(cu_event event) {
 cu_result fake_event_record(cu_event event, cu_stream stream) {
   fake_world *world;
   fake_work *work;
-  cu_result result = begin(stream, "cuEventRecord", FAKE_RECORD, &world, &work);
+  cu_result result = begin(&stream, "cuEventRecord", FAKE_RECORD, &world, &work);
   if (result) return result;
   if (stream->capture) result = fake_say(world, CU_CAPTURE_UNSUPPORTED, "cuEventRecord: the stream is captured");
   work->event = event;
@@ -318,7 +353,7 @@ cu_result fake_event_elapsed(float *out_ms, cu_event begin_event, cu_event end_e
 cu_result fake_graph_launch(cu_graph_exec exec, cu_stream stream) {
   fake_world *world;
   fake_work *work;
-  cu_result result = begin(stream, "cuGraphLaunch", FAKE_REPLAY, &world, &work);
+  cu_result result = begin(&stream, "cuGraphLaunch", FAKE_REPLAY, &world, &work);
   if (result) return result;
   work->graph = exec->graph;
   exec->graph->n_references++;
@@ -359,7 +394,7 @@ cu_result fake_launch(cu_function function, unsigned grid_x, unsigned grid_y, un
   fake_world *world;
   fake_work *work;
   const simt_kernel *kernel = function->kernel;
-  cu_result result = begin(stream, "cuLaunchKernel", FAKE_LAUNCH, &world, &work);
+  cu_result result = begin(&stream, "cuLaunchKernel", FAKE_LAUNCH, &world, &work);
   if (result) return result;
   const uint64_t threads = (uint64_t)block_x * block_y * block_z;
   if (!grid_x || !grid_y || !grid_z || grid_x > 0x7fffffff || grid_y > 65535 || grid_z > 65535)

@@ -98,21 +98,71 @@ START_TEST(allocations_break_captures) {
 }
 END_TEST
 
-/* Work on the legacy default stream waits for blocking streams, so it breaks their captures; non-blocking streams are
- * left alone. */
+/* Handles of the default streams (CU_STREAM_LEGACY, CU_STREAM_PER_THREAD). */
+#define LEGACY ((cu_stream)1)
+#define PER_THREAD ((cu_stream)2)
+
+/* Work on the legacy default stream waits for blocking streams, so it breaks their captures and is refused with error
+ * 906; captures of non-blocking streams are left alone. */
 START_TEST(the_default_stream_breaks_captures_of_blocking_streams) {
   open_driver("");
-  cu_stream stream = stream_of(_i ? CU_NON_BLOCKING : 0);
+  cu_stream stream = stream_of(_i == 1 ? CU_NON_BLOCKING : 0), captured = _i == 2 ? PER_THREAD : stream;
+  const bool breaks = _i != 1;
   cu_graph graph = NULL;
   cu_event event;
   ck_assert_int_eq(cu.event_create(&event, 0), CU_SUCCESS);
-  ck_assert_int_eq(cu.capture_begin(stream, CU_CAPTURE_THREAD), CU_SUCCESS);
-  ck_assert_int_ne(cu.event_record(event, NULL), CU_SUCCESS);
-  ck_assert_int_eq(cu.capture_end(stream, &graph), _i ? CU_SUCCESS : CU_CAPTURE_INVALIDATED);
+  ck_assert_int_eq(cu.capture_begin(captured, CU_CAPTURE_THREAD), CU_SUCCESS);
+  ck_assert_int_eq(cu.event_record(event, LEGACY), breaks ? CU_CAPTURE_IMPLICIT : CU_SUCCESS);
+  if (breaks) check_said(CU_CAPTURE_IMPLICIT, "would wait for a blocking stream that is captured");
+  ck_assert_int_eq(cu.capture_end(captured, &graph), breaks ? CU_CAPTURE_INVALIDATED : CU_SUCCESS);
   if (graph) ck_assert_int_eq(cu.graph_destroy(graph), CU_SUCCESS);
+  ck_assert_int_eq(cu.event_record(event, LEGACY), CU_SUCCESS); /* the capture is over */
+  ck_assert_int_eq(cu.capture_begin(LEGACY, CU_CAPTURE_THREAD), CU_CAPTURE_UNSUPPORTED);
+  ck_assert_int_eq(cu.event_record(event, NULL), CU_INVALID_HANDLE); /* the module's own work names no default stream */
+  ck_assert_int_eq(cu.stream_synchronize(LEGACY), CU_SUCCESS);
   ck_assert_int_eq(cu.event_destroy(event), CU_SUCCESS);
   ck_assert_int_eq(cu.stream_destroy(stream), CU_SUCCESS);
   close_driver();
+}
+END_TEST
+
+/* Two fills of one block and a copy out of it, on three streams in this order: blocking (0), the legacy default stream
+ * and a stream of `flags`. True: the copy has the second fill's bytes. */
+static bool in_order_of_calls(int seed, cu_stream second, unsigned flags) {
+  char options[32], zeros[64] = {0}, ones[64], got[64];
+  memset(ones, 1, sizeof ones);
+  snprintf(options, sizeof options, "late=1&seed=%d", seed);
+  open_driver(options);
+  cu_stream first = stream_of(flags), third = stream_of(flags);
+  cu_pool pool;
+  cu_pointer data;
+  const cu_pool_properties properties = {.type = CU_PINNED, .location = {CU_ON_DEVICE, cu.first_ordinal}};
+  ck_assert_int_eq(cu.pool_create(&pool, &properties), CU_SUCCESS);
+  ck_assert_int_eq(cu.pool_allocate(&data, 64, pool, first), CU_SUCCESS);
+  ck_assert_int_eq(cu.stream_synchronize(first), CU_SUCCESS);
+  for (int i = 0; i < 5; i++) ck_assert_int_eq(cu.copy_in(data, zeros, 64, first), CU_SUCCESS);
+  ck_assert_int_eq(cu.copy_in(data, ones, 64, second), CU_SUCCESS);
+  ck_assert_int_eq(cu.copy_out(got, data, 64, third), CU_SUCCESS);
+  ck_assert_int_eq(cu.stream_synchronize(first), CU_SUCCESS);
+  ck_assert_int_eq(cu.stream_synchronize(second), CU_SUCCESS);
+  ck_assert_int_eq(cu.pool_free(data, first), CU_SUCCESS);
+  ck_assert_int_eq(cu.stream_destroy(first), CU_SUCCESS);
+  ck_assert_int_eq(cu.stream_destroy(third), CU_SUCCESS);
+  ck_assert_int_eq(cu.pool_destroy(pool), CU_SUCCESS);
+  close_driver();
+  return memcmp(got, ones, 64) == 0;
+}
+
+START_TEST(the_default_stream_waits_for_blocking_streams_only) {
+  int wrong[3] = {0};
+  for (int seed = 1; seed <= 12; seed++) {
+    wrong[0] += !in_order_of_calls(seed, LEGACY, 0);
+    wrong[1] += !in_order_of_calls(seed, LEGACY, CU_NON_BLOCKING);
+    wrong[2] += !in_order_of_calls(seed, PER_THREAD, 0);
+  }
+  ck_assert_int_eq(wrong[0], 0);
+  ck_assert_int_gt(wrong[1], 0);
+  ck_assert_int_gt(wrong[2], 0);
 }
 END_TEST
 
@@ -308,7 +358,8 @@ int main(void) {
   tcase_add_test(tests, a_call_without_a_context_fails);
   tcase_add_test_raise_signal(tests, a_handle_that_is_not_given_back_is_noticed, SIGABRT);
   tcase_add_loop_test(tests, allocations_break_captures, 0, 4);
-  tcase_add_loop_test(tests, the_default_stream_breaks_captures_of_blocking_streams, 0, 2);
+  tcase_add_loop_test(tests, the_default_stream_breaks_captures_of_blocking_streams, 0, 3);
+  tcase_add_test(tests, the_default_stream_waits_for_blocking_streams_only);
   tcase_add_test(tests, launches_beyond_the_limits_are_refused);
   tcase_add_loop_test(tests, memory_is_used_after_its_allocation_in_stream_order, 0, 2);
   tcase_add_loop_test(tests, the_caller_s_context_stays, 0, 2);
