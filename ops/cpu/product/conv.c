@@ -1,5 +1,5 @@
 /* Conv and ConvTranspose (ONNX opset 22) for f32, with bias, residual and activation: choosing the implementation.
- * Packed weights with channels last, which the compiler makes of most convolutions, have conv_panels.h,
+ * Packed weights with channels last, which the compiler makes of most convolutions, have conv_panels.h, conv_few.h,
  * conv_winograd.h and conv_depthwise.h; channels second have conv_depthwise_planes.h and conv_planes.h. Other calls
  * with channels last run between transposes. No kernel needs preparation but arithmetic. The reference computes other
  * dtypes, and what conv_planes.h declines. The reference: reference/conv.c. */
@@ -7,6 +7,7 @@
 #include "ops/cpu/formulas/activation.h"
 #include "ops/cpu/product/conv_depthwise.h"
 #include "ops/cpu/product/conv_depthwise_planes.h"
+#include "ops/cpu/product/conv_few.h"
 #include "ops/cpu/product/conv_panels.h"
 #include "ops/cpu/product/panels.h"
 #include "ops/cpu/product/conv_planes.h"
@@ -23,6 +24,18 @@ static reed_status prepare_second_transposed(const reed_kernel_call *call, reed_
   return conv_planes_prepare(call, true, out_kernel);
 }
 
+/* Convolutions over packed weights that need fewer products than a direct one, and those over weights in pairs that are
+ * estimated faster in f32. */
+static reed_status prepare_indirect(const cpu_view *view, const window *w, const activation *act,
+                                    reed_kernel *out_kernel) {
+  reed_status status = conv_few_prepare(view->call, view->order, w, act, out_kernel);
+  if (status != REED_OK || out_kernel->run) return status;
+  return conv_winograd_prepare(view->call, view->order, view->unpack.constant, w, act, out_kernel);
+}
+static bool indirect_is_faster(const cpu_view *view, const window *w, const activation *act) {
+  return conv_few_is_faster(view->call, view->order, w) || conv_winograd_is_faster(view->call, view->order, w, act);
+}
+
 static reed_status prepare(const cpu_view *view, bool transposed, reed_kernel *out_kernel) {
   const reed_kernel_call *call = view->call;
   bool last_in = transposed || !op_attr_int(call->attrs, "channels_first_input");
@@ -37,10 +50,9 @@ static reed_status prepare(const cpu_view *view, bool transposed, reed_kernel *o
   activation_read(call, &act);
   if (!packed_computes(view->order, weights->dtype)) return REED_OK;
   if (view->order && last_in && !transposed) {
-    if (!view->order->pairs)
-      status = conv_winograd_prepare(call, view->order, view->unpack.constant, &w, &act, out_kernel);
-    else if (conv_winograd_is_faster(call, view->order, &w, &act))
+    if (view->order->pairs && indirect_is_faster(view, &w, &act))
       return REED_OK; /* declined, so that the call is prepared again with weights in f32 */
+    if (!view->order->pairs) status = prepare_indirect(view, &w, &act, out_kernel);
     if (status != REED_OK || out_kernel->run) return status;
   }
   if (view->order && !view->order->small_groups) {
