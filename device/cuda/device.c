@@ -24,6 +24,8 @@ static reed_kernel_prepare_fn cuda_kernel(const device *base, const reed_op *op)
 static void shut(cuda_device *self) {
   const cuda_driver *cu = &self->driver;
   if (self->context && cuda_enter(self, NULL) == REED_OK) {
+    if (self->library) self->library->close(self->library);
+    self->library = NULL;
     cuda_memory_close(self);
     if (self->memory) (void)cu->stream_synchronize(self->memory);
     if (self->given) (void)cu->event_destroy(self->given);
@@ -121,7 +123,8 @@ static reed_status make(cuda_device *self, reed_diagnosis *diagnosis) {
   if (!result) result = cu->stream_create(&self->memory, CU_NON_BLOCKING);
   if (!result) result = cu->event_create(&self->given, CU_EVENT_NO_TIMING);
   if (!result) result = cu->event_create(&self->returned, CU_EVENT_NO_TIMING);
-  return cuda_check(self, result, "the device cannot be opened", diagnosis);
+  status = cuda_check(self, result, "the device cannot be opened", diagnosis);
+  return status == REED_OK && self->options.cudnn ? cuda_library_open(&self->library, diagnosis) : status;
 }
 
 static reed_status start(cuda_device *self, int32_t index, reed_diagnosis *diagnosis) {

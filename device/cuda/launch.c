@@ -87,25 +87,39 @@ static bool has_nothing_to_do(const cuda_queue *queue, const cuda_prepared *plan
          address_of(queue, &p[0], buffers) == address_of(queue, &p[1], buffers);
 }
 
-static reed_status launch_one(cuda_queue *queue, const cuda_prepared *plan, const cuda_launch *launch,
-                              const reed_kernel_buffers *buffers, uint32_t number, reed_diagnosis *diagnosis) {
+reed_status cuda_launch_ready(cuda_queue *queue, const cuda_ready *ready, reed_diagnosis *diagnosis) {
   cuda_device *self = cuda_of(&queue->base);
   const cuda_driver *cu = &self->driver;
+  const cuda_kernel_info *info = &cuda_kernel_infos[ready->kernel];
+  void *parameters[] = {(void *)(uintptr_t)ready->args};
+  if (cu->operands) cu->operands(ready->operands, ready->n_operands);
+  cu_result result = CU_SUCCESS;
+  if (ready->shared_bytes > SHARED_BYTES_WITHOUT_OPT_IN)
+    result = cu->function_set(self->functions[ready->kernel], CU_DYNAMIC_SHARED_BYTES, (int)ready->shared_bytes);
+  if (!result)
+    result = cu->launch(self->functions[ready->kernel], ready->grid[0], ready->grid[1], ready->grid[2], info->threads,
+                        1, 1, ready->shared_bytes, queue->stream, parameters, NULL);
+  if (!result && self->options.check && !queue->recording) result = cu->stream_synchronize(queue->stream);
+  return cuda_check(self, result, info->name, diagnosis);
+}
+
+static reed_status launch_one(cuda_queue *queue, const cuda_prepared *plan, const cuda_launch *launch,
+                              const reed_kernel_buffers *buffers, uint32_t number, reed_diagnosis *diagnosis) {
   const cuda_kernel_info *info = &cuda_kernel_infos[launch->kernel];
   _Alignas(16) char args[CUDA_MAX_ARGS_BYTES];
   cu_operand operands[OPERANDS];
-  void *parameters[] = {args};
   memcpy(args, plan->args + launch->args_at, info->args_bytes);
-  size_t n = fill(queue, plan->pointers, launch, buffers, number, args, operands);
-  if (cu->operands) cu->operands(operands, n);
-  cu_result result = CU_SUCCESS;
-  if (launch->shared_bytes > SHARED_BYTES_WITHOUT_OPT_IN)
-    result = cu->function_set(self->functions[launch->kernel], CU_DYNAMIC_SHARED_BYTES, (int)launch->shared_bytes);
-  if (!result)
-    result = cu->launch(self->functions[launch->kernel], launch->grid[0], launch->grid[1], launch->grid[2],
-                        info->threads, 1, 1, launch->shared_bytes, queue->stream, parameters, NULL);
-  if (!result && self->options.check && !queue->recording) result = cu->stream_synchronize(queue->stream);
-  return cuda_check(self, result, info->name, diagnosis);
+  const size_t n = fill(queue, plan->pointers, launch, buffers, number, args, operands);
+  const cuda_ready ready = {.kernel = launch->kernel,
+                            .grid = {launch->grid[0], launch->grid[1], launch->grid[2]},
+                            .shared_bytes = launch->shared_bytes,
+                            .args = args,
+                            .operands = operands,
+                            .n_operands = n};
+  const cuda_library *library = cuda_of(&queue->base)->library;
+  bool done = false;
+  reed_status status = library ? library->convolution(queue, &ready, &done, diagnosis) : REED_OK;
+  return status == REED_OK && !done ? cuda_launch_ready(queue, &ready, diagnosis) : status;
 }
 
 reed_status cuda_launch_kernel(device_queue *base, const reed_kernel *kernel, const reed_kernel_buffers *buffers,

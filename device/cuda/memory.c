@@ -262,6 +262,7 @@ void cuda_release(device *base, void *data, device_queue *after) {
   uv_mutex_lock(&self->lock);
   cuda_block *block = take(&self->blocks, data);
   assert(block && "not a block of this device, or released before");
+  const uint64_t serial = block ? block->serial : 0;
   if (block) figures_grow(&self->figures, -block->bytes);
   if (block && queue && queue->recording) {
     block->next = queue->withheld;
@@ -270,6 +271,7 @@ void cuda_release(device *base, void *data, device_queue *after) {
     give_back(self, block, queue);
   }
   uv_mutex_unlock(&self->lock);
+  if (self->library && serial) self->library->forget(self, serial, after);
   if (!entered) return;
   cuda_reap(self, false);
   cuda_leave(self);

@@ -13,7 +13,8 @@ static const struct {
 } keys[] = {{"check", offsetof(cuda_options, check)},
             {"poison", offsetof(cuda_options, poison)},
             {"tf32", offsetof(cuda_options, tf32)},
-            {"values", offsetof(cuda_options, values)}};
+            {"values", offsetof(cuda_options, values)},
+            {"cudnn", offsetof(cuda_options, cudnn)}};
 
 static int64_t *option_of(cuda_options *options, const char *key, size_t n) {
   for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
@@ -41,7 +42,7 @@ reed_status cuda_options_read(const char *text, cuda_options *out_options, reed_
     if (!option && !is_text && !is_among(cuda_driver_options, text, n_key))
       return diag_fail(diagnosis, REED_ERROR_DEVICE,
                        "device '" CUDA_DEVICE_NAME
-                       "': there is no option '%.*s'; known: check, poison, tf32, values, lacks, only%s%s%s%s",
+                       "': there is no option '%.*s'; known: check, cudnn, poison, tf32, values, lacks, only%s%s%s%s",
                        (int)n_key, text, *cuda_driver_options ? ", " : "", cuda_driver_options,
                        *cuda_driver_words ? ", " : "", cuda_driver_words);
     const char *number = text + n_key + 1;

@@ -61,6 +61,7 @@ void cuda_queue_close(device_queue *base) {
   uv_mutex_unlock(&self->lock);
   if (cuda_enter(self, NULL) == REED_OK) {
     (void)self->driver.stream_synchronize(queue->stream);
+    if (self->library) self->library->close_queue(queue);
     free_timers(self, queue);
     (void)self->driver.stream_destroy(queue->stream);
     cuda_reap(self, false);

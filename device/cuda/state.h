@@ -19,6 +19,7 @@ typedef struct cuda_options {
   int64_t poison; /* 1: memory that sessions hand out or take back is overwritten */
   int64_t values; /* 1: the host's kernels compute the results (by_host.c) */
   int64_t tf32;   /* 1: products of f32 round their operands to tf32, for tensor cores */
+  int64_t cudnn;  /* 1: convolutions by cuDNN where a measurement says so; 2: where it has a plan (library.c) */
 } cuda_options;
 
 /* Pages mapped into a block's reserved addresses, one after another. */
@@ -65,6 +66,13 @@ struct device_graph {
   bool failed;        /* no memory for a name */
 };
 
+/* What a queue has of the library of convolutions (library.c). */
+typedef struct cuda_library_queue {
+  struct cudnnContext *handle;
+  VEC_OF(void *) workspaces; /* the latest is the largest */
+  int64_t workspace_bytes;   /* of the latest */
+} cuda_library_queue;
+
 typedef struct cuda_queue {
   device_queue base;
   struct cuda_queue *next;
@@ -75,7 +83,25 @@ typedef struct cuda_queue {
   cuda_block *withheld; /* released while a graph was recorded */
   VEC_OF(cuda_span) spans;
   VEC_OF(cu_event) timers; /* free events for spans */
+  cuda_library_queue library;
 } cuda_queue;
+
+struct cuda_ready;
+struct cuda_device;
+/* The library of convolutions, as the files that it is built on call it. All functions are called within the context.
+ */
+typedef struct cuda_library {
+  /* Enqueues the convolution by the library, if the launch is one that it takes and is chosen for; *out_done says so.
+   */
+  reed_status (*convolution)(cuda_queue *queue, const struct cuda_ready *own, bool *out_done,
+                             reed_diagnosis *diagnosis) REED_MUST_CHECK;
+  /* A block is released after the queue's work (NULL: none uses it): so are the copies of weights in it. */
+  void (*forget)(struct cuda_device *self, uint64_t serial, device_queue *after);
+  /* Gives back what the queue has of the library, when the queue's work is done. */
+  void (*close_queue)(cuda_queue *queue);
+  /* When no queue is open. */
+  void (*close)(struct cuda_library *self);
+} cuda_library;
 
 typedef struct cuda_device {
   device base;
@@ -90,6 +116,7 @@ typedef struct cuda_device {
   char card[256]; /* the card's name */
   int64_t shared_bytes_opt_in;
   cuda_math math;
+  cuda_library *library; /* NULL: not asked for */
   size_t granularity;
   cu_pool pool;
   cu_stream memory;         /* allocations and releases of the pool, in order */
@@ -176,8 +203,22 @@ reed_status cuda_end_work(cuda_queue *queue, device_span *span, reed_diagnosis *
 reed_status cuda_launch_kernel(device_queue *queue, const reed_kernel *kernel, const reed_kernel_buffers *buffers,
                                int32_t n_inputs, int32_t n_outputs, uint32_t number, device_span *span,
                                reed_diagnosis *diagnosis);
+/* A launch with its addresses filled in. */
+typedef struct cuda_ready {
+  cuda_kernel_id kernel;
+  uint32_t grid[3], shared_bytes;
+  const void *args;
+  const cu_operand *operands; /* for the emulation */
+  size_t n_operands;
+} cuda_ready;
+/* Enqueues the launch. Called within the context. */
+reed_status cuda_launch_ready(cuda_queue *queue, const cuda_ready *ready, reed_diagnosis *diagnosis) REED_MUST_CHECK;
 /* Loads the image of the kernels. Called within the context. */
 reed_status cuda_load_kernels(cuda_device *self, reed_diagnosis *diagnosis) REED_MUST_CHECK;
+
+/* ---- library.c ---- */
+
+reed_status cuda_library_open(cuda_library **out_library, reed_diagnosis *diagnosis) REED_MUST_CHECK;
 
 /* ---- by_host.c ---- */
 

@@ -35,6 +35,7 @@ typedef struct fake_options {
   int64_t fail_call;   /* the n-th call of the driver fails; 0: none */
   int64_t fail_memory; /* the n-th call that takes memory fails: out of memory */
   int64_t fail_work;   /* the n-th launch or copy fails when it runs */
+  int64_t fail_cudnn;  /* the n-th call of the stand-in for cuDNN fails */
   int64_t seed;        /* 0: streams run in the order of the calls; else the seed chooses among the work that may run */
   int64_t late;        /* 1: nothing runs until a host thread waits for it */
   int64_t order;       /* of a launch's threads (simt.h) */
@@ -56,7 +57,8 @@ typedef struct fake_options {
   X(ADDRESSES, "ranges of addresses") \
   X(MAPPING, "mappings") \
   X(BLOCK, "blocks of a pool") \
-  X(PINNED, "blocks of pinned memory")
+  X(PINNED, "blocks of pinned memory") \
+  X(CUDNN, "handles and descriptors of cuDNN")
 typedef enum fake_kind {
 #define X(kind, text) FAKE_##kind,
   FAKE_HANDLES(X)
@@ -169,7 +171,7 @@ struct fake_world {
   uv_thread_t thread;
   uv_mutex_t lock; /* guards the fields below */
   uv_cond_t ready, idle;
-  int64_t n_calls, n_memory_calls, n_work, n_failed;
+  int64_t n_calls, n_memory_calls, n_library_calls, n_work, n_failed;
   int64_t n_live[FAKE_KINDS];
   size_t used_bytes[FAKE_CARDS];
   VEC_OF(fake_range *) ranges;
