@@ -57,6 +57,7 @@ struct pool {
   int32_t n_runs;                /* in the present window */
   int64_t headroom;              /* the most of a block */
   const int *cancel;             /* ends the giving of pages; NULL: nothing does */
+  bool cold;                     /* the block that is taken is not warmed */
   bool break_kept;               /* a kept block may be split for a small request, because no other block is left */
   block *spare;                  /* unused headers */
   int32_t n_spare;
@@ -258,7 +259,7 @@ static int64_t roomy(const pool *p, int64_t bytes) {
 /* Has the pages of a block that is given out for `bytes` be there, those of its headroom too where some are missing. */
 static void warm(const pool *p, block *b, int64_t bytes) {
   int64_t cold = b->bytes - b->warm_bytes, given = cold; /* without headroom, the block is written now */
-  if (b->warm_bytes >= bytes) return;
+  if (p->cold || b->warm_bytes >= bytes) return;
   if (p->headroom && p->device->interface->host_memory)
     given = (int64_t)mem_warm((char *)b->storage.data + b->warm_bytes, (size_t)cold, p->cancel);
   b->warm_bytes += given;
@@ -429,7 +430,7 @@ static block *take(pool *p, int class, int64_t bytes, bool break_kept) {
   return b;
 }
 
-reed_status pool_allocate(pool *p, int64_t bytes, storage **out_storage, reed_diagnosis *diagnosis) {
+static reed_status allocate(pool *p, int64_t bytes, storage **out_storage, reed_diagnosis *diagnosis) {
   if (bytes < 0) return diag_fail(diagnosis, REED_ERROR_ARGUMENT, "storage of %lld bytes", (long long)bytes);
   if (!headers_ready(p)) return diag_no_memory(diagnosis, "headers of storage");
   int class = bytes <= SMALL_MAX ? class_of(bytes ? bytes : 1) : -1;
@@ -459,6 +460,16 @@ reed_status pool_allocate(pool *p, int64_t bytes, storage **out_storage, reed_di
   poison(p, &b->storage);
   *out_storage = &b->storage;
   return REED_OK;
+}
+
+reed_status pool_allocate(pool *p, int64_t bytes, storage **out_storage, reed_diagnosis *diagnosis) {
+  p->cold = false;
+  return allocate(p, bytes, out_storage, diagnosis);
+}
+
+reed_status pool_allocate_cold(pool *p, int64_t bytes, storage **out_storage, reed_diagnosis *diagnosis) {
+  p->cold = true;
+  return allocate(p, bytes, out_storage, diagnosis);
 }
 
 /* ---- arenas ---- */

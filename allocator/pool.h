@@ -56,6 +56,10 @@ void pool_set_beside(pool *p, int64_t bytes);
 /* A storage with one reference, released by storage_release. Over the cap or out of device memory: trims and tries once
  * more, then ERROR_MEMORY with what was asked, live, reserved and the cap. */
 reed_status pool_allocate(pool *p, int64_t bytes, storage **out_storage, reed_diagnosis *diagnosis) REED_MUST_CHECK;
+/* The same for a tensor at its bound, of which perhaps only the beginning is ever written: pages are given when they
+ * are. */
+reed_status pool_allocate_cold(pool *p, int64_t bytes, storage **out_storage,
+                               reed_diagnosis *diagnosis) REED_MUST_CHECK;
 /* Makes *arena hold `bytes` or more. An arena is one block outside all chunks; its address stays while the device can
  * grow it in place. *arena is NULL at first; on error it may have been released, and is then NULL. Released like any
  * storage.

@@ -104,7 +104,8 @@ static reed_status start_fetch(reed_session *s, int32_t device, const void *sour
   reed_status status = REED_OK;
   bool given = reason == COPY_REASON_OUTPUT && device == s->devices.pinned_by && bytes <= s->devices.max_output_bytes;
   if (!target)
-    status = given ? devices_allocate(&s->devices, 0, bytes, true, 0, &target, s->run.diagnosis)
+    status = given ? devices_allocate(&s->devices, 0, (storage_request){.bytes = bytes, .returned = true}, &target,
+                                      s->run.diagnosis)
                    : pool_allocate(on->slots, bytes, &target, s->run.diagnosis);
   if (status != REED_OK) return status;
   profile_event *event = profile_note(&s->run.profile, PROFILE_COPY, site, 0);

@@ -374,13 +374,13 @@ reed_status devices_open_output(vm_devices *devices, int32_t device, const reed_
   return status;
 }
 
-reed_status devices_allocate(vm_devices *devices, int32_t device, int64_t bytes, bool returned, int64_t most,
-                             storage **out_storage, reed_diagnosis *diagnosis) {
+reed_status devices_allocate(vm_devices *devices, int32_t device, storage_request r, storage **out_storage,
+                             reed_diagnosis *diagnosis) {
   const vm_device *d = &devices->items[device];
-  bool given = returned && (device == 0 ? bytes <= devices->max_output_bytes : devices->keeps_outputs);
-  if (!given) return pool_allocate(d->memory, bytes, out_storage, diagnosis);
-  reed_status status = device == 0 ? REED_OK : outputs_fit(devices, d, bytes, diagnosis);
-  if (status == REED_OK) status = output_allocate(d->outputs, bytes, most, out_storage, diagnosis);
+  bool given = r.returned && (device == 0 ? r.bytes <= devices->max_output_bytes : devices->keeps_outputs);
+  if (!given) return (r.cold ? pool_allocate_cold : pool_allocate)(d->memory, r.bytes, out_storage, diagnosis);
+  reed_status status = device == 0 ? REED_OK : outputs_fit(devices, d, r.bytes, diagnosis);
+  if (status == REED_OK) status = output_allocate(d->outputs, r.bytes, r.most, r.cold, out_storage, diagnosis);
   if (device != 0) devices_note_outputs(devices);
   return status;
 }

@@ -69,10 +69,17 @@ void devices_close(vm_devices *devices);
 bool devices_busy(const vm_devices *devices);
 /* Waits for every queue; the first failure of queued work is reported here, in the diagnosis of the run. */
 reed_status devices_synchronize(vm_devices *devices, vm_run *run) REED_MUST_CHECK;
-/* Storage from the device's store of outputs if `returned` (the tensor may become an output there, of `most` bytes at
- * most, 0: not known), else from its pool. Both count towards the device's cap. */
-reed_status devices_allocate(vm_devices *devices, int32_t device, int64_t bytes, bool returned, int64_t most,
-                             storage **out_storage, reed_diagnosis *diagnosis) REED_MUST_CHECK;
+/* Storage that is asked of a device. */
+typedef struct storage_request {
+  int64_t bytes;
+  bool returned; /* the tensor may become an output there: from the store of outputs; else from the pool */
+  int64_t most;  /* the bytes that such an output has at most; 0: not known */
+  bool cold;     /* perhaps only the beginning is ever written (a tensor at its bound) */
+} storage_request;
+
+/* Both the store of outputs and the pool count towards the device's cap. */
+reed_status devices_allocate(vm_devices *devices, int32_t device, storage_request request, storage **out_storage,
+                             reed_diagnosis *diagnosis) REED_MUST_CHECK;
 
 /* A tensor of the caller, with undefined elements, from the device's store of outputs. */
 reed_status devices_open_output(vm_devices *devices, int32_t device, const reed_desc *desc, reed_tensor **out_tensor,

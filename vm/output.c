@@ -289,7 +289,7 @@ static void warm(output_store *store, output_block *block, int64_t bytes) {
   block->warm_bytes = end;
 }
 
-reed_status output_allocate(output_store *store, int64_t bytes, int64_t most, storage **out_storage,
+reed_status output_allocate(output_store *store, int64_t bytes, int64_t most, bool cold, storage **out_storage,
                             reed_diagnosis *diagnosis) {
   uv_mutex_lock(&store->mutex);
   output_block *block = take_free(store, bytes);
@@ -297,7 +297,7 @@ reed_status output_allocate(output_store *store, int64_t bytes, int64_t most, st
   store->figures.live_bytes += bytes;
   uv_mutex_unlock(&store->mutex);
   if (!block) {
-    reed_status status = block_open(store, bytes, new_capacity(store, bytes, most), &block, diagnosis);
+    reed_status status = block_open(store, bytes, new_capacity(store, bytes, cold ? 0 : most), &block, diagnosis);
     uv_mutex_lock(&store->mutex);
     if (status == REED_OK) {
       block->declared = store->memory == OUTPUT_HEAP && block->capacity > with_headroom(store, bytes);
@@ -309,7 +309,7 @@ reed_status output_allocate(output_store *store, int64_t bytes, int64_t most, st
     uv_mutex_unlock(&store->mutex);
     if (status != REED_OK) return status;
   }
-  warm(store, block, bytes);
+  if (!cold) warm(store, block, bytes);
   block->window = store->window;
   block->stream = store->stream;
   block->given = false;
@@ -355,7 +355,7 @@ reed_tensor *output_give(storage *s, const void *data, const reed_desc *desc) {
 reed_status output_open(output_store *store, const reed_desc *desc, reed_tensor **out_tensor,
                         reed_diagnosis *diagnosis) {
   storage *s;
-  reed_status status = output_allocate(store, desc_bytes(desc), 0, &s, diagnosis);
+  reed_status status = output_allocate(store, desc_bytes(desc), 0, false, &s, diagnosis);
   if (status != REED_OK) return status;
   *out_tensor = output_give(s, s->data, desc);
   storage_release(s);

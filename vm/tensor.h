@@ -74,8 +74,9 @@ reed_status output_store_open(output_memory memory, device *on, device_queue *qu
  */
 void output_store_close(output_store **store);
 /* Storage with one reference and undefined elements, which may become an output where it lies. most: the bytes that the
- * output can have by its declared ranges; 0: not known. */
-reed_status output_allocate(output_store *store, int64_t bytes, int64_t most, storage **out_storage,
+ * output can have by its declared ranges; 0: not known. cold: perhaps only the beginning is ever written, so pages are
+ * given when they are. */
+reed_status output_allocate(output_store *store, int64_t bytes, int64_t most, bool cold, storage **out_storage,
                             reed_diagnosis *diagnosis) REED_MUST_CHECK;
 /* New blocks are larger than asked for from now on, by pool_headroom(.., most), or as large as the output can be, and
  * warm on the host. */

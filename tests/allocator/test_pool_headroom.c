@@ -75,6 +75,25 @@ START_TEST(pool_gives_no_pages_while_the_flag_is_raised) {
   close_pool();
 }
 END_TEST
+
+/* A tensor at its bound takes no pages but those that are written; the next tensor in its memory has all of them. */
+START_TEST(pool_gives_no_pages_of_cold_storage) {
+  open_pool(false, NULL, 0);
+  pool_set_headroom(p, POOL_HEADROOM_FIRST, NULL);
+  int64_t faults = page_faults();
+  storage *a;
+  ck_assert_int_eq(pool_allocate_cold(p, 48 * MIB, &a, said), REED_OK);
+  memset(a->data, 1, KIB);
+  ck_assert_int_le(page_faults() - faults, 4);
+  storage_release(a);
+  a = take(48 * MIB);
+  faults = page_faults();
+  memset(a->data, 1, (size_t)(48 * MIB));
+  ck_assert_int_eq(page_faults() - faults, 0);
+  storage_release(a);
+  close_pool();
+}
+END_TEST
 #endif
 
 /* Headroom is left out where the cap does not allow it. */
@@ -98,6 +117,7 @@ int main(void) {
   tcase_add_loop_test(tests, pool_has_headroom_for_requests_an_eighth_larger, 0, 8);
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
   tcase_add_test(tests, pool_gives_no_pages_while_the_flag_is_raised);
+  tcase_add_test(tests, pool_gives_no_pages_of_cold_storage);
 #endif
   tcase_add_loop_test(tests, pool_under_a_cap_gives_up_headroom_first, 0, 2);
   suite_add_tcase(s, tests);

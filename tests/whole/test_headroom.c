@@ -267,6 +267,39 @@ START_TEST(an_arena_is_near_its_lower_bound_when_it_is_laid_out) {
 }
 END_TEST
 
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) /* whose memory has pages of its own */
+static int64_t resident_bytes(void) {
+  long long pages = 0;
+  FILE *file = fopen("/proc/self/statm", "r");
+  ck_assert_ptr_nonnull(file);
+  ck_assert_int_eq(fscanf(file, "%*d %lld", &pages), 1);
+  fclose(file);
+  return pages * 4096;
+}
+
+/* The places of a tensor of 4 Mi elements could take 64 MiB, but three of them are written. */
+START_TEST(a_tensor_at_its_bound_takes_the_pages_that_are_written) {
+  onnx_build *b = build_open(17);
+  build_input(b, "x", "bool[n,1024]");
+  build_node(b, "NonZero", "x", "places");
+  build_node(b, "Add", "places,places", "twice");
+  build_output(b, "twice", "i64[2,m]");
+  runner r = runner_open(b, &(reed_compile_options){0}, "host", "bound");
+  build_close(&b);
+  reed_tensor *in, *out;
+  ck_assert_int_eq(reed_tensor_open(REED_BOOL, 2, (int64_t[]){4096, 1024}, &in), REED_OK);
+  memset(reed_tensor_data(in), 0, (size_t)4096 * 1024);
+  for (int i = 0; i < 3; i++) ((char *)reed_tensor_data(in))[i * 1024 + 5] = 1;
+  int64_t before = resident_bytes();
+  runner_run(&r, &in, 1, &out, 1, "a run");
+  ck_assert_int_lt(resident_bytes() - before, (int64_t)16 << 20);
+  reed_tensor_close(&in);
+  reed_tensor_close(&out);
+  runner_close(&r);
+}
+END_TEST
+#endif
+
 int main(void) {
   Suite *s = suite_create("headroom");
   TCase *c = tcase_create("headroom");
@@ -275,6 +308,7 @@ int main(void) {
   tcase_add_loop_test(c, a_size_near_a_seen_one_costs_no_page_fault, 0,
                       2); /* a sanitizer's memory has faults of its own */
   tcase_add_test(c, large_blocks_get_an_eighth_from_the_second_size_on);
+  tcase_add_test(c, a_tensor_at_its_bound_takes_the_pages_that_are_written);
 #endif
   tcase_add_loop_test(c, memory_of_large_runs_goes_back_when_the_load_falls, 0, 2);
   tcase_add_test(c, a_declared_range_sizes_an_output_once);

@@ -50,10 +50,11 @@ reed_status place_root(reed_session *s, uint32_t i) {
   reed_status status = REED_OK;
   if (root->outlives && root->inside < 0) {
     if (s->bindings.any_bound && root->returned) block = take_bound(s, e, root);
-    int64_t most = root->returned ? s->bindings.outputs[root->returned - 1].most_bytes : 0;
-    if (!block)
-      status =
-          devices_allocate(&s->devices, root->device, root->bytes, root->returned != 0, most, &block, s->run.diagnosis);
+    storage_request request = {.bytes = root->bytes,
+                               .returned = root->returned != 0,
+                               .most = root->returned ? s->bindings.outputs[root->returned - 1].most_bytes : 0,
+                               .cold = root->bounded};
+    if (!block) status = devices_allocate(&s->devices, root->device, request, &block, s->run.diagnosis);
   }
   if (status == REED_OK) s->epoch.root_storages.items[s->epoch.root_storages.n++] = block;
   return status;

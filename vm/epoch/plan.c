@@ -93,6 +93,7 @@ static void attach(epoch_planner *p, uint32_t reg, int32_t root, int64_t at) {
   if (root == NO_ROOT) return;
   p->alive.items[root]++;
   epoch_root *r = &p->entry->roots.items[root];
+  r->bounded |= reg_of(p, reg)->bounded_axis >= 0;
   uint32_t mark = p->returned ? p->returned[reg] : 0;
   if (!mark || at != 0) return;
   r->returned = mark; /* of a row of views, the last one is the output */
