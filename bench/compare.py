@@ -191,8 +191,10 @@ def plot(report, path):
     import matplotlib
     matplotlib.use("Agg")
     from matplotlib import pyplot
-    shape, panels = pyplot.subplots(len(FIGURES), 1, figsize=(11, 2.6 * len(FIGURES)), layout="constrained")
-    for panel, (key, title, _, _) in zip(panels, FIGURES):
+    shown = [f for f in FIGURES if any(ratio(figures, e, f[0]) for _, _, figures in rows_of(report) for e in ENGINES[1:])]
+    shape, panels = pyplot.subplots(len(shown), 1, figsize=(11, 2.6 * len(shown)), layout="constrained", squeeze=False)
+    panels = panels[:, 0]
+    for panel, (key, title, _, _) in zip(panels, shown):
         groups = {}
         for model, _, figures in rows_of(report):
             if any(ratio(figures, e, key) for e in ENGINES[1:]):
