@@ -22,6 +22,11 @@ static reed_dim counted(reed_shape_call *call, reed_dim at, reed_dim extent, boo
  * or left out if the result is 0 either way. */
 static reed_dim sliced_extent(reed_shape_call *call, reed_dim extent, reed_dim start, reed_dim end, reed_dim step) {
   bool known = reed_dim_known(call, step);
+  int64_t low, high, end_low, end_high;
+  shapecall_range(call, start, &low, &high);
+  shapecall_range(call, end, &end_low, &end_high);
+  if (low < 0 && high == 0 && end_low >= NEAR_INFINITY && known && step == 1) /* symbols: the last -start, or all */
+    return symbols_last(call->symbols, extent, reed_dim_sub(call, 0, start));
   start = counted(call, start, extent, &known);
   end = counted(call, end, extent, &known);
   if (!known) return reed_dim_fresh(call);

@@ -40,6 +40,7 @@ void symbols_close(reed_symbols **symbols) {
   VEC_FREE(&s->ranges);
   VEC_FREE(&s->assumed);
   VEC_FREE(&s->broadcast);
+  VEC_FREE(&s->parts);
   table_fini(&s->ids);
   mem_free(s);
 }
@@ -411,11 +412,12 @@ reed_dim symbols_floordiv(reed_symbols *symbols, reed_dim a, reed_dim b) {
 /* ---- min, max, broadcast: commutative, associative, idempotent ---- */
 
 /* True if argument b changes nothing beside argument a. */
-static bool absorbs(const reed_symbols *symbols, node_kind kind, reed_dim a, reed_dim b) {
+static bool absorbs(reed_symbols *symbols, node_kind kind, reed_dim a, reed_dim b) {
   if (kind == NODE_BROADCAST) {
     int64_t low, high;
     symbols_range(symbols, a, &low, &high);
-    return b == 1 || low >= 2 || (!symbol_is(a) && a != 1); /* the other is then 1 or the same */
+    if (b == 1 || low >= 2 || (!symbol_is(a) && a != 1)) return true; /* the other is then 1 or the same */
+    return symbols_absorbs_part(symbols, a, b);
   }
   const node *inner = symbol_is(b) ? node_of(symbols, b) : NULL;
   if (inner &&

@@ -1,5 +1,5 @@
 /* Symbols: extents at compile time. symbols.c computes with them, symbols_declared.c compares them by their declared
- * names, symbols_text.c evaluates and writes them. */
+ * names, symbols_part.c has extents of parts of rows, symbols_text.c evaluates and writes them. */
 #ifndef SHAPEFUNCS_SYMBOLS_H_
 #define SHAPEFUNCS_SYMBOLS_H_
 
@@ -32,6 +32,9 @@ reed_dim symbols_max(reed_symbols *symbols, reed_dim a, reed_dim b);
 /* The extent that two dims broadcast to: the one that is not 1. */
 reed_dim symbols_broadcast(reed_symbols *symbols, reed_dim a, reed_dim b);
 
+/* The extent of rows -n to the end of `whole` rows, as Slice takes them (all rows for n = 0); n >= 0. */
+reed_dim symbols_last(reed_symbols *symbols, reed_dim whole, reed_dim n);
+
 /* Declared names. Every dim that a model names is an atom of its own, even if another dim has the same name: the model
  * states that the two are equal, but nobody has checked it. */
 reed_dim symbols_declared(reed_symbols *symbols, const char *name);
@@ -57,6 +60,9 @@ void symbols_set_certain(reed_symbols *symbols, bool certain);
  * false: there is no pair i. */
 void symbols_demand_broadcast(reed_symbols *symbols, reed_dim a, reed_dim b);
 bool symbols_broadcast_pair(const reed_symbols *symbols, size_t i, reed_dim *out_a, reed_dim *out_b);
+/* An extent that broadcasts against the first or last `extent` rows of `whole`, both atoms: the result is `extent` from
+ * then on, and the program has to refuse `whole` 0 where `extent` is 1. False: there is no part i. */
+bool symbols_broadcast_part(const reed_symbols *symbols, size_t i, reed_dim *out_extent, reed_dim *out_whole);
 /* The number of assumptions so far; and taking back those after the first n, on which nothing may rely. */
 size_t symbols_assumptions(const reed_symbols *symbols);
 void symbols_take_back(reed_symbols *symbols, size_t n_assumptions);

@@ -241,7 +241,10 @@ static void note_broadcast(reed_symbols *s, reed_dim a, reed_dim b) {
 
 void symbols_demand_broadcast(reed_symbols *s, reed_dim a, reed_dim b) {
   reed_dim of_a, of_b;
-  if (s->uncertain || !s->namesakes) return;
+  if (s->uncertain) return;
+  symbols_note_part(s, a, b);
+  symbols_note_part(s, b, a);
+  if (!s->namesakes) return;
   for (int32_t i = 0; part_of_broadcast(s, a, i, &of_a); i++)
     for (int32_t k = 0; part_of_broadcast(s, b, k, &of_b); k++) note_broadcast(s, of_a, of_b);
 }

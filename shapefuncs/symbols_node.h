@@ -63,6 +63,11 @@ typedef struct symbol_pair {
   uint32_t a, b; /* ids; a is the older */
 } symbol_pair;
 
+/* An extent that broadcasts against as many rows of `whole`. */
+typedef struct symbol_part {
+  uint32_t extent, whole; /* ids of atoms */
+} symbol_part;
+
 typedef struct declared_range {
   const char *name;
   int64_t low, high;
@@ -77,6 +82,7 @@ struct reed_symbols {
   bool uncertain;           /* demands for equality are not noted, because the operator that makes them may never run */
   VEC_OF(uint32_t) assumed; /* atoms with same_as, newest last */
   VEC_OF(symbol_pair) broadcast; /* atoms of one name that operators broadcast against each other */
+  VEC_OF(symbol_part) parts;     /* see symbols_broadcast_part */
   uint32_t n_changes;            /* of assumptions */
   reed_status status;
 };
@@ -88,6 +94,11 @@ static inline reed_dim symbol_of(uint32_t id) { return SYMBOL_FIRST + (int64_t)i
 
 /* The node equal to `wanted`, whose arrays are borrowed, and copied on first use. */
 reed_dim symbols_intern(reed_symbols *symbols, node wanted);
+
+/* True if b is the extent of the first or last `a` rows of a whole (symbols_last), and a and b broadcast to a. */
+bool symbols_absorbs_part(reed_symbols *symbols, reed_dim a, reed_dim b);
+/* Notes that a broadcasts against b, if b is such an extent of a whole whose rows nothing proves. */
+void symbols_note_part(reed_symbols *symbols, reed_dim a, reed_dim b);
 
 /* Of numbers: towards minus infinity; b > 0. */
 static inline int64_t floor_divide(int64_t a, int64_t b) { return a / b - (a % b != 0 && (a < 0) != (b < 0)); }

@@ -113,6 +113,29 @@ static void check_broadcasts(lower *l, const uint32_t *types) {
   }
 }
 
+/* Emits checks of extents that were taken to have rows (symbols_broadcast_part): `whole` is not 0 where `extent` is 1.
+ */
+static void check_parts(lower *l, const uint32_t *types) {
+  const ir_module *m = l->f.m;
+  reed_dim extent, whole;
+  uint32_t input, whole_input, axis, whole_axis, s = l->n_s;
+  for (size_t i = 0; symbols_broadcast_part(m->symbols, i, &extent, &whole); i++) {
+    if (!find_input_dim(m->main, extent, &input, &axis) || !find_input_dim(m->main, whole, &whole_input, &whole_axis))
+      continue; /* no input has readers that could tell */
+    uint32_t end = emit_new_label(l->b);
+    EMIT(l, s_const, NULL, .dst = s, .value = 1);
+    EMIT(l, s_dim, NULL, .dst = s + 1, .src = whole_input, .axis = whole_axis);
+    EMIT(l, s_le, NULL, .dst = s + 2, .a = s, .b = s + 1);
+    EMIT(l, branch_if, NULL, .condition = s + 2, .target = end);
+    EMIT(l, s_dim, NULL, .dst = s + 1, .src = input, .axis = axis);
+    EMIT(l, s_eq, NULL, .dst = s + 2, .a = s + 1, .b = s);
+    EMIT(l, branch_ifnot, NULL, .condition = s + 2, .target = end);
+    EMIT(l, assert_dim, NULL, .src = whole_input, .axis = whole_axis, .extent = s, .type = types[whole_input]);
+    emit_bind_label(l->b, end);
+    l->n_s = s + 3;
+  }
+}
+
 static void return_results(lower *l, uint32_t *results) {
   const ir_graph *g = l->f.m->main;
   for (int32_t i = 0; i < g->n_results; i++) {
@@ -175,6 +198,7 @@ static reed_status emit_main(lower *l) {
   module_begin_function(l->b, function);
   check_inputs(l, types);
   check_broadcasts(l, types);
+  check_parts(l, types);
   lower_root(l, l->f.main);
   return_results(l, results);
   module_end_function(l->b, l->n_r, l->n_s);

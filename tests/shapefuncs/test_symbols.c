@@ -303,6 +303,38 @@ START_TEST(one_of_two_extents_is_both_where_they_are_equal) {
 }
 END_TEST
 
+START_TEST(the_last_rows_broadcast_to_their_number) {
+  reed_symbols *s = open_symbols();
+  reed_dim n = symbols_declared(s, "n"), m = symbols_declared(s, "m"), p = symbols_declared(s, "p");
+  reed_dim last = symbols_last(s, m, n), longer = symbols_last(s, symbols_add(s, n, p), n), extent, whole;
+  static const char *const names[] = {"n", "m"};
+  for (int64_t i = 0; i < 5; i++)
+    for (int64_t k = 0; k < 5; k++) {
+      int64_t value, low, high;
+      ck_assert(symbols_evaluate(s, last, 2, names, (int64_t[]){i, k}, &value));
+      ck_assert_int_eq(value, i == 0 || i > k ? k : i); /* Python: len(rows[-i:]) */
+      symbols_range(s, last, &low, &high);
+      ck_assert_int_eq(low, 0);
+    }
+  ck_assert(symbols_equal(s, symbols_broadcast(s, longer, n), n)); /* there are n rows at least */
+  ck_assert(symbols_equal(s, symbols_broadcast(s, symbols_min(s, n, 9), n), n));
+  ck_assert(symbols_equal(s, symbols_broadcast(s, symbols_last(s, 9, n), n), n));
+  symbols_set_certain(s, false);
+  symbols_demand_broadcast(s, n, last);
+  ck_assert(!symbols_equal(s, symbols_broadcast(s, last, n), n) && !symbols_broadcast_part(s, 0, &extent, &whole));
+  symbols_set_certain(s, true);
+  symbols_demand_broadcast(s, n, last);
+  symbols_demand_broadcast(s, last, n);
+  symbols_demand_broadcast(s, n, longer);
+  ck_assert(symbols_broadcast_part(s, 0, &extent, &whole) && extent == n && whole == m);
+  ck_assert(!symbols_broadcast_part(s, 1, &extent, &whole));
+  ck_assert(symbols_equal(s, symbols_broadcast(s, last, n), n));
+  ck_assert(symbols_equal(s, symbols_broadcast(s, symbols_min(s, n, m), n), n));
+  ck_assert(!symbols_equal(s, symbols_broadcast(s, symbols_last(s, p, n), n), n));
+  symbols_close(&s);
+}
+END_TEST
+
 int main(void) {
   Suite *suite = suite_create("symbols");
   TCase *tests = tcase_create("algebra");
@@ -320,6 +352,7 @@ int main(void) {
   tcase_add_test(tests, as_little_is_assumed_as_is_needed);
   tcase_add_test(tests, demands_of_what_may_not_run_are_not_noted);
   tcase_add_test(tests, one_of_two_extents_is_both_where_they_are_equal);
+  tcase_add_test(tests, the_last_rows_broadcast_to_their_number);
   suite_add_tcase(suite, tests);
   return suite_run(suite);
 }

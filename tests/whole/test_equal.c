@@ -125,6 +125,12 @@ START_TEST(recognised_rotary_embeddings_compute_the_same) {
 }
 END_TEST
 
+START_TEST(caches_of_the_last_places_compute_the_same) {
+  const spelled *s = &spelled_last_places[_i];
+  if (s->made) check(spelled_last_places_open(s), "rotary", true, 2e-6, s->what);
+}
+END_TEST
+
 /* The loops are the same: so are the bits. */
 START_TEST(chains_compute_the_same) {
   static const char *const texts[] = {"a=Add x,y;s=Sigmoid a;m=Mul a,s;o=Sub m,rows",
@@ -182,6 +188,7 @@ int main(void) {
   tcase_add_loop_test(t, folded_masks_compute_the_same, 0, COUNT(spelled_masks));
   tcase_add_loop_test(t, shared_heads_compute_the_same, 0, COUNT(spelled_heads));
   tcase_add_loop_test(t, recognised_rotary_embeddings_compute_the_same, 0, COUNT(spelled_rotaries));
+  tcase_add_loop_test(t, caches_of_the_last_places_compute_the_same, 0, COUNT(spelled_last_places));
   tcase_add_loop_test(t, recognised_group_norms_compute_the_same, 0, COUNT(spelled_groups));
   tcase_add_loop_test(t, norms_with_activations_compute_the_same, 0, COUNT(spelled_norm_ends));
   tcase_add_loop_test(t, pictures_with_channels_last_compute_the_same, 0, COUNT(pictures));

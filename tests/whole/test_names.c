@@ -229,6 +229,20 @@ static onnx_build *either(const char *x, const char *y) {
   return b;
 }
 
+/* x and its number of last rows of y. */
+static onnx_build *last_rows_added(const char *x, const char *y) {
+  onnx_build *b = two_inputs(x, y);
+  build_i64(b, "far", "1", (int64_t[]){INT64_MAX});
+  build_node(b, "Shape", "x", "n");
+  build_node(b, "Neg", "n", "from");
+  build_node(b, "Slice", "y,from,far", "last");
+  build_node(b, "Add", "x,last", "s");
+  build_node(b, "Relu", "s", "r");
+  build_node(b, "Mul", "r,x", "a");
+  build_output(b, "a", "f32");
+  return b;
+}
+
 static onnx_build *square(const char *x, const char *y) {
   onnx_build *b = build_open(17);
   build_input(b, "x", x);
@@ -291,6 +305,14 @@ static const expectation cases[] = {
      {"input 'y': dim 0 ('n') is 7", "3 in dim 1 of input 'x'"}},
     {either, "f32[n]", "f32[n]", 3, {{1, {1}}, {1, {4}}, {0}}, 12, {NULL}},
     {either, "f32[n]", "f32[n]", 3, {{1, {4}}, {1, {1}}, {0}}, 12, {NULL}},
+    {last_rows_added, "f32[n]", "f32[m]", 2, {{1, {3}}, {1, {5}}}, 9, {NULL}},
+    {last_rows_added, "f32[n]", "f32[m]", 2, {{1, {3}}, {1, {3}}}, 9, {NULL}},
+    {last_rows_added, "f32[n]", "f32[m]", 2, {{1, {3}}, {1, {1}}}, 9, {NULL}}, /* broadcast */
+    {last_rows_added, "f32[n]", "f32[m]", 2, {{1, {1}}, {1, {7}}}, 3, {NULL}},
+    {last_rows_added, "f32[n]", "f32[m]", 2, {{1, {0}}, {1, {1}}}, 0, {NULL}}, /* -0: all rows */
+    {last_rows_added, "f32[n]", "f32[m]", 2, {{1, {0}}, {1, {0}}}, 0, {NULL}},
+    {last_rows_added, "f32[n]", "f32[m]", 2, {{1, {3}}, {1, {2}}}, 0, {"cannot broadcast [3] with [2]"}},
+    {last_rows_added, "f32[n]", "f32[m]", 2, {{1, {1}}, {1, {0}}}, 0, {"input 'y': dim 0 ('m') is 0"}},
     {square, "f32[n,n]", NULL, 1, {{2, {2, 3}}}, 6, {NULL}},
     {square, "f32[n,n]", "", 1, {{2, {2, 2}}}, 8, {NULL}},
     {square, "f32[n,n]", "", 1, {{2, {2, 3}}}, 0, {"input 'x': dim 1 ('n') is 3", "2 in its dim 0"}},

@@ -216,6 +216,12 @@ static ir_value *make(const turning *t, op_id op, ir_value *const *inputs, int32
   return made ? made->outputs[0] : NULL;
 }
 
+/* True if `extent` broadcasts to the places of x: as many, or the places of the last of some tokens, which may be 1
+ * (symbols_last). */
+static bool spans_places(const turning *t, reed_dim extent, reed_dim places) {
+  return same(t, extent, places) || (symbol_is(extent) && symbols_broadcast(t->m->symbols, extent, places) == places);
+}
+
 /* True when c, broadcast to x, varies by batch (or not), place and element only. places: the axis of x. */
 static bool is_cache(const turning *t, const ir_value *c, const ir_value *x, int32_t places, reed_dim columns) {
   int32_t rank = c->type.rank;
@@ -223,7 +229,7 @@ static bool is_cache(const turning *t, const ir_value *c, const ir_value *x, int
   for (int32_t axis = 0; axis < 3; axis++) {
     int32_t i = axis - (4 - rank);
     reed_dim extent = i < 0 ? 1 : c->type.dims[i];
-    bool ok = axis == places ? i >= 0 && same(t, extent, x->type.dims[axis])
+    bool ok = axis == places ? i >= 0 && spans_places(t, extent, x->type.dims[axis])
               : axis == 0    ? extent == 1 || same(t, extent, x->type.dims[0])
                              : extent == 1;
     if (!ok) return false;
@@ -252,6 +258,29 @@ static ir_value *as_cache(const turning *t, ir_value *c, int32_t places) {
   return c && inputs[1] ? make(t, rank == 4 ? OP_Squeeze : OP_Unsqueeze, inputs, 2) : NULL;
 }
 
+/* A value with the extent of x's `axis`, and the axis of that extent: an input of the model if there is one, so that
+ * all layers share the nodes made of it. */
+static ir_value *first_with_extent(const turning *t, ir_value *x, int32_t *axis) {
+  const ir_graph *g = t->last->graph;
+  reed_dim extent = x->type.dims[*axis];
+  for (int32_t i = 0; g == t->m->main && i < g->n_params; i++)
+    for (int32_t k = 0; k < g->params[i]->type.rank; k++)
+      if (symbols_equal(t->m->symbols, g->params[i]->type.dims[k], extent)) return *axis = k, g->params[i];
+  return x;
+}
+
+/* c, [batch or 1, places, columns], with an extent along the places that is x's at `axis`; NULL: no memory. */
+static ir_value *widened(const turning *t, ir_value *c, ir_value *x, int32_t axis) {
+  static const int64_t one = 1;
+  if (!c || same(t, c->type.dims[1], x->type.dims[axis])) return c;
+  x = first_with_extent(t, x, &axis);
+  ir_value *n = make(t, OP_Shape, &x, 1), *ones = ir_constant_i64(t->m, &one, 1, NULL);
+  if (!n || !ones || !ir_set_attr_int(n->producer, "start", axis) || !ir_set_attr_int(n->producer, "end", axis + 1))
+    return NULL;
+  ir_value *dims[] = {ones, n, ones}, *inputs[] = {c, make(t, OP_Concat, dims, 3)};
+  return inputs[1] && ir_set_attr_int(inputs[1]->producer, "axis", 0) ? make(t, OP_Expand, inputs, 2) : NULL;
+}
+
 /* ---- the pass ---- */
 
 /* Replaces v, made by t->last, by the turned x; `whole`: the tensor of which x is the front, or x. */
@@ -269,6 +298,7 @@ static reed_status replace(turning *t, ir_value *v, const turn *found, ir_value 
   static const int64_t flat[] = {0, 0, -1};
   int64_t split[] = {0, 0, heads, all};
   ir_value *inputs[] = {whole, as_cache(t, found->cosines, places), as_cache(t, found->sines, places)};
+  for (int i = 1; i < 3; i++) inputs[i] = widened(t, inputs[i], x, places);
   if (places == 1) {
     ir_value *reshape[] = {whole, ir_constant_i64(t->m, flat, 3, NULL)};
     inputs[0] = reshape[1] ? make(t, OP_Reshape, reshape, 2) : NULL;

@@ -219,4 +219,30 @@ static inline onnx_build *spelled_rotary_open(const spelled *s) {
   return b;
 }
 
+/* Rows of the caches for the last places of a longer mask: as many as x has places, or one for all of them. */
+static const spelled spelled_last_places[] = {
+    {"the last rows of a cache", "a=Slice cl,from,far,v1;b=Slice sl,from,far,v1;", "RotaryEmbedding"},
+    {"the first rows of a cache", "a=Slice cl,v0,t,v1;b=Slice sl,v0,t,v1;", "RotaryEmbedding"},
+    {"rows from a place on", "a=Slice cl,t,far,v1;b=Slice sl,t,far,v1;"},
+};
+
+static inline onnx_build *spelled_last_places_open(const spelled *s) {
+  char text[1024];
+  onnx_build *b = build_open(18);
+  build_input(b, "x", "f32[b,4,t,16]");
+  build_input(b, "cl", "f32[b,m,16]");
+  build_input(b, "sl", "f32[b,m,16]");
+  for (int64_t i = 0; i < 9; i++) {
+    char name[] = {'v', (char)('0' + i), 0};
+    build_i64(b, name, "1", &i);
+  }
+  build_i64(b, "far", "1", (int64_t[]){INT64_MAX});
+  snprintf(text, sizeof text,
+           "h=Shape x;t=Gather h,v2;from=Neg t;%scs=Unsqueeze a,v1;sn=Unsqueeze b,v1;" HALVES("x")
+               TURNED SUM("x", "cs", "sn"),
+           s->text);
+  build_output(b, spelled_nodes(b, text), "f32");
+  return b;
+}
+
 #endif

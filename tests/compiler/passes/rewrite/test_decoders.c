@@ -66,6 +66,17 @@ START_TEST(rotary_embeddings_are_recognised) {
 }
 END_TEST
 
+START_TEST(caches_of_the_last_places_are_recognised) {
+  const spelled *s = &spelled_last_places[_i];
+  onnx_build *b = spelled_last_places_open(s);
+  front f;
+  front_optimize(&f, &b);
+  ck_assert_msg(front_count(&f, OP_RotaryEmbedding) == (s->made != NULL), "%s: %s", s->what,
+                s->made ? "left alone" : "recognised");
+  front_fini(&f);
+}
+END_TEST
+
 int main(void) {
   Suite *suite = suite_create("decoders");
   TCase *t = tcase_create("decoders");
@@ -73,6 +84,7 @@ int main(void) {
   tcase_add_test(t, a_folded_mask_is_not_computed);
   tcase_add_loop_test(t, repeated_heads_are_read_once, 0, COUNT(spelled_heads));
   tcase_add_loop_test(t, rotary_embeddings_are_recognised, 0, COUNT(spelled_rotaries));
+  tcase_add_loop_test(t, caches_of_the_last_places_are_recognised, 0, COUNT(spelled_last_places));
   suite_add_tcase(suite, t);
   return suite_run(suite);
 }

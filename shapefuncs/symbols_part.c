@@ -1,0 +1,94 @@
+/* Extents of the first or last n rows of a tensor, as Slices of a mask or of a table of positions have them, where they
+ * broadcast against n: the result is n, unless the tensor has no row and n is 1. Both names are atoms of the model's
+ * inputs in that case, and the compiled program checks them at its entry.
+ *
+ * The algebra of symbols: symbols.c. */
+#include "shapefuncs/symbols_node.h"
+
+/* Rows -n to the end, for n = 0 all of them: min(whole, n) + whole (1 - min(n, 1)). */
+reed_dim symbols_last(reed_symbols *s, reed_dim whole, reed_dim n) {
+  int64_t low, high;
+  reed_dim shown = symbols_min(s, whole, n);
+  symbols_range(s, n, &low, &high);
+  if (low >= 1) return shown;
+  reed_dim others = symbols_sub(s, whole, symbols_mul(s, whole, symbols_min(s, n, 1)));
+  return symbols_max(s, symbols_add(s, shown, others), 0);
+}
+
+/* The sum x without the terms that have the factor. */
+static reed_dim without_factor(reed_symbols *s, const node *x, reed_dim factor) {
+  reed_dim sum = x->constant;
+  for (int32_t i = 0; i < x->n; i++) {
+    reed_dim product = x->terms[i].coefficient;
+    bool has = false;
+    for (uint32_t k = 0; k < x->terms[i].n_factors; k++) {
+      has = has || symbol_of(x->terms[i].factors[k]) == factor;
+      product = symbols_mul(s, product, symbol_of(x->terms[i].factors[k]));
+    }
+    if (!has) sum = symbols_add(s, sum, product);
+  }
+  return sum;
+}
+
+/* The whole of a minimum of a and the whole. */
+static bool whole_of_minimum(const reed_symbols *s, reed_dim a, reed_dim b, reed_dim *out_whole) {
+  const node *x = symbol_is(b) ? node_of(s, b) : NULL;
+  if (!x || x->kind != NODE_MIN || x->n != 2 || (x->args[0] != a && x->args[1] != a)) return false;
+  *out_whole = x->args[x->args[0] == a];
+  return true;
+}
+
+/* The whole of which b is the extent of the first or last a rows; false: b is no such extent. The nodes' arrays stay at
+ * their addresses while the table grows; nodes move. */
+static bool whole_of_part(reed_symbols *s, reed_dim a, reed_dim b, reed_dim *out_whole) {
+  if (!symbol_is(a) || !symbol_is(b)) return false;
+  if (whole_of_minimum(s, a, b, out_whole)) return true;
+  node x = *node_of(s, b);
+  if (x.kind == NODE_MAX && x.n == 2 && x.args[1] == 0 && symbol_is(x.args[0])) x = *node_of(s, x.args[0]);
+  if (x.kind != NODE_SUM) return false;
+  reed_dim rows = without_factor(s, &x, symbols_min(s, a, 1)); /* min(whole, a) + whole */
+  reed_dim whole = symbols_sub(s, rows, a);
+  if (symbols_last(s, whole, a) == b) return *out_whole = whole, true;
+  for (int32_t i = 0; i < x.n; i++) {
+    reed_dim factor = symbol_of(x.terms[i].factors[0]);
+    if (x.terms[i].coefficient != 1 || x.terms[i].n_factors != 1 || !whole_of_minimum(s, a, factor, &whole)) continue;
+    if (symbols_last(s, whole, a) == b) return *out_whole = whole, true;
+  }
+  return false;
+}
+
+static bool is_atom(const reed_symbols *s, reed_dim d) { return symbol_is(d) && node_of(s, d)->kind == NODE_NAMED; }
+
+/* True if the whole has a row wherever a is 1. */
+static bool has_rows(reed_symbols *s, reed_dim whole, reed_dim a) {
+  int64_t low, high;
+  symbols_range(s, whole, &low, &high);
+  if (low >= 1) return true;
+  symbols_range(s, symbols_sub(s, whole, a), &low, &high);
+  return low >= 0;
+}
+
+void symbols_note_part(reed_symbols *s, reed_dim a, reed_dim b) {
+  reed_dim whole;
+  if (!is_atom(s, a) || !whole_of_part(s, a, b, &whole) || !is_atom(s, whole) || has_rows(s, whole, a)) return;
+  symbol_part part = {(uint32_t)(a - SYMBOL_FIRST), (uint32_t)(whole - SYMBOL_FIRST)};
+  for (size_t i = 0; i < s->parts.n; i++)
+    if (s->parts.items[i].extent == part.extent && s->parts.items[i].whole == part.whole) return;
+  if (!VEC_PUSH(&s->parts, part)) s->status = REED_ERROR_MEMORY;
+}
+
+bool symbols_broadcast_part(const reed_symbols *s, size_t i, reed_dim *out_extent, reed_dim *out_whole) {
+  if (i >= s->parts.n) return false;
+  *out_extent = symbol_of(s->parts.items[i].extent);
+  *out_whole = symbol_of(s->parts.items[i].whole);
+  return true;
+}
+
+bool symbols_absorbs_part(reed_symbols *s, reed_dim a, reed_dim b) {
+  reed_dim whole;
+  if (!whole_of_part(s, a, b, &whole)) return false;
+  if (has_rows(s, whole, a)) return true;
+  for (size_t i = 0; i < s->parts.n; i++)
+    if (symbol_of(s->parts.items[i].extent) == a && symbol_of(s->parts.items[i].whole) == whole) return true;
+  return false;
+}
