@@ -15,9 +15,13 @@
 #define TILES_LEAST 48             /* of a block: fewer read the weights too often */
 #define CHUNK_PRODUCTS (5 << 17)   /* of a chunk of products, about: some 13 us */
 #define NARROW_PRODUCTS (10 << 20) /* of a panel's chunk, at most */
-#define NARROW_CHUNKS 8     /* at least. Not a matter of threads: an activation's last bits may depend on its vectors */
-#define SAVED 4             /* times fewer products than of a direct convolution, about */
-#define PRODUCTS_PER_BYTE 8 /* products that take as long as a byte in cpu_team_for's count */
+#define NARROW_CHUNKS 8 /* at least. Not a matter of threads: an activation's last bits may depend on its vectors */
+#define OWN_BYTES (384 << 10) /* of V and M of a block that is a chunk, about: they stay in a core's own cache */
+#define OWN_MOST (1 << 20)    /* and at most */
+#define OWN_TILES 28          /* at least: two passes of the products' loop */
+#define OWN_BLOCKS 4          /* of each thread, at least: the last ones leave threads without work */
+#define SAVED 4               /* times fewer products than of a direct convolution, about */
+#define PRODUCTS_PER_BYTE 8   /* products that take as long as a byte in cpu_team_for's count */
 
 /* ---- plans ---- */
 
@@ -43,7 +47,10 @@ static void plan_section(winograd_plan *plan, winograd_section *s) {
           most =
               larger(larger(BLOCK_BYTES, weights / BLOCKS_OF_WEIGHTS) / (s->positions * row * (int64_t)sizeof(float)),
                      TILES_LEAST);
-  s->n_blocks = divided(s->tiles, most);
+  int64_t tile = s->positions * row * (int64_t)sizeof(float), own = larger(OWN_BYTES / tile, OWN_TILES);
+  s->own = plan->team.threads > 1 && own * tile <= OWN_MOST && weights / BLOCKS_OF_WEIGHTS <= own * tile &&
+           s->tiles >= OWN_BLOCKS * own * plan->team.threads;
+  s->n_blocks = divided(s->tiles, s->own ? own : most);
   s->v_position = position_of(block_tiles(s) * plan->v_row);
   s->m_position = position_of(block_tiles(s) * plan->m_row);
   s->k_width = columns;
@@ -61,10 +68,11 @@ static void plan_section(winograd_plan *plan, winograd_section *s) {
   s->n_ks = divided(columns, s->k_width);
   s->u_position = position_of(s->k_width * p->channels);
   int64_t m = s->positions * s->m_position, u = s->positions * s->u_position, workers = plan->team.threads;
-  plan->v_elements = larger(plan->v_elements, s->positions * s->v_position);
-  plan->worker_m = s->narrow ? larger(plan->worker_m, m) : plan->worker_m;
+  if (s->own) plan->worker_v = larger(plan->worker_v, s->positions * s->v_position);
+  plan->v_elements = larger(plan->v_elements, s->own ? workers * plan->worker_v : s->positions * s->v_position);
+  if (s->narrow || s->own) plan->worker_m = larger(plan->worker_m, m);
   plan->worker_u = s->narrow ? larger(plan->worker_u, u) : plan->worker_u;
-  plan->m_elements = larger(plan->m_elements, s->narrow ? workers * plan->worker_m : m);
+  plan->m_elements = larger(plan->m_elements, s->narrow || s->own ? workers * plan->worker_m : m);
   if (plan->form.stored) plan->stored_elements = u;
   else plan->u_elements = larger(plan->u_elements, s->narrow ? workers * plan->worker_u : u);
 }
@@ -309,7 +317,7 @@ static reed_status transform(const winograd_run *run, const step *t, const step 
   if (t && t->tile == 0 && !t->s->narrow && !run->plan->form.stored)
     add_part(&stage, (part){transform_weights, t, divided(t->columns, run->plan->width), 0},
              (double)(t->s->positions * p->channels * run->plan->width) * COST_WEIGHT);
-  if (t && t->column == 0)
+  if (t && t->column == 0 && !t->s->own)
     add_part(&stage, (part){transform_input, t, t->tiles, 0}, (double)(t->s->positions * p->channels) * COST_INPUT);
   return run_stage(&stage);
 }
@@ -334,7 +342,24 @@ static void run_narrow(void *context, int64_t begin, int64_t end, int32_t worker
   }
 }
 
+/* Blocks begin..end of a section, with V and M of the worker. */
+static void run_own(void *context, int64_t begin, int64_t end, int32_t worker) {
+  const narrow_run *n = context;
+  const winograd_plan *plan = n->run->plan;
+  winograd_run run = *n->run;
+  run.v += worker * plan->worker_v;
+  run.m += worker * plan->worker_m;
+  for (int64_t i = begin; i < end; i++) {
+    step t = step_at(plan, n->section, i);
+    if (t.tiles <= 0) break; /* blocks are rounded up */
+    transform_input(&run, &t, 0, t.tiles);
+    multiply(&run, &t, 0, n->section->positions * divided(t.columns, plan->width));
+    transform_output(&run, &t, 0, t.tiles);
+  }
+}
+
 static reed_status products(const winograd_run *run, const step *t) {
+  if (t->s->own) return cpu_parallel_scratch(run->plan->team, t->s->n_blocks, 1, run_own, &(narrow_run){run, t->s});
   if (t->s->narrow) return cpu_parallel_scratch(run->plan->team, t->s->n_ks, 1, run_narrow, &(narrow_run){run, t->s});
   stage stage = {.run = run};
   add_part(&stage, (part){multiply, t, t->s->positions * divided(t->columns, run->plan->width), 0},
@@ -352,14 +377,14 @@ reed_status winograd_plan_run(const winograd_plan *plan, const float *x, const f
   reed_status status = REED_OK;
   for (int32_t i = 0; i < plan->n_sections; i++) {
     const winograd_section *s = &plan->sections[i];
-    int64_t n_steps = s->narrow ? 1 : s->n_blocks * s->n_ks;
+    int64_t n_steps = s->narrow || s->own ? 1 : s->n_blocks * s->n_ks;
     for (int64_t k = 0; k < n_steps && status == REED_OK; k++, n++) {
       step *t = &steps[n % 2];
       *t = step_at(plan, s, k);
       if (t->tiles <= 0) break; /* blocks are rounded up */
       status = transform(&run, t, before);
       if (status == REED_OK) status = products(&run, t);
-      before = s->narrow ? NULL : t;
+      before = s->narrow || s->own ? NULL : t;
     }
   }
   return status == REED_OK && before ? transform(&run, NULL, before) : status;

@@ -40,6 +40,7 @@ typedef struct winograd_section {
   int64_t positions, tiles, n_blocks, v_position, m_position, m_row, u_position;
   int64_t k_width, n_ks; /* outputs whose weights are transformed together */
   bool narrow;           /* a chunk takes all work on the outputs of one panel, after the transform of X */
+  bool own;              /* a chunk takes all work on a block, after the transform of the weights (several threads) */
 } winograd_section;
 
 enum { WINOGRAD_SECTIONS = WINOGRAD_SIZES * WINOGRAD_SIZES };
@@ -49,7 +50,7 @@ typedef struct winograd_plan {
   winograd_form form;
   cpu_team team;
   int64_t v_row, m_row, width, v_elements, m_elements, u_elements; /* elements: of the workspace */
-  int64_t worker_m, worker_u;                                      /* of a thread's part of it */
+  int64_t worker_v, worker_m, worker_u;                            /* of a thread's part of it */
   int64_t stored_elements;                                         /* of a stored form's weights */
   int32_t n_sections;
   winograd_section sections[WINOGRAD_SECTIONS];

@@ -247,6 +247,33 @@ START_TEST(blocks_and_parts_are_near_float64) {
 }
 END_TEST
 
+/* The team has several threads, and a block of tiles fits into a core's own cache: a chunk does all work on it. The
+ * activation is one whose last bits depend on the vectors in which it is computed. */
+START_TEST(blocks_that_are_chunks_have_the_bits_of_one_thread) {
+  static const int64_t rows[][5] = {{1, 150, 160, 32, 20}, {2, 131, 90, 17, 40}};
+  for (int size = 0; size < WINOGRAD_SIZES; size++) {
+    state = (uint64_t)_i + 17;
+    trial t = {.p = {.images = rows[_i][0],
+                     .channels = rows[_i][3],
+                     .outputs = rows[_i][4],
+                     .in = {rows[_i][1], rows[_i][2]},
+                     .out = {rows[_i][1], rows[_i][2]},
+                     .pad = {1, 1},
+                     .activation = {.kind = _i ? ACTIVATION_SIGMOID : ACTIVATION_NONE}},
+               .with_bias = true};
+    for (int axis = 0; axis < 2; axis++) cut(t.p.out[axis], size, _i == 1, t.form.n[axis]);
+    for (int32_t threads = 1; threads <= 5; threads++) {
+      winograd_plan plan;
+      winograd_plan_init(&plan, &t.p, &t.form, (cpu_team){.threads = threads, .chunks = 1});
+      ck_assert(plan.sections[0].own == (threads > 1));
+    }
+    trial_init(&t, false);
+    check(&t);
+    trial_fini(&t);
+  }
+}
+END_TEST
+
 /* NaN of X stays NaN in the pixels that see it, and reaches no tile that does not. */
 START_TEST(nan_stays_in_its_tiles) {
   state = 5;
@@ -341,6 +368,7 @@ int main(void) {
   tcase_set_timeout(t, 240);
   tcase_add_loop_test(t, every_tile_size_is_near_float64, 0, WINOGRAD_SIZES * WINOGRAD_SIZES);
   tcase_add_loop_test(t, blocks_and_parts_are_near_float64, 0, 4);
+  tcase_add_loop_test(t, blocks_that_are_chunks_have_the_bits_of_one_thread, 0, 2);
   tcase_add_loop_test(t, nan_stays_in_its_tiles, 0, WINOGRAD_SIZES);
   tcase_add_test(t, small_maps_share_stored_weights);
   tcase_add_test(t, large_weights_are_not_stored);
