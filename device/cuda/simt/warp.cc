@@ -91,8 +91,9 @@ static bool complete(simt_block *block, simt_thread *warp, unsigned mask) {
           if ((mask >> other & 1) && warp[other].value == t->value) t->result |= 1u << other;
         break;
       case SIMT_MMA:
-        for (int other = 0; other < SIMT_LANES; other++)
-          memcpy(t->all + other * t->argument, warp[other].words, static_cast<size_t>(t->argument) * sizeof *t->words);
+        /* not memcpy, which the thread sanitizer would take for an access of this thread */
+        for (int k = 0; k < SIMT_LANES * t->argument; k++)
+          const_cast<volatile uint32_t *>(t->all)[k] = warp[k / t->argument].words[k % t->argument];
         break;
       case SIMT_SHFL:
       case SIMT_SHFL_UP:

@@ -144,7 +144,10 @@ reed_status case_run_on(kernel_case *c, const char *name, bool *out_has) {
   if (status) return status;
   const int64_t elements = case_elements(c, &made);
   /* many elements in one order only: a second one would show nothing more, and takes time */
-  const int64_t most = getenv("REED_ALL_EMULATED") ? INT64_MAX : most_elements(c->op);
+  const char *bound = getenv("REED_CASE_ELEMENTS");
+  const int64_t most = bound                         ? strtoll(bound, NULL, 10)
+                       : getenv("REED_ALL_EMULATED") ? INT64_MAX
+                                                     : most_elements(c->op);
   *out_has = has_call(c, &made) && elements <= most && (elements <= MANY_ELEMENTS || order_of(c, name) == SIMT_FORWARD);
   made.call.device = name;
   made.call.prepare = cuda_kernel_of(made.call.op, math_of(name));
