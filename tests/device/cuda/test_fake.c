@@ -320,6 +320,72 @@ START_TEST(a_wrong_struct_is_refused) {
 }
 END_TEST
 
+static int n_launched;
+static cu_result count_launch(cu_function function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
+                              unsigned block_y, unsigned block_z, unsigned shared_bytes, cu_stream stream,
+                              void **parameters, void **extra) {
+  n_launched++;
+  return fake_launch(function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes, stream, parameters,
+                     extra);
+}
+
+/* A launch that keeps elements at their places is left out: Concat of a past that lies in the output's memory copies
+ * the new rows only. The past is [2,rows,4] in memory of `capacity` rows, the output has 2 rows more and room for 8. */
+START_TEST(elements_at_their_places_are_not_copied) {
+  static const struct {
+    int64_t rows, capacity;
+    bool in_place;
+    int launches;
+  } cases[] = {{3, 8, true, 1}, {3, 8, false, 2}, {3, 3, true, 2}, {1, 8, true, 1}};
+  const reed_desc inputs[] = {{.dtype = REED_F32, .rank = 3, .dims = {2, cases[_i].rows, 4}},
+                              {.dtype = REED_F32, .rank = 3, .dims = {2, 2, 4}}},
+                  output = {.dtype = REED_F32, .rank = 3, .dims = {2, cases[_i].rows + 2, 4}};
+  const reed_room none = {.axis = -1}, past = {.axis = 1, .capacity = cases[_i].capacity},
+                  room = {.axis = 1, .capacity = 8}, input_rooms[] = {past, none};
+  reed_attr axis = {.name = "axis", .type = REED_ATTR_INT, .i = 1};
+  device *dev = NULL;
+  both_queues q = {.said = &said};
+  reed_kernel concat = {0};
+  device_error error;
+  void *memory = NULL, *other = NULL, *rows = NULL;
+  ck_assert_msg(cuda_open(0, "", &dev, &said) == REED_OK, "%s", said.message);
+  q.dev = dev;
+  q.on = dev->interface;
+  ((cuda_device *)dev)->driver.launch = count_launch;
+  const reed_kernel_call call = {.op = op_builtin(OP_Concat),
+                                 .attrs = &(reed_attrs){&axis, 1},
+                                 .node = "n",
+                                 .n_inputs = 2,
+                                 .n_outputs = 1,
+                                 .inputs = inputs,
+                                 .outputs = &output,
+                                 .host_values = (const void *const[]){NULL, NULL},
+                                 .constant = (const bool[]){false, false},
+                                 .env = &(reed_kernel_env){.n_threads = 1},
+                                 .diagnosis = &said,
+                                 .input_rooms = input_rooms,
+                                 .output_rooms = &room};
+  MUST_(q.on->kernel(dev, call.op)(&call, &concat));
+  MUST_(q.on->queue_open(dev, DEVICE_COMPUTE, &q.compute, &said));
+  MUST_(q.on->allocate(dev, 2 * 8 * 4 * 4, 0, &memory, &said));
+  MUST_(q.on->allocate(dev, 2 * 8 * 4 * 4, 0, &other, &said));
+  MUST_(q.on->allocate(dev, 2 * 2 * 4 * 4, 0, &rows, &said));
+  n_launched = 0;
+  MUST_(q.on->launch(
+      q.compute, &concat,
+      &(reed_kernel_buffers){.inputs = (const void *[]){cases[_i].in_place ? memory : other, rows}, .outputs = &memory},
+      2, 1, 5, NULL, &said));
+  MUST_(q.on->synchronize(q.compute, &error, &said));
+  ck_assert_int_eq(n_launched, cases[_i].launches);
+  q.on->release(dev, memory, q.compute);
+  q.on->release(dev, other, q.compute);
+  q.on->release(dev, rows, q.compute);
+  q.on->queue_close(q.compute);
+  concat.free(concat.state);
+  dev->interface->close(dev);
+}
+END_TEST
+
 START_TEST(a_described_card_has_its_limits) {
   static const struct {
     const char *options, *name;
@@ -364,6 +430,7 @@ int main(void) {
   tcase_add_loop_test(tests, memory_is_used_after_its_allocation_in_stream_order, 0, 2);
   tcase_add_loop_test(tests, the_caller_s_context_stays, 0, 2);
   tcase_add_test(tests, a_wrong_struct_is_refused);
+  tcase_add_loop_test(tests, elements_at_their_places_are_not_copied, 0, 4);
   tcase_add_loop_test(tests, a_described_card_has_its_limits, 0, 4);
   suite_add_tcase(suite, tests);
   return suite_run(suite);
