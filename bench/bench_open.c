@@ -5,8 +5,8 @@
  *     bench_open [-t THREADS] [-r ROUNDS] MODULE.reed INPUT...
  *
  * INPUT: an input's extents, "2x1x128", and after "=" the number that all its elements have, "=16000" for a scalar;
- * zeros without "=". Every round is a process of its own. Prints the fastest and the median round in microseconds; page
- * faults are the median round's. */
+ * random floats and ones without "=". Every round is a process of its own. Prints the fastest and the median round in
+ * microseconds; page faults are the median round's. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "reed/reed.h"
+#include "bench/inputs.h"
 
 enum { MAX_ROUNDS = 1000, MAX_INPUTS = 32, MAX_OUTPUTS = 256 };
 
@@ -48,32 +48,11 @@ static void need(reed_status status, const char *what) {
   exit(2);
 }
 
-static void fill(reed_tensor *t, double value) {
-  for (int64_t i = 0, n = reed_tensor_elements(t); i < n; i++) switch (reed_tensor_dtype(t)) {
-      case REED_F32: ((float *)reed_tensor_data(t))[i] = (float)value; break;
-      case REED_I64: ((int64_t *)reed_tensor_data(t))[i] = (int64_t)value; break;
-      case REED_I32: ((int32_t *)reed_tensor_data(t))[i] = (int32_t)value; break;
-      default: memset(reed_tensor_data(t), 0, (size_t)reed_tensor_bytes(t)); return;
-    }
-}
-
-/* An input of the dtype from the text "EXTENTxEXTENT=VALUE". */
 static reed_tensor *input_of(reed_dtype dtype, const char *text) {
-  int64_t dims[REED_MAX_RANK];
-  int32_t rank = 0;
-  char *at = (char *)text;
-  while (*at && *at != '=' && rank < REED_MAX_RANK) {
-    dims[rank++] = strtoll(at, &at, 10);
-    if (*at == 'x') at++;
-    else if (*at && *at != '=') break;
-  }
   reed_tensor *made;
-  if ((*at && *at != '=') || reed_tensor_open(dtype, rank, dims, &made) != REED_OK) {
-    fprintf(stderr, "bench_open: '%s' is no input\n", text);
-    exit(2);
-  }
-  fill(made, *at == '=' ? atof(at + 1) : 0);
-  return made;
+  if (input_of_text(dtype, text, &made) == REED_OK) return made;
+  fprintf(stderr, "bench_open: '%s' is no input\n", text);
+  exit(2);
 }
 
 /* One round, in a fresh process. forked: the parent's time of the fork. Writes the figures to the standard output. */

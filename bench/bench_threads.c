@@ -1,10 +1,14 @@
 /* What a second thread costs and gives: latency with one thread and with more, in a tight loop, called after pauses,
  * and beside busy processes; then the throughput of several sessions at once.
  *
- *     bench_threads MODEL.reed [--threads 2] [--rounds 5] [--runs 20] [--pause 30] [--busy 3,6] SYMBOL=EXTENT...
+ *     bench_threads MODEL.reed [--threads 2] [--rounds 5] [--runs 20] [--pause 30] [--busy 3,6] [--sessions 4]
+ *                   SYMBOL=EXTENT...
+ *     bench_threads MODEL.reed [FLAGS] INPUT...
  *
- * Every extent that the model leaves open needs a value. A round is one turn of each kind, all kinds one after the
- * other; a figure is the median over the rounds of a turn's median. */
+ * Every extent that the model leaves open needs a value; or each input is given, as bench_open takes it: "2x1x128",
+ * "=16000". A round is one turn of each kind with each number of threads, in an order that changes; a figure is the
+ * median over the rounds of a turn's median. A turn in a tight loop lasts a tenth of a second or longer. --busy none:
+ * only the first two kinds. --sessions 0: no throughput. */
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -16,13 +20,14 @@
 
 #include "bench/inputs.h"
 
-enum { MAX_INPUTS = 16, MAX_OUTPUTS = 64, MAX_RUNS = 1000, MAX_ROUNDS = 101, MAX_KINDS = 16, MAX_SESSIONS = 4 };
+#define TURN_US 1e5 /* of a turn in a tight loop, at least */
+enum { MAX_INPUTS = 64, MAX_OUTPUTS = 64, MAX_RUNS = 10000, MAX_ROUNDS = 101, MAX_KINDS = 16, MAX_SESSIONS = 4 };
 
 static reed_program *program;
 static reed_tensor *inputs[MAX_INPUTS];
 static size_t n_inputs, n_outputs;
 static reed_diagnosis *diagnosis;
-static int n_threads = 2, n_rounds = 5, n_runs = 20, pause_ms = 30;
+static int n_threads = 2, n_rounds = 5, n_runs = 20, pause_ms = 30, n_sessions = MAX_SESSIONS;
 
 static void need(reed_status status, const char *what) {
   if (status == REED_OK) return;
@@ -73,13 +78,14 @@ static double run_once(reed_session *s) {
 }
 
 static double turn(reed_session *s, int runs, int pause) {
-  double us[MAX_RUNS];
+  static double us[MAX_RUNS];
+  int n = 0;
   run_once(s);
-  for (int i = 0; i < runs; i++) {
+  for (double begin = now_us(); n < runs || (!pause && n < MAX_RUNS && now_us() - begin < TURN_US); n++) {
     if (pause) usleep((useconds_t)pause * 1000);
-    us[i] = run_once(s);
+    us[n] = run_once(s);
   }
-  return median(us, runs);
+  return median(us, n);
 }
 
 static void busy_begin(int n, pid_t *children) {
@@ -102,8 +108,9 @@ typedef struct kind {
 static void measure(kind *k, int round, reed_session *one, reed_session *more) {
   pid_t children[64];
   busy_begin(k->busy, children);
-  k->one[round] = turn(one, n_runs, k->pause);
-  k->more[round] = turn(more, n_runs, k->pause);
+  for (int i = 0; i < 2; i++)
+    if (i == round % 2) k->one[round] = turn(one, n_runs, k->pause);
+    else k->more[round] = turn(more, n_runs, k->pause);
   busy_end(k->busy, children);
 }
 
@@ -135,7 +142,8 @@ static int add_kinds(kind *kinds, const char *busy) {
   snprintf(kinds[n++].name, sizeof kinds->name, "in a tight loop");
   snprintf(kinds[n].name, sizeof kinds->name, "every %d ms", pause_ms);
   kinds[n++].pause = pause_ms;
-  for (const char *at = busy; at && *at && n < MAX_KINDS; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL) {
+  for (const char *at = strcmp(busy, "none") ? busy : NULL; at && *at && n < MAX_KINDS;
+       at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL) {
     kinds[n].busy = atoi(at) < 64 ? atoi(at) : 64;
     snprintf(kinds[n].name, sizeof kinds->name, "beside %d busy processes", kinds[n].busy);
     n++;
@@ -149,7 +157,7 @@ int main(int n_words, char **words) {
   int first = 2;
   if (n_words < 2) {
     fprintf(stderr, "bench_threads MODEL.reed [--threads N] [--rounds N] [--runs N] [--pause MS] [--busy N,N] "
-                    "SYMBOL=EXTENT...\n");
+                    "[--sessions N] SYMBOL=EXTENT... | INPUT...\n");
     return 2;
   }
   for (; first + 1 < n_words && strncmp(words[first], "--", 2) == 0; first += 2) {
@@ -159,6 +167,7 @@ int main(int n_words, char **words) {
     else if (strcmp(flag, "--runs") == 0) n_runs = atoi(value) < MAX_RUNS ? atoi(value) : MAX_RUNS;
     else if (strcmp(flag, "--pause") == 0) pause_ms = atoi(value);
     else if (strcmp(flag, "--busy") == 0) busy = value;
+    else if (strcmp(flag, "--sessions") == 0) n_sessions = atoi(value) < MAX_SESSIONS ? atoi(value) : MAX_SESSIONS;
     else return fprintf(stderr, "bench_threads: there is no %s\n", flag), 2;
   }
   need(reed_diagnosis_open(&diagnosis), "a diagnosis");
@@ -166,10 +175,14 @@ int main(int n_words, char **words) {
   n_inputs = reed_program_input_count(program);
   n_outputs = reed_program_output_count(program);
   if (n_inputs > MAX_INPUTS || n_outputs > MAX_OUTPUTS) return fprintf(stderr, "bench_threads: too many inputs\n"), 2;
+  /* no symbol begins with a digit or "=" */
+  bool as_texts = first < n_words && strchr("=0123456789", *words[first]) && (size_t)(n_words - first) == n_inputs;
   for (size_t i = 0; i < n_inputs; i++) {
     reed_value_info info;
     need(reed_program_input(program, i, &info), "an input");
-    need(input_open(&info, extent_of, words + first, &inputs[i]), "an input");
+    need(as_texts ? input_of_text(info.dtype, words[first + (int)i], &inputs[i])
+                  : input_open(&info, extent_of, words + first, &inputs[i]),
+         "an input");
   }
   reed_session *one = open_session(1), *more = open_session(n_threads);
   int n_kinds = add_kinds(kinds, busy);
@@ -180,7 +193,7 @@ int main(int n_words, char **words) {
     double a = median(kinds[i].one, n_rounds), b = median(kinds[i].more, n_rounds);
     printf("%-26s %9.0f us %9.0f us  %.3f\n", kinds[i].name, a, b, b / a);
   }
-  for (int n = 1; n <= MAX_SESSIONS; n *= 2)
+  for (int n = 1; n <= n_sessions; n *= 2)
     printf("%d session%s of 1 thread, of %d: %.1f, %.1f runs/s\n", n, n > 1 ? "s" : "", n_threads, throughput(n, 1),
            throughput(n, n_threads));
   reed_session_close(&one);
