@@ -28,10 +28,12 @@ typedef struct library_plan {
   library_choice choice;
 } library_plan;
 
-/* The choice for convolutions that differ in their images' extents only, with as many binary digits of pixels. */
+/* Convolutions that differ in their images' extents only, with as many binary digits of pixels: the choice, and the
+ * engine of the latest plan. */
 typedef struct library_habit {
   cudnn_convolution kind;
   library_choice choice;
+  cudnn_engine engine;
 } library_habit;
 
 /* Weights in the library's order: a copy of those at `from` in the block `serial`. */
@@ -152,6 +154,19 @@ static void close_queue(cuda_queue *queue) {
   VEC_FREE(&queue->library.workspaces);
 }
 
+/* ---- habits ---- */
+
+/* NULL: none yet, or (may_make) no memory for it. */
+static library_habit *find_habit(library *of, const cudnn_convolution *conv, bool may_make) {
+  const cudnn_convolution kind = kind_of(conv);
+  for (size_t i = 0; i < of->habits.n; i++)
+    if (memcmp(&of->habits.items[i].kind, &kind, sizeof kind) == 0) return &of->habits.items[i];
+  if (!may_make || !VEC_ROOM(&of->habits)) return NULL;
+  library_habit *made = &of->habits.items[of->habits.n++];
+  *made = (library_habit){.kind = kind, .engine = {.n_knobs = -1}};
+  return made;
+}
+
 /* ---- plans ---- */
 
 /* The plan with its place in the table; a new one where there is none. NULL: no memory. */
@@ -173,8 +188,11 @@ static library_plan *find_plan(library *of, const cudnn_convolution *conv, bool 
     of->plans.items[of->plans.n++] = made;
   }
   *made = (library_plan){.hash = hash, .conv = *conv};
-  if (cudnn_plan_open(&of->calls, of->card, conv, MOST_WORKSPACE_BYTES, &made->plan, NULL) != REED_OK)
+  library_habit *habit = find_habit(of, conv, true);
+  if (cudnn_plan_open(&of->calls, of->card, conv, MOST_WORKSPACE_BYTES, habit ? &habit->engine : NULL, &made->plan,
+                      NULL) != REED_OK)
     made->choice = OWN;
+  else if (habit) habit->engine = made->plan.engine;
   return made;
 }
 
@@ -313,16 +331,14 @@ static reed_status measure(library *of, cuda_queue *queue, library_plan *plan, c
     for (int i = 0; i < 3; i++)
       if (at[i]) (void)cu->event_destroy(at[i]);
   }
-  if (status == REED_OK && VEC_ROOM(&of->habits))
-    of->habits.items[of->habits.n++] = (library_habit){kind_of(&plan->conv), plan->choice};
+  library_habit *habit = status == REED_OK ? find_habit(of, &plan->conv, true) : NULL;
+  if (habit) habit->choice = plan->choice;
   return status;
 }
 
-static library_choice habit_of(const library *of, const cudnn_convolution *conv) {
-  const cudnn_convolution kind = kind_of(conv);
-  for (size_t i = 0; i < of->habits.n; i++)
-    if (memcmp(&of->habits.items[i].kind, &kind, sizeof kind) == 0) return of->habits.items[i].choice;
-  return NOT_KNOWN;
+static library_choice habit_of(library *of, const cudnn_convolution *conv) {
+  const library_habit *habit = find_habit(of, conv, false);
+  return habit ? habit->choice : NOT_KNOWN;
 }
 
 static reed_status convolve(library *of, cuda_queue *queue, const cudnn_convolution *conv, const cuda_ready *own,

@@ -10,7 +10,7 @@ import collections, json, os, re, subprocess, sys
 BY_NAME = {  # symbol: who finds it
     'main': 'the C library',
     'reed_device_module': 'device/module.c, by its name',
-    'reed_fake_cudnn_runs': 'tests/whole/test_cudnn.c, by its name',
+    'reed_fake_cudnn_counts': 'tests/whole/test_cudnn.c, by its name',
     'reed_fake_driver': 'tests/whole/test_streams.c, by its name',
 }
 FOR_TESTS = {  # symbol: why it is there for tests alone; the file that defines it may use it too

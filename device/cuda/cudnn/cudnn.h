@@ -44,9 +44,12 @@ typedef struct cudnn_calls {
   X(DN_HEURISTIC_RESULTS, CUDNN_ATTR_ENGINEHEUR_RESULTS, 202) \
   X(DN_HEURISTIC_CARD, CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, 204) \
   X(DN_CONFIG_ENGINE, CUDNN_ATTR_ENGINECFG_ENGINE, 300) \
+  X(DN_CONFIG_KNOBS, CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, 302) \
   X(DN_PLAN_CONFIG, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, 401) \
   X(DN_PLAN_WORKSPACE, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, 402) \
   X(DN_PLAN_CARD, CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, 407) \
+  X(DN_KNOB_KIND, CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, 600) \
+  X(DN_KNOB_VALUE, CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, 601) \
   X(DN_FORWARD_ALPHA, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA, 700) \
   X(DN_FORWARD_BETA, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA, 701) \
   X(DN_FORWARD_CONV, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC, 702) \
@@ -67,9 +70,11 @@ typedef struct cudnn_calls {
   X(DN_PACK_NAMES, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, 1000) \
   X(DN_PACK_POINTERS, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, 1001) \
   X(DN_PACK_WORKSPACE, CUDNN_ATTR_VARIANT_PACK_WORKSPACE, 1003) \
+  X(DN_ENGINE_GRAPH, CUDNN_ATTR_ENGINE_OPERATION_GRAPH, 1300) \
   X(DN_ENGINE_NUMBER, CUDNN_ATTR_ENGINE_GLOBAL_INDEX, 1301) \
   X(DN_ENGINE_NUMERICS, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, 1303) \
   X(DN_ENGINE_BEHAVIOUR, CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE, 1305) \
+  X(DN_ENGINE_CARD, CUDNN_ATTR_ENGINE_DEVICEPROP, 1307) \
   X(DN_CARD_HANDLE, CUDNN_ATTR_DEVICEPROP_HANDLE, 2701) \
   X(DN_CARD_JSON, CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, 2702) \
   X(DN_OF_HANDLE, CUDNN_TYPE_HANDLE, 0) \
@@ -80,6 +85,7 @@ typedef struct cudnn_calls {
   X(DN_OF_POINTER, CUDNN_TYPE_VOID_PTR, 6) \
   X(DN_OF_CONV_MODE, CUDNN_TYPE_CONVOLUTION_MODE, 7) \
   X(DN_OF_HEURISTIC, CUDNN_TYPE_HEUR_MODE, 8) \
+  X(DN_OF_KNOB, CUDNN_TYPE_KNOB_TYPE, 9) \
   X(DN_OF_NUMERICS, CUDNN_TYPE_NUMERICAL_NOTE, 11) \
   X(DN_OF_FORMULA, CUDNN_TYPE_POINTWISE_MODE, 14) \
   X(DN_OF_DESCRIPTOR, CUDNN_TYPE_BACKEND_DESCRIPTOR, 15) \
@@ -91,6 +97,7 @@ typedef struct cudnn_calls {
   X(DN_CONFIG, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, 3) \
   X(DN_HEURISTIC, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR, 4) \
   X(DN_PLAN, CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, 5) \
+  X(DN_KNOB, CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR, 7) \
   X(DN_FORWARD, CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR, 10) \
   X(DN_STEP, CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR, 13) \
   X(DN_GRAPH, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR, 15) \
@@ -125,12 +132,20 @@ typedef struct cudnn_convolution {
   uint8_t tensor_cores; /* 1: engines may use them, and round operands for them */
 } cudnn_convolution;
 
-enum { CUDNN_MOST_DESCRIPTORS = 32 };
+enum { CUDNN_MOST_DESCRIPTORS = 64, CUDNN_MOST_KNOBS = 16 };
+
+/* An engine of the library and its settings. n_knobs -1: not known. */
+typedef struct cudnn_engine {
+  int64_t number;
+  int32_t n_knobs, knobs[CUDNN_MOST_KNOBS];
+  int64_t values[CUDNN_MOST_KNOBS];
+} cudnn_engine;
 
 /* A finished plan, and the descriptors that it was made of. */
 typedef struct cudnn_plan {
   cudnn_descriptor plan;
-  int64_t workspace_bytes, engine; /* engine: the library's number of it */
+  int64_t workspace_bytes;
+  cudnn_engine engine;
   cudnn_descriptor made[CUDNN_MOST_DESCRIPTORS];
   int32_t n_made;
 } cudnn_plan;
@@ -143,9 +158,11 @@ reed_status cudnn_find(cudnn_calls *out_calls, reed_diagnosis *diagnosis) REED_M
 reed_status cudnn_card_open(const cudnn_calls *calls, cudnn_handle handle, const char *json, cudnn_descriptor *out_card,
                             reed_diagnosis *diagnosis) REED_MUST_CHECK;
 /* Plans a convolution on a card with a precompiled engine whose workspace has at most so many bytes, and whose sums and
- * operands are as exact as the convolution asks. ERROR_UNSUPPORTED: there is no such engine. */
+ * operands are as exact as the convolution asks. `known`: the engine of a convolution that differs in the images'
+ * extents only; it is tried before the heuristics are asked, which take most of a plan's time. NULL: none.
+ * ERROR_UNSUPPORTED: there is no such engine. */
 reed_status cudnn_plan_open(const cudnn_calls *calls, cudnn_descriptor card, const cudnn_convolution *conv,
-                            int64_t most_workspace_bytes, cudnn_plan *out_plan,
+                            int64_t most_workspace_bytes, const cudnn_engine *known, cudnn_plan *out_plan,
                             reed_diagnosis *diagnosis) REED_MUST_CHECK;
 void cudnn_plan_close(const cudnn_calls *calls, cudnn_plan *plan);
 /* Enqueues the convolution on the handle's stream. bias and residual are NULL where the plan has none; every pointer is

@@ -163,21 +163,72 @@ static bool fits(maker *m, cudnn_descriptor engine) {
          !has_note(m, engine, DN_ENGINE_NUMERICS, DN_OF_NUMERICS, inexact, m->conv->tensor_cores ? 3 : 5);
 }
 
-/* Makes a plan of the configuration. False: another one is tried. */
-static bool try_config(maker *m, cudnn_descriptor config, int64_t most_workspace_bytes) {
-  cudnn_descriptor engine = NULL, plan = NULL;
+/* Makes a plan of the configuration. False: it is none, or its workspace is too large. */
+static bool finish(maker *m, cudnn_descriptor config, int64_t most_workspace_bytes) {
+  cudnn_descriptor plan = NULL;
   int64_t n = 0;
-  if (m->calls->make(DN_ENGINE, &engine)) return false;
-  bool good = !m->calls->get(config, DN_CONFIG_ENGINE, DN_OF_DESCRIPTOR, 1, &n, &engine) && fits(m, engine) &&
-              !m->calls->get(engine, DN_ENGINE_NUMBER, DN_OF_INT, 1, &n, &m->plan.engine);
-  (void)m->calls->drop(engine);
-  if (!good || m->calls->make(DN_PLAN, &plan)) return false;
-  good = !m->calls->set(plan, DN_PLAN_CONFIG, DN_OF_DESCRIPTOR, 1, &config) &&
-         !m->calls->set(plan, DN_PLAN_CARD, DN_OF_DESCRIPTOR, 1, &m->card) && !m->calls->finalize(plan) &&
-         !m->calls->get(plan, DN_PLAN_WORKSPACE, DN_OF_INT, 1, &n, &m->plan.workspace_bytes) &&
-         m->plan.workspace_bytes <= most_workspace_bytes;
+  if (m->calls->make(DN_PLAN, &plan)) return false;
+  const bool good = !m->calls->set(plan, DN_PLAN_CONFIG, DN_OF_DESCRIPTOR, 1, &config) &&
+                    !m->calls->set(plan, DN_PLAN_CARD, DN_OF_DESCRIPTOR, 1, &m->card) && !m->calls->finalize(plan) &&
+                    !m->calls->get(plan, DN_PLAN_WORKSPACE, DN_OF_INT, 1, &n, &m->plan.workspace_bytes) &&
+                    m->plan.workspace_bytes <= most_workspace_bytes;
   if (good) m->plan.plan = plan;
   else (void)m->calls->drop(plan);
+  return good;
+}
+
+/* Notes the configuration's settings. */
+static void read_knobs(maker *m, cudnn_descriptor config) {
+  cudnn_descriptor all[CUDNN_MOST_KNOBS] = {NULL};
+  cudnn_engine *e = &m->plan.engine;
+  int64_t n = 0, got;
+  bool known = true;
+  for (int i = 0; i < CUDNN_MOST_KNOBS && known; i++) known = !m->calls->make(DN_KNOB, &all[i]);
+  known = known && !m->calls->get(config, DN_CONFIG_KNOBS, DN_OF_DESCRIPTOR, CUDNN_MOST_KNOBS, &n, all) &&
+          n <= CUDNN_MOST_KNOBS;
+  for (int64_t i = 0; i < n && known; i++)
+    known = !m->calls->get(all[i], DN_KNOB_KIND, DN_OF_KNOB, 1, &got, &e->knobs[i]) &&
+            !m->calls->get(all[i], DN_KNOB_VALUE, DN_OF_INT, 1, &got, &e->values[i]);
+  e->n_knobs = known ? (int32_t)n : -1;
+  for (int i = 0; i < CUDNN_MOST_KNOBS; i++)
+    if (all[i]) (void)m->calls->drop(all[i]);
+}
+
+/* Tries a configuration of the heuristics. False: another one is tried. */
+static bool try_config(maker *m, cudnn_descriptor config, int64_t most_workspace_bytes) {
+  cudnn_descriptor engine = NULL;
+  int64_t n = 0;
+  if (m->calls->make(DN_ENGINE, &engine)) return false;
+  const bool good = !m->calls->get(config, DN_CONFIG_ENGINE, DN_OF_DESCRIPTOR, 1, &n, &engine) && fits(m, engine) &&
+                    !m->calls->get(engine, DN_ENGINE_NUMBER, DN_OF_INT, 1, &n, &m->plan.engine.number) &&
+                    finish(m, config, most_workspace_bytes);
+  (void)m->calls->drop(engine);
+  if (good) read_knobs(m, config);
+  return good;
+}
+
+/* Tries an engine that has done for other extents. False: the heuristics are asked. */
+static bool try_known(maker *m, cudnn_descriptor of, const cudnn_engine *known, int64_t most_workspace_bytes) {
+  cudnn_descriptor knobs[CUDNN_MOST_KNOBS], engine, config;
+  if (!known || known->n_knobs < 0) return false;
+  engine = make(m, DN_ENGINE);
+  set_descriptor(m, engine, DN_ENGINE_GRAPH, of);
+  set(m, engine, DN_ENGINE_NUMBER, DN_OF_INT, 1, &known->number);
+  set_descriptor(m, engine, DN_ENGINE_CARD, m->card);
+  finalize(m, engine);
+  for (int32_t i = 0; i < known->n_knobs; i++) {
+    knobs[i] = make(m, DN_KNOB);
+    set(m, knobs[i], DN_KNOB_KIND, DN_OF_KNOB, 1, &known->knobs[i]);
+    set(m, knobs[i], DN_KNOB_VALUE, DN_OF_INT, 1, &known->values[i]);
+    finalize(m, knobs[i]);
+  }
+  config = make(m, DN_CONFIG);
+  set_descriptor(m, config, DN_CONFIG_ENGINE, engine);
+  if (known->n_knobs) set(m, config, DN_CONFIG_KNOBS, DN_OF_DESCRIPTOR, known->n_knobs, knobs);
+  finalize(m, config);
+  const bool good = !m->failed && finish(m, config, most_workspace_bytes);
+  m->failed = DN_SUCCESS;
+  if (good) m->plan.engine = *known;
   return good;
 }
 
@@ -208,7 +259,8 @@ static bool choose(maker *m, cudnn_descriptor of, int32_t mode, int64_t most_wor
 }
 
 reed_status cudnn_plan_open(const cudnn_calls *calls, cudnn_descriptor card, const cudnn_convolution *conv,
-                            int64_t most_workspace_bytes, cudnn_plan *out_plan, reed_diagnosis *diagnosis) {
+                            int64_t most_workspace_bytes, const cudnn_engine *known, cudnn_plan *out_plan,
+                            reed_diagnosis *diagnosis) {
   maker m = {.calls = calls, .conv = conv, .card = card};
   cudnn_descriptor of = graph(&m);
   if (m.failed) {
@@ -216,7 +268,8 @@ reed_status cudnn_plan_open(const cudnn_calls *calls, cudnn_descriptor card, con
     cudnn_plan_close(calls, &m.plan);
     return status;
   }
-  if (!choose(&m, of, DN_BY_MODEL, most_workspace_bytes) && !choose(&m, of, DN_BY_FALLBACK, most_workspace_bytes)) {
+  if (!try_known(&m, of, known, most_workspace_bytes) && !choose(&m, of, DN_BY_MODEL, most_workspace_bytes) &&
+      !choose(&m, of, DN_BY_FALLBACK, most_workspace_bytes)) {
     cudnn_plan_close(calls, &m.plan);
     return diag_fail(diagnosis, REED_ERROR_UNSUPPORTED, "cuDNN has no compiled engine for the convolution");
   }

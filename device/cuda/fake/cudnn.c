@@ -10,6 +10,8 @@
 #include "device/cuda/kernels/kernel.h"
 #include "ops/op.h"
 
+/* The one setting that every engine has. */
+enum { KNOB = 5, KNOB_SETTING = 7 };
 enum { NOT_INITIALIZED = 1001, NOT_SUPPORTED = 3000, FAILED = 5000, ATTRIBUTES = 16, STEPS = 4, TILE = 64 };
 
 /* The engines in the order of the heuristics. */
@@ -37,7 +39,7 @@ struct cudnnContext {
   cu_module module;
 };
 
-static _Atomic int64_t n_runs;
+static _Atomic int64_t n_runs, n_known;
 
 /* ---- descriptors ---- */
 
@@ -152,6 +154,12 @@ static const struct {
               {DN_HEURISTIC, DN_HEURISTIC_GRAPH, DN_OF_DESCRIPTOR, 1},
               {DN_HEURISTIC, DN_HEURISTIC_MODE, DN_OF_HEURISTIC, 1},
               {DN_HEURISTIC, DN_HEURISTIC_CARD, DN_OF_DESCRIPTOR, 1},
+              {DN_ENGINE, DN_ENGINE_GRAPH, DN_OF_DESCRIPTOR, 1},
+              {DN_ENGINE, DN_ENGINE_NUMBER, DN_OF_INT, 1},
+              {DN_ENGINE, DN_ENGINE_CARD, DN_OF_DESCRIPTOR, 1},
+              {DN_KNOB, DN_KNOB_KIND, DN_OF_KNOB, 1},
+              {DN_KNOB, DN_KNOB_VALUE, DN_OF_INT, 1},
+              {DN_CONFIG, DN_CONFIG_ENGINE, DN_OF_DESCRIPTOR, 1},
               {DN_PLAN, DN_PLAN_CONFIG, DN_OF_DESCRIPTOR, 1},
               {DN_PLAN, DN_PLAN_CARD, DN_OF_DESCRIPTOR, 1},
               {DN_CARD, DN_CARD_HANDLE, DN_OF_HANDLE, 1},
@@ -169,6 +177,21 @@ static cudnn_status stand_in_finalize(cudnn_descriptor of) {
     if (!a || a->type != needed[i].type || (needed[i].n > 0 && a->n != needed[i].n)) return DN_BAD_PARAM;
   }
   if (d->kind == DN_PLAN && part(d, DN_PLAN_CONFIG)->engine == COMPILES) return NOT_SUPPORTED;
+  if (d->kind == DN_ENGINE) {
+    const int64_t number = *(const int64_t *)items(d, DN_ENGINE_NUMBER, DN_OF_INT, 1);
+    if (number < 0 || number >= ENGINES) return DN_BAD_PARAM;
+    d->engine = (engine)number;
+    d->graph = part(d, DN_ENGINE_GRAPH);
+  }
+  if (d->kind == DN_CONFIG) {
+    const descriptor *knob = part(d, DN_CONFIG_KNOBS);
+    if (!knob || *(const int32_t *)items(knob, DN_KNOB_KIND, DN_OF_KNOB, 1) != KNOB ||
+        *(const int64_t *)items(knob, DN_KNOB_VALUE, DN_OF_INT, 1) != KNOB_SETTING)
+      return DN_BAD_PARAM;
+    d->engine = part(d, DN_CONFIG_ENGINE)->engine;
+    d->graph = part(d, DN_CONFIG_ENGINE)->graph;
+    n_known++;
+  }
   d->finalized = true;
   return DN_SUCCESS;
 }
@@ -222,6 +245,12 @@ static cudnn_status stand_in_get(cudnn_descriptor of, int name, int type, int64_
       (*(descriptor **)out)->finalized = true;
       *out_n = 1;
       return DN_SUCCESS;
+    case DN_CONFIG_KNOBS:
+      (*(descriptor **)out)->finalized = true;
+      *out_n = 1;
+      return DN_SUCCESS;
+    case DN_KNOB_KIND: return give(&(int32_t){KNOB}, 1, 4, capacity, out_n, out);
+    case DN_KNOB_VALUE: return give(&(int64_t){KNOB_SETTING}, 1, 8, capacity, out_n, out);
     case DN_ENGINE_NUMERICS: return give(notes[d->engine], n_notes[d->engine], 4, capacity, out_n, out);
     case DN_ENGINE_BEHAVIOUR: return give(&compiles, d->engine == COMPILES, 4, capacity, out_n, out);
     case DN_ENGINE_NUMBER: return give(&(int64_t){d->engine}, 1, 8, capacity, out_n, out);
@@ -411,6 +440,9 @@ reed_status cudnn_find(cudnn_calls *out_calls, reed_diagnosis *diagnosis) {
   return REED_OK;
 }
 
-/* For tests: the number of convolutions that plans have run. */
-REED_API int64_t reed_fake_cudnn_runs(void);
-int64_t reed_fake_cudnn_runs(void) { return n_runs; }
+/* For tests: the number of convolutions that plans have run, and of plans that were made from a known engine. */
+REED_API void reed_fake_cudnn_counts(int64_t *out_runs, int64_t *out_known);
+void reed_fake_cudnn_counts(int64_t *out_runs, int64_t *out_known) {
+  *out_runs = n_runs;
+  *out_known = n_known;
+}
