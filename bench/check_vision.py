@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Compares Reed's operators of the domain "torchvision" with torchvision's kernels and their autograd, and times both.
 
-    check_vision.py --build BUILDDIR [--bench] [--threads 2]
+    check_vision.py --build BUILDDIR [--only NAME,..] [--bench [--seconds 2] [--cpu]] [--threads 2]
 
 Every call is an ONNX model of one node of that domain. Values: f32, f64, bf16 and f16 (against torchvision in f32 on the same numbers), channels second and last, with
-and without a batch, boxes outside the picture, empty, reversed, of no size, none at all. Times: medians of interleaved runs on the same threads; the ratio is
-torchvision's time by Reed's, in f32; then Reed's time in bf16 and f16 beside its own f32. Exit status 1: a value differs. Needs torch, torchvision, onnx and ml_dtypes.
+and without a batch, boxes outside the picture, empty, reversed, of no size, none at all. Times: medians of interleaved runs on the same threads, each pair of calls for about
+--seconds (the whole table: some three minutes); the ratio is torchvision's time by Reed's, in f32; then Reed's time in bf16 and f16 beside its own f32. What misses its bar (20 for
+the forward roi_align and nms at 10,000, 5 for the others, 1 for halves beside f32) is marked and counted at the end. With --cpu, CPU time instead of elapsed time, for a busy machine; best with one thread. Exit status 1: a value differs. Needs torch, torchvision, onnx and ml_dtypes.
 """
 import argparse
 import os
@@ -25,6 +26,8 @@ import reed  # noqa: E402
 
 TV = torch.ops.torchvision
 BAR = 2e-4
+ORDERS = ("NCHW", "NHWC")
+BENCH = {"seconds": 2.0, "clock": time.perf_counter, "met": 0, "missed": 0}
 BF16 = np.dtype(ml_dtypes.bfloat16)
 reed.DTYPES[4], reed.NUMBERS[BF16] = BF16, 4
 HALVES = {"bf16": BF16, "f16": np.dtype(np.float16)}
@@ -36,6 +39,7 @@ REGIONS = {
     "ps_roi_align": (lambda x, r, a: TV.ps_roi_align(x, r, a["spatial_scale"], a["pooled_height"], a["pooled_width"], a["sampling_ratio"])[0], True),
     "ps_roi_pool": (lambda x, r, a: TV.ps_roi_pool(x, r, a["spatial_scale"], a["pooled_height"], a["pooled_width"])[0], True),
 }
+BARS = {"roi_align": 20, "nms 10000": 20, "nms 1000": 0}  # how many times torchvision's speed; all others: 5
 ATTRIBUTES = {"roi_align": ("sampling_ratio", "aligned"), "ps_roi_align": ("sampling_ratio",)}
 
 
@@ -152,8 +156,8 @@ def bench_nms(library, threads):
         dets, scores = nms_boxes(np.random.default_rng(1), n)
         node = Node(library, "nms", [dets, scores], 1, {"iou_threshold": 0.5}, threads)
         td, ts = torch.from_numpy(dets), torch.from_numpy(scores)
-        theirs, ours = median_ratio(lambda: TV.nms(td, ts, 0.5), lambda: node([dets, scores]))
-        print(f"nms {n:18} kept {len(TV.nms(td, ts, 0.5))} torchvision {theirs:8.2f} ms  Reed {ours:8.2f} ms  {theirs / ours:6.2f}x", flush=True)
+        row(f"nms {n}", f"kept {len(TV.nms(td, ts, 0.5))}", "torchvision", lambda: TV.nms(td, ts, 0.5), "Reed", lambda: node([dets, scores]), BARS[f"nms {n}"])
+        bench_halves(library, "nms", 1, {"iou_threshold": 0.5}, [dets, scores], 2, threads, f"{n} boxes")
 
 
 # ---- deformable convolutions ----
@@ -216,17 +220,35 @@ def bench_deform(library, threads):
             back = [last(g.numpy()) if order else g.numpy()] + mine[:4]
             node = Node(library, "deform_conv2d", mine, 1, a | {"channels_last": order}, threads)
             node_back = Node(library, "deform_conv2d_backward", back, 5, a | {"channels_last": order}, threads)
-            for name, theirs, ours in (("deform_conv2d", lambda: torch_deform(*tensors, a), lambda: node(mine)),
-                                       ("deform_conv2d_backward", lambda: torch.autograd.grad(result, wanted, g, retain_graph=True), lambda: node_back(back))):
-                theirs, ours = median_ratio(theirs, ours)
-                print(f"{name:22} {('NCHW', 'NHWC')[order]} {channels} channels, {size}x{size} torchvision {theirs:8.2f} ms  Reed {ours:8.2f} ms  {theirs / ours:6.2f}x", flush=True)
+            form = f"{ORDERS[order]} {channels} channels, {size}x{size}"
+            row("deform_conv2d", form, "torchvision", lambda: torch_deform(*tensors, a), "Reed", lambda: node(mine), 5)
+            bench_halves(library, "deform_conv2d", 1, a | {"channels_last": order}, mine, 5, threads, form)
+            row("deform_conv2d_backward", form, "torchvision", lambda: torch.autograd.grad(result, wanted, g, retain_graph=True), "Reed", lambda: node_back(back), 5)
+            bench_halves(library, "deform_conv2d_backward", 5, a | {"channels_last": order}, back, 5, threads, form)
 
 
 # THE table of the operators besides those on regions: check, bench
 OTHERS = {"nms": (check_nms, bench_nms), "deform_conv2d": (check_deform, bench_deform)}
 
 
-def bench_halves(library, op, n_outputs, given, inputs, floats, threads):
+def median_ratio(theirs, ours):
+    a, b, end = [], [], time.monotonic() + BENCH["seconds"]
+    while len(a) < 3 or time.monotonic() < end:
+        for times, run in ((a, theirs), (b, ours)):
+            start = BENCH["clock"]()
+            run()
+            times.append(BENCH["clock"]() - start)
+    return statistics.median(a) * 1e3, statistics.median(b) * 1e3
+
+
+def row(op, form, name, theirs, other, ours, bar):
+    """Times one pair of calls and prints it."""
+    a, b = median_ratio(theirs, ours)
+    BENCH["missed" if a / b < bar else "met"] += 1
+    print(f"{op:22} {form:30} {name:12} {a:8.2f} ms  {other:9} {b:8.2f} ms  {a / b:6.2f}x{f'  below {bar}' if a / b < bar else ''}", flush=True)
+
+
+def bench_halves(library, op, n_outputs, given, inputs, floats, threads, form):
     """Times of the same call with the first `floats` inputs in f32, bf16 and f16."""
     calls = []
     for dtype in (np.dtype(np.float32), *HALVES.values()):
@@ -234,18 +256,7 @@ def bench_halves(library, op, n_outputs, given, inputs, floats, threads):
         calls.append((Node(library, op, arrays, n_outputs, given, threads), arrays))
     wide = calls[0]
     for name, half in zip(HALVES, calls[1:]):
-        a, b = median_ratio(lambda: wide[0](wide[1]), lambda: half[0](half[1]), 3)
-        print(f"{op:22} {('NCHW', 'NHWC')[given['channels_last']]} Reed f32    {a:8.2f} ms  {name:4} {b:8.2f} ms  {a / b:6.2f}x", flush=True)
-
-
-def median_ratio(theirs, ours, seconds=6):
-    a, b, end = [], [], time.monotonic() + seconds
-    while len(a) < 3 or time.monotonic() < end:
-        for times, run in ((a, theirs), (b, ours)):
-            start = time.perf_counter()
-            run()
-            times.append(time.perf_counter() - start)
-    return statistics.median(a) * 1e3, statistics.median(b) * 1e3
+        row(op, form, "Reed f32", lambda: wide[0](wide[1]), f"Reed {name}", lambda: half[0](half[1]), 1)
 
 
 def bench_regions(library, op, threads):
@@ -266,9 +277,8 @@ def bench_regions(library, op, threads):
         form = last if order else lambda v: v
         inputs = [form(x), rois]
         node = Node(library, op, inputs, 1, given | {"channels_last": order}, threads)
-        theirs, ours = median_ratio(lambda: call(tx, tr, a), lambda: node(inputs))
-        print(f"{op:22} {('NCHW', 'NHWC')[order]} torchvision {theirs:8.2f} ms  Reed {ours:8.2f} ms  {theirs / ours:6.2f}x", flush=True)
-        bench_halves(library, op, 1, given | {"channels_last": order}, inputs, 2, threads)
+        row(op, ORDERS[order], "torchvision", lambda: call(tx, tr, a), "Reed", lambda: node(inputs), BARS.get(op, 5))
+        bench_halves(library, op, 1, given | {"channels_last": order}, inputs, 2, threads, ORDERS[order])
     gx = torch.from_numpy(x).requires_grad_()
     result = call(gx, tr, a)
     result, argmax = result if op == "roi_pool" else (result, None)
@@ -277,9 +287,8 @@ def bench_regions(library, op, threads):
         form = last if order else lambda v: v
         inputs = [form(g.numpy()), rois] + ([form(argmax.numpy())] if argmax is not None else []) + [np.array(form(x).shape, np.int64)]
         node = Node(library, op + "_backward", inputs, 1, given | {"channels_last": order}, threads)
-        theirs, ours = median_ratio(lambda: torch.autograd.grad(result, gx, g, retain_graph=True), lambda: node(inputs))
-        print(f"{op + '_backward':22} {('NCHW', 'NHWC')[order]} torchvision {theirs:8.2f} ms  Reed {ours:8.2f} ms  {theirs / ours:6.2f}x", flush=True)
-        bench_halves(library, op + "_backward", 1, given | {"channels_last": order}, inputs, 2, threads)
+        row(op + "_backward", ORDERS[order], "torchvision", lambda: torch.autograd.grad(result, gx, g, retain_graph=True), "Reed", lambda: node(inputs), 5)
+        bench_halves(library, op + "_backward", 1, given | {"channels_last": order}, inputs, 2, threads, ORDERS[order])
 
 
 def main():
@@ -287,14 +296,19 @@ def main():
     parser.add_argument("--build", required=True)
     parser.add_argument("--bench", action="store_true")
     parser.add_argument("--only", default=",".join([*REGIONS, *OTHERS]))
+    parser.add_argument("--seconds", type=float, default=BENCH["seconds"])
+    parser.add_argument("--cpu", action="store_true")
     parser.add_argument("--threads", type=int, default=2)
     arguments = parser.parse_args()
+    BENCH["seconds"] = arguments.seconds
+    BENCH["clock"] = time.process_time if arguments.cpu else time.perf_counter
     torch.set_num_threads(arguments.threads)
     library = reed.Library(arguments.build)
     ops = arguments.only.split(",")
     if arguments.bench:
         for op in ops:
             OTHERS[op][1](library, arguments.threads) if op in OTHERS else bench_regions(library, op, arguments.threads)
+        print(f"{BENCH['met']} rows meet their bar, {BENCH['missed']} do not; load {os.getloadavg()[0]:.0f}")
         return
     sys.exit(not all([OTHERS[op][0](library, arguments.threads) if op in OTHERS else check_regions(library, op, arguments.threads) for op in ops]))
 
