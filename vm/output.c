@@ -3,7 +3,9 @@
  * enough and at most four times as large; beyond OUTPUT_MAX_FREE blocks the least recently returned one is freed, and
  * so is a block that a whole window of runs has not used. With headroom a new block is larger than asked for
  * (pool_headroom), and its pages are warm. A new block for an output whose extents have declared ranges is as large as
- * the output can be; its headroom is that of its pages.
+ * the output can be; its headroom is that of its pages. Without ranges a large block of the heap has addresses for
+ * several times as much: an output that grows from run to run, as one with a row for each box does, takes the pages
+ * that it lacks and no new block.
  *
  * A tensor of a device that is closed while a stream of the caller's may still use it has an event on that stream: its
  * block serves no request before the event, and is released after it. */
@@ -11,13 +13,16 @@
 #include <uv.h>
 
 #include "allocator/pool.h"
+#include "base/hook.h"
 #include "base/mem.h"
 #include "base/strides.h"
 #include "vm/tensor.h"
 
 enum {
   OUTPUT_MAX_FREE = 32,
-  WARM_FROM = 4096, /* smaller blocks share pages with others, and get no headroom */
+  WARM_FROM = 4096,     /* smaller blocks share pages with others, and get no headroom */
+  ROOMY_FROM = 2 << 20, /* blocks from this size on, */
+  ROOMY_TIMES = 4,      /* have addresses for so many times as much */
 };
 
 typedef struct output_block {
@@ -28,7 +33,7 @@ typedef struct output_block {
   struct output_block *next; /* free list, latest returned first */
   int64_t capacity;
   int64_t warm_bytes; /* the system has given the pages of so many bytes */
-  bool declared;      /* the capacity is a declared bound, and only warm_bytes of it are in memory */
+  bool spread;        /* only warm_bytes of the capacity are in memory */
   int64_t window;     /* the window of runs in which the block was last given out */
   int64_t stream;     /* of the caller, that may use the tensor; 0: none */
   device_event *used; /* the stream's work when the tensor was closed; NULL: never on a stream */
@@ -105,7 +110,7 @@ static void store_free(output_store *store) {
 }
 
 /* The bytes that the block has in memory. */
-static int64_t held_bytes(const output_block *block) { return block->declared ? block->warm_bytes : block->capacity; }
+static int64_t held_bytes(const output_block *block) { return block->spread ? block->warm_bytes : block->capacity; }
 
 /* Takes the least recently returned of the free blocks beyond `keep`, as a list. The mutex is held. */
 static output_block *take_surplus(output_store *store, int32_t keep) {
@@ -266,11 +271,15 @@ static int64_t with_headroom(const output_store *store, int64_t bytes) {
 }
 
 /* The bytes of a new block. Memory of the heap is there when it is first used, so a declared bound costs addresses
- * only; any other memory is taken whole, and then not for outputs far below their bound. */
-static int64_t new_capacity(const output_store *store, int64_t bytes, int64_t most) {
+ * only; any other memory is taken whole, and then not for outputs far below their bound. most: the bound; 0: none.
+ * cold: the block will not be warmed, so it cannot be told how much of it is in memory. */
+static int64_t new_capacity(const output_store *store, int64_t bytes, int64_t most, bool cold) {
   int64_t capacity = with_headroom(store, bytes);
-  bool fits = store->headroom && bytes >= WARM_FROM && (store->memory == OUTPUT_HEAP || most / 4 <= bytes);
-  return fits && most >= bytes ? most : capacity;
+  if (!store->headroom || bytes < WARM_FROM || cold) return capacity;
+  bool heap = store->memory == OUTPUT_HEAP;
+  if (most >= bytes && (heap || most / 4 <= bytes)) return most;
+  bool roomy = heap && !most && bytes >= ROOMY_FROM && hook_is_libc() && bytes <= INT64_MAX / ROOMY_TIMES;
+  return roomy ? bytes * ROOMY_TIMES : capacity;
 }
 
 /* Has the pages of the block be there, with those of its headroom, if `bytes` are more than were ever asked of it. */
@@ -281,7 +290,7 @@ static void warm(output_store *store, output_block *block, int64_t bytes) {
   if (block->capacity >= WARM_FROM)
     end = block->warm_bytes + (int64_t)mem_warm((char *)block->storage.data + block->warm_bytes,
                                                 (size_t)(end - block->warm_bytes), store->cancel);
-  if (block->declared) {
+  if (block->spread) {
     uv_mutex_lock(&store->mutex);
     store->figures.reserved_bytes += end - block->warm_bytes;
     uv_mutex_unlock(&store->mutex);
@@ -297,10 +306,10 @@ reed_status output_allocate(output_store *store, int64_t bytes, int64_t most, bo
   store->figures.live_bytes += bytes;
   uv_mutex_unlock(&store->mutex);
   if (!block) {
-    reed_status status = block_open(store, bytes, new_capacity(store, bytes, cold ? 0 : most), &block, diagnosis);
+    reed_status status = block_open(store, bytes, new_capacity(store, bytes, most, cold), &block, diagnosis);
     uv_mutex_lock(&store->mutex);
     if (status == REED_OK) {
-      block->declared = store->memory == OUTPUT_HEAP && block->capacity > with_headroom(store, bytes);
+      block->spread = store->memory == OUTPUT_HEAP && block->capacity > with_headroom(store, bytes);
       store->figures.reserved_bytes += held_bytes(block);
     } else {
       store->n_users--;

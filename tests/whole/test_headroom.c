@@ -136,6 +136,28 @@ START_TEST(a_declared_range_sizes_an_output_once) {
 }
 END_TEST
 
+/* Without a range too, an output that grows to four times its size stays where it is: it takes the pages that it lacks,
+ * not a new block. Outputs that are held at one time have blocks of their own. */
+START_TEST(an_output_that_grows_keeps_its_block) {
+  runner r = open_chain("n", NULL, 0, NULL);
+  const void *at = output_at(&r, 300);
+  for (int64_t n = 300; n <= 1200; n += 75) {
+    ck_assert_ptr_eq(output_at(&r, n), at);
+    int64_t held = figure(&r, "host", "output_reserved_bytes");
+    ck_assert_int_ge(held, n * 8192);
+    ck_assert_int_le(held, n * 8192 + n * 1024);
+  }
+  reed_tensor *a, *b;
+  run_rows(&r, 1200, &a);
+  run_rows(&r, 1200, &b);
+  const char *x = reed_tensor_data(a), *y = reed_tensor_data(b);
+  ck_assert(x + reed_tensor_bytes(a) <= y || y + reed_tensor_bytes(b) <= x);
+  reed_tensor_close(&a);
+  reed_tensor_close(&b);
+  runner_close(&r);
+}
+END_TEST
+
 /* Without an upper end, or with one beyond any memory: on the host, in pinned memory, on a device. */
 START_TEST(a_declared_range_is_no_more_than_a_bound) {
   reed_dim_range huge[] = {{"n", 0, INT64_MAX / 16}}, open[] = {{"n", 1, REED_UNBOUNDED}};
@@ -312,6 +334,7 @@ int main(void) {
 #endif
   tcase_add_loop_test(c, memory_of_large_runs_goes_back_when_the_load_falls, 0, 2);
   tcase_add_test(c, a_declared_range_sizes_an_output_once);
+  tcase_add_test(c, an_output_that_grows_keeps_its_block);
   tcase_add_loop_test(c, a_declared_range_is_no_more_than_a_bound, 0, 6);
   tcase_add_test(c, a_device_takes_the_largest_size_that_is_near);
   tcase_add_test(c, an_arena_is_near_its_lower_bound_when_it_is_laid_out);
