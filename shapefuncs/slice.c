@@ -18,8 +18,8 @@ static reed_dim counted(reed_shape_call *call, reed_dim at, reed_dim extent, boo
 }
 
 /* The number of elements from start to end by step. Starts are clamped to the existing elements, ends to one beyond
- * them (ONNX Slice-13). Clamps are written end - max(start, 0) = min(end, end - start), which leaves symbols simpler,
- * or left out if the result is 0 either way. */
+ * them (ONNX Slice-13). Clamps are written min(end, extent) - max(start, 0) = min(end - start, extent - start, end,
+ * extent), which leaves symbols simpler, or left out if the result is 0 either way. */
 static reed_dim sliced_extent(reed_shape_call *call, reed_dim extent, reed_dim start, reed_dim end, reed_dim step) {
   bool known = reed_dim_known(call, step);
   int64_t low, high, end_low, end_high;
@@ -33,8 +33,8 @@ static reed_dim sliced_extent(reed_shape_call *call, reed_dim extent, reed_dim s
   if (step < -INT64_MAX) step = -INT64_MAX; /* one element either way */
   reed_dim span;
   if (step > 0) {
-    end = reed_dim_min(call, end, extent);
-    span = reed_dim_min(call, end, reed_dim_sub(call, end, start));
+    span = reed_dim_min(call, reed_dim_sub(call, end, start), reed_dim_sub(call, extent, start));
+    if (!shapecall_at_least(call, start, 0)) span = reed_dim_min(call, span, reed_dim_min(call, end, extent));
   } else {
     reed_dim last = reed_dim_sub(call, extent, 1);
     start = reed_dim_max(call, reed_dim_min(call, start, last), reed_dim_min(call, 0, last));

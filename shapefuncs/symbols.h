@@ -60,9 +60,12 @@ void symbols_set_certain(reed_symbols *symbols, bool certain);
  * false: there is no pair i. */
 void symbols_demand_broadcast(reed_symbols *symbols, reed_dim a, reed_dim b);
 bool symbols_broadcast_pair(const reed_symbols *symbols, size_t i, reed_dim *out_a, reed_dim *out_b);
-/* An extent that broadcasts against the first or last `extent` rows of `whole`, both atoms: the result is `extent` from
- * then on, and the program has to refuse `whole` 0 where `extent` is 1. False: there is no part i. */
+/* An extent, an atom, that broadcasts against that number of rows of `whole`, which is linear: the result is `extent`
+ * from then on, and the program has to refuse a `whole` below 1 where `extent` is 1. False: there is no part i. */
 bool symbols_broadcast_part(const reed_symbols *symbols, size_t i, reed_dim *out_extent, reed_dim *out_whole);
+/* Term i of a linear `d`: a coefficient times an atom or 1. False: there is no term i. */
+bool symbols_linear_term(const reed_symbols *symbols, reed_dim d, int32_t i, int64_t *out_coefficient,
+                         reed_dim *out_atom);
 /* The number of assumptions so far; and taking back those after the first n, on which nothing may rely. */
 size_t symbols_assumptions(const reed_symbols *symbols);
 void symbols_take_back(reed_symbols *symbols, size_t n_assumptions);

@@ -65,7 +65,8 @@ typedef struct symbol_pair {
 
 /* An extent that broadcasts against as many rows of `whole`. */
 typedef struct symbol_part {
-  uint32_t extent, whole; /* ids of atoms */
+  reed_dim extent; /* an atom */
+  reed_dim whole;  /* linear */
 } symbol_part;
 
 typedef struct declared_range {

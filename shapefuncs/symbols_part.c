@@ -1,6 +1,6 @@
 /* Extents of the first or last n rows of a tensor, as Slices of a mask or of a table of positions have them, where they
- * broadcast against n: the result is n, unless the tensor has no row and n is 1. Both names are atoms of the model's
- * inputs in that case, and the compiled program checks them at its entry.
+ * broadcast against n: the result is n, unless the tensor has no row and n is 1. The number of its rows is linear in
+ * dims of the model's inputs in that case, and the compiled program checks it at its entry.
  *
  * The algebra of symbols: symbols.c. */
 #include "shapefuncs/symbols_node.h"
@@ -44,7 +44,10 @@ static bool whole_of_part(reed_symbols *s, reed_dim a, reed_dim b, reed_dim *out
   if (!symbol_is(a) || !symbol_is(b)) return false;
   if (whole_of_minimum(s, a, b, out_whole)) return true;
   node x = *node_of(s, b);
-  if (x.kind == NODE_MAX && x.n == 2 && x.args[1] == 0 && symbol_is(x.args[0])) x = *node_of(s, x.args[0]);
+  if (x.kind == NODE_MAX && x.n == 2 && x.args[1] == 0 && symbol_is(x.args[0])) {
+    if (whole_of_minimum(s, a, x.args[0], out_whole)) return true; /* rows from a place on: none if it is too far */
+    x = *node_of(s, x.args[0]);
+  }
   if (x.kind != NODE_SUM) return false;
   reed_dim rows = without_factor(s, &x, symbols_min(s, a, 1)); /* min(whole, a) + whole */
   reed_dim whole = symbols_sub(s, rows, a);
@@ -68,10 +71,27 @@ static bool has_rows(reed_symbols *s, reed_dim whole, reed_dim a) {
   return low >= 0;
 }
 
+bool symbols_linear_term(const reed_symbols *s, reed_dim d, int32_t i, int64_t *out_coefficient, reed_dim *out_atom) {
+  if (!symbol_is(d) || node_of(s, d)->kind != NODE_SUM) return *out_coefficient = 1, *out_atom = d, i == 0;
+  const node *x = node_of(s, d);
+  if (i > x->n) return false;
+  *out_coefficient = i == x->n ? x->constant : x->terms[i].coefficient;
+  *out_atom = i == x->n ? 1 : x->terms[i].n_factors == 1 ? symbol_of(x->terms[i].factors[0]) : POISON;
+  return true;
+}
+
+static bool is_linear(const reed_symbols *s, reed_dim d) {
+  int64_t coefficient;
+  reed_dim atom;
+  for (int32_t i = 0; symbols_linear_term(s, d, i, &coefficient, &atom); i++)
+    if (symbol_is(atom) && !is_atom(s, atom)) return false;
+  return true;
+}
+
 void symbols_note_part(reed_symbols *s, reed_dim a, reed_dim b) {
-  reed_dim whole;
-  if (!is_atom(s, a) || !whole_of_part(s, a, b, &whole) || !is_atom(s, whole) || has_rows(s, whole, a)) return;
-  symbol_part part = {(uint32_t)(a - SYMBOL_FIRST), (uint32_t)(whole - SYMBOL_FIRST)};
+  symbol_part part = {.extent = a};
+  if (!is_atom(s, a) || !whole_of_part(s, a, b, &part.whole) || !is_linear(s, part.whole) || has_rows(s, part.whole, a))
+    return;
   for (size_t i = 0; i < s->parts.n; i++)
     if (s->parts.items[i].extent == part.extent && s->parts.items[i].whole == part.whole) return;
   if (!VEC_PUSH(&s->parts, part)) s->status = REED_ERROR_MEMORY;
@@ -79,8 +99,8 @@ void symbols_note_part(reed_symbols *s, reed_dim a, reed_dim b) {
 
 bool symbols_broadcast_part(const reed_symbols *s, size_t i, reed_dim *out_extent, reed_dim *out_whole) {
   if (i >= s->parts.n) return false;
-  *out_extent = symbol_of(s->parts.items[i].extent);
-  *out_whole = symbol_of(s->parts.items[i].whole);
+  *out_extent = s->parts.items[i].extent;
+  *out_whole = s->parts.items[i].whole;
   return true;
 }
 
@@ -89,6 +109,6 @@ bool symbols_absorbs_part(reed_symbols *s, reed_dim a, reed_dim b) {
   if (!whole_of_part(s, a, b, &whole)) return false;
   if (has_rows(s, whole, a)) return true;
   for (size_t i = 0; i < s->parts.n; i++)
-    if (symbol_of(s->parts.items[i].extent) == a && symbol_of(s->parts.items[i].whole) == whole) return true;
+    if (s->parts.items[i].extent == a && s->parts.items[i].whole == whole) return true;
   return false;
 }

@@ -39,10 +39,22 @@ static bound_dim *find_dim(bound_dims *dims, reed_dim symbol) {
   return NULL;
 }
 
+/* True if the compiler relies on rows of which the symbol is a dim (symbols_broadcast_part). */
+static bool is_of_part(const ir_module *m, reed_dim symbol) {
+  int64_t coefficient;
+  reed_dim extent, whole, atom;
+  for (size_t i = 0; symbols_broadcast_part(m->symbols, i, &extent, &whole); i++) {
+    if (extent == symbol) return true;
+    for (int32_t k = 0; symbols_linear_term(m->symbols, whole, k, &coefficient, &atom); k++)
+      if (atom == symbol) return true;
+  }
+  return false;
+}
+
 static bool is_relied_on(const ir_module *m, const ir_type *type) {
   reed_dim first;
   for (int32_t axis = 0; axis < type->rank; axis++)
-    if (symbols_is_assumed(m->symbols, type->dims[axis], &first)) return true;
+    if (symbols_is_assumed(m->symbols, type->dims[axis], &first) || is_of_part(m, type->dims[axis])) return true;
   return false;
 }
 
@@ -113,26 +125,52 @@ static void check_broadcasts(lower *l, const uint32_t *types) {
   }
 }
 
-/* Emits checks of extents that were taken to have rows (symbols_broadcast_part): `whole` is not 0 where `extent` is 1.
- */
+/* As find_input_dim, also of an input without a reader. */
+static bool find_relied_dim(const ir_graph *g, reed_dim symbol, uint32_t *out_input, uint32_t *out_axis) {
+  *out_input = UINT32_MAX;
+  (void)find_input_dim(g, symbol, out_input, out_axis);
+  return *out_input != UINT32_MAX;
+}
+
+/* Emits the value of a linear symbol; false: a dim is of no input. Uses the next two registers. */
+static bool emit_linear(lower *l, reed_dim symbol, uint32_t dst) {
+  int64_t coefficient;
+  reed_dim atom;
+  uint32_t input, axis;
+  EMIT(l, s_const, NULL, .dst = dst, .value = 0);
+  for (int32_t i = 0; symbols_linear_term(l->f.m->symbols, symbol, i, &coefficient, &atom); i++) {
+    if (symbol_is(atom) && !find_relied_dim(l->f.m->main, atom, &input, &axis)) return false;
+    if (symbol_is(atom)) EMIT(l, s_dim, NULL, .dst = dst + 1, .src = input, .axis = axis);
+    else EMIT(l, s_const, NULL, .dst = dst + 1, .value = atom);
+    EMIT(l, s_const, NULL, .dst = dst + 2, .value = coefficient);
+    EMIT(l, s_mul, NULL, .dst = dst + 1, .a = dst + 1, .b = dst + 2);
+    EMIT(l, s_add, NULL, .dst = dst, .a = dst, .b = dst + 1);
+  }
+  return true;
+}
+
+/* Emits checks of rows that were taken to be there (symbols_broadcast_part): one at least where `extent` is 1. */
 static void check_parts(lower *l, const uint32_t *types) {
   const ir_module *m = l->f.m;
   reed_dim extent, whole;
-  uint32_t input, whole_input, axis, whole_axis, s = l->n_s;
+  uint32_t input, axis, whole_input, whole_axis, s = l->n_s, one = s + 4;
   for (size_t i = 0; symbols_broadcast_part(m->symbols, i, &extent, &whole); i++) {
-    if (!find_input_dim(m->main, extent, &input, &axis) || !find_input_dim(m->main, whole, &whole_input, &whole_axis))
-      continue; /* no input has readers that could tell */
+    if (!find_relied_dim(m->main, extent, &input, &axis)) continue;
     uint32_t end = emit_new_label(l->b);
-    EMIT(l, s_const, NULL, .dst = s, .value = 1);
-    EMIT(l, s_dim, NULL, .dst = s + 1, .src = whole_input, .axis = whole_axis);
-    EMIT(l, s_le, NULL, .dst = s + 2, .a = s, .b = s + 1);
-    EMIT(l, branch_if, NULL, .condition = s + 2, .target = end);
-    EMIT(l, s_dim, NULL, .dst = s + 1, .src = input, .axis = axis);
-    EMIT(l, s_eq, NULL, .dst = s + 2, .a = s + 1, .b = s);
-    EMIT(l, branch_ifnot, NULL, .condition = s + 2, .target = end);
-    EMIT(l, assert_dim, NULL, .src = whole_input, .axis = whole_axis, .extent = s, .type = types[whole_input]);
+    l->n_s = s + 5;
+    EMIT(l, s_const, NULL, .dst = one, .value = 1);
+    EMIT(l, s_dim, NULL, .dst = s + 3, .src = input, .axis = axis);
+    EMIT(l, s_eq, NULL, .dst = s + 3, .a = s + 3, .b = one);
+    EMIT(l, branch_ifnot, NULL, .condition = s + 3, .target = end);
+    if (emit_linear(l, whole, s)) {
+      EMIT(l, s_le, NULL, .dst = s + 3, .a = one, .b = s);
+      EMIT(l, branch_if, NULL, .condition = s + 3, .target = end);
+      /* an input without rows is the one to name */
+      bool named = symbol_is(whole) && find_relied_dim(m->main, whole, &whole_input, &whole_axis);
+      EMIT(l, assert_dim, NULL, .src = named ? whole_input : input, .axis = named ? whole_axis : axis,
+           .extent = named ? one : s, .type = types[named ? whole_input : input]);
+    }
     emit_bind_label(l->b, end);
-    l->n_s = s + 3;
   }
 }
 

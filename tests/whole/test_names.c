@@ -243,6 +243,21 @@ static onnx_build *last_rows_added(const char *x, const char *y) {
   return b;
 }
 
+/* x and the rows of a table of six fives from the extent of y on. */
+static onnx_build *table_rows_added(const char *x, const char *y) {
+  onnx_build *b = two_inputs(x, y);
+  build_f32(b, "table", "6", (float[]){5, 5, 5, 5, 5, 5});
+  build_node(b, "Shape", "x", "n");
+  build_node(b, "Shape", "y", "from");
+  build_node(b, "Add", "from,n", "to");
+  build_node(b, "Slice", "table,from,to", "rows");
+  build_node(b, "Add", "x,rows", "s");
+  build_node(b, "Relu", "s", "r");
+  build_node(b, "Mul", "r,x", "a");
+  build_output(b, "a", "f32");
+  return b;
+}
+
 static onnx_build *square(const char *x, const char *y) {
   onnx_build *b = build_open(17);
   build_input(b, "x", x);
@@ -313,6 +328,12 @@ static const expectation cases[] = {
     {last_rows_added, "f32[n]", "f32[m]", 2, {{1, {0}}, {1, {0}}}, 0, {NULL}},
     {last_rows_added, "f32[n]", "f32[m]", 2, {{1, {3}}, {1, {2}}}, 0, {"cannot broadcast [3] with [2]"}},
     {last_rows_added, "f32[n]", "f32[m]", 2, {{1, {1}}, {1, {0}}}, 0, {"input 'y': dim 0 ('m') is 0"}},
+    {table_rows_added, "f32[n]", "f32[p]", 2, {{1, {3}}, {1, {2}}}, 18, {NULL}},
+    {table_rows_added, "f32[n]", "f32[p]", 2, {{1, {3}}, {1, {5}}}, 18, {NULL}}, /* broadcast */
+    {table_rows_added, "f32[n]", "f32[p]", 2, {{1, {1}}, {1, {5}}}, 6, {NULL}},
+    {table_rows_added, "f32[n]", "f32[p]", 2, {{1, {0}}, {1, {8}}}, 0, {NULL}},
+    {table_rows_added, "f32[n]", "f32[p]", 2, {{1, {2}}, {1, {6}}}, 0, {"cannot broadcast [2] with [0]"}},
+    {table_rows_added, "f32[n]", "f32[p]", 2, {{1, {1}}, {1, {6}}}, 0, {"input 'x': dim 0 ('n') is 1 here, 0"}},
     {square, "f32[n,n]", NULL, 1, {{2, {2, 3}}}, 6, {NULL}},
     {square, "f32[n,n]", "", 1, {{2, {2, 2}}}, 8, {NULL}},
     {square, "f32[n,n]", "", 1, {{2, {2, 3}}}, 0, {"input 'x': dim 1 ('n') is 3", "2 in its dim 0"}},

@@ -82,6 +82,8 @@ static const spelled_mask spelled_masks[] = {
      CAUSAL "x=Where a,zero,lowest;y=Where pad,zero,lowest;z=Add x,y;m=Add s,z"},
     {"either of two", CAUSAL "b=Or a,pad;m=Where b,s,minf"},
     {"padding alone", "m=Where pad,s,minf"},
+    {"rows of a table, which may be too short", "qs=Shape q;tq=Gather qs,i2;e=Add p,tq;e1=Unsqueeze e,ax0;x=Slice "
+                                                "tab,p1,e1,ax0;y=Slice x,i0v,n1,ax1;z=Equal y,one;m=Where z,s,minf"},
     {"places by data", "x=ReduceMax q,ax013;a=LessOrEqual cf,x;m=Where a,s,minf"},
 };
 
@@ -101,6 +103,9 @@ static inline onnx_build *spelled_mask_open(const spelled_mask *s) {
     char name[] = {'i', (char)('0' + i), 0};
     build_i64(b, name, "", &i);
   }
+  float table[40 * 40];
+  for (int i = 0; i < 40 * 40; i++) table[i] = i % 40 <= i / 40;
+  build_f32(b, "tab", "40,40", table);
   build_i64(b, "i0v", "1", (int64_t[]){0});
   build_i64(b, "ax0", "1", (int64_t[]){0});
   build_i64(b, "ax1", "1", (int64_t[]){1});
