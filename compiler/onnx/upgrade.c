@@ -1,6 +1,8 @@
 /* Older opsets' forms -> op.def's form (opset 23). One table: each row names an operator, the first opset that does not
  * need the row, and one rewrite. The rows of an operator are applied in order. Source of the changes: the ONNX operator
  * changelog. */
+#include <float.h>
+#include <math.h>
 #include <string.h>
 
 #include "compiler/onnx/reader.h"
@@ -27,6 +29,7 @@ struct rule {
   int32_t index;    /* the input or output concerned */
   const char *text; /* a value for the attribute */
   int64_t i;
+  double f;
 };
 
 static reed_status no_memory(const rule_call *c) { return diag_no_memory(c->r->diagnosis, "an operator's newer form"); }
@@ -90,7 +93,31 @@ static reed_status set_int(const rule_call *c) {
   return ir_set_attr_int(c->n, c->rule->attr, c->rule->i) ? REED_OK : no_memory(c);
 }
 
-/* Drops an attribute without effect here: it concerns training, or dtypes that Reed lacks. */
+static reed_status set_float(const rule_call *c) {
+  reed_attrs attrs = ir_attrs(c->n);
+  if (reed_attrs_find(&attrs, c->rule->attr)) return REED_OK;
+  return ir_set_attr_float(c->n, c->rule->attr, c->rule->f) ? REED_OK : no_memory(c);
+}
+
+/* Sets the attribute to 0, 1, ...: as many axes as the list `text` has numbers. */
+static reed_status first_axes(const rule_call *c) {
+  int64_t axes[REED_MAX_RANK], n;
+  reed_attrs attrs = ir_attrs(c->n);
+  if (reed_attrs_find(&attrs, c->rule->attr) || !reed_attrs_ints(&attrs, c->rule->text, &n) || n > REED_MAX_RANK)
+    return REED_OK;
+  for (int64_t i = 0; i < n; i++) axes[i] = i;
+  return ir_set_attr_ints(c->n, c->rule->attr, axes, n) ? REED_OK : no_memory(c);
+}
+
+/* Drops a float attribute of 0, the meaning of the input's absence. */
+static reed_status drop_zero(const rule_call *c) {
+  reed_attrs attrs = ir_attrs(c->n);
+  const reed_attr *a = reed_attrs_find(&attrs, c->rule->attr);
+  if (a && a->type == REED_ATTR_FLOAT && a->f == 0 && !signbit(a->f)) ir_drop_attr(c->n, c->rule->attr);
+  return REED_OK;
+}
+
+/* Drops an attribute without effect here: it concerns training, or dtypes that Reed lacks or computes with anyway. */
 static reed_status drop(const rule_call *c) {
   ir_drop_attr(c->n, c->rule->attr);
   return REED_OK;
@@ -176,6 +203,7 @@ static reed_status cast_like(const rule_call *c) {
 }
 
 static const rule rules[] = {
+    {"Attention", ANY_OPSET, drop, .attr = "softmax_precision"},
     {"BatchNormalization", 9, only_int, .attr = "spatial", .i = 1},
     {"BatchNormalization", 14, drop_outputs, .index = 1},
     {"Cast", ANY_OPSET, dtype_number, .attr = "to"},
@@ -184,6 +212,8 @@ static const rule rules[] = {
     {"CastLike", ANY_OPSET, cast_like},
     {"CastLike", ANY_OPSET, drop, .attr = "round_mode"},
     {"CastLike", ANY_OPSET, drop, .attr = "saturate"},
+    {"Clip", 11, set_float, .attr = "min", .f = -FLT_MAX},
+    {"Clip", 11, set_float, .attr = "max", .f = FLT_MAX},
     {"Clip", 11, attr_to_input, .attr = "min", .index = 1},
     {"Clip", 11, attr_to_input, .attr = "max", .index = 2},
     {"Dropout", 12, drop, .attr = "ratio"},
@@ -196,6 +226,7 @@ static const rule rules[] = {
     {"LogSoftmax", 13, set_int, .attr = "axis", .i = 1},
     {"LogSoftmax", 13, set_int, .attr = "flattened", .i = 1},
     {"Pad", 11, attr_to_input, .attr = "pads", .index = 1},
+    {"Pad", 11, drop_zero, .attr = "value"},
     {"Pad", 11, attr_to_input, .attr = "value", .index = 2},
     {"RMSNormalization", ANY_OPSET, drop, .attr = "stash_type"},
     {"ReduceSum", 13, attr_to_input, .attr = "axes", .index = 1},
@@ -204,6 +235,7 @@ static const rule rules[] = {
     {"Resize", 11, set_text, .attr = "coordinate_transformation_mode", .text = "asymmetric"},
     {"Resize", 11, set_text, .attr = "nearest_mode", .text = "floor"},
     {"RoiAlign", 16, set_text, .attr = "coordinate_transformation_mode", .text = "output_half_pixel"},
+    {"Slice", 10, first_axes, .attr = "axes", .text = "starts"},
     {"Slice", 10, attr_to_input, .attr = "starts", .index = 1},
     {"Slice", 10, attr_to_input, .attr = "ends", .index = 2},
     {"Slice", 10, attr_to_input, .attr = "axes", .index = 3},

@@ -71,6 +71,7 @@ START_TEST(values_of_attributes_are_those_of_onnx) {
                {"RoiAlign", "coordinate_transformation_mode", 0, "half_pixel"},
                {"RoiAlign", "spatial_scale", 1},
                {"LSTM", "direction", 0, "forward"},
+               {"GRU", "activations", 0, "Sigmoid,Tanh,Sigmoid,Tanh"},
                {"Gelu", "approximate", 0, "none"},
                {"Attention", "softcap", 0}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -82,7 +83,7 @@ START_TEST(values_of_attributes_are_those_of_onnx) {
   }
   static const char *const absent[][2] = {{"Conv", "pads"},       {"Conv", "strides"},     {"Transpose", "perm"},
                                           {"Shape", "end"},       {"Compress", "axis"},    {"Split", "num_outputs"},
-                                          {"Attention", "scale"}, {"LSTM", "activations"}, {"RNN", "clip"},
+                                          {"Attention", "scale"}, {"LSTM", "hidden_size"}, {"RNN", "clip"},
                                           {"EyeLike", "dtype"},   {"Resize", "axes"},      {"Cast", "to"}};
   for (size_t i = 0; i < sizeof absent / sizeof *absent; i++) {
     const reed_op_attr *row = op_attr_row(op_find(NULL, "", absent[i][0]), absent[i][1]);

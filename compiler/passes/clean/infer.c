@@ -6,15 +6,13 @@
  * these shapes; if it does, the program reports the error. Ranks, operators and dtypes that Reed does not support are
  * refused in bodies too.
  *
- * An attribute that means the same as its absence for a known rank is dropped, once the shape function has accepted it:
- * nodes that spell such defaults and nodes that omit them are equal from then on. Transpose gets its perm instead,
- * because patterns read it.
- *
- * The shape functions: shapefuncs/. Elements of shape arithmetic: ir/integer_values.c. */
+ * The shape functions: shapefuncs/. Elements of shape arithmetic: ir/integer_values.c. Attributes that mean the same as
+ * their absence for the inferred types: settle.c. */
 #include <string.h>
 
 #include "compiler/ir/integer_values.h"
 #include "compiler/ir/pass.h"
+#include "compiler/passes/clean/settle.h"
 
 typedef struct inference {
   ir_module *m;
@@ -75,29 +73,6 @@ static reed_status refuse(const inference *in, const ir_node *n, const reed_diag
   return status;
 }
 
-/* True if kernel_shape repeats the known extents of the weights. */
-static bool repeats_window(const ir_node *n, const reed_attr *attr) {
-  if (!op_has(n->op, OP_PROPERTY_WINDOW_OF_W) || strcmp(attr->name, "kernel_shape") != 0) return false;
-  const ir_type *w = &n->inputs[1]->type;
-  if (w->rank != attr->n + 2) return false;
-  for (int64_t i = 0; i < attr->n; i++)
-    if (symbol_is(w->dims[2 + i]) || w->dims[2 + i] != attr->ints[i]) return false;
-  return true;
-}
-
-/* Gives the attributes of a call that its shape function has accepted the one form of all calls that mean the same. */
-static reed_status settle_attrs(const inference *in, ir_node *n) {
-  for (int32_t i = n->n_attrs; i-- > 0;)
-    if ((op_attr_is_each(n->op, &n->attrs[i]) || repeats_window(n, &n->attrs[i])) && !ir_drop_attr(n, n->attrs[i].name))
-      return diag_no_memory(in->m->diagnosis, "attributes");
-  reed_attrs attrs = ir_attrs(n);
-  int64_t perm[REED_MAX_RANK];
-  int32_t rank = n->inputs[0]->type.rank;
-  if (n->op != op_builtin(OP_Transpose) || rank < 2 || reed_attrs_find(&attrs, "perm")) return REED_OK;
-  for (int32_t i = 0; i < rank; i++) perm[i] = rank - 1 - i;
-  return ir_set_attr_ints(n, "perm", perm, rank) ? REED_OK : diag_no_memory(in->m->diagnosis, "attributes");
-}
-
 static reed_status infer_operator(inference *in, ir_node *n) {
   ir_module *m = in->m;
   reed_diagnosis *d = in->uncertain ? NULL : m->diagnosis;
@@ -126,8 +101,7 @@ static reed_status infer_operator(inference *in, ir_node *n) {
   }
   if (status != REED_OK) return in->uncertain ? REED_OK : status;
   for (int32_t i = 0; i < n->n_outputs; i++) take_output(in, n->outputs[i], &outputs[i]);
-  if (n->n_inputs > 0 && inputs[0].rank >= 0 && outputs[0].rank >= 0) status = settle_attrs(in, n);
-  return status == REED_OK ? integer_values_compute(m, n) : status;
+  return integer_values_compute(m, n);
 }
 
 /* ---- bodies ---- */
@@ -363,6 +337,7 @@ static reed_status infer_graph(inference *in, ir_graph *g) {
 reed_status pass_infer(ir_module *m, pass_report *report) {
   inference in = {.m = m};
   reed_status status = infer_graph(&in, m->main);
+  if (status == REED_OK) status = settle_calls(m);
   if (status != REED_OK) return status;
   *report = (pass_report){.counts = {{"values", in.n_values}, {"of which all extents are numbers", in.n_exact}},
                           .describes = true};

@@ -69,16 +69,14 @@ static reed_status read_activations(const reed_kernel_call *call, const char *na
 }
 
 static reed_status read_attributes(const reed_kernel_call *call, recurrent *r) {
-  static const char *const defaults[3][2] = {{"Tanh", "Tanh,Tanh"},
-                                             {"Sigmoid,Tanh", "Sigmoid,Tanh,Sigmoid,Tanh"},
-                                             {"Sigmoid,Tanh,Tanh", "Sigmoid,Tanh,Tanh,Sigmoid,Tanh,Tanh"}};
   const int32_t n_functions = r->id == OP_RNN ? 1 : r->id == OP_GRU ? 2 : 3;
-  const char *const otherwise = defaults[n_functions - 1][r->n_directions - 1];
   recurrent_activation read[ACTIVATIONS_MAX];
   const reed_attr *given = reed_attrs_find(call->attrs, "activations");
+  const char *names = given && *given->s ? given->s : op_attr_row(call->op, "activations")->otherwise->s;
   bool plain = !given || !*given->s || op_attr_is_default(call->op, given);
-  reed_status status =
-      read_activations(call, plain ? otherwise : given->s, n_functions * (int32_t)r->n_directions, read);
+  /* the row's names are those of two directions */
+  int32_t n = n_functions * (plain ? 2 : (int32_t)r->n_directions);
+  reed_status status = read_activations(call, names, n, read);
   if (status != REED_OK) return status;
   for (int32_t d = 0; d < r->n_directions; d++)
     memcpy(r->activations[d], read + d * n_functions, (size_t)n_functions * sizeof *read);

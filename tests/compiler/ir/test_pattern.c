@@ -119,7 +119,7 @@ END_TEST
 START_TEST(uses_and_attributes_are_asked_for) {
   for (int uses = 1; uses < 3; uses++) {
     onnx_build *b = build_open(13);
-    build_input(b, "x", "f32[n,4]");
+    build_input(b, "x", "f32[n,4,5]");
     build_node(b, "Exp", "x", "e");
     build_int(b, build_node(b, "Softmax", "e", "y"), "axis", 1);
     build_output(b, "y", "f32");
