@@ -15,6 +15,8 @@
 /* ---- reading ---- */
 
 #define MOST_STANDARD_INPUT ((size_t)1 << 30)
+/* A read of a regular file is not interrupted: the handler of a signal waits for its end. */
+#define MOST_AT_ONCE ((size_t)4 << 20)
 
 static size_t memory_bytes(void) {
   long pages = sysconf(_SC_PHYS_PAGES), bytes = sysconf(_SC_PAGESIZE);
@@ -26,7 +28,8 @@ static bool read_all(int file, size_t capacity, size_t most, char **out_bytes, s
   char *bytes = need(capacity + 1, 1);
   size_t n = 0;
   for (;;) {
-    ssize_t got = read(file, bytes + n, capacity + 1 - n);
+    size_t wanted = capacity + 1 - n;
+    ssize_t got = read(file, bytes + n, wanted < MOST_AT_ONCE ? wanted : MOST_AT_ONCE);
     if (got < 0 && errno == EINTR && !interrupted()) continue;
     if (got <= 0 || (n += (size_t)got) > most) {
       int reason = got < 0 ? errno : EFBIG;
