@@ -173,7 +173,7 @@ stage_accuracy() {
 bench() {
   local model=$1 input=$2 graphs=$3 runs=$4 warmup=3
   [ -z "$few" ] || warmup=1
-  "$build/tools/vm" bench "$model" -i "$input" --device "$device" --graphs "$graphs" --keep-outputs --runs "$runs" --warmup "$warmup" --json -
+  "$build/tools/vm" bench "$model" -i "$input" --device "$device" --graphs "$graphs" --runs "$runs" --warmup "$warmup" --json -
 }
 
 sizes() {

@@ -21,8 +21,8 @@ static const flag flags[] = {
      "processes that load and run once, one after the other (default 1: this one)", NULL, 1},
     FLAG_OF_DEVICE,
     FLAG_OF_GRAPHS,
-    {"--keep-outputs", NULL, FLAG_SWITCH, offsetof(options, keep_outputs), NULL,
-     "outputs stay on the device; runs are timed without read-backs of outputs"},
+    {"--fetch-outputs", NULL, FLAG_SWITCH, offsetof(options, fetch_outputs), NULL,
+     "a run copies its outputs to the host; without this word they stay on the device, for the next program there"},
     FLAG_OF_THREADS,
     FLAG_OF_JSON,
     {"--stats", NULL, FLAG_TEXT, offsetof(options, stats), "FILE.json",
@@ -170,7 +170,10 @@ static int write_json(const char *path, const timing *t, complaint *c) {
   return file_write_json(path, &json, c);
 }
 
-static int run(const options *o, complaint *c) {
+static int run(const options *given, complaint *c) {
+  options own = *given;
+  const options *o = &own;
+  own.keep_outputs = !own.fetch_outputs;
   int64_t runs = o->runs < 0 ? 20 : o->runs, warmup = o->warmup < 0 ? 3 : o->warmup,
           fresh = o->fresh < 1 ? 1 : o->fresh;
   model m = {0};
@@ -211,7 +214,7 @@ static const char notes[] = "Inputs of fixed shape that are not given are random
 
 const command command_bench = {
     "bench",
-    "M [-i NAME=VALUE]... [--runs N] [--warmup N] [--fresh N] [--device D] [--keep-outputs] [--threads N] [--json "
+    "M [-i NAME=VALUE]... [--runs N] [--warmup N] [--fresh N] [--device D] [--fetch-outputs] [--threads N] [--json "
     "FILE]",
     "times runs of a model: median, least, 90th percentile, from loading to the first result; memory and page faults",
     notes,

@@ -71,6 +71,18 @@ static void print_fact(const cJSON *fact, const char *between) {
   else printf(" %.0f", fact->valuedouble);
 }
 
+/* The number of the device's own kernels and of those that a card has proven; each of them is in the JSON. */
+static void print_proofs(const cJSON *device) {
+  const cJSON *kernels = cJSON_GetObjectItemCaseSensitive(device, "kernels"), *kernel;
+  int n = 0, n_proven = 0;
+  cJSON_ArrayForEach(kernel, kernels) n++, n_proven += cJSON_HasObjectItem(kernel, "proven_on");
+  if (n)
+    printf("%s: %d kernels, %d of them proven on a card; %d operators emulated only (vm ops --device %s)\n",
+           plain(json_text_of(device, "name")), n, n_proven,
+           cJSON_GetArraySize(cJSON_GetObjectItemCaseSensitive(device, "emulated_only")),
+           plain(json_text_of(device, "name")));
+}
+
 /* The facts of one device: a line of those that are single, and a line for each item of the lists. */
 static void print_facts(const cJSON *device) {
   const cJSON *fact, *item, *part;
@@ -86,9 +98,10 @@ static void print_facts(const cJSON *device) {
     any = true;
   }
   if (any) putchar('\n');
+  print_proofs(device);
   cJSON_ArrayForEach(fact, device) {
     bool missing = strcmp(fact->string, "missing") == 0;
-    if (!cJSON_IsArray(fact)) continue;
+    if (!cJSON_IsArray(fact) || !strcmp(fact->string, "kernels") || !strcmp(fact->string, "emulated_only")) continue;
     cJSON_ArrayForEach(item, fact) {
       printf("%s", plain(name));
       between = ": ";

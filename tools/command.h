@@ -18,7 +18,7 @@ typedef struct options {
   words rtol, atol; /* "R" or "NAME=R" */
   double min_score;
   int64_t threads, runs, warmup, fresh, memory_cap, draw_scale;
-  bool ignore_checksum, external_anywhere, keep_outputs, devices;
+  bool ignore_checksum, external_anywhere, keep_outputs, fetch_outputs, devices;
 } options;
 
 typedef struct command {

@@ -53,6 +53,10 @@ reed_status cuda_options_read(const char *text, cuda_options *out_options, reed_
       return diag_fail(diagnosis, REED_ERROR_DEVICE,
                        "device '" CUDA_DEVICE_NAME "': option '%.*s' takes a number from 0 on", (int)n_key, text);
     if (option) *option = value;
+    if (out_options->cudnn > 2)
+      return diag_fail(diagnosis, REED_ERROR_DEVICE,
+                       "device '" CUDA_DEVICE_NAME
+                       "': option 'cudnn' takes 0, 1 (measured) or 2 (wherever it has a plan)");
     text += n;
     text += *text == '&';
   }

@@ -145,7 +145,15 @@ grep -q '^host: .*level base, threads [1-9][0-9]*, memory_bytes [0-9.]* [GT]iB$'
 grep -q '^cuda-emulated: .*driver CUDA 13.0' out || fail 'no version of the driver'
 has devices.json devices name summary ready reason cpu level threads memory_bytes driver cards card card_bytes capability multiprocessors shared_bytes tensor_cores
 [ -e /dev/nvidiactl ] || { grep -q '^cuda: missing .*: [a-z]' out && has devices.json missing what command; } || fail 'info --devices does not say what is missing'
+# a benchmark leaves outputs on the device unless it is told to fetch them
+expect 0 "" bench "$shapes/shapes.onnx" -i "image=@$shapes/scene1_image.npy" --device sim --runs 1 --warmup 1 --stats bench.json
+! grep -q '"reason":"output"' bench.json || fail 'vm bench copies outputs to the host'
+expect 0 "" bench "$shapes/shapes.onnx" -i "image=@$shapes/scene1_image.npy" --device sim --runs 1 --warmup 1 --stats bench.json --fetch-outputs
+grep -q '"reason":"output"' bench.json || fail 'vm bench --fetch-outputs leaves outputs on the device'
 if [ -e "$(dirname "$vm")/../libreed-cuda.so" ]; then
+  "$vm" info --devices >out
+  grep -q '^cuda: [0-9]* kernels, [0-9]* of them proven on a card; [0-9]* operators emulated only (vm ops --device cuda)$' out || fail 'info --devices does not count the kernels'
+  ! grep -qx 'cuda' out || fail 'info --devices has empty lines'
   # a library of that name that the loader finds, and one that it does not
   : >nothing.c
   mkdir cudnn && cc -shared nothing.c -o cudnn/libcudnn.so.9 && LD_LIBRARY_PATH=$PWD/cudnn "$vm" info --devices >out

@@ -190,6 +190,7 @@ START_TEST(what_cannot_be_opened_is_refused_in_a_sentence) {
                  {"cuda-emulated?colour=1", "no option 'colour'; known: check"},
                  {"cuda-emulated?late", "option 'late' takes a number"},
                  {"cuda-emulated?seed=-1", "option 'seed' takes a number"},
+                 {"cuda-emulated?cudnn=3", "option 'cudnn' takes 0, 1 (measured) or 2"},
                  {"cuda-emulated?version=12080", "the NVIDIA driver is too old: it is for CUDA 12.8"},
                  {"cuda-emulated?card=B300", "no description of a card 'B300'; known: H100, A100, T4"},
                  {"cuda-emulated?card=H10", "no description of a card 'H10'"},
