@@ -149,28 +149,29 @@ static bool emit_linear(lower *l, reed_dim symbol, uint32_t dst) {
   return true;
 }
 
-/* Emits checks of rows that were taken to be there (symbols_broadcast_part): one at least where `extent` is 1. */
+/* Emits checks of rows that were taken to be there (symbols_broadcast_part): one at least where `extent` is 1. There is
+ * no branch, because a question about shapes (vm/query.c) stops at branches on unknown extents. */
 static void check_parts(lower *l, const uint32_t *types) {
   const ir_module *m = l->f.m;
   reed_dim extent, whole;
-  uint32_t input, axis, whole_input, whole_axis, s = l->n_s, one = s + 4;
+  uint32_t input, axis, whole_input, whole_axis, s = l->n_s, n = s + 3, least = s + 4;
   for (size_t i = 0; symbols_broadcast_part(m->symbols, i, &extent, &whole); i++) {
     if (!find_relied_dim(m->main, extent, &input, &axis)) continue;
-    uint32_t end = emit_new_label(l->b);
     l->n_s = s + 5;
-    EMIT(l, s_const, NULL, .dst = one, .value = 1);
-    EMIT(l, s_dim, NULL, .dst = s + 3, .src = input, .axis = axis);
-    EMIT(l, s_eq, NULL, .dst = s + 3, .a = s + 3, .b = one);
-    EMIT(l, branch_ifnot, NULL, .condition = s + 3, .target = end);
-    if (emit_linear(l, whole, s)) {
-      EMIT(l, s_le, NULL, .dst = s + 3, .a = one, .b = s);
-      EMIT(l, branch_if, NULL, .condition = s + 3, .target = end);
-      /* an input without rows is the one to name */
-      bool named = symbol_is(whole) && find_relied_dim(m->main, whole, &whole_input, &whole_axis);
-      EMIT(l, assert_dim, NULL, .src = named ? whole_input : input, .axis = named ? whole_axis : axis,
-           .extent = named ? one : s, .type = types[named ? whole_input : input]);
+    if (!emit_linear(l, whole, s)) continue;
+    EMIT(l, s_const, NULL, .dst = least, .value = 1);
+    EMIT(l, s_dim, NULL, .dst = n, .src = input, .axis = axis);
+    EMIT(l, s_eq, NULL, .dst = least, .a = n, .b = least); /* the least number of rows */
+    if (symbol_is(whole) && find_relied_dim(m->main, whole, &whole_input, &whole_axis)) {
+      EMIT(l, s_max, NULL, .dst = least, .a = least, .b = s);
+      EMIT(l, assert_dim, NULL, .src = whole_input, .axis = whole_axis, .extent = least, .type = types[whole_input]);
+    } else { /* the message says that n rows are needed where there is none */
+      EMIT(l, s_const, NULL, .dst = s + 1, .value = 0);
+      EMIT(l, s_max, NULL, .dst = s, .a = s, .b = s + 1);
+      EMIT(l, s_lt, NULL, .dst = least, .a = s, .b = least);
+      EMIT(l, s_sub, NULL, .dst = least, .a = n, .b = least);
+      EMIT(l, assert_dim, NULL, .src = input, .axis = axis, .extent = least, .type = types[input]);
     }
-    emit_bind_label(l->b, end);
   }
 }
 

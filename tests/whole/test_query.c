@@ -98,6 +98,37 @@ START_TEST(extents_of_inputs_may_be_unknown) {
 }
 END_TEST
 
+/* The check that a whole has rows (shapefuncs/symbols_part.c) keeps nothing unknown that does not depend on it. */
+START_TEST(rows_of_an_unknown_whole_may_be_unknown) {
+  onnx_build *b = build_open(17);
+  build_input(b, "x", "f32[n]");
+  build_input(b, "y", "f32[m]");
+  build_i64(b, "far", "1", (int64_t[]){INT64_MAX});
+  build_node(b, "Shape", "x", "n");
+  build_node(b, "Neg", "n", "from");
+  build_node(b, "Slice", "y,from,far", "last");
+  build_node(b, "Add", "x,last", "s");
+  build_node(b, "Neg", "y", "less");
+  build_output(b, "s", "f32[n]");
+  build_output(b, "less", "f32[m]");
+  model m = model_open(b, devices[_i], false);
+  reed_shape given[2] = {shape_f32(1, (int64_t[]){-1}), shape_f32(1, (int64_t[]){7})}, found[2];
+  ask(&m, given, NULL, found);
+  ASSERT_SHAPE(&found[1], "f32[7]");
+  given[0].dims[0] = 3;
+  given[1].dims[0] = -1;
+  ask(&m, given, NULL, found);
+  ASSERT_SHAPE(&found[1], "f32[-1]");
+  given[1].dims[0] = 7;
+  ask(&m, given, NULL, found);
+  ASSERT_SHAPE(&found[0], "f32[3]");
+  given[0].dims[0] = 1;
+  given[1].dims[0] = 0;
+  ck_assert_int_eq(reed_session_shapes(m.session, given, NULL, 2, found, 2, m.said), REED_ERROR_SHAPE);
+  model_close(&m);
+}
+END_TEST
+
 /* A count that a kernel reports is unknown, with its bound, through everything that follows. */
 START_TEST(counts_have_their_bounds) {
   for (int on_device = 0; on_device < 2; on_device++) {
@@ -371,6 +402,7 @@ int main(void) {
   TCase *cases = tcase_create("query");
   tcase_add_loop_test(cases, shapes_are_those_of_a_run, 0, N_DEVICES);
   tcase_add_loop_test(cases, extents_of_inputs_may_be_unknown, 0, N_DEVICES);
+  tcase_add_loop_test(cases, rows_of_an_unknown_whole_may_be_unknown, 0, N_DEVICES);
   tcase_add_loop_test(cases, counts_have_their_bounds, 0, N_DEVICES);
   tcase_add_loop_test(cases, values_are_read_where_they_are_given, 0, N_DEVICES);
   tcase_add_loop_test(cases, a_loop_is_walked_when_its_trip_count_is_known, 0, N_DEVICES);
