@@ -48,7 +48,7 @@ static bool read_line(const char *path, char *line, size_t n_bytes) {
 
 /* CPUs of a quota of `quota` microseconds per `period`, rounded up; 0: no limit. */
 static int32_t of_quota(double quota, double period) {
-  if (quota <= 0 || period <= 0) return 0;
+  if (!(quota > 0) || !(period > 0)) return 0; /* also for NaN */
   double n = quota / period;
   return n >= INT32_MAX ? 0 : (int32_t)n + (n > (double)(int32_t)n);
 }
@@ -108,10 +108,15 @@ int32_t processors_of_groups(const char *root) {
     controllers++;
     bool second = *controllers == 0;
     if (!second && !lists_cpu(controllers)) continue;
-    char folder[8300];
-    int n = snprintf(folder, sizeof folder, "%s/sys/fs/cgroup%s", root, second ? "" : "/cpu");
-    snprintf(folder + n, sizeof folder - (size_t)n, "%s", strcmp(group, "/") == 0 ? "" : group);
-    least = lower(least, least_limit(folder, (size_t)n, second));
+    /* where systems mount them: version 2 alone or beside version 1; the controller under its name or under the list's
+     */
+    const char *mounts[2] = {second ? "" : "cpu", second ? "unified" : controllers};
+    for (int i = 0; i < 2; i++) {
+      char folder[8300];
+      int n = snprintf(folder, sizeof folder, "%s/sys/fs/cgroup%s%s", root, *mounts[i] ? "/" : "", mounts[i]);
+      snprintf(folder + n, sizeof folder - (size_t)n, "%s", strcmp(group, "/") == 0 ? "" : group);
+      least = lower(least, least_limit(folder, (size_t)n, second));
+    }
   }
   if (file) fclose(file);
   return least;

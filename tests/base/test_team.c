@@ -459,6 +459,33 @@ START_TEST(quotas_of_version_1_count) {
 }
 END_TEST
 
+/* A folder named by the list of controllers, without the link "cpu" beside it. */
+START_TEST(quotas_of_version_1_count_under_the_name_of_all_controllers) {
+  put("proc/self/cgroup", "7:cpuset:/b\n4:cpuacct,cpu:/docker/x\n");
+  put("sys/fs/cgroup/cpuacct,cpu/docker/x/cpu.cfs_quota_us", "300000\n");
+  put("sys/fs/cgroup/cpuacct,cpu/docker/x/cpu.cfs_period_us", "100000\n");
+  expect(3);
+  put("sys/fs/cgroup/cpuacct,cpu/cpu.cfs_quota_us", "10000\n");
+  put("sys/fs/cgroup/cpuacct,cpu/cpu.cfs_period_us", "100000\n");
+  expect(1);
+}
+END_TEST
+
+/* Version 2 is mounted beside version 1, whose groups have no quota. */
+START_TEST(quotas_of_version_2_count_beside_version_1) {
+  put("proc/self/cgroup", "2:cpu,cpuacct:/\n0::/user.slice\n");
+  put("sys/fs/cgroup/cpu/cpu.cfs_quota_us", "-1\n");
+  put("sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000\n");
+  expect(0);
+  put("sys/fs/cgroup/unified/user.slice/cpu.max", "max 100000\n");
+  expect(0);
+  put("sys/fs/cgroup/unified/cpu.max", "nan 100000\n");
+  expect(0);
+  put("sys/fs/cgroup/unified/cpu.max", "150000 100000\n");
+  expect(2);
+}
+END_TEST
+
 START_TEST(affinity_counts) {
   cpu_set_t before, one;
   ck_assert_int_eq(sched_getaffinity(0, sizeof before, &before), 0);
@@ -493,6 +520,8 @@ int main(void) {
   tcase_add_checked_fixture(cpus, make_root, remove_root);
   tcase_add_test(cpus, quotas_of_version_2_count);
   tcase_add_test(cpus, quotas_of_version_1_count);
+  tcase_add_test(cpus, quotas_of_version_1_count_under_the_name_of_all_controllers);
+  tcase_add_test(cpus, quotas_of_version_2_count_beside_version_1);
   tcase_add_test(cpus, affinity_counts);
   suite_add_tcase(suite, chunks);
   suite_add_tcase(suite, waiting);
