@@ -2,11 +2,17 @@
  * hold caches of two lengths; their steps of one token take turns, so that both see the same moods of the machine.
  *
  *     bench_decode DECODER.reed [--threads 1] [--steps 100] [--warm 8] SHORT LONG
+ *     bench_decode DECODER.reed [--threads 1] [--steps 100] [--warm 8] --again 1 LENGTH
  *
  * The decoder's inputs and outputs are those of examples/decode.c, and so are the caches: each lies in memory that is
  * bound to its output, and a step writes one row of it. The first run of a session fills its cache with SHORT or LONG
  * rows. Rows: an operator's time in a step, median of all steps, at both lengths, and the difference; operators with
- * less than one part in two hundred of the difference are added up. Then the steps themselves: medians and minima. */
+ * less than one part in two hundred of the difference are added up. Then the steps themselves: medians and minima.
+ *
+ * With --again both caches have LENGTH rows at first, and the second session has made all the steps before, with the
+ * same memory: its steps are of lengths that its memo has, the first one's are of lengths never seen. One line of JSON:
+ * medians of both, of their ratio, the ratio of medians of their CPU time, and hits of the memo in a step of each. */
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -85,12 +91,23 @@ static double run_tokens(side *s, int64_t n) {
   return taken;
 }
 
-static void begin_side(side *s, int n_threads, int64_t n_steps) {
-  need(reed_session_open(program, &(reed_session_options){.n_threads = n_threads, .profile = true}, &s->session,
-                         diagnosis),
-       "a session");
+/* Empty caches with memory for all steps, then the first rows. */
+static void begin_rows(side *s, int64_t n_steps) {
   for (size_t i = 1; i < n_values; i++) s->inputs[i] = begin_cache(s->session, i, s->length + n_steps);
   run_tokens(s, s->length);
+}
+
+static void open_side(side *s, int n_threads, int64_t n_steps, bool profile) {
+  need(reed_session_open(program,
+                         &(reed_session_options){
+                             .n_threads = n_threads, .profile = profile, .memo_entries = profile ? 0 : 2 * n_steps},
+                         &s->session, diagnosis),
+       "a session");
+  begin_rows(s, n_steps);
+}
+
+static void close_rows(side *s) {
+  for (size_t i = 1; i < n_values; i++) reed_tensor_close(&s->inputs[i]);
 }
 
 /* ---- operators' times ---- */
@@ -162,38 +179,87 @@ static void report(side *sides, int n_steps) {
   print_row("the step, least", sides[0].steps[0], sides[1].steps[0]);
 }
 
+/* ---- lengths never seen beside lengths seen before ---- */
+
+static double cpu_us(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+  return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
+}
+
+static double memo_figure(reed_session *session, const char *key) {
+  char *json;
+  need(reed_session_stats_json(session, &json, diagnosis), "figures");
+  const char *memo = strstr(json, "\"memo\":{"), *at = memo ? strstr(memo, key) : NULL;
+  double value = at ? atof(at + strlen(key)) : 0;
+  reed_text_free(json);
+  return value;
+}
+
+/* Makes all steps of the side, twice: a memo keeps a key on its second sight. */
+static void make_known(side *s, int64_t n_steps) {
+  for (int pass = 0; pass < 2; pass++) {
+    for (int64_t i = 0; i < n_steps; i++) run_tokens(s, 1);
+    close_rows(s);
+    begin_rows(s, n_steps);
+  }
+}
+
+static void report_again(side *sides, int n_warm, int n_steps) {
+  static double ratios[MAX_STEPS], cpu[SIDES][MAX_STEPS];
+  double hits[SIDES];
+  for (int k = 0; k < SIDES; k++) hits[k] = memo_figure(sides[k].session, "\"hits\":");
+  for (int step = -n_warm; step < n_steps; step++)
+    for (int i = 0; i < SIDES; i++) {
+      int k = step & 1 ? 1 - i : i;
+      double begin = cpu_us(), taken = run_tokens(&sides[k], 1);
+      if (step >= 0) sides[k].steps[step] = taken, cpu[k][step] = cpu_us() - begin;
+    }
+  for (int k = 0; k < SIDES; k++) hits[k] = memo_figure(sides[k].session, "\"hits\":") - hits[k];
+  for (int i = 0; i < n_steps; i++) ratios[i] = sides[0].steps[i] / sides[1].steps[i];
+  printf("{\"new\":%.2f,\"again\":%.2f,\"of_one\":%.4f,\"cpu\":%.4f,\"hits\":[%.2f,%.2f]}\n",
+         median(sides[0].steps, n_steps), median(sides[1].steps, n_steps), median(ratios, n_steps),
+         median(cpu[0], n_steps) / median(cpu[1], n_steps), hits[0] / (n_warm + n_steps), hits[1] / (n_warm + n_steps));
+}
+
 int main(int argc, char **argv) {
   static side sides[SIDES];
+  bool again = false;
   int n_threads = 1, n_steps = 100, n_warm = 8, at = 2;
   for (; at + 1 < argc && strncmp(argv[at], "--", 2) == 0; at += 2) {
     int value = atoi(argv[at + 1]);
     if (strcmp(argv[at], "--threads") == 0) n_threads = value;
     else if (strcmp(argv[at], "--steps") == 0) n_steps = value;
     else if (strcmp(argv[at], "--warm") == 0) n_warm = value;
+    else if (strcmp(argv[at], "--again") == 0) again = value != 0;
     else return fprintf(stderr, "bench_decode: there is no %s\n", argv[at]), 2;
   }
-  if (argc - at != SIDES || n_steps < 1 || n_steps > MAX_STEPS || n_warm < 1 || atoll(argv[at]) < 1 ||
-      atoll(argv[at + 1]) < 1)
-    return fprintf(stderr, "bench_decode DECODER.reed [--threads N] [--steps N] [--warm N] SHORT LONG\n"), 2;
+  if (argc - at != (again ? 1 : SIDES) || n_steps < 1 || n_steps > MAX_STEPS || n_warm < 1 || atoll(argv[at]) < 1 ||
+      atoll(argv[argc - 1]) < 1)
+    return fprintf(stderr, "bench_decode DECODER.reed [--threads N] [--steps N] [--warm N] SHORT LONG\n"
+                           "bench_decode DECODER.reed [--threads N] [--steps N] [--warm N] --again 1 LENGTH\n"),
+           2;
   need(reed_diagnosis_open(&diagnosis), "a diagnosis");
   need(reed_program_open(argv[1], NULL, &program, diagnosis), argv[1]);
   n_values = reed_program_input_count(program);
   if (n_values < 2 || n_values > MAX_VALUES || n_values != reed_program_output_count(program))
     return fprintf(stderr, "bench_decode: ids and caches are needed\n"), 2;
   for (int k = 0; k < SIDES; k++) {
-    sides[k].length = atoll(argv[at + k]);
-    begin_side(&sides[k], n_threads, n_warm + n_steps);
+    sides[k].length = atoll(argv[again ? at : at + k]);
+    open_side(&sides[k], n_threads, n_warm + n_steps, !again);
   }
-  for (int step = -n_warm; step < n_steps; step++)
+  if (again) make_known(&sides[1], n_warm + n_steps);
+  if (again) report_again(sides, n_warm, n_steps);
+  for (int step = -n_warm; step < n_steps && !again; step++)
     for (int i = 0; i < SIDES; i++) {
       int k = step & 1 ? 1 - i : i;
       double taken = run_tokens(&sides[k], 1);
       if (step >= 0) sides[k].steps[step] = taken;
       note_times(&sides[k], k, step);
     }
-  report(sides, n_steps);
+  if (!again) report(sides, n_steps);
   for (int k = 0; k < SIDES; k++) {
-    for (size_t i = 1; i < n_values; i++) reed_tensor_close(&sides[k].inputs[i]);
+    close_rows(&sides[k]);
     reed_session_close(&sides[k].session);
   }
   reed_program_close(&program);

@@ -227,8 +227,10 @@ static void report_ratios(const char *name, const parts *first, const parts *sec
 static void report_misses(const parts *fresh, const parts *again, int n) {
   static parts rows[MAX_STEPS];
   int n_rows = 0;
-  double misses = 0, later = 0;
+  double misses = 0, later = 0, planned = 0, all = 0;
   for (int i = 0; i < n; i++) {
+    planned += fresh[i].shapes + fresh[i].plan;
+    all += again[i].wall;
     misses += fresh[i].misses;
     later += again[i].misses;
     if (fresh[i].misses == 0) continue;
@@ -237,7 +239,9 @@ static void report_misses(const parts *fresh, const parts *again, int n) {
     rows[n_rows].enter = fresh[i].cpu;
     rows[n_rows++].cpu = fresh[i].wall / again[i].wall;
   }
-  printf("misses: %d of %d first runs, %.0f epochs; %.0f epochs of second runs\n", n_rows, n, misses, later);
+  printf("misses: %d of %d first runs, %.0f epochs; %.0f epochs of second runs; shapes and plans of all first runs are "
+         "%.4f of the second runs' time\n",
+         n_rows, n, misses, later, planned / all);
   if (!n_rows) return;
   n = n_rows;
   printf("of a run with misses: CPU time: median %.0f us, 99th percentile %.0f; shapes and plan: minimum %.1f us, "

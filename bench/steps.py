@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The cost of a size never seen before, Reed beside onnxruntime: runs of new extents beside repeated runs of the same extents.
 
-    steps.py --build BUILDDIR [--threads 1,2] [--steps 50] [--warm 8] [--block 5] MODEL.onnx SYMBOL=EXTENTS... [-- MODEL.onnx SYMBOL=EXTENTS...]...
+    steps.py --build BUILDDIR [--threads 1,2] [--steps 50] [--warm 8] [--block 5] [--bound LENGTH] MODEL.onnx SYMBOL=EXTENTS... [-- MODEL.onnx SYMBOL=EXTENTS...]...
 
 The module MODEL.reed lies beside each MODEL.onnx. Every extent that the model leaves open needs EXTENTS: 7 (the same in every step), 100+ (one more in each step), 32:640 (drawn for each
 step), 32:640/32 (drawn among multiples of 32).
@@ -9,6 +9,9 @@ step), 32:640/32 (drawn among multiples of 32).
 Reed runs through its C API (bench_steps --orders), onnxruntime with bound inputs. Each engine has a process of its own. A step runs a new size once and then twice more; the engines take turns of
 --block steps each, of the same sizes, in an order that changes. A turn begins with a pause, in which the other engine's idle threads stop spinning, and a step that is not counted. Figures: medians in ms, and the 99th percentile of a new size; the ratio of the medians, new over repeated; the median of the
 ratios of the same size; onnxruntime's new size over Reed's (above 1 Reed is faster); shapes and plan, and page faults, of Reed's new sizes.
+
+With --bound the models are decoders, and a row more tells of steps whose caches lie in memory of the caller's from LENGTH rows on (bench_decode --again): steps of lengths never seen beside
+steps of lengths that the memo has, and the hits of the memo in a step of each.
 """
 import argparse
 import json
@@ -31,6 +34,7 @@ def arguments_of():
     parser.add_argument("--steps", type=int, default=50)
     parser.add_argument("--warm", type=int, default=8)
     parser.add_argument("--block", type=int, default=5)
+    parser.add_argument("--bound", type=int, default=0)
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("words", nargs=argparse.REMAINDER)
     return parser.parse_args()
@@ -129,6 +133,14 @@ def report(path, threads, rows):
     print(f"{os.path.basename(path):20} {threads} onnxruntime's new size over Reed's: {new['onnxruntime'] / new['Reed']:.3f}", flush=True)
 
 
+def report_bound(arguments, path, threads):
+    command = [os.path.join(arguments.build, "bench", "bench_decode"), os.path.splitext(path)[0] + ".reed", "--threads", str(threads), "--steps", str(arguments.steps), "--warm", str(arguments.warm),
+               "--again", "1", str(arguments.bound)]
+    row = json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True).stdout)
+    print(f"{os.path.basename(path):20} {threads} {'Reed, bound':12} {row['new'] / 1e3:9.3f} {'':9} {row['again'] / 1e3:9.3f} {row['new'] / row['again']:8.3f} {row['of_one']:8.3f}"
+          f"  CPU time {row['cpu']:.3f}; hits in a step: {row['hits'][0]:.2f} of new lengths, {row['hits'][1]:.2f} of known ones", flush=True)
+
+
 def main():
     arguments = arguments_of()
     if arguments.worker:
@@ -143,6 +155,8 @@ def main():
     for path, *words in models:
         for threads in map(int, arguments.threads.split(",")):
             report(path, threads, measure(arguments, path, words, threads))
+            if arguments.bound:
+                report_bound(arguments, path, threads)
 
 
 if __name__ == "__main__":
