@@ -2,6 +2,7 @@
  * count, and which axis of its output then has the count. The rules themselves are the rows of bound.def. */
 #include "ops/bound.h"
 
+#include "base/desc.h"
 #include "ops/packed.h"
 #include "ops/properties.h"
 
@@ -18,6 +19,10 @@ typedef enum bound_rule {
   BOUND_REDUCE,
   BOUND_MATMUL,
   BOUND_GEMM,
+  BOUND_SPLIT,
+  BOUND_PAD,
+  BOUND_NMS,
+  BOUND_ALL,
   BOUND_ROWS = 0x100
 } bound_rule;
 
@@ -70,7 +75,11 @@ bool bound_may_pass(const reed_op *op, int32_t input) {
     case BOUND_TRANSPOSE:
     case BOUND_BEFORE:
     case BOUND_SLICE:
+    case BOUND_SPLIT:
+    case BOUND_PAD:
+    case BOUND_ALL:
     case BOUND_REDUCE: return input == 0;
+    case BOUND_NMS: return input < 2 || input == 5 || input == 6;
     case BOUND_GEMM: return input != 1;
     default: return rule != BOUND_NEEDED;
   }
@@ -81,16 +90,34 @@ typedef struct question {
   const reed_attrs *attrs;
   const bound_operand *inputs, *output;
   int32_t n_inputs;
-  bool (*equal)(void *context, reed_dim a, reed_dim b);
-  void *context;
+  const bound_dims *of;
+  bool reports;  /* the answer: the kernel reports a count of its own */
+  uint32_t rows; /* the answer: of each counted row of the input the output has so many */
 } question;
 
-static bool same(const question *q, reed_dim a, reed_dim b) { return q->equal ? q->equal(q->context, a, b) : a == b; }
+/* The answer for a count that does not reach the output: the input's rows are only pointed at. */
+enum { ABSORBED = -2 };
+
+static bool same(const question *q, reed_dim a, reed_dim b) {
+  return q->of ? q->of->equal(q->of->context, a, b) : a == b;
+}
+
+/* The product of the dims from `axis` on; -1: one is no number. */
+static int64_t number_from(const question *q, const bound_operand *o, int32_t axis) {
+  int64_t n = 1;
+  for (int32_t i = axis; i < o->rank; i++)
+    if ((q->of && !q->of->known(q->of->context, o->dims[i])) || __builtin_mul_overflow(n, o->dims[i], &n)) return -1;
+  return n;
+}
 
 static bool only_ones(const question *q, const bound_operand *o, int32_t n) {
   for (int32_t i = 0; i < n; i++)
     if (!same(q, o->dims[i], 1)) return false;
   return true;
+}
+
+static bool same_count(const bound_operand *a, const bound_operand *b) {
+  return a->counter == b->counter && a->factor == b->factor;
 }
 
 /* The other operands must have extent 1 along this axis, or the same count. */
@@ -100,7 +127,7 @@ static int32_t elementwise_axis(const question *q, const bound_operand *in) {
     const bound_operand *other = &q->inputs[i];
     int32_t axis = other->rank - from_right;
     if (other->rank < 0 || axis < 0) continue;
-    if (other->counter ? other->axis != axis : !same(q, other->dims[axis], 1)) return -1;
+    if (other->counter ? other->axis != axis || !same_count(other, in) : !same(q, other->dims[axis], 1)) return -1;
   }
   return q->output->rank - from_right;
 }
@@ -111,7 +138,7 @@ static int32_t gather_axis(const question *q, const bound_operand *in, int32_t i
   if (n_indices < 0 || q->inputs[0].rank < 0) return -1;
   if (axis < 0) axis += q->inputs[0].rank;
   if (input == 1) return (int32_t)axis + in->axis;
-  if (in->axis == axis) return -1;
+  if (in->axis == axis) return q->inputs[1].counter && only_ones(q, in, in->axis) ? ABSORBED : -1;
   return in->axis < axis ? in->axis : in->axis + n_indices - 1;
 }
 
@@ -129,13 +156,27 @@ static int32_t transpose_axis(const question *q, const bound_operand *in) {
   return -1;
 }
 
-static int32_t view_axis(const question *q, const bound_operand *in) {
+/* The counted axis is joined with numbers behind it: each row becomes as many rows. The axes behind it have other
+ * numbers then. */
+static int32_t joined_axis(question *q, const bound_operand *in) {
+  const bound_operand *out = q->output;
+  int32_t i = 0;
+  while (i < out->rank && same(q, out->dims[i], 1)) i++;
+  if (i == out->rank) return -1;
+  const int64_t before = number_from(q, in, in->axis + 1), after = number_from(q, out, i + 1);
+  const int64_t rows = before > 0 && after > 0 && before % after == 0 ? before / after : 0;
+  if (rows < 1 || rows > INT32_MAX / (int64_t)in->factor) return -1;
+  q->rows = (uint32_t)rows;
+  return i;
+}
+
+static int32_t view_axis(question *q, const bound_operand *in) {
   if (!only_ones(q, in, in->axis)) return -1;
   for (int32_t i = 0; i < q->output->rank; i++) {
     if (same(q, q->output->dims[i], in->dims[in->axis]) && !same(q, in->dims[in->axis], 1)) return i;
-    if (!same(q, q->output->dims[i], 1)) return -1;
+    if (!same(q, q->output->dims[i], 1)) break;
   }
-  return -1;
+  return joined_axis(q, in);
 }
 
 /* The attribute `axis` of the call, counted from the front. */
@@ -168,12 +209,74 @@ static int64_t least_named(const bound_operand *o, int32_t rank, int32_t axis, b
   return least;
 }
 
-/* Without axes the starts are those of the first axes. */
-static int32_t slice_axis(const question *q, const bound_operand *in) {
-  bool named = true;
-  if (q->n_inputs < 4 || q->inputs[3].rank < 0)
-    return q->n_inputs > 1 && q->inputs[1].values && in->axis >= q->inputs[1].n_values ? in->axis : -1;
-  return least_named(&q->inputs[3], in->rank, in->axis, &named) >= 0 && !named ? in->axis : -1;
+static int64_t value_at(const void *values, reed_dtype dtype, int64_t i) {
+  return dtype == REED_I32 ? ((const int32_t *)values)[i] : ((const int64_t *)values)[i];
+}
+
+/* The place of `axis` among the axes that a Slice or a Pad names (list: an operand of values); -1: it is not named.
+ * Without a list the axes are the first ones. */
+static int64_t place_of_axis(const void *list, reed_dtype dtype, int64_t n, int32_t rank, int32_t axis) {
+  if (!list) return axis < n ? axis : -1;
+  for (int64_t i = 0; i < n; i++) {
+    const int64_t named = value_at(list, dtype, i);
+    if ((named < 0 ? named + rank : named) == axis) return i;
+  }
+  return -1;
+}
+
+static bool is_index(reed_dtype dtype) { return dtype == REED_I32 || dtype == REED_I64; }
+
+/* An axis that is not cut keeps its count. Of an axis cut from a start counted from its begin on, with a positive step,
+ * the kernel reports the count. */
+static int32_t slice_axis(question *q, const bound_operand *in) {
+  const bound_operand *axes = q->n_inputs > 3 && q->inputs[3].rank >= 0 ? &q->inputs[3] : NULL,
+                      *steps = q->n_inputs > 4 && q->inputs[4].rank >= 0 ? &q->inputs[4] : NULL;
+  if (q->n_inputs < 3) return -1;
+  for (int32_t i = 1; i < q->n_inputs; i++)
+    if (q->inputs[i].rank >= 0 && (!q->inputs[i].values || !is_index(q->inputs[i].dtype)))
+      return i != 3 && axes && axes->values && is_index(axes->dtype) &&
+                     place_of_axis(axes->values, axes->dtype, axes->n_values, in->rank, in->axis) < 0
+                 ? in->axis
+                 : -1;
+  const bound_operand *starts = &q->inputs[1];
+  const int64_t k =
+      place_of_axis(axes ? axes->values : NULL, axes ? axes->dtype : REED_I64, starts->n_values, in->rank, in->axis);
+  if (k < 0) return in->axis;
+  if (value_at(starts->values, starts->dtype, k) < 0 || (steps && value_at(steps->values, steps->dtype, k) <= 0) ||
+      !only_ones(q, in, in->axis) || !only_ones(q, q->output, in->axis))
+    return -1;
+  q->reports = true;
+  return in->axis;
+}
+
+/* An axis without pads. */
+static int32_t pad_axis(const question *q, const bound_operand *in) {
+  const bound_operand *pads = &q->inputs[1], *axes = q->n_inputs > 3 && q->inputs[3].rank >= 0 ? &q->inputs[3] : NULL;
+  if (q->n_inputs < 2 || !pads->values || pads->dtype != REED_I64 ||
+      (axes && (!axes->values || !is_index(axes->dtype))))
+    return -1;
+  const int64_t n = pads->n_values / 2,
+                k = place_of_axis(axes ? axes->values : NULL, axes ? axes->dtype : REED_I64, n, in->rank, in->axis);
+  const int64_t *values = pads->values;
+  return (k < 0 || (values[k] == 0 && values[n + k] == 0)) && only_ones(q, in, in->axis) ? in->axis : -1;
+}
+
+static int32_t split_axis(const question *q, const bound_operand *in) {
+  return in->axis != attribute_axis(q, in->rank) && only_ones(q, in, in->axis) ? in->axis : -1;
+}
+
+/* All operands with an element for each box have the count. */
+static int32_t nms_axis(question *q, const bound_operand *in, int32_t input) {
+  static const int8_t axes[] = {1, 2, -1, -1, -1, 1, 1};
+  for (int32_t i = 0; i < q->n_inputs; i++)
+    if (bound_may_pass(q->op, i) && q->inputs[i].rank >= 0 && !q->inputs[i].counter) return -1;
+  q->reports = true;
+  return in->axis == axes[input] ? q->output->axis : -1;
+}
+
+static int32_t reported_axis(question *q) {
+  q->reports = true;
+  return q->output->axis;
 }
 
 static int32_t reduce_axis(const question *q, const bound_operand *in) {
@@ -209,7 +312,7 @@ static int32_t gemm_axis(const question *q, const bound_operand *in, int32_t inp
   return 0;
 }
 
-static int32_t axis_of(const question *q, int rule, int32_t i) {
+static int32_t axis_of(question *q, int rule, int32_t i) {
   const bound_operand *in = &q->inputs[i];
   if (rule & BOUND_ROWS) return in->axis == 0 ? 0 : -1;
   switch (rule) {
@@ -224,30 +327,68 @@ static int32_t axis_of(const question *q, int rule, int32_t i) {
     case BOUND_REDUCE: return reduce_axis(q, in);
     case BOUND_MATMUL: return matmul_axis(q, in, i);
     case BOUND_GEMM: return gemm_axis(q, in, i);
+    case BOUND_SPLIT: return split_axis(q, in);
+    case BOUND_PAD: return pad_axis(q, in);
+    case BOUND_NMS: return nms_axis(q, in, i);
+    case BOUND_ALL: return reported_axis(q);
     default: return -1;
   }
 }
 
-int32_t bound_output_axis(const reed_op *op, const reed_attrs *attrs, const bound_operand *inputs, int32_t n_inputs,
-                          const bound_operand *output, bool (*equal)(void *context, reed_dim a, reed_dim b),
-                          void *context) {
-  question q = {op, attrs, inputs, output, n_inputs, equal, context};
+bool bound_has_outputs(const reed_op *op, int32_t n_outputs) { return n_outputs == 1 || rule_of(op) == BOUND_SPLIT; }
+
+bound_outcome bound_apply(const reed_op *op, const reed_attrs *attrs, const bound_operand *inputs, int32_t n_inputs,
+                          const bound_operand *output, const bound_dims *dims) {
+  static const bound_outcome is_needed = {-1, -1, 1};
+  question q = {op, attrs, inputs, output, n_inputs, dims, false, 1};
   int rule = rule_of(op);
-  int32_t found = -1;
-  uint32_t counter = 0;
+  bound_outcome found = is_needed;
   for (int32_t i = 0; i < n_inputs; i++) {
     const bound_operand *in = &inputs[i];
     if (!in->counter) continue;
-    if (!bound_may_pass(op, i) || (counter && in->counter != counter)) return -1;
+    if (!bound_may_pass(op, i)) return is_needed;
     int32_t axis = output->rank < 0 ? -1 : axis_of(&q, rule, i);
-    if (axis < 0 || axis >= output->rank || (found >= 0 && axis != found)) return -1;
-    if (!same(&q, output->dims[axis], in->dims[in->axis])) return -1;
-    counter = in->counter;
-    found = axis;
+    if (axis == ABSORBED) continue;
+    if (axis < 0 || axis >= output->rank || (found.axis >= 0 && axis != found.axis)) return is_needed;
+    if (found.axis >= 0 && !same_count(in, &inputs[found.input])) return is_needed;
+    if (!q.reports && q.rows == 1 && !same(&q, output->dims[axis], in->dims[in->axis])) return is_needed;
+    if (found.axis < 0) found = (bound_outcome){axis, i, in->factor * q.rows};
   }
   /* With BOUND_ROWS an operand without a count is refused, because its number of rows would have to equal the count,
    * which the host does not know yet. */
   for (int32_t i = 0; rule & BOUND_ROWS && i < n_inputs; i++)
-    if (rule >> i & 1 && inputs[i].rank > 0 && !inputs[i].counter) return -1;
+    if (rule >> i & 1 && inputs[i].rank > 0 && !inputs[i].counter) return is_needed;
+  if (q.reports) found.input = -1, found.factor = 1;
   return found;
+}
+
+static bool is_counted(const reed_room *rooms, int32_t i) { return rooms && rooms[i].axis >= 0 && rooms[i].counted; }
+
+bool bound_is_reported(const reed_kernel_call *call, int32_t i) {
+  if (!is_counted(call->output_rooms, i)) return false;
+  for (int32_t k = 0; k < call->n_inputs; k++)
+    if (is_counted(call->input_rooms, k) && call->input_rooms[k].counted == call->output_rooms[i].counted) return false;
+  return true;
+}
+
+bool bound_cut(const reed_kernel_call *call, int32_t axis, int64_t *out_start, int64_t *out_end, int64_t *out_step) {
+  if (rule_of(call->op) != BOUND_SLICE) return false;
+  const bool has_axes = call->n_inputs > 3 && call->inputs[3].dtype != REED_NONE,
+             has_steps = call->n_inputs > 4 && call->inputs[4].dtype != REED_NONE;
+  const int64_t k = place_of_axis(has_axes ? call->host_values[3] : NULL, has_axes ? call->inputs[3].dtype : REED_I64,
+                                  desc_elements(&call->inputs[1]), call->inputs[0].rank, axis);
+  if (k < 0) return false;
+  *out_start = value_at(call->host_values[1], call->inputs[1].dtype, k);
+  *out_end = value_at(call->host_values[2], call->inputs[2].dtype, k);
+  *out_step = has_steps ? value_at(call->host_values[4], call->inputs[4].dtype, k) : 1;
+  return true;
+}
+
+int64_t bound_reported(const reed_kernel_call *call, int32_t axis) {
+  int64_t start, end, step;
+  const int64_t n = call->inputs[0].dims[axis];
+  if (!bound_cut(call, axis, &start, &end, &step)) return n;
+  if (end < 0) end = end < -n ? 0 : end + n;
+  if (end > n) end = n;
+  return start >= end ? 0 : (end - start - 1) / step + 1;
 }

@@ -9,18 +9,44 @@
 typedef struct bound_operand {
   int32_t rank; /* -1: absent or unknown */
   const reed_dim *dims;
-  uint32_t counter; /* number of the kernel call that reports the extent of `axis`; 0: all extents are known */
-  int32_t axis;
+  uint32_t counter;   /* number of the kernel call that reports the extent of `axis`; 0: all extents are known */
+  uint32_t factor;    /* the extent is the count times this */
+  int32_t axis;       /* of the output: the axis that the operator's row bounds; -1: its row says EXACT */
   const void *values; /* elements that the host knows; NULL: it knows none */
   int64_t n_values;
   reed_dtype dtype; /* of the values */
 } bound_operand;
 
-/* The axis of output 0 whose extent is the inputs' count; -1: the operator needs the count on the host. All inputs with
- * a count must have the same counter. equal NULL: all dims are numbers. */
-int32_t bound_output_axis(const reed_op *op, const reed_attrs *attrs, const bound_operand *inputs, int32_t n_inputs,
-                          const bound_operand *output, bool (*equal)(void *context, reed_dim a, reed_dim b),
-                          void *context);
+/* What the rule says of a call with counted inputs. */
+typedef struct bound_outcome {
+  int32_t axis;    /* the axis of the outputs that has a count; -1: the operator needs its inputs' counts on the host */
+  int32_t input;   /* the input whose count the outputs have; -1: the kernel reports a count of its own, which follows
+                      from   those of the inputs */
+  uint32_t factor; /* the outputs' extent is the count times this */
+} bound_outcome;
+
+/* The dims of `output`, output 0 of the call, are those at the bound. */
+typedef struct bound_dims {
+  bool (*equal)(void *context, reed_dim a, reed_dim b); /* NULL: all dims are numbers */
+  bool (*known)(void *context, reed_dim a);             /* a number */
+  void *context;
+} bound_dims;
+
+/* dims NULL: all dims are numbers. */
+bound_outcome bound_apply(const reed_op *op, const reed_attrs *attrs, const bound_operand *inputs, int32_t n_inputs,
+                          const bound_operand *output, const bound_dims *dims);
+/* True if the rule speaks of a call with so many outputs that are not absent. */
+bool bound_has_outputs(const reed_op *op, int32_t n_outputs);
+static inline int64_t bound_factor(const reed_room *room) { return room->factor ? room->factor : 1; }
+/* True if the kernel of a prepared call reports the count of output i, because no input has this count. */
+bool bound_is_reported(const reed_kernel_call *call, int32_t i);
+/* The extent that output 0 has along `axis`, which the kernel of a call with an outcome of input -1 reports, for inputs
+ * of these true extents. The dims of call->outputs are those at the bound. Not for operators whose row bounds their
+ * output: these report the count themselves. */
+int64_t bound_reported(const reed_kernel_call *call, int32_t axis);
+/* The part of a Slice along `axis`: from *out_start (>= 0) to before *out_end (negative: counted from the end) by
+ * *out_step. False: the axis is not cut. */
+bool bound_cut(const reed_kernel_call *call, int32_t axis, int64_t *out_start, int64_t *out_end, int64_t *out_step);
 /* Why the operator needs a count on the host where its rule does not pass the count on; never NULL. */
 const char *bound_reason(const reed_op *op);
 /* False if this input must never have an extent at its bound, whatever the extents are. */

@@ -8,16 +8,19 @@
 #include "base/desc.h"
 #include "base/diag.h"
 #include "base/mem.h"
+#include "ops/bound.h"
 
 typedef struct bounded_call {
   reed_kernel_call call; /* its arrays belong to this state */
   reed_kernel_prepare_fn prepare;
-  reed_kernel kernel;      /* prepared for `extent` */
-  int64_t extent;          /* -1: no kernel yet */
+  reed_kernel kernel;      /* prepared for `extents`; not if `fresh` */
+  bool fresh;              /* there is no kernel yet */
+  int64_t *extents;        /* true extents, by the number of the count (reed_room.counted) */
+  bool *reported;          /* by the same number: no input has the count */
   int64_t workspace_bytes; /* of the bound */
   void *workspace;  /* not NULL: a smaller extent needed more workspace than the bound; NULL: the caller's workspace
                        serves */
-  reed_desc *descs; /* inputs, then outputs, with the extent `extent` */
+  reed_desc *descs; /* inputs, then outputs, with the true extents */
   reed_room *rooms; /* inputs, outputs */
   const void **values;
   bool *constant;
@@ -29,7 +32,7 @@ static void drop_kernel(bounded_call *b) {
   b->kernel = (reed_kernel){0};
   mem_free_aligned(b->workspace);
   b->workspace = NULL;
-  b->extent = -1;
+  b->fresh = true;
 }
 
 static void bounded_free(void *state) {
@@ -42,17 +45,25 @@ static void bounded_free(void *state) {
   mem_free(b->values);
   mem_free(b->constant);
   mem_free(b->owned);
+  mem_free(b->extents);
+  mem_free(b->reported);
   mem_free(b);
 }
 
 static bool is_counted(const reed_room *rooms, int32_t i) { return rooms && rooms[i].axis >= 0 && rooms[i].counted; }
 
-/* Prepares the kernel for `extent` rows and sets the descriptors. On failure there is no kernel. */
-static reed_status prepare_for(bounded_call *b, int64_t extent, reed_diagnosis *diagnosis) {
+/* Prepares the kernel for b->extents and sets the descriptors; extents that the call reports are computed. On failure
+ * there is no kernel. */
+static reed_status prepare_exact(bounded_call *b, reed_diagnosis *diagnosis) {
   drop_kernel(b);
-  int32_t n = b->call.n_inputs + b->call.n_outputs;
-  for (int32_t i = 0; i < n; i++)
-    if (is_counted(b->rooms, i)) b->descs[i].dims[b->rooms[i].axis] = extent;
+  const int32_t n_in = b->call.n_inputs, n = n_in + b->call.n_outputs;
+  for (int32_t pass = 0; pass < 2; pass++) /* the outputs follow from the inputs */
+    for (int32_t i = pass ? n_in : 0; i < (pass ? n : n_in); i++) {
+      if (!is_counted(b->rooms, i)) continue;
+      const reed_room *room = &b->rooms[i];
+      if (pass && b->reported[room->counted]) b->extents[room->counted] = bound_reported(&b->call, room->axis);
+      b->descs[i].dims[room->axis] = b->extents[room->counted];
+    }
   b->call.diagnosis = diagnosis;
   reed_status status = REED_OK;
   if (!kernel_is_nothing(&b->call, &b->kernel)) status = b->prepare(&b->call, &b->kernel);
@@ -60,27 +71,37 @@ static reed_status prepare_for(bounded_call *b, int64_t extent, reed_diagnosis *
     b->workspace = mem_alloc_aligned((size_t)b->kernel.workspace_bytes, 64);
     if (!b->workspace) status = diag_no_memory(diagnosis, "workspace of a kernel");
   }
-  if (status == REED_OK) b->extent = extent;
+  if (status == REED_OK) b->fresh = false;
   else drop_kernel(b);
   return status;
 }
 
 static reed_status run_bounded(const void *state, const reed_kernel_buffers *buffers) {
   bounded_call *b = (bounded_call *)state; /* one thread at a time */
-  int64_t extent = -1, bound = 0;
+  bool same = !b->fresh;
   b->call.diagnosis = buffers->diagnosis;
-  for (int32_t i = 0; i < b->call.n_inputs; i++)
-    if (is_counted(b->rooms, i)) extent = *buffers->input_extents[i], bound = b->rooms[i].capacity;
-  if (extent < 0 || extent > bound)
-    return reed_kernel_fail(&b->call, REED_ERROR_DEVICE,
-                            "an input's kernel reported the extent %lld, its bound is %lld", (long long)extent,
-                            (long long)bound);
-  reed_status status = extent == b->extent ? REED_OK : prepare_for(b, extent, buffers->diagnosis);
+  for (int32_t i = 0; i < b->call.n_inputs; i++) {
+    if (!is_counted(b->rooms, i)) continue;
+    const int64_t extent = *buffers->input_extents[i] * bound_factor(&b->rooms[i]), bound = b->rooms[i].capacity;
+    if (extent < 0 || extent > bound)
+      return reed_kernel_fail(&b->call, REED_ERROR_DEVICE,
+                              "an input's kernel reported the extent %lld, its bound is %lld", (long long)extent,
+                              (long long)bound);
+    same = same && extent == b->extents[b->rooms[i].counted];
+    b->extents[b->rooms[i].counted] = extent;
+  }
+  reed_status status = same ? REED_OK : prepare_exact(b, buffers->diagnosis);
   if (status != REED_OK) return status;
   reed_kernel_buffers exact = *buffers;
   exact.input_extents = NULL;
   if (b->workspace) exact.workspace = b->workspace;
-  return b->kernel.run(b->kernel.state, &exact);
+  status = b->kernel.run(b->kernel.state, &exact);
+  for (int32_t k = 0; k < b->call.n_outputs && status == REED_OK; k++) {
+    const int32_t i = b->call.n_inputs + k;
+    if (is_counted(b->rooms, i) && b->reported[b->rooms[i].counted])
+      buffers->extents[k] = b->extents[b->rooms[i].counted];
+  }
+  return status;
 }
 
 /* Copies the host values that belong to the call's key, because they are gone after the call; constants of the module
@@ -105,14 +126,16 @@ static reed_status bounded_open(const reed_kernel_call *call, reed_kernel_prepar
   if (!b) return diag_no_memory(call->diagnosis, "a kernel");
   b->call = *call;
   b->prepare = prepare;
-  b->extent = -1;
+  b->fresh = true;
   b->descs = mem_calloc(n, sizeof *b->descs);
   b->rooms = mem_calloc(n, sizeof *b->rooms);
   b->values = mem_calloc(n_in, sizeof *b->values);
   b->constant = mem_calloc(n_in, sizeof *b->constant);
   b->owned = mem_calloc(n_in, sizeof *b->owned);
+  b->extents = mem_calloc(n + 1, sizeof *b->extents);
+  b->reported = mem_calloc(n + 1, sizeof *b->reported);
   reed_status status = REED_OK;
-  if (!b->descs || !b->rooms || !b->values || !b->constant || !b->owned) {
+  if (!b->descs || !b->rooms || !b->values || !b->constant || !b->owned || !b->extents || !b->reported) {
     status = diag_no_memory(call->diagnosis, "a kernel");
   } else {
     memcpy(b->descs, call->inputs, n_in * sizeof *b->descs);
@@ -120,6 +143,10 @@ static reed_status bounded_open(const reed_kernel_call *call, reed_kernel_prepar
     for (size_t i = 0; i < n; i++) {
       const reed_room *given = i < n_in ? call->input_rooms : call->output_rooms;
       b->rooms[i] = given ? given[i < n_in ? i : i - n_in] : (reed_room){.axis = -1};
+      if (!is_counted(b->rooms, (int32_t)i)) continue;
+      const uint16_t count = b->rooms[i].counted;
+      if (i >= n_in) b->reported[count] = bound_is_reported(call, (int32_t)(i - n_in));
+      b->extents[count] = b->rooms[i].capacity;
     }
     b->call.inputs = b->descs;
     b->call.outputs = b->descs + n_in;
@@ -138,15 +165,16 @@ static reed_status bounded_open(const reed_kernel_call *call, reed_kernel_prepar
 
 reed_status bounded_prepare(const reed_kernel_call *call, reed_kernel_prepare_fn prepare, bool reads_counts,
                             reed_kernel *out_kernel) {
-  int64_t bound = -1;
-  for (int32_t i = 0; i < call->n_inputs; i++)
-    if (is_counted(call->input_rooms, i)) bound = call->input_rooms[i].capacity;
-  if (bound < 0 || reads_counts) return kernel_is_nothing(call, out_kernel) ? REED_OK : prepare(call, out_kernel);
+  bool counted = false, reports = false;
+  for (int32_t i = 0; i < call->n_inputs; i++) counted |= is_counted(call->input_rooms, i);
+  for (int32_t i = 0; i < call->n_outputs; i++) reports |= bound_is_reported(call, i);
+  if (!counted || reads_counts)
+    return !reports && kernel_is_nothing(call, out_kernel) ? REED_OK : prepare(call, out_kernel);
   bounded_call *b = NULL;
   reed_status status = bounded_open(call, prepare, &b);
   if (status != REED_OK) return status;
   b->workspace_bytes = INT64_MAX;
-  if ((status = prepare_for(b, bound, call->diagnosis)) != REED_OK) {
+  if ((status = prepare_exact(b, call->diagnosis)) != REED_OK) {
     bounded_free(b);
     return status;
   }

@@ -15,7 +15,7 @@ const ref *bound_first(const vm_run *run, const uint32_t *inputs, uint32_t n_inp
 }
 
 reed_status bound_outputs(vm_run *run, const uint32_t *inputs, const op_call *call, const reed_shape_output *at_two,
-                          reed_shape_output *outputs) {
+                          reed_shape_output *outputs, bound_count *out_count) {
   bound_operand operands[REED_MAX_OPERANDS];
   for (int32_t i = 0; i < call->n_inputs; i++) {
     const reed_desc *desc = call->inputs[i].desc;
@@ -27,45 +27,60 @@ reed_status bound_outputs(vm_run *run, const uint32_t *inputs, const op_call *ca
       operands[i].n_values = desc_elements(desc);
     }
     const ref *r = reg_r(run, INSN_REGISTER(inputs[i]));
-    if (bound_is_counted(r)) operands[i].counter = r->counter, operands[i].axis = r->bounded_axis;
+    if (bound_is_counted(r)) {
+      operands[i].counter = r->counter;
+      operands[i].factor = r->factor;
+      operands[i].axis = r->bounded_axis;
+    }
   }
-  bound_operand output = {.rank = at_two->rank, .dims = at_two->dims};
-  int32_t axis = -1;
-  if (call->n_outputs == 1)
-    axis = bound_output_axis(call->op, call->attrs, operands, call->n_inputs, &output, NULL, NULL);
-  if (axis < 0)
+  const bound_operand output = {.rank = at_two->rank, .dims = at_two->dims, .axis = at_two->bounded_axis};
+  bound_outcome found = {.axis = -1};
+  if (bound_has_outputs(call->op, call->n_outputs))
+    found = bound_apply(call->op, call->attrs, operands, call->n_inputs, &output, NULL);
+  if (found.axis < 0)
     return diag_fail(run->diagnosis, REED_ERROR_SHAPE,
                      "an input has an extent that only its kernel knows, and the operator needs it on the host: %s",
                      bound_reason(call->op));
-  outputs[0].bounded_axis = axis;
+  for (int32_t k = 0; k < call->n_outputs; k++) outputs[k].bounded_axis = found.axis;
+  *out_count = (bound_count){found.input < 0 ? 0 : operands[found.input].counter, found.factor};
   return REED_OK;
 }
 
-/* The room of a register: counted if only the device knows the extent. */
-static reed_room room_of(const ref *r) {
-  if (r->kind == REF_PENDING)
-    return (reed_room){.axis = r->bounded_axis, .capacity = r->t.desc.dims[r->bounded_axis], .counted = true};
-  return r->t.room ? (reed_room){.axis = r->t.room_axis, .capacity = r->t.room} : (reed_room){.axis = -1};
+/* The counted room of a register. Its count's number is that among the counts of the call, in the order of their first
+ * operands. */
+static reed_room counted_room(const ref *r, bound_count *counts, uint16_t *n) {
+  uint16_t i = 0;
+  while (i < *n && (counts[i].counter != r->counter || counts[i].factor != r->factor)) i++;
+  if (i == *n) counts[(*n)++] = (bound_count){r->counter, r->factor};
+  return (reed_room){.axis = r->bounded_axis,
+                     .factor = r->factor,
+                     .capacity = r->t.desc.dims[r->bounded_axis],
+                     .counted = (uint16_t)(i + 1)};
 }
 
 bool bound_rooms(const vm_run *run, const insn_invoke *call, reed_room *out_input_rooms, reed_room *out_output_rooms) {
-  bool any = false, counted = false;
+  bound_count counts[2 * REED_MAX_OPERANDS];
+  uint16_t n = 0;
+  bool any = false;
   for (uint32_t i = 0; i < call->n_inputs; i++) {
     const ref *r = call->inputs[i] == MODULE_ABSENT ? NULL : reg_r(run, call->inputs[i]);
-    out_input_rooms[i] = r ? room_of(r) : (reed_room){.axis = -1};
-    any |= out_input_rooms[i].axis >= 0;
-    counted |= out_input_rooms[i].counted;
+    reed_room *room = &out_input_rooms[i];
+    *room = (reed_room){.axis = -1};
+    if (r && r->kind == REF_PENDING) *room = counted_room(r, counts, &n);
+    else if (r && r->t.room) *room = (reed_room){.axis = r->t.room_axis, .capacity = r->t.room};
+    any |= room->axis >= 0;
   }
   if (!any) return false;
+  const bool counted = n > 0;
   const reed_op *op = run->program->site_ops[call->site];
   for (uint32_t i = 0; i < call->n_outputs; i++) {
     const ref *r = call->outputs[i] == MODULE_ABSENT ? NULL : reg_r(run, call->outputs[i]);
-    out_output_rooms[i] = (reed_room){.axis = -1};
+    reed_room *room = &out_output_rooms[i];
+    *room = (reed_room){.axis = -1};
     if (!r) continue;
     if (counted && r->bounded_axis >= 0 && !reed_op_output_at(op, (int32_t)i)->bounded)
-      out_output_rooms[i] =
-          (reed_room){.axis = r->bounded_axis, .capacity = r->t.desc.dims[r->bounded_axis], .counted = true};
-    else if (r->t.room) out_output_rooms[i] = (reed_room){.axis = r->t.room_axis, .capacity = r->t.room};
+      *room = counted_room(r, counts, &n);
+    else if (r->t.room) *room = (reed_room){.axis = r->t.room_axis, .capacity = r->t.room};
   }
   return true;
 }

@@ -23,10 +23,10 @@ static op_call_input input_of(const vm_run *run, const ref *r) {
   return (op_call_input){.desc = &r->t.desc, .data = data, .constant = r->constant != 0};
 }
 
-/* Marks the axis of output 0 that has the counted inputs' count. With a bound of 1 the shape function is
+/* Marks the axis of the outputs that has a count (bound_outputs). With a bound of 1 the shape function is
  * called again for a count of 2, because the bound of 1 could stand on any axis of extent 1. */
 static reed_status shape_at_bound(vm_run *run, const uint32_t *inputs, op_call *call, op_call_input *given,
-                                  reed_shape_output *outputs) {
+                                  reed_shape_output *outputs, bound_count *out_count) {
   reed_desc descs[REED_MAX_OPERANDS];
   reed_shape_output at_two = outputs[0];
   bool of_one = false;
@@ -39,15 +39,17 @@ static reed_status shape_at_bound(vm_run *run, const uint32_t *inputs, op_call *
     given[i].desc = &descs[i];
     of_one = true;
   }
-  if (of_one && call->n_outputs == 1) {
-    reed_status status = shapefn_call(call, &at_two);
+  if (of_one) {
+    reed_shape_output all[REED_MAX_OPERANDS];
+    reed_status status = shapefn_call(call, all);
     if (status != REED_OK) return status;
+    at_two = all[0];
   }
-  return bound_outputs(run, inputs, call, &at_two, outputs);
+  return bound_outputs(run, inputs, call, &at_two, outputs, out_count);
 }
 
 reed_status call_shape(vm_run *run, uint32_t site, const uint32_t *inputs, uint32_t n_inputs,
-                       reed_shape_output *outputs, uint32_t n_outputs) {
+                       reed_shape_output *outputs, uint32_t n_outputs, bound_count *out_count) {
   op_call call = call_of(run, site, n_inputs, n_outputs);
   op_call_input given[REED_MAX_OPERANDS];
   call.inputs = given;
@@ -66,9 +68,10 @@ reed_status call_shape(vm_run *run, uint32_t site, const uint32_t *inputs, uint3
                      diag_fail(run->diagnosis, REED_ERROR_DEVICE,
                                "input %u is read by the shape function but lies on a device", i));
   }
+  *out_count = (bound_count){0, 1};
   reed_status status = shapefn_call(&call, outputs);
   if (status == REED_OK && bound_first(run, inputs, n_inputs))
-    status = shape_at_bound(run, inputs, &call, given, outputs);
+    status = shape_at_bound(run, inputs, &call, given, outputs, out_count);
   return at_site(run, site, status);
 }
 
@@ -83,10 +86,9 @@ reed_status exec_shape(reed_session *s, const uint32_t *w) {
   profile_event *event = profile_note(&s->run.profile, PROFILE_SHAPE_FUNCTION, i.site, 0);
   if (event) event->span.begin_ns = clock_now_ns();
   reed_shape_output outputs[REED_MAX_OPERANDS];
-  reed_status status = call_shape(&s->run, i.site, i.inputs, i.n_inputs, outputs, i.n_outputs);
+  bound_count count;
+  reed_status status = call_shape(&s->run, i.site, i.inputs, i.n_inputs, outputs, i.n_outputs, &count);
   if (status != REED_OK) return status;
-  const ref *counted = bound_first(&s->run, i.inputs, i.n_inputs);
-  uint32_t counter = counted ? counted->counter : 0;
   for (uint32_t k = 0; k < i.n_outputs; k++) {
     if (i.outputs[k] == MODULE_ABSENT) continue;
     reed_desc desc = shapefn_desc(&outputs[k]);
@@ -96,7 +98,10 @@ reed_status exec_shape(reed_session *s, const uint32_t *w) {
                      diag_fail(s->run.diagnosis, REED_ERROR_SHAPE, "output %u is larger than any memory", k));
     r->shaped_by = i.site + 1;
     r->shaped_as = (uint16_t)k;
-    if (r->bounded_axis >= 0) r->counter = counter ? counter : i.outputs[k] + 1;
+    if (r->bounded_axis >= 0) {
+      r->counter = count.counter ? count.counter : i.outputs[k] + 1;
+      r->factor = count.factor;
+    }
     if (s->epoch.in_shape_section && (status = active_note_write(&s->epoch, i.outputs[k], s->run.diagnosis)) != REED_OK)
       return status;
   }
@@ -203,8 +208,9 @@ static reed_status check_shaped(reed_session *s, const insn_invoke *i) {
   epoch_entry *e = s->epoch.entry;
   bool trusted = e && s->run.program->module->epochs_shaped[e->epoch] && call_is_shaped(&s->run, i);
   reed_shape_output expected[REED_MAX_OPERANDS];
+  bound_count count;
   if (!trusted) {
-    reed_status status = call_shape(&s->run, i->site, i->inputs, i->n_inputs, expected, i->n_outputs);
+    reed_status status = call_shape(&s->run, i->site, i->inputs, i->n_inputs, expected, i->n_outputs, &count);
     if (status != REED_OK) return status;
     if (e) e->n_shape_functions++;
   }

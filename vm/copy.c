@@ -252,7 +252,7 @@ reed_status exec_sync(reed_session *s) {
     pending_fetch *f = &s->run.fetches.items[i];
     ref *r = &s->run.r.items[f->r_index];
     if (status == REED_OK && r->kind == REF_FETCHING && f->extent) {
-      int64_t n = *(f->target ? (const int64_t *)f->target->data : r->extent);
+      int64_t n = *(f->target ? (const int64_t *)f->target->data : r->extent) * r->factor;
       int64_t *bound = &r->t.desc.dims[r->bounded_axis];
       if (n < 0 || n > *bound) {
         status = at_site(&s->run, r->shaped_by - 1,

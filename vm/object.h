@@ -29,13 +29,14 @@ typedef struct ref {
   uint16_t shaped_as : 10; /* number of the output of the `shape` that shaped_by names */
   uint16_t resident : 6;   /* of a host tensor: the device that has the same elements (run_twin); 0: none */
   int32_t constant;        /* constant number + 1 when the tensor is a module constant */
-  uint32_t counter; /* bounded tensors: the register whose kernel reports the extent, + 1; equal in all tensors with the
+  uint32_t counter; /* bounded tensors: the register whose kernel reports the count, + 1; equal in all tensors with the
                        same count */
+  uint32_t factor;  /* bounded tensors: the extent is the count times this */
   uint32_t shaped_by; /* call site + 1 of the `shape` that wrote the extents; 0: no `shape` wrote them */
   tensor t;
   int64_t bytes;   /* of t.desc, which holds the bound of a bounded tensor */
   object *object;  /* counted */
-  int64_t *extent; /* the count that the kernel of a bounded tensor reports: memory of t.device inside extent_storage */
+  int64_t *extent; /* the count of a bounded tensor, which a kernel reports: memory of t.device inside extent_storage */
   storage *extent_storage; /* counted */
 } ref;
 

@@ -194,7 +194,8 @@ static query_ref recalled(query *q, const epoch_entry *e, size_t i) {
   if (value->bounded_axis < 0) return made;
   for (size_t k = 0; k < i; k++) {
     const epoch_write *other = &e->writes.items[k];
-    if (other->value.bounded_axis < 0 || other->value.counter != value->counter) continue;
+    if (other->value.bounded_axis < 0 || other->value.counter != value->counter || other->value.factor != value->factor)
+      continue;
     made.dims[value->bounded_axis] = q->r[other->reg].dims[other->value.bounded_axis];
     return made;
   }

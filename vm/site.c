@@ -37,7 +37,7 @@ void site_kernels_close(site_kernels *kernels) {
 
 /* Room for one operand: head, extents, room, address or elements. */
 static bool reserve(site_kernels *kernels, int64_t value_bytes) {
-  size_t need = kernels->words.n + 4 + REED_MAX_RANK + (size_t)(value_bytes + 7) / 8;
+  size_t need = kernels->words.n + 5 + REED_MAX_RANK + (size_t)(value_bytes + 7) / 8;
   return VEC_RESERVE(&kernels->words, need);
 }
 
@@ -52,10 +52,12 @@ static void add_operand(site_kernels *kernels, const reed_desc *desc, const reed
     return;
   }
   bool has_room = room && room->axis >= 0;
-  if (has_room) flags |= HEAD_ROOM | (room->counted ? HEAD_COUNTED : 0) | (int64_t)room->axis << 24;
+  if (has_room)
+    flags |= HEAD_ROOM | (room->counted ? HEAD_COUNTED : 0) | (int64_t)room->axis << 24 | (int64_t)room->counted << 32;
   add(kernels, (int64_t)desc->dtype | (int64_t)desc->rank << 8 | flags);
   for (int32_t i = 0; i < desc->rank; i++) add(kernels, desc->dims[i]);
   if (has_room) add(kernels, room->capacity);
+  if (has_room) add(kernels, room->factor);
 }
 
 static void add_elements(site_kernels *kernels, const void *data, int64_t bytes) {

@@ -6,8 +6,12 @@
 
 static bool dims_equal(void *context, reed_dim a, reed_dim b) { return symbols_equal(context, a, b); }
 
-/* The version that input i reads, if a kernel reports its extent; NULL: the extent is known with the epoch's shapes. */
-static flow_version *counted_version(const flow *f, const ir_node *n, int32_t i) {
+static bool dim_known(void *context, reed_dim a) {
+  (void)context;
+  return !symbol_is(a);
+}
+
+flow_version *counts_input(const flow *f, const ir_node *n, int32_t i) {
   const ir_value *v = n->inputs[i];
   if (!v || ir_is_constant(v) || place_of_node(n) != 1) return NULL;
   flow_version *x = f->values[v->id].on[1];
@@ -22,7 +26,7 @@ static bool device_reads_counts(const flow *f, const ir_node *n) {
   return capability_reads_counts(f->m->targets, &call);
 }
 
-static flow_count needed(const char *why) { return (flow_count){NULL, -1, why}; }
+static flow_count needed(const char *why) { return (flow_count){.axis = -1, .why = why}; }
 
 static bool has_rule(const reed_op *op) {
   for (int32_t i = 0; i < REED_MAX_OPERANDS; i++)
@@ -34,9 +38,11 @@ flow_count counts_operator(const flow *f, const flow_block *b, const ir_node *n)
   if (!f->m->counts_on_device) return needed("all counts are fetched (compiled with --counts host)");
   if (!has_rule(n->op)) return needed(bound_reason(n->op));
   if (place_of_node(n) != 1) return needed("it runs on the host");
-  if (n->n_outputs != 1 || !n->outputs[0]) return needed("it has several outputs, and a rule gives the axis of one");
+  if (!n->outputs[0] || !bound_has_outputs(n->op, n->n_outputs))
+    return needed("it has several outputs, and a rule gives the axis of one");
   bound_operand operands[REED_MAX_OPERANDS];
-  flow_version *first = NULL;
+  flow_version *counted[REED_MAX_OPERANDS], *first = NULL;
+  bool many = false;
   for (int32_t i = 0; i < n->n_inputs; i++) {
     const ir_value *v = n->inputs[i];
     operands[i] = (bound_operand){.rank = v ? v->type.rank : -1, .dims = v ? v->type.dims : NULL};
@@ -45,24 +51,40 @@ flow_count counts_operator(const flow *f, const flow_block *b, const ir_node *n)
       operands[i].n_values = v->type.dims[0];
       operands[i].dtype = v->type.dtype;
     }
-    flow_version *x = counted_version(f, n, i);
+    flow_version *x = counted[i] = counts_input(f, n, i);
     if (!x) continue;
     if (x->home != b) return needed("it stands in another branch or loop than the count");
-    if (first && x->counter != first->counter) return needed("two counts meet, which are equal only by chance");
-    operands[i].counter = 1;
+    operands[i].counter = 1; /* the first input with the same count, + 1 */
+    while (!counted[operands[i].counter - 1] || counted[operands[i].counter - 1]->counter != x->counter)
+      operands[i].counter++;
+    operands[i].factor = x->factor;
     operands[i].axis = x->bounded_axis;
-    first = x;
+    if (!first) first = x;
+    many |= x->counter != first->counter || x->factor != first->factor;
   }
   if (first && !device_reads_counts(f, n)) return needed("the accelerator's kernel cannot run at a bound");
-  const ir_type *type = &n->outputs[0]->type;
-  bound_operand output = {.rank = type->rank, .dims = type->dims};
-  reed_attrs attrs = ir_attrs(n);
-  int32_t axis = bound_output_axis(n->op, &attrs, operands, n->n_inputs, &output, dims_equal, f->m->symbols);
-  if (axis >= 0) return (flow_count){first, axis, NULL};
+  const ir_value *made = n->outputs[0];
+  const bound_operand output = {
+      .rank = made->type.rank, .dims = made->type.dims, .axis = made->bounded ? made->bounded_axis : -1};
+  const reed_attrs attrs = ir_attrs(n);
+  const bound_dims dims = {dims_equal, dim_known, f->m->symbols};
+  const bound_outcome found = bound_apply(n->op, &attrs, operands, n->n_inputs, &output, &dims);
+  if (found.axis >= 0)
+    return (flow_count){.version = found.input < 0 ? first : counted[found.input],
+                        .reports = found.input < 0,
+                        .factor = found.factor,
+                        .axis = found.axis};
+  if (many) return needed("two counts meet, which are equal only by chance");
   return needed(first ? bound_reason(n->op) : "its other operands are known in a later epoch only");
 }
 
-bool counts_is_input(const flow *f, const ir_node *n, int32_t i) { return counted_version(f, n, i) != NULL; }
+bool counts_before(const flow *f, const ir_node *n, int32_t epoch) {
+  for (int32_t i = 0; i < n->n_inputs; i++) {
+    const flow_version *x = counts_input(f, n, i);
+    if (x && flow_epoch(x->time) < epoch) return true;
+  }
+  return false;
+}
 
 const char *counts_reason(const flow *f, const flow_block *b, const ir_node *consumer) {
   if (!consumer) return "it is an output of the model";

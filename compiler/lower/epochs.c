@@ -188,9 +188,11 @@ static reed_status define_outputs(flow *f, flow_item *item, flow_count count) {
     if (!v || !declared || (!declared->bounded && !count.version)) continue;
     x->bounded = true;
     x->known++;
-    x->counter = count.version ? count.version->counter : x;
+    x->counter = count.version && !count.reports ? count.version->counter : x;
+    x->factor = count.version ? count.factor : 1;
     x->bounded_axis = count.version ? count.axis : v->bounded_axis;
   }
+  item->reports = count.version && count.reports;
   if (flow_item_is_view(item) && item->outputs[0]->filled) {
     flow_version *source = flow_operand(f, item, 0);
     if (source) share_memory(item->outputs[0], source);
@@ -200,20 +202,21 @@ static reed_status define_outputs(flow *f, flow_item *item, flow_count count) {
 
 bool flow_item_is_view(const flow_item *item) {
   const ir_node *n = item->node;
-  if (n->op->alias != REED_ALIAS_VIEW || n->n_inputs < 1 || !item->outputs[0]) return false;
+  if (item->reports || n->op->alias != REED_ALIAS_VIEW || n->n_inputs < 1 || !item->outputs[0]) return false;
   for (int32_t i = 1; i < n->n_outputs; i++)
     if (item->outputs[i]) return false;
   return true;
 }
 
-/* Raises *epoch to the first epoch in which the operator can run. `counted`: inputs with the count of this version are
- * used at their bound, so their extents are not needed. */
-static reed_status need_operands(flow *f, flow_block *b, ir_node *n, const flow_version *counted, int32_t *epoch) {
+/* Raises *epoch to the first epoch in which the operator can run. at_bound: counted inputs are used at their bounds, so
+ * their extents are not needed. */
+static reed_status need_operands(flow *f, flow_block *b, ir_node *n, bool at_bound, int32_t *epoch) {
   reed_status status = REED_OK;
   for (int32_t i = 0; i < n->n_inputs && status == REED_OK; i++) {
     if (!n->inputs[i]) continue;
     needed what = flow_reads_elements(n, i) ? NEED_ELEMENTS : NEED_EXTENTS;
-    if (counted && counts_is_input(f, n, i)) *epoch = larger(*epoch, flow_epoch(counted->time));
+    const flow_version *counted = at_bound ? counts_input(f, n, i) : NULL;
+    if (counted) *epoch = larger(*epoch, flow_epoch(counted->time));
     else status = need(f, b, n->inputs[i], flow_operand_device(n, i), n, i, what, epoch);
   }
   return status;
@@ -222,10 +225,10 @@ static reed_status need_operands(flow *f, flow_block *b, ir_node *n, const flow_
 static reed_status cut_operator(flow *f, flow_block *b, ir_node *n, int32_t order) {
   flow_count count = counts_operator(f, b, n);
   int32_t epoch = b->floor;
-  reed_status status = need_operands(f, b, n, count.version, &epoch);
-  if (status == REED_OK && count.version && epoch > flow_epoch(count.version->time)) {
-    count.version = NULL; /* the operator runs in a later epoch than the count's, so the extents are fetched for it */
-    status = need_operands(f, b, n, NULL, &epoch);
+  reed_status status = need_operands(f, b, n, count.version != NULL, &epoch);
+  if (status == REED_OK && count.version && counts_before(f, n, epoch)) {
+    count.version = NULL; /* the operator runs in a later epoch than a count's, so the extents are fetched for it */
+    status = need_operands(f, b, n, false, &epoch);
   }
   if (status != REED_OK) return status;
   flow_item *item = item_new(f, b, FLOW_OP, flow_time(epoch, SLOT_EPOCH), order, n);

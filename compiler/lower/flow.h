@@ -38,6 +38,7 @@ typedef struct flow_version {
   int32_t ready;       /* epoch after which a Loop may use it; -1: at once */
   bool bounded;        /* a kernel reports its extent along bounded_axis */
   int32_t bounded_axis;
+  uint32_t factor;              /* of a bounded version: its extent is the count times this */
   struct flow_version *counter; /* the version whose count this one has: itself where its kernel reports the count */
   bool fetched;                 /* an item fetches the extent to the host */
   bool filled;                  /* the run section of its epoch gives it memory */
@@ -67,6 +68,7 @@ struct flow_item {
   copy_reason reason;
   const char *why;               /* of EXTENT: why the host needs it */
   flow_version *source, *target; /* COPY, FETCH; EXTENT: target. IF: source is the condition (NULL: constant) */
+  bool reports;                  /* OP: its kernel reports a count that follows from its inputs' counts */
   flow_version **outputs;        /* OP: n_outputs, NULL: absent; IF: joins; LOOP: results (NULL unused) */
   /* IF */
   flow_block *branches[2]; /* then, else */

@@ -164,14 +164,19 @@ struct reed_kernel_env; /* threads, CPU features, cache of packed weights: priva
  * the extent, as for a cache that grows in place. The extent itself may be known on the device only, as for a bounded
  * result whose count the host has not read back.
  *
- *   counted      the extent is on the device (reed_kernel_buffers.input_extents). The descriptor has the bound, the
- *                memory holds as many elements as the bound, and the elements lie dense for the true extent
+ *   counted      the extent is on the device: the number in reed_kernel_buffers.input_extents times `factor`. The
+ *                descriptor has the bound, the memory holds as many elements as the bound, and the elements lie dense
+ *                for the true extent
  *   not counted  the descriptor has the extent; the strides of the axes before `axis` are computed with `capacity`. A
- *                tensor [2,3,5,8] with room for 64 along axis 2 has the strides 1536, 512, 8, 1 */
+ *                tensor [2,3,5,8] with room for 64 along axis 2 has the strides 1536, 512, 8, 1
+ *
+ * Operands of a call with equal numbers in `counted` have one extent. If no input has an output's number, the kernel
+ * reports the output's extent (reed_kernel_buffers.extents). */
 typedef struct reed_room {
   int32_t axis;     /* -1: the tensor is dense and has no such axis */
+  uint32_t factor;  /* counted: of the extent; 0 means 1 */
   int64_t capacity; /* elements along `axis` that fit in the memory: at least the descriptor's extent */
-  bool counted;
+  uint16_t counted; /* 0: not counted; else the number of the count in this call, from 1 on */
 } reed_room;
 
 typedef struct reed_kernel_call {
@@ -223,12 +228,14 @@ typedef struct reed_kernel_buffers {
   const void *const *inputs; /* device memory; NULL for absent inputs; zero-size tensors may be NULL */
   void *const *outputs;
   void *workspace;  /* workspace_bytes, 64-byte aligned; contents undefined */
-  int64_t *extents; /* per bounded output: the kernel writes the true extent of the bounded axis here */
+  int64_t *extents; /* per output that is bounded or whose extent the kernel reports: the kernel writes the true extent
+                       here */
   reed_diagnosis
       *diagnosis;    /* for host kernels of custom operators, which may build a sentence of their own. NULL allowed */
   reed_fault *fault; /* code 0 before the launch; reed_kernel_fault fills it. NULL allowed */
-  const int64_t *const *input_extents; /* per input with a counted room: its true extent, in device memory; NULL for
-                                          other inputs. The array itself is NULL if no input has a counted room */
+  const int64_t *const
+      *input_extents; /* per input with a counted room: a factor of its true extent, in device memory; NULL for
+                         other inputs. The array itself is NULL if no input has a counted room */
 } reed_kernel_buffers;
 
 /* Records the fault unless an earlier one is recorded, and returns the code's status; `run` returns this status. Not

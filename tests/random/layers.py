@@ -274,7 +274,13 @@ def found(g):
         g.node(g.r.choice(["Neg", "Abs"]), [g.node("Compress", [v, rows], axis=axis)])
         return
     places = g.node("NonZero", [mask])
-    g.node("Mul", [g.node("GatherND", [v, g.node("Transpose", [places], perm=[1, 0])]), g.const(.5, v.dtype)])
+    values = g.node("Mul", [g.node("GatherND", [v, g.node("Transpose", [places], perm=[1, 0])]), g.const(.5, v.dtype)])
+    if g.flag(.5):  # some of the rows, and rows joined with others
+        start, end, step = int(g.r.integers(0, 3)), int(g.r.choice([-1, 1, 3, 6, 1000])), int(g.r.integers(1, 3))
+        values = g.node("Abs", [g.node("Slice", [values, g.axes(start), g.axes(end), g.axes(0), g.axes(step)])])
+    if g.flag(.5):
+        wide = g.node("Mul", [g.node("Unsqueeze", [values, g.axes(1)]), g.const([1, 3, 2], v.dtype)])
+        g.node("Neg", [g.node("Reshape", [wide, g.axes(-1)])])
     if g.flag(.4):
         first = g.node("Squeeze", [g.node("Slice", [places, g.axes(0), g.axes(1), g.axes(0)]), g.axes(0)])
         g.node("Gather", [v, first], axis=0)

@@ -240,7 +240,7 @@ static const struct {
     {"DepthToSpace", add_depth_to_space, 1, 1},
     {"Resize", add_resize, 1, 1},
     {"ReduceMean", add_reduce, 1, 0},
-    {"Slice of the rows", add_slice_default, 0, 0, "Slice 'y_node': it cuts the counted axis"},
+    {"Slice of the rows", add_slice_default, 1, 1},
     {"Slice backwards", add_slice_backwards, 0, 0, "Slice 'y_node': it cuts the counted axis"},
     {"Softmax along the rows", add_softmax_rows, 0, 0, "Softmax 'y_node': the counted axis does not stand before"},
     {"Gemm of a turned matrix", add_gemm_turned, 2, 2, "Gemm 'y_node': only the rows of A"},

@@ -45,7 +45,7 @@ reed_status active_begin(epoch_active *active, epoch_entry *e, const epoch_entry
 static bool same_content(const ref *now, const ref *before) {
   bool shaped = now->kind == REF_SHAPED && (before->kind == REF_SHAPED || before->kind == REF_STORED);
   if (!shaped && (now->kind != REF_STORED || before->kind != REF_STORED)) return false;
-  if (now->bounded_axis != before->bounded_axis || now->counter != before->counter ||
+  if (now->bounded_axis != before->bounded_axis || now->counter != before->counter || now->factor != before->factor ||
       now->t.device != before->t.device || now->constant != before->constant || now->resident != before->resident ||
       !desc_equal(&now->t.desc, &before->t.desc))
     return false;

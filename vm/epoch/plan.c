@@ -111,8 +111,9 @@ static void touch(epoch_planner *p, epoch_entry *e, uint32_t reg, int32_t step) 
 static reed_status check_outputs(epoch_planner *p, const insn_invoke *i, int32_t device, bool *out_bounded) {
   bool trusted = p->run->program->module->epochs_shaped[p->entry->epoch] && call_is_shaped(p->run, i);
   reed_shape_output expected[REED_MAX_OPERANDS];
+  bound_count count;
   if (!trusted) {
-    reed_status status = call_shape(p->run, i->site, i->inputs, i->n_inputs, expected, i->n_outputs);
+    reed_status status = call_shape(p->run, i->site, i->inputs, i->n_inputs, expected, i->n_outputs, &count);
     if (status != REED_OK) return status;
     p->entry->n_shape_functions++;
   }
@@ -221,15 +222,44 @@ static reed_status add_kernel(epoch_planner *p, const insn_invoke *i, int32_t de
   return status;
 }
 
-/* The write of the first input whose extent a kernel of this epoch reports; NULL: the extents of all inputs are known.
- */
-static const epoch_write *counted_input(epoch_planner *p, const insn_invoke *i) {
+/* The write of the first input whose extent a kernel of this epoch reports, for the count `counter` (0: for any); NULL:
+ * none. */
+static const epoch_write *counted_input(epoch_planner *p, const insn_invoke *i, uint32_t counter) {
   for (uint32_t k = 0; k < i->n_inputs; k++) {
-    if (i->inputs[k] == MODULE_ABSENT || reg_of(p, i->inputs[k])->kind != REF_PENDING) continue;
+    if (i->inputs[k] == MODULE_ABSENT) continue;
+    const ref *r = reg_of(p, i->inputs[k]);
+    if (r->kind != REF_PENDING || (counter && r->counter != counter)) continue;
     const register_note *note = note_of(p, i->inputs[k]);
     if (note->write >= 0) return &p->entry->writes.items[note->write];
   }
   return NULL;
+}
+
+/* True if some output has a count that no input has. */
+static bool reports_count(epoch_planner *p, const insn_invoke *i) {
+  for (uint32_t k = 0; k < i->n_outputs; k++) {
+    if (i->outputs[k] == MODULE_ABSENT) continue;
+    const ref *r = reg_of(p, i->outputs[k]);
+    if (r->bounded_axis >= 0 && !counted_input(p, i, r->counter)) return true;
+  }
+  return false;
+}
+
+/* Fails if an output has an input's count with another factor: the kernel would take the count for its own. */
+static reed_status check_factors(epoch_planner *p, const insn_invoke *i) {
+  for (uint32_t k = 0; k < i->n_outputs; k++) {
+    const ref *r = i->outputs[k] == MODULE_ABSENT ? NULL : reg_of(p, i->outputs[k]);
+    bool same = !r || r->bounded_axis < 0 || !counted_input(p, i, r->counter);
+    for (uint32_t n = 0; n < i->n_inputs && !same; n++) {
+      const ref *in = i->inputs[n] == MODULE_ABSENT ? NULL : reg_of(p, i->inputs[n]);
+      same = in && in->kind == REF_PENDING && in->counter == r->counter && in->factor == r->factor;
+    }
+    if (!same)
+      return diag_fail(p->run->diagnosis, REED_ERROR_SHAPE,
+                       "%s: output %u joins an extent that only the device knows with others, which only a view can",
+                       p->run->program->site_ops[i->site]->name, k);
+  }
+  return REED_OK;
 }
 
 /* ---- registers with room (vm/room.h) ---- */
@@ -340,10 +370,10 @@ static reed_status plan_invoke(epoch_planner *p, const uint32_t *w, int32_t step
   reed_status status = check_outputs(p, &i, device, &bounded);
   for (uint32_t k = 0; status == REED_OK && k < i.n_inputs; k++)
     if (i.inputs[k] != MODULE_ABSENT) touch(p, e, i.inputs[k], step);
-  const epoch_write *counted = counted_input(p, &i);
-  if (status == REED_OK) status = add_kernel(p, &i, device, bounded && !counted, step, &kernel);
+  if (status == REED_OK && bounded) status = check_factors(p, &i);
+  if (status == REED_OK) status = add_kernel(p, &i, device, bounded && reports_count(p, &i), step, &kernel);
   if (status != REED_OK) return status;
-  kernel->counted = counted != NULL;
+  kernel->counted = counted_input(p, &i, 0) != NULL;
   for (uint32_t k = 0; k < i.n_outputs; k++) {
     if (i.outputs[k] == MODULE_ABSENT) continue;
     epoch_write *write = &e->writes.items[note_of(p, i.outputs[k])->write];
@@ -353,6 +383,7 @@ static reed_status plan_invoke(epoch_planner *p, const uint32_t *w, int32_t step
     if (status != REED_OK) return status;
     place_output(p, &i, k, write, root, at);
     if (reg_of(p, i.outputs[k])->bounded_axis < 0) continue;
+    const epoch_write *counted = counted_input(p, &i, reg_of(p, i.outputs[k])->counter);
     write->extent_root = counted ? counted->extent_root : kernel->extent_root;
     write->extent_index = counted ? counted->extent_index : (int32_t)k;
   }

@@ -82,7 +82,7 @@ static reed_status take_shapes(reed_session *s, const insn_shape *i, const insn_
       return diag_fail(s->run.diagnosis, REED_ERROR_SHAPE, "output %u is larger than any memory", k);
     r->shaped_by = i->site + 1;
     r->shaped_as = (uint16_t)k & 0x3ff;
-    if (r->bounded_axis >= 0) r->counter = i->outputs[k] + 1;
+    if (r->bounded_axis >= 0) r->counter = i->outputs[k] + 1, r->factor = 1;
     status = active_note_write(&s->epoch, i->outputs[k], s->run.diagnosis);
   }
   return status;

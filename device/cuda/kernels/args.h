@@ -57,8 +57,12 @@ typedef struct move_args {
   int64_t n, from_offset, to_offset;
   int32_t rank, size;
   int64_t extents[MOVE_DIMS], from[MOVE_DIMS], to[MOVE_DIMS];
-  counted_extent counted;          /* of extents[0] */
+  counted_extent counted;          /* of extents[0], or with `reported` of x */
   uint32_t from_scaled, to_scaled; /* bit d: the stride is for a counted extent of 1 */
+  /* not NULL: of the counted rows of x those from `start` to before `end` (negative: from the end) by `step` are
+   * copied, `row` elements each, and their number is reported */
+  int64_t *reported;
+  int64_t start, end, step, row;
 } move_args;
 
 /* Pad: dim d of the output has `before` pads, then `extent` elements of x from `first` on, then pads. */
@@ -68,6 +72,7 @@ typedef struct pad_args {
   int64_t n;
   int32_t rank, size, mode; /* mode: the first letter of the attribute's word */
   int64_t extents[CUDA_DIMS], strides[CUDA_DIMS], first[CUDA_DIMS], extent[CUDA_DIMS], before[CUDA_DIMS];
+  counted_extent counted; /* of an axis without pads that has only extents of 1 before it */
 } pad_args;
 
 /* The part of a gather's operands that a count is a factor of. */
@@ -86,6 +91,7 @@ typedef struct gather_args {
   int64_t extents[CUDA_DIMS], strides[CUDA_DIMS]; /* of the components */
   counted_extent counted;
   int32_t counted_part;
+  counted_extent rows; /* of extents[0], on which no element's place depends */
 } gather_args;
 
 /* GatherElements: y[i...] = x[i... with indices[i...] at axis]. */
@@ -212,6 +218,7 @@ typedef struct nms_args {
   int64_t *selected, *extent;                /* the output and its true extent */
   int64_t n, padded, classes, rows, limit;   /* n: boxes; padded: a power of two */
   int32_t centers, in_shared;                /* in_shared: a row's keys fit shared memory while they are sorted */
+  counted_extent counted;                    /* of n */
 } nms_args;
 
 /* ---- RoiAlign (roi_align.cu): all maps in one launch ---- */

@@ -9,6 +9,7 @@
 typedef struct counted_extent {
   const int64_t *count; /* NULL: all extents are exact */
   int64_t capacity;     /* the bound */
+  int64_t factor;       /* the true extent is the count times this */
 } counted_extent;
 
 #endif

@@ -41,7 +41,7 @@ static __device__ inline int64_t thread_number() { return static_cast<int64_t>(b
 
 /* The count, within its bound. Only where something is counted. */
 static __device__ inline int64_t true_count(const counted_extent &counted) {
-  const int64_t count = *counted.count;
+  const int64_t count = *counted.count * counted.factor;
   return count < 0 ? 0 : count < counted.capacity ? count : counted.capacity;
 }
 

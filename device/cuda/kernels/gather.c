@@ -9,7 +9,9 @@ static reed_status close_gather(const reed_kernel_call *call, const gather_args 
   cuda_plan plan = {.call = call};
   if (made->n) {
     cuda_plan_each(&plan, CUDA_gather, made->n, made);
-    cuda_plan_count(&plan, offsetof(gather_args, counted));
+    const bool indices = made->counted_part == COUNTED_INDICES;
+    if (made->counted.factor) cuda_plan_extent(&plan, offsetof(gather_args, counted), indices ? 1 : 0);
+    if (made->rows.factor) cuda_plan_extent(&plan, offsetof(gather_args, rows), 0);
     CUDA_INPUT(&plan, gather_args, x, 0);
     CUDA_INPUT(&plan, gather_args, indices, 1);
     CUDA_OUTPUT(&plan, gather_args, y, 0);
@@ -19,8 +21,10 @@ static reed_status close_gather(const reed_kernel_call *call, const gather_args 
 }
 
 static gather_args gather_of(const reed_kernel_call *call) {
-  return (gather_args){.counted = cuda_counted(call),
-                       .counted_part = cuda_counted_input(call) == 1 ? COUNTED_INDICES : COUNTED_OUTER,
+  const bool indices = cuda_is_counted(call, 1); /* of data that are counted too the indices' axis is the counted one */
+  return (gather_args){.counted = indices ? cuda_counted_by(call, 1) : cuda_counted(call),
+                       .rows = indices && cuda_is_counted(call, 0) ? cuda_counted_by(call, 0) : (counted_extent){0},
+                       .counted_part = indices ? COUNTED_INDICES : COUNTED_OUTER,
                        .n = desc_elements(&call->outputs[0]),
                        .size = (int32_t)reed_dtype_bytes(call->inputs[0].dtype),
                        .index_size = (int32_t)reed_dtype_bytes(call->inputs[1].dtype)};
@@ -35,7 +39,8 @@ reed_status cuda_prepare_gather(const reed_kernel_call *call, reed_kernel *out_k
   made.batch = data->dims[axis] * made.block;
   made.n_components = 1;
   made.extents[0] = data->dims[axis];
-  if (cuda_counted_input(call) == 0 && call->input_rooms[0].axis > axis) made.counted_part = COUNTED_BLOCK;
+  if (made.counted_part == COUNTED_OUTER && cuda_is_counted(call, 0) && call->input_rooms[0].axis > axis)
+    made.counted_part = COUNTED_BLOCK;
   made.strides[0] = made.block;
   return close_gather(call, &made, out_kernel);
 }

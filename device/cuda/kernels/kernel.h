@@ -112,6 +112,11 @@ void cuda_plan_pointer(cuda_plan *plan, size_t field, cuda_source source, int32_
 counted_extent cuda_counted(const reed_kernel_call *call);
 /* The first input with a counted room; -1: none. */
 int32_t cuda_counted_input(const reed_kernel_call *call);
+bool cuda_is_counted(const reed_kernel_call *call, int32_t input);
+/* The bound of a counted input. */
+counted_extent cuda_counted_by(const reed_kernel_call *call, int32_t input);
+/* Gives the latest launch the address of a counted input's count; `field` is that of a counted_extent. */
+void cuda_plan_extent(cuda_plan *plan, size_t field, int32_t input);
 /* Gives the latest launch the address of the count, if there is one; `field` is that of a counted_extent. */
 void cuda_plan_count(cuda_plan *plan, size_t field);
 /* Packs the plan into *out_kernel and frees it. A plan without launches is allowed: the kernel does nothing. A plan

@@ -2,6 +2,7 @@
  * indices: gather.c. */
 #include "base/desc.h"
 #include "device/cuda/kernels/move.h"
+#include "ops/bound.h"
 #include "ops/cpu/calls/rearrangement.h"
 #include "ops/cpu/common/common.h"
 
@@ -15,6 +16,11 @@ typedef struct move_side {
   int64_t at;    /* of the pointer in its source */
 } move_side;
 
+/* A copy of counted rows of input 0 that reports their number. */
+typedef struct move_cut {
+  int64_t start, end, step, row; /* of move_args */
+} move_cut;
+
 /* Divides the strides larger than that of the counted axis by the bound; the kernel multiplies them by the count. */
 static uint32_t scale(int32_t rank, int64_t *strides, int64_t of_axis, int64_t capacity) {
   uint32_t scaled = 0;
@@ -27,9 +33,9 @@ static uint32_t scale(int32_t rank, int64_t *strides, int64_t of_axis, int64_t c
 }
 
 /* Adds a launch that copies elements of `size` bytes; nothing if there are none. With `counted`, dim 0 has the call's
- * count, and both sides are dense. */
+ * count, and both sides are dense. `cut` NULL: all rows, none reported. */
 static void move_launch(cuda_plan *plan, int32_t rank, const int64_t *extents, int64_t size, move_side from,
-                        move_side to, bool counted) {
+                        move_side to, bool counted, const move_cut *cut) {
   move_args made = {.n = 1, .size = (int32_t)size, .from_offset = from.offset, .to_offset = to.offset};
   for (int32_t d = 0; d < rank; d++) {
     made.n *= extents[d];
@@ -42,14 +48,21 @@ static void move_launch(cuda_plan *plan, int32_t rank, const int64_t *extents, i
     made.from[at] = from.strides[d];
     made.to[at] = to.strides[d];
   }
-  if (made.n == 0) return;
-  if (counted) {
+  if (made.n == 0 && !cut) return;
+  if (cut) {
+    made.counted = cuda_counted(plan->call);
+    made.start = cut->start;
+    made.end = cut->end;
+    made.step = cut->step;
+    made.row = cut->row;
+  } else if (counted) {
     made.counted = cuda_counted(plan->call);
     made.from_scaled = scale(made.rank, made.from, from.strides[0], made.counted.capacity);
     made.to_scaled = scale(made.rank, made.to, to.strides[0], made.counted.capacity);
   }
-  cuda_plan_each(plan, CUDA_move, made.n, &made);
-  if (counted) cuda_plan_count(plan, offsetof(move_args, counted));
+  cuda_plan_each(plan, CUDA_move, made.n ? made.n : 1, &made);
+  if (counted || cut) cuda_plan_count(plan, offsetof(move_args, counted));
+  if (cut) CUDA_PART(plan, move_args, reported, CUDA_FROM_EXTENTS, 0, 0, sizeof(int64_t), true);
   CUDA_PART(plan, move_args, x, from.source, from.index, from.at, from.bytes, false);
   CUDA_PART(plan, move_args, y, to.source, to.index, to.at, to.bytes, true);
 }
@@ -75,6 +88,14 @@ static int32_t counted_dim(const reed_kernel_call *call, int32_t rank, const int
 /* The dim that stands at place d when dim `first` (-1: none) is walked first. */
 static int32_t walked(int32_t first, int32_t d) { return first < 0 || d > first ? d : d ? d - 1 : first; }
 
+/* The cut of a call that reports the count of output 0: only extents of 1 stand before the counted axis. */
+static bool cut_of(const reed_kernel_call *call, move_cut *out_cut) {
+  if (!bound_is_reported(call, 0)) return false;
+  const int32_t axis = call->output_rooms[0].axis;
+  out_cut->row = cpu_product(call->outputs[0].dims, axis + 1, call->outputs[0].rank);
+  return bound_cut(call, axis, &out_cut->start, &out_cut->end, &out_cut->step);
+}
+
 /* A kernel of one copy: output 0, dense over `extents`, from input 0 by from_strides from from_offset on. */
 static reed_status prepare_dense(const reed_kernel_call *call, int32_t rank, const int64_t *extents,
                                  const int64_t *from_strides, int64_t from_offset, reed_kernel *out_kernel) {
@@ -82,7 +103,9 @@ static reed_status prepare_dense(const reed_kernel_call *call, int32_t rank, con
   int64_t to_strides[MOVE_DIMS], in_strides[REED_MAX_RANK];
   cpu_dense_strides(rank, extents, to_strides);
   cpu_input_strides(call, 0, in_strides);
-  const int32_t first = counted_dim(call, rank, extents, from_strides, in_strides);
+  move_cut cut;
+  const bool reports = cut_of(call, &cut);
+  const int32_t first = reports ? -1 : counted_dim(call, rank, extents, from_strides, in_strides);
   int64_t walk[MOVE_DIMS], from[MOVE_DIMS], to[MOVE_DIMS];
   for (int32_t d = 0; d < rank; d++) {
     const int32_t of = walked(first, d);
@@ -90,7 +113,8 @@ static reed_status prepare_dense(const reed_kernel_call *call, int32_t rank, con
   }
   move_launch(&plan, rank, walk, (int64_t)reed_dtype_bytes(call->outputs[0].dtype),
               (move_side){CUDA_FROM_INPUT, 0, from, from_offset, span(&call->inputs[0], in_strides)},
-              (move_side){CUDA_FROM_OUTPUT, 0, to, 0, desc_bytes(&call->outputs[0])}, first >= 0);
+              (move_side){CUDA_FROM_OUTPUT, 0, to, 0, desc_bytes(&call->outputs[0])}, first >= 0,
+              reports ? &cut : NULL);
   return cuda_plan_close(&plan, 0, out_kernel);
 }
 
@@ -109,7 +133,7 @@ void move_to_dense(cuda_plan *plan, int32_t input, int64_t workspace_at) {
   cpu_dense_strides(in->rank, in->dims, to);
   move_launch(plan, in->rank, in->dims, (int64_t)reed_dtype_bytes(in->dtype),
               (move_side){CUDA_FROM_INPUT, input, from, 0, span(in, from)},
-              (move_side){CUDA_FROM_WORKSPACE, 0, to, 0, desc_bytes(in), .at = workspace_at}, false);
+              (move_side){CUDA_FROM_WORKSPACE, 0, to, 0, desc_bytes(in), .at = workspace_at}, false, NULL);
 }
 
 reed_status cuda_prepare_copy(const reed_kernel_call *call, reed_kernel *out_kernel) {
@@ -146,7 +170,7 @@ reed_status cuda_prepare_concat(const reed_kernel_call *call, reed_kernel *out_k
     const size_t n = plan.launches.n;
     const int64_t size = (int64_t)reed_dtype_bytes(out->dtype), at = offset * size;
     move_launch(&plan, in->rank, walk, size, (move_side){CUDA_FROM_INPUT, i, walk_from, 0, span(in, from)},
-                (move_side){CUDA_FROM_OUTPUT, 0, walk_to, 0, span(out, to) - at, at}, counted >= 0);
+                (move_side){CUDA_FROM_OUTPUT, 0, walk_to, 0, span(out, to) - at, at}, counted >= 0, NULL);
     if (plan.launches.n > n) cuda_plan_keeps(&plan, same_places(in, from, to));
     offset += in->dims[axis] * to[axis];
   }
@@ -166,7 +190,7 @@ reed_status cuda_prepare_split(const reed_kernel_call *call, reed_kernel *out_ke
     cpu_output_strides(call, i, to);
     move_launch(&plan, out->rank, out->dims, (int64_t)reed_dtype_bytes(in->dtype),
                 (move_side){CUDA_FROM_INPUT, 0, from, offset, span(in, from)},
-                (move_side){CUDA_FROM_OUTPUT, i, to, 0, span(out, to)}, false);
+                (move_side){CUDA_FROM_OUTPUT, i, to, 0, span(out, to)}, cuda_is_counted(call, 0), NULL);
     offset += out->dims[axis] * from[axis];
   }
   const reed_status status = cuda_plan_close(&plan, 0, out_kernel);
@@ -237,7 +261,9 @@ reed_status cuda_prepare_pad(const reed_kernel_call *call, reed_kernel *out_kern
   }
   cpu_dense_strides(in->rank, in->dims, made.strides);
   if (made.n) {
+    made.counted = cuda_counted(call);
     cuda_plan_each(&plan, CUDA_pad, made.n, &made);
+    cuda_plan_count(&plan, offsetof(pad_args, counted));
     CUDA_INPUT(&plan, pad_args, x, 0);
     if (cpu_present(call, 2) && desc_elements(&call->inputs[2]) > 0) CUDA_INPUT(&plan, pad_args, value, 2);
     CUDA_OUTPUT(&plan, pad_args, y, 0);

@@ -2,9 +2,22 @@
  * moves one element. */
 #include "device/cuda/kernels/indices.cuh"
 
+/* The rows that a move with `reported` copies, of n. */
+static __device__ inline int64_t rows_of(const move_args &a, int64_t n) {
+  int64_t end = a.end < 0 ? a.end + n : a.end;
+  if (end > n) end = n;
+  return a.start >= end ? 0 : (end - a.start - 1) / a.step + 1;
+}
+
 KERNEL(move) {
   const int64_t i = thread_number();
-  if (i >= true_number(a.counted, a.n)) return;
+  if (a.reported) {
+    const int64_t rows = rows_of(a, true_count(a.counted));
+    if (i == 0) *a.reported = rows;
+    if (i >= rows * a.row) return;
+  } else if (i >= true_number(a.counted, a.n)) {
+    return;
+  }
   const int64_t count = a.counted.count ? true_count(a.counted) : 1;
   int64_t at[MOVE_DIMS], from = a.from_offset, to = a.to_offset;
   split_index(i, a.rank, a.extents, at);
@@ -36,7 +49,7 @@ static __device__ inline int64_t pad_source(int32_t mode, int64_t first, int64_t
 
 KERNEL(pad) {
   const int64_t i = thread_number();
-  if (i >= a.n) return;
+  if (i >= true_number(a.counted, a.n)) return;
   int64_t at[CUDA_DIMS], from = 0;
   bool outside = false;
   split_index(i, a.rank, a.extents, at);
@@ -61,7 +74,8 @@ KERNEL(gather) {
   for (int32_t c = 0; c < a.n_components; c++) {
     const int64_t place = outer * a.indices_batch + k * a.n_components + c;
     int64_t index;
-    if (!read_index(a.index_size, a.indices, place, a.extents[c], a.fault, a.launch, &index)) return;
+    const int64_t extent = a.rows.count ? true_count(a.rows) : a.extents[c];
+    if (!read_index(a.index_size, a.indices, place, extent, a.fault, a.launch, &index)) return;
     from += index * (blocks ? true_number(a.counted, a.strides[c]) : a.strides[c]);
   }
   copy_element(a.size, a.y, i, a.x, from);

@@ -14,6 +14,7 @@ static void add_launch(cuda_plan *plan, cuda_kernel_id kernel, const nms_args *m
   const bool sorts = kernel == CUDA_nms_sort, selects = kernel == CUDA_nms_select, lists = kernel == CUDA_nms_list;
   cuda_plan_launch(plan, kernel, made->rows ? made->rows : 1, shared, made);
   if (!lists) {
+    cuda_plan_count(plan, offsetof(nms_args, counted));
     CUDA_PART(plan, nms_args, sorted, CUDA_FROM_WORKSPACE, 0, 0, sorted, sorts);
     if (selects) CUDA_INPUT(plan, nms_args, boxes, 0);
     if (sorts) CUDA_INPUT(plan, nms_args, scores, 1);
@@ -41,7 +42,8 @@ reed_status cuda_prepare_nms(const reed_kernel_call *call, reed_kernel *out_kern
                    .classes = n.classes,
                    .rows = n.batches * n.classes,
                    .limit = n.limit,
-                   .centers = n.centers};
+                   .centers = n.centers,
+                   .counted = cuda_counted(call)};
   while (made.padded < made.n) made.padded *= 2;
   const int64_t shared = made.padded * 8;
   made.in_shared = shared <= SORT_SHARED_BYTES;

@@ -6,12 +6,15 @@
 enum { CHUNK = 64 };
 static constexpr uint32_t KEY_NAN = 0xfffffffeu, KEY_NONE = 0xffffffffu;
 
+/* The boxes of a batch. */
+static __device__ inline int64_t boxes_of(const nms_args &a) { return a.counted.count ? true_count(a.counted) : a.n; }
+
 /* A smaller key comes first: a higher score; of equal ones the lower index, which the key's lower half is. NaN comes
  * after all numbers, boxes that take no part after NaN. */
-static __device__ inline uint32_t key_of(const nms_args &a, int64_t row, int64_t i) {
+static __device__ inline uint32_t key_of(const nms_args &a, int64_t n, int64_t row, int64_t i) {
   const int64_t batch = row / a.classes;
-  const float score = a.scores[row * a.n + i];
-  if (a.candidates && !a.candidates[batch * a.n + i]) return KEY_NONE;
+  const float score = a.scores[row * n + i];
+  if (a.candidates && !a.candidates[batch * n + i]) return KEY_NONE;
   if (a.least && !(score > *a.least)) return KEY_NONE;
   if (score != score) return KEY_NAN;
   const uint32_t bits = score == 0 ? 0 : __float_as_uint(score);
@@ -21,10 +24,10 @@ static __device__ inline uint32_t key_of(const nms_args &a, int64_t row, int64_t
 /* Bitonic sort (Batcher 1968) by one block; in shared memory where the row fits. */
 KERNEL(nms_sort) {
   SHARED_DYNAMIC(uint64_t, shared);
-  const int64_t row = blockIdx.x;
+  const int64_t row = blockIdx.x, n = boxes_of(a);
   uint64_t *const to = a.sorted + row * a.padded, *const keys = a.in_shared ? shared : to;
   for (int64_t i = threadIdx.x; i < a.padded; i += blockDim.x)
-    keys[i] = i < a.n ? static_cast<uint64_t>(key_of(a, row, i)) << 32 | static_cast<uint64_t>(i) : UINT64_MAX;
+    keys[i] = i < n ? static_cast<uint64_t>(key_of(a, n, row, i)) << 32 | static_cast<uint64_t>(i) : UINT64_MAX;
   __syncthreads();
   for (int64_t run = 2; run <= a.padded; run *= 2)
     for (int64_t apart = run / 2; apart; apart /= 2) {
@@ -73,24 +76,24 @@ KERNEL(nms_select) {
   SHARED_ARRAY(unsigned long long, hits, [CHUNK]); /* bit j of hits[i]: box i suppresses box j */
   SHARED_VALUE(unsigned long long, gone);          /* boxes of the chunk that kept boxes suppress */
   SHARED_VALUE(unsigned long long, chosen);
-  const int64_t row = blockIdx.x, batch = row / a.classes;
+  const int64_t row = blockIdx.x, batch = row / a.classes, n_boxes = boxes_of(a);
   const int t = static_cast<int>(threadIdx.x), column = t % CHUNK, part = t / CHUNK,
             parts = static_cast<int>(blockDim.x) / CHUNK;
   const float limit = a.iou ? *a.iou : 0;
-  const float *const all = a.boxes + batch * a.n * 4;
+  const float *const all = a.boxes + batch * n_boxes * 4;
   const uint64_t *const sorted = a.sorted + row * a.padded;
   int32_t *const kept = a.kept + row * a.limit;
   int64_t n_kept = 0;
-  for (int64_t begin = 0; begin < a.n && n_kept < a.limit; begin += CHUNK) {
+  for (int64_t begin = 0; begin < n_boxes && n_kept < a.limit; begin += CHUNK) {
     const int64_t at = begin + column;
-    const bool here = at < a.n && sorted[at] >> 32 != KEY_NONE;
+    const bool here = at < n_boxes && sorted[at] >> 32 != KEY_NONE;
     const int n_here = __syncthreads_count(here && part == 0);
     if (!n_here) break;
     if (part == 0 && here) {
       const int32_t box = static_cast<int32_t>(sorted[at] & 0xffffffffu);
       boxes[column] = box;
       chunk[column] = corners_of(a, all + 4 * static_cast<int64_t>(box));
-      ids[column] = a.ids ? a.ids[batch * a.n + box] : 0;
+      ids[column] = a.ids ? a.ids[batch * n_boxes + box] : 0;
     }
     if (part == 0) hits[column] = 0;
     if (t == 0) gone = 0;
@@ -101,7 +104,7 @@ KERNEL(nms_select) {
       bool suppressed = false;
       for (int64_t k = part; k < n_kept && !suppressed; k += parts) {
         const int64_t box = kept[k];
-        if (a.ids && a.ids[batch * a.n + box] != id) continue;
+        if (a.ids && a.ids[batch * n_boxes + box] != id) continue;
         suppressed = overlap(corners_of(a, all + 4 * box), mine) > limit;
       }
       if (suppressed) atomicOr(&gone, 1ull << column);

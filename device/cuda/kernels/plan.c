@@ -8,6 +8,7 @@
 #include "base/diag.h"
 #include "base/mem.h"
 #include "base/strides.h"
+#include "ops/bound.h"
 
 enum { ARGS_ALIGNMENT = 16 };
 
@@ -66,24 +67,37 @@ void cuda_plan_pointer(cuda_plan *plan, size_t field, cuda_source source, int32_
   if (!plan->failed) plan->launches.items[plan->launches.n - 1].n_pointers++;
 }
 
+static bool is_counted(const reed_room *rooms, int32_t i) { return rooms && rooms[i].axis >= 0 && rooms[i].counted; }
+
+bool cuda_is_counted(const reed_kernel_call *call, int32_t input) {
+  return input < call->n_inputs && call->inputs[input].dtype != REED_NONE && is_counted(call->input_rooms, input);
+}
+
+void cuda_plan_extent(cuda_plan *plan, size_t field, int32_t input) {
+  cuda_plan_pointer(plan, field + offsetof(counted_extent, count), CUDA_FROM_EXTENT, input, 0, sizeof(int64_t), false);
+}
+
 int32_t cuda_counted_input(const reed_kernel_call *call) {
-  for (int32_t i = 0; call->input_rooms && i < call->n_inputs; i++)
-    if (call->inputs[i].dtype != REED_NONE && call->input_rooms[i].axis >= 0 && call->input_rooms[i].counted) return i;
+  for (int32_t i = 0; i < call->n_inputs; i++)
+    if (cuda_is_counted(call, i)) return i;
   return -1;
+}
+
+counted_extent cuda_counted_by(const reed_kernel_call *call, int32_t input) {
+  const reed_room *room = &call->input_rooms[input];
+  return (counted_extent){.capacity = room->capacity, .factor = bound_factor(room)};
 }
 
 counted_extent cuda_counted(const reed_kernel_call *call) {
   const int32_t i = cuda_counted_input(call);
-  return (counted_extent){.capacity = i < 0 ? 0 : call->input_rooms[i].capacity};
+  return i < 0 ? (counted_extent){0} : cuda_counted_by(call, i);
 }
 
 void cuda_plan_count(cuda_plan *plan, size_t field) {
   const int32_t i = cuda_counted_input(plan->call);
   if (i < 0) return;
-  cuda_plan_pointer(plan, field + offsetof(counted_extent, count), CUDA_FROM_EXTENT, i, 0, sizeof(int64_t), false);
+  cuda_plan_extent(plan, field, i);
 }
-
-static bool is_counted(const reed_room *rooms, int32_t i) { return rooms && rooms[i].axis >= 0 && rooms[i].counted; }
 
 /* The kernel of a launch that touches a counted operand and reads no count; NULL: there is none. A launch without
  * counted operands, such as one that fills tables in the workspace, needs no count. */

@@ -1,0 +1,315 @@
+/* Counts that follow from other counts: the first rows of a counted tensor, rows joined with others, boxes that a
+ * second NonMaxSuppression selects among counted ones, rows of counted tensors at counted places, and shapes read from
+ * counted tensors. The bits are those of the run that fetches every count, on the host, on sim and on the emulated GPU.
+ */
+#include <check.h>
+#include <string.h>
+
+#include "reed/compiler.h"
+#include "reed/reed.h"
+#include "tests/compiler/onnx_build.h"
+#include "tests/suite.h"
+#include "tests/whole/counts.h"
+
+/* Input `mask` [p,q] and `table` [16,3,4]: `parts` [n,3,4] has for each element of the mask above 0 the part of its
+ * row.
+ */
+enum { BASE_AT_BOUND = 2 };
+static onnx_build *base_open(void) {
+  onnx_build *b = build_open(18);
+  build_input(b, "mask", "f32[p,q]");
+  build_input(b, "table", "f32[16,3,4]");
+  build_f32(b, "nothing", "", (float[]){0});
+  build_i64(b, "column", "", (int64_t[]){0});
+  build_node(b, "Greater", "mask,nothing", "above");
+  build_node(b, "NonZero", "above", "found");
+  build_ints(b, build_node(b, "Transpose", "found", "rows"), "perm", "1,0");
+  build_int(b, build_node(b, "Gather", "rows,column", "ids"), "axis", 1);
+  build_node(b, "Gather", "table,ids", "parts");
+  return b;
+}
+
+static void slice(onnx_build *b, const char *from, int64_t start, int64_t end, int64_t step, const char *to) {
+  char names[96], inputs[192];
+  snprintf(names, sizeof names, "%s_start", to);
+  build_i64(b, names, "1", &start);
+  snprintf(names, sizeof names, "%s_end", to);
+  build_i64(b, names, "1", &end);
+  snprintf(names, sizeof names, "%s_axis", to);
+  build_i64(b, names, "1", (int64_t[]){0});
+  snprintf(names, sizeof names, "%s_step", to);
+  build_i64(b, names, "1", &step);
+  snprintf(inputs, sizeof inputs, "%s,%s_start,%s_end,%s_axis,%s_step", from, to, to, to, to);
+  build_node(b, "Slice", inputs, to);
+}
+
+static void add_first(onnx_build *b) {
+  slice(b, "parts", 0, 4, 1, "cut");
+  build_node(b, "Exp", "cut", "y");
+}
+
+static void add_none(onnx_build *b) {
+  slice(b, "parts", 0, 0, 1, "cut");
+  build_node(b, "Exp", "cut", "y");
+}
+
+static void add_all(onnx_build *b) {
+  slice(b, "parts", 0, INT64_MAX, 1, "cut");
+  build_node(b, "Exp", "cut", "y");
+}
+
+static void add_but_last(onnx_build *b) {
+  slice(b, "parts", 0, -1, 1, "cut");
+  build_node(b, "Exp", "cut", "y");
+}
+
+static void add_every_second(onnx_build *b) {
+  slice(b, "parts", 1, 7, 2, "cut");
+  build_node(b, "Exp", "cut", "y");
+}
+
+static void add_late_start(onnx_build *b) {
+  slice(b, "parts", 5, 900, 1, "cut");
+  slice(b, "cut", 1, 3, 1, "again");
+  build_node(b, "Exp", "again", "y");
+}
+
+/* Both operands have the same count: of one Slice. */
+static void add_used_twice(onnx_build *b) {
+  slice(b, "parts", 0, 5, 1, "cut");
+  build_node(b, "Exp", "cut", "left");
+  build_node(b, "Mul", "cut,left", "y");
+}
+
+/* Two counts, of which nobody knows that they are equal. */
+static void add_two_cuts(onnx_build *b) {
+  slice(b, "parts", 0, 5, 1, "cut");
+  build_node(b, "Neg", "parts", "negative");
+  slice(b, "negative", 0, 5, 1, "other");
+  build_node(b, "Add", "cut,other", "y");
+}
+
+static void add_joined(onnx_build *b) {
+  build_i64(b, "lines", "2", (int64_t[]){-1, 4});
+  build_node(b, "Reshape", "parts,lines", "flat");
+  build_node(b, "Neg", "parts", "negative");
+  build_node(b, "Reshape", "negative,lines", "other");
+  build_node(b, "Exp", "flat", "powers");
+  build_node(b, "Sub", "powers,other", "y");
+}
+
+static void add_joined_and_cut(onnx_build *b) {
+  build_i64(b, "lines", "2", (int64_t[]){-1, 2});
+  build_node(b, "Reshape", "parts,lines", "flat");
+  slice(b, "flat", 1, 14, 3, "cut");
+  build_node(b, "Exp", "cut", "y");
+}
+
+static void add_joined_twice(onnx_build *b) {
+  build_i64(b, "lines", "2", (int64_t[]){-1, 4});
+  build_i64(b, "line", "1", (int64_t[]){-1});
+  build_node(b, "Reshape", "parts,lines", "flat");
+  build_node(b, "Reshape", "flat,line", "flatter");
+  build_node(b, "Exp", "flatter", "y");
+}
+
+/* Of the joined rows those at counted places: two counts in one Gather. */
+static void add_rows_of_rows(onnx_build *b) {
+  build_i64(b, "lines", "2", (int64_t[]){-1, 4});
+  build_node(b, "Reshape", "parts,lines", "flat");
+  slice(b, "ids", 0, 3, 1, "few");
+  build_node(b, "Mul", "few,column", "firsts");
+  build_node(b, "Gather", "flat,firsts", "taken");
+  build_node(b, "Exp", "taken", "y");
+}
+
+static void add_zeros_like(onnx_build *b) {
+  build_node(b, "Shape", "parts", "extents");
+  build_node_t *made = build_node(b, "ConstantOfShape", "extents", "zeros");
+  (void)made;
+  build_node(b, "Exp", "zeros", "ones");
+  build_node(b, "Add", "ones,parts", "y");
+}
+
+static void add_expand(onnx_build *b) {
+  build_f32(b, "labels", "3,1", (float[]){1, -2, 3});
+  build_node(b, "Shape", "parts", "extents");
+  build_node(b, "Expand", "labels,extents", "wide");
+  build_node(b, "Mul", "wide,parts", "y");
+}
+
+/* [n,3,4] -> [n,12], the shape made of Shape. */
+static void add_reshape_by_shape(onnx_build *b) {
+  build_i64(b, "first", "1", (int64_t[]){0});
+  build_i64(b, "rest", "1", (int64_t[]){-1});
+  build_node(b, "Shape", "parts", "extents");
+  build_node(b, "Gather", "extents,first", "n");
+  build_int(b, build_node(b, "Concat", "n,rest", "lines"), "axis", 0);
+  build_node(b, "Reshape", "parts,lines", "flat");
+  build_node(b, "Exp", "flat", "y");
+}
+
+static void add_split(onnx_build *b) {
+  build_i64(b, "sizes", "2", (int64_t[]){1, 3});
+  build_int(b, build_node(b, "Split", "parts,sizes", "head,tail"), "axis", 2);
+  build_node(b, "Mul", "head,tail", "y");
+}
+
+static void add_pad(onnx_build *b) {
+  build_i64(b, "pads", "6", (int64_t[]){0, 1, 0, 0, 2, 1});
+  build_node(b, "Pad", "parts,pads", "padded");
+  build_node(b, "Exp", "padded", "y");
+}
+
+static void add_pad_rows(onnx_build *b) {
+  build_i64(b, "pads", "6", (int64_t[]){1, 0, 0, 0, 0, 0});
+  build_node(b, "Pad", "parts,pads", "y");
+}
+
+static void add_slice_from_end(onnx_build *b) { slice(b, "parts", -3, 100, 1, "y"); }
+
+static const struct {
+  const char *name;
+  void (*add)(onnx_build *b);
+  int more, more_on_cuda; /* operators at the bound besides the base's */
+} cases[] = {
+    {"the first rows", add_first, 2, 2},
+    {"no rows", add_none, -1, -1},
+    {"all rows", add_all, -1, -1},
+    {"all but the last row", add_but_last, 2, 2},
+    {"every second row", add_every_second, 2, 2},
+    {"rows from a later one on", add_late_start, 3, 3},
+    {"a cut used twice", add_used_twice, -1, -1},
+    {"two cuts", add_two_cuts, 3, 3},
+    {"rows joined with others", add_joined, -1, -1},
+    {"joined rows, cut", add_joined_and_cut, 3, 3},
+    {"rows joined twice", add_joined_twice, -1, -1},
+    {"rows of rows", add_rows_of_rows, -1, -1},
+    {"zeros of a tensor's extents", add_zeros_like, -1, -1},
+    {"Expand to a tensor's extents", add_expand, -1, -1},
+    {"Reshape by a shape", add_reshape_by_shape, 2, 2},
+    {"Split of later axes", add_split, 2, 2},
+    {"Pad of later axes", add_pad, 2, 2},
+    {"Pad of the rows", add_pad_rows, 0, 0},
+    {"the last rows", add_slice_from_end, 0, 0},
+};
+
+/* Counts from 0 to the bound in turn on one session. Every operator runs in one epoch, which a new count does not miss,
+ * unless a case is one that needs the count. */
+START_TEST(a_count_that_follows_from_another_stays_on_the_device) {
+  onnx_build *b = base_open();
+  cases[_i].add(b);
+  build_output(b, "y", "f32");
+  runner runners[N_RUNNERS];
+  runners_open(b, runners);
+  for (size_t k = BOUND_SIM; k < n_runners(); k++) {
+    const int more = k == BOUND_SIM ? cases[_i].more : cases[_i].more_on_cuda,
+              found = (int)figure(runners[k].report, "at_bound") - BASE_AT_BOUND;
+    if (k == EXACT_CUDA) continue;
+    if (more >= 0) ck_assert_msg(found == more, "%s, runner %zu: %d at the bound", cases[_i].name, k, found);
+    else ck_assert_msg(found > 0, "%s, runner %zu: %d at the bound", cases[_i].name, k, found);
+  }
+  reed_tensor *table = tensor_of(3, (int64_t[]){16, 3, 4});
+  for (int i = 0; i < 16 * 12; i++) ((float *)reed_tensor_data(table))[i] = (float)(i * 29 % 41) * 0.0625f - 1;
+  static const int64_t extents[][2] = {{3, 4}, {1, 1}, {16, 3}, {2, 1}, {0, 3}};
+  for (size_t k = 0; k < sizeof extents / sizeof *extents; k++)
+    for (int share = 0; share <= 4; share++) { /* of four elements */
+      reed_tensor *mask = tensor_of(2, extents[k]);
+      for (int64_t i = 0; i < extents[k][0] * extents[k][1]; i++)
+        ((float *)reed_tensor_data(mask))[i] = i % 4 < share ? 1.0f : -1.0f;
+      run_all(runners, n_runners(), (reed_tensor *[]){mask, table}, 2, NULL);
+      reed_tensor_close(&mask);
+    }
+  reed_tensor_close(&table);
+  runners_close(runners);
+  build_close(&b);
+}
+END_TEST
+
+/* NonMaxSuppression -> its first rows -> boxes -> scores of each box for three classes, joined -> a second
+ * NonMaxSuppression among the counted boxes -> its first rows -> boxes at counted places of counted rows. `sign` of the
+ * second one's scores. */
+static onnx_build *two_stages_open(float sign) {
+  onnx_build *b = build_open(18);
+  build_input(b, "boxes", "f32[1,n,4]");
+  build_input(b, "scores", "f32[1,1,n]");
+  build_input(b, "x", "f32[1,3,h,w]");
+  build_i64(b, "most", "", (int64_t[]){50});
+  build_f32(b, "iou", "", (float[]){0.3f});
+  build_f32(b, "least", "", (float[]){0.2f});
+  build_f32(b, "lowest", "", (float[]){-1e9f});
+  build_i64(b, "two", "", (int64_t[]){2});
+  build_i64(b, "axis0", "1", (int64_t[]){0});
+  build_i64(b, "axis01", "2", (int64_t[]){0, 1});
+  build_i64(b, "lines", "2", (int64_t[]){-1, 4});
+  build_i64(b, "line", "1", (int64_t[]){-1});
+  build_f32(b, "shifts", "3,4", (float[]){0, 0, 0, 0, 1, 1, 1, 1, 40, 0, 40, 0});
+  build_f32(b, "weights", "4,3", (float[]){.1f, .2f, -.1f, .3f, -.2f, .1f, .2f, .1f, .3f, -.3f, .1f, .05f});
+  build_f32(b, "sign", "", &sign);
+  build_i64(b, "axis1", "1", (int64_t[]){1});
+  build_node(b, "NonMaxSuppression", "boxes,scores,most,iou,least", "kept");
+  build_int(b, build_node(b, "Gather", "kept,two", "index"), "axis", 1);
+  slice(b, "index", 0, 12, 1, "proposals");
+  build_node(b, "Squeeze", "boxes,axis0", "all");
+  build_node(b, "Gather", "all,proposals", "regions");
+  build_node(b, "MatMul", "regions,weights", "logits");
+  build_node(b, "Mul", "logits,sign", "signed");
+  build_node(b, "Unsqueeze", "regions,axis1", "tall");
+  build_node(b, "Add", "tall,shifts", "moved");
+  build_node(b, "Reshape", "moved,lines", "candidates");
+  build_node(b, "Reshape", "signed,line", "marks");
+  build_node(b, "Unsqueeze", "candidates,axis0", "all_candidates");
+  build_node(b, "Unsqueeze", "marks,axis01", "all_marks");
+  build_node(b, "NonMaxSuppression", "all_candidates,all_marks,most,iou,lowest", "chosen");
+  build_int(b, build_node(b, "Gather", "chosen,two", "places"), "axis", 1);
+  slice(b, "places", 0, 5, 1, "detections");
+  build_node(b, "Gather", "candidates,detections", "found_boxes");
+  build_node(b, "Gather", "marks,detections", "found_marks");
+  build_node(b, "Neg", "found_boxes", "y");
+  build_node(b, "Exp", "found_marks", "z");
+  build_output(b, "y", "f32");
+  build_output(b, "z", "f32");
+  return b;
+}
+
+START_TEST(two_stages_of_boxes_are_one_epoch) {
+  onnx_build *b = two_stages_open(_i ? -1 : 1);
+  runner runners[N_RUNNERS];
+  runners_open(b, runners);
+  int64_t most = 0, least = INT64_MAX;
+  static const int shares[] = {100, 50, 25, 10, 5, 0};
+  for (size_t k = 0; k < sizeof shares / sizeof *shares; k++) {
+    reed_tensor *inputs[3];
+    scene(40, shares[k], (uint32_t)k + 3, inputs);
+    int64_t rows;
+    run_all(runners, n_runners(), inputs, 3, &rows);
+    if (rows > most) most = rows;
+    if (rows < least) least = rows;
+    for (int i = 0; i < 3; i++) reed_tensor_close(&inputs[i]);
+    for (size_t r = BOUND_SIM; r < n_runners(); r++) {
+      if (r == EXACT_CUDA) continue;
+      ck_assert_int_eq(statistic(&runners[r], "misses"), 1);
+      ck_assert_int_eq(statistic(&runners[r], "synchronisations"), 2);
+    }
+  }
+  ck_assert_int_eq(most, 5);
+  ck_assert_int_eq(least, 0);
+  for (int64_t n = 0; n < 3; n++) {
+    reed_tensor *inputs[3];
+    scene(n, 100, 9, inputs);
+    run_all(runners, n_runners(), inputs, 3, NULL);
+    for (int i = 0; i < 3; i++) reed_tensor_close(&inputs[i]);
+  }
+  runners_close(runners);
+  build_close(&b);
+}
+END_TEST
+
+int main(void) {
+  Suite *suite = suite_create("counts_made");
+  TCase *all = tcase_create("counts_made");
+  suite_add_tcase(suite, all);
+  tcase_add_loop_test(all, a_count_that_follows_from_another_stays_on_the_device, 0, sizeof cases / sizeof *cases);
+  tcase_add_loop_test(all, two_stages_of_boxes_are_one_epoch, 0, 2);
+  return suite_run(suite);
+}
