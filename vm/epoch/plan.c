@@ -235,24 +235,32 @@ static const epoch_write *counted_input(epoch_planner *p, const insn_invoke *i, 
   return NULL;
 }
 
-/* True if some output has a count that no input has. */
+/* True if the operator's row bounds output k, so that its kernel always reports a count. */
+static bool is_bounded(const epoch_planner *p, const insn_invoke *i, uint32_t k) {
+  return reed_op_output_at(p->run->program->site_ops[i->site], (int32_t)k)->bounded;
+}
+
+/* The write of an input whose count output k has; NULL: the call's kernel reports the count. */
+static const epoch_write *count_of(epoch_planner *p, const insn_invoke *i, uint32_t k) {
+  return is_bounded(p, i, k) ? NULL : counted_input(p, i, reg_of(p, i->outputs[k])->counter);
+}
+
 static bool reports_count(epoch_planner *p, const insn_invoke *i) {
-  for (uint32_t k = 0; k < i->n_outputs; k++) {
-    if (i->outputs[k] == MODULE_ABSENT) continue;
-    const ref *r = reg_of(p, i->outputs[k]);
-    if (r->bounded_axis >= 0 && !counted_input(p, i, r->counter)) return true;
-  }
+  for (uint32_t k = 0; k < i->n_outputs; k++)
+    if (i->outputs[k] != MODULE_ABSENT && reg_of(p, i->outputs[k])->bounded_axis >= 0 && !count_of(p, i, k))
+      return true;
   return false;
 }
 
-/* Fails if an output has an input's count with another factor: the kernel would take the count for its own. */
+/* Fails if an output has an input's count, but another factor or bound: the kernel would take the one for the other. */
 static reed_status check_factors(epoch_planner *p, const insn_invoke *i) {
   for (uint32_t k = 0; k < i->n_outputs; k++) {
     const ref *r = i->outputs[k] == MODULE_ABSENT ? NULL : reg_of(p, i->outputs[k]);
-    bool same = !r || r->bounded_axis < 0 || !counted_input(p, i, r->counter);
+    bool same = !r || r->bounded_axis < 0 || !count_of(p, i, k);
     for (uint32_t n = 0; n < i->n_inputs && !same; n++) {
       const ref *in = i->inputs[n] == MODULE_ABSENT ? NULL : reg_of(p, i->inputs[n]);
-      same = in && in->kind == REF_PENDING && in->counter == r->counter && in->factor == r->factor;
+      same = in && in->kind == REF_PENDING && in->counter == r->counter && in->factor == r->factor &&
+             in->t.desc.dims[in->bounded_axis] == r->t.desc.dims[r->bounded_axis];
     }
     if (!same)
       return diag_fail(p->run->diagnosis, REED_ERROR_SHAPE,
@@ -383,7 +391,7 @@ static reed_status plan_invoke(epoch_planner *p, const uint32_t *w, int32_t step
     if (status != REED_OK) return status;
     place_output(p, &i, k, write, root, at);
     if (reg_of(p, i.outputs[k])->bounded_axis < 0) continue;
-    const epoch_write *counted = counted_input(p, &i, reg_of(p, i.outputs[k])->counter);
+    const epoch_write *counted = count_of(p, &i, k);
     write->extent_root = counted ? counted->extent_root : kernel->extent_root;
     write->extent_index = counted ? counted->extent_index : (int32_t)k;
   }
