@@ -6,7 +6,7 @@
  * or, backward, adds all gradients to zeros in block form and writes the rows of the map. So each element of maps and
  * bins is moved once between memory and the core, whatever its order and dtype, and taps are read from the core's
  * cache: regions are taken in the order of their first rows. Position-sensitive channels: the lanes are outputs, and a
- * unit is one bin of them.
+ * unit is one bin of them, or, with channels last, ROI_FOURS bins that lie side by side in the map.
  *
  * Every output's sum has the same order whatever the number of threads: regions by map, image, strip of rows, column
  * and number. */
@@ -22,6 +22,7 @@
 #define PLANS_BYTES_MAX ((int64_t)8 << 20)   /* of stored plans; larger ones are made again for each block */
 #define STRIP_ROWS 32                        /* of a map, whose regions are taken by columns: neighbours share taps */
 #define OUTPUTS_MIN 4                        /* of ROI_LANES: fewer leave most of a block empty */
+#define FOURS_BYTES_MAX ((int64_t)4 << 20)   /* of ROI_FOURS maps in block form */
 #define TAPS_OF_BIN 4                        /* rough: a map larger than all taps is not worth a copy */
 
 /* A region and the part of its map that its taps need. */
@@ -41,6 +42,8 @@ typedef struct lanes_kernel {
   bool position_sensitive;
   int64_t outputs, bins;
   int64_t slots;           /* units of a block of outputs: bins if position-sensitive, else 1 */
+  int64_t together;        /* slots of a unit: 1, or ROI_FOURS */
+  int64_t map_floats;      /* of a map in block form, of which a thread has `together` */
   int64_t blocks, divided; /* divided: each unit's parts of regions, or bands of rows if backward */
   int64_t rows, strips;    /* the most of any map */
   int64_t group_base[ROI_MAPS_MOST], n_groups;
@@ -229,15 +232,25 @@ static void make_spans(const job *j) {
 
 static int64_t bytes_of(const lanes_kernel *s) { return (int64_t)reed_dtype_bytes(s->c.dtype); }
 
-/* A block of outputs, and the bin if channels are position-sensitive. */
+/* A block of outputs, and the first bin and their number if channels are position-sensitive. */
 typedef struct unit {
-  int64_t first, bin;
+  int64_t first, bin, slots;
   int32_t n;
 } unit;
 
+static int64_t units_of_block(const lanes_kernel *s) { return (s->slots + s->together - 1) / s->together; }
+
 static unit unit_of(const lanes_kernel *s, int64_t number) {
-  int64_t first = number / s->slots * ROI_LANES, rest = s->outputs - first;
-  return (unit){first, number % s->slots, (int32_t)(rest < ROI_LANES ? rest : ROI_LANES)};
+  int64_t each = units_of_block(s), first = number / each * ROI_LANES, rest = s->outputs - first,
+          bin = number % each * s->together, slots = s->slots - bin;
+  return (unit){first, bin, slots < s->together ? slots : s->together, (int32_t)(rest < ROI_LANES ? rest : ROI_LANES)};
+}
+
+/* One bin of a unit, and the thread's memory with that bin's map. */
+static unit slot_of(const lanes_kernel *s, const unit *u, int64_t slot, const worker *w, worker *out) {
+  *out = *w;
+  out->map += slot * s->map_floats;
+  return (unit){u->first, u->bin + slot, 1, u->n};
 }
 
 /* The bins of a region: their form, and the number of the first element. */
@@ -246,7 +259,7 @@ static roi_lane_form bins_form(const lanes_kernel *s, const unit *u, reed_dtype 
   bool last = s->c.last;
   *out_first =
       last ? (region * s->bins + u->bin) * s->outputs + u->first : (region * s->outputs + u->first) * s->bins + u->bin;
-  return (roi_lane_form){dtype, last ? 1 : s->bins, last ? s->outputs : 1, u->n};
+  return (roi_lane_form){.dtype = dtype, .lane = last ? 1 : s->bins, .pixel = last ? s->outputs : 1, .n = u->n};
 }
 
 /* The same of a row of a map. */
@@ -255,7 +268,12 @@ static roi_lane_form row_form(const lanes_kernel *s, const unit *u, const roi_al
   int64_t plane = r->height * r->width, channel = u->first * s->slots + u->bin;
   *out_first = s->c.last ? (image * plane + row * r->width) * r->channels + channel
                          : (image * r->channels + channel) * plane + row * r->width;
-  return (roi_lane_form){s->c.dtype, s->slots * (s->c.last ? 1 : plane), s->c.last ? r->channels : 1, u->n};
+  return (roi_lane_form){.dtype = s->c.dtype,
+                         .lane = s->slots * (s->c.last ? 1 : plane),
+                         .pixel = s->c.last ? r->channels : 1,
+                         .n = u->n,
+                         .fours = u->slots == ROI_FOURS,
+                         .apart = s->map_floats};
 }
 
 /* Bins of a region that a unit computes: all, or one. */
@@ -292,9 +310,9 @@ static void read_rows(const job *j, const worker *w, const unit *u, const note *
     if (of.first >= of.after) continue;
     int64_t at, first = of.first & ~(int64_t)(ROI_LANES - 1);
     roi_lane_form form = row_form(s, u, r, n->group - s->group_base[n->map], row, &at);
-    CPU_PICK(s->c.level, roi_lanes_read)
-    (&form, map + (at + first * form.pixel) * bytes_of(s), of.after - first,
-     w->map + (row * r->width + first) * ROI_LANES);
+    for (int64_t k = 0; k < (form.fours ? 1 : u->slots); k++) CPU_PICK(s->c.level, roi_lanes_read)
+    (&form, map + (at + k + first * form.pixel) * bytes_of(s), of.after - first,
+     w->map + k * s->map_floats + (row * r->width + first) * ROI_LANES);
   }
 }
 
@@ -335,7 +353,12 @@ static void pool_part(const job *j, const worker *w, const unit *u, int64_t begi
       if (of->after_row > after_row) after_row = of->after_row;
     }
     if (n->group < s->n_groups) read_rows(j, w, u, n, row, after_row);
-    for (; begin < after; begin++) pool_region(j, w, u, j->order[begin]);
+    for (int64_t k = 0; k < u->slots; k++) {
+      worker own;
+      unit one = slot_of(s, u, k, w, &own);
+      for (int64_t i = begin; i < after; i++) pool_region(j, &own, &one, j->order[i]);
+    }
+    begin = after;
   }
 }
 
@@ -364,23 +387,35 @@ static void add_region(const job *j, const worker *w, const unit *u, roi_band ba
   CPU_PICK(s->c.level, roi_lanes_mean_back)(&b, w->bins, w->map);
 }
 
+/* Writes a row of a unit's maps; none: zeros, which are in w->sums. */
+static void write_row(const job *j, const worker *w, const unit *u, int64_t image, int64_t row, bool none) {
+  const lanes_kernel *s = j->s;
+  const roi_align *r = &s->c.maps[0];
+  int64_t at;
+  roi_lane_form form = row_form(s, u, r, image, row, &at);
+  if (none) form.apart = 0;
+  const float *from = none ? w->sums : w->map + row * r->width * ROI_LANES;
+  for (int64_t k = 0; k < (form.fours ? 1 : u->slots); k++) CPU_PICK(s->c.level, roi_lanes_write)
+  (&form, from + k * form.apart, r->width, (char *)j->buffers->outputs[0] + (at + k) * bytes_of(s));
+}
+
 /* The rows of a band in all images. */
 static void add_band(const job *j, const worker *w, const unit *u, roi_band band) {
   const lanes_kernel *s = j->s;
-  const roi_align *r = &s->c.maps[0];
-  int64_t row_floats = r->width * ROI_LANES, at;
+  int64_t row_floats = s->c.maps[0].width * ROI_LANES;
   for (int64_t image = 0; image < s->n_groups && !cpu_cancelled(&s->c.team); image++) {
     const span *spans = j->spans + image * s->rows;
-    for (int64_t row = band.first; row < band.after; row++)
-      if (spans[row].first < spans[row].after)
-        memset(w->map + row * row_floats, 0, (size_t)row_floats * sizeof *w->map);
-    for (int64_t i = j->begins[image]; i < j->begins[image + 1]; i++) add_region(j, w, u, band, j->order[i]);
-    memset(w->sums, 0, (size_t)row_floats * sizeof *w->sums);
-    for (int64_t row = band.first; row < band.after; row++) {
-      roi_lane_form form = row_form(s, u, r, image, row, &at);
-      const float *from = spans[row].first < spans[row].after ? w->map + row * row_floats : w->sums;
-      CPU_PICK(s->c.level, roi_lanes_write)(&form, from, r->width, (char *)j->buffers->outputs[0] + at * bytes_of(s));
+    for (int64_t k = 0; k < u->slots; k++) {
+      worker own;
+      unit one = slot_of(s, u, k, w, &own);
+      for (int64_t row = band.first; row < band.after; row++)
+        if (spans[row].first < spans[row].after)
+          memset(own.map + row * row_floats, 0, (size_t)row_floats * sizeof *own.map);
+      for (int64_t i = j->begins[image]; i < j->begins[image + 1]; i++) add_region(j, &own, &one, band, j->order[i]);
     }
+    memset(w->sums, 0, (size_t)row_floats * sizeof *w->sums);
+    for (int64_t row = band.first; row < band.after; row++)
+      write_row(j, w, u, image, row, spans[row].first >= spans[row].after);
   }
 }
 
@@ -416,13 +451,14 @@ static reed_status run_roi_lanes(const void *state, const reed_kernel_buffers *b
   make_spans(&j);
   const roi_align *r = &s->c.widest;
   int64_t work = s->c.regions * s->outputs * s->bins * 32 + r->images * r->channels * r->height * r->width * 4;
-  return cpu_parallel_scratch(cpu_team_for(s->c.team, work), s->blocks * s->slots * s->divided, 1, run_units, &j);
+  return cpu_parallel_scratch(cpu_team_for(s->c.team, work), s->blocks * units_of_block(s) * s->divided, 1, run_units,
+                              &j);
 }
 
 /* ---- preparation ---- */
 
 /* The workspace: what all threads share, then a part for each thread. */
-static int64_t lay_workspace(lanes_kernel *s, int64_t pixels) {
+static int64_t lay_workspace(lanes_kernel *s) {
   const roi_align *w = &s->c.widest;
   int64_t at = 0, strips = s->n_groups * s->strips, keys = (w->width > strips ? w->width : strips) + 1;
   struct {
@@ -442,7 +478,7 @@ static int64_t lay_workspace(lanes_kernel *s, int64_t pixels) {
     at += aligned(parts[i].bytes);
   }
   s->map_at = aligned(s->plan_bytes);
-  s->sums_at = s->map_at + pixels * ROI_LANES * 4;
+  s->sums_at = s->map_at + s->together * s->map_floats * 4;
   s->bins_at = s->sums_at + 2 * w->width * ROI_LANES * 4;
   s->argmax_at = s->bins_at + s->bins * ROI_LANES * 4;
   s->worker_bytes = s->argmax_at + (w->kind == ROI_POOL ? s->bins * ROI_LANES * 4 : 0);
@@ -475,7 +511,10 @@ reed_status roi_lanes_prepare(const reed_kernel_call *call, const roi_call *c, r
   if (!is_worth(&s, pixels)) return REED_OK;
   s.blocks = (s.outputs + ROI_LANES - 1) / ROI_LANES;
   s.slots = s.position_sensitive ? s.bins : 1;
-  int64_t threads = BLOCKS_BYTES_MAX / (pixels * ROI_LANES * 4), units = s.blocks * s.slots;
+  s.map_floats = pixels * ROI_LANES;
+  bool fours = s.position_sensitive && c->last && s.slots >= ROI_FOURS && s.map_floats * 16 <= FOURS_BYTES_MAX;
+  s.together = fours ? ROI_FOURS : 1;
+  int64_t threads = BLOCKS_BYTES_MAX / (s.together * s.map_floats * 4), units = s.blocks * units_of_block(&s);
   if (s.c.team.threads > threads) s.c.team.threads = (int32_t)threads;
   int64_t wanted = s.c.team.threads > 1 ? 2 * s.c.team.threads : 1, most = c->backward ? s.rows : c->regions;
   s.divided = units < wanted ? (wanted + units - 1) / units : 1;
@@ -488,7 +527,7 @@ reed_status roi_lanes_prepare(const reed_kernel_call *call, const roi_call *c, r
     s.plan_bytes = (w->bins_y + w->bins_x + 2 + 2 * (s.room_y + s.room_x)) * 4;
   }
   s.stored = s.plan_bytes * c->regions <= PLANS_BYTES_MAX;
-  int64_t bytes = lay_workspace(&s, pixels);
+  int64_t bytes = lay_workspace(&s);
   void *state = mem_copy(&s, sizeof s);
   if (!state) return cpu_no_memory(call);
   cpu_kernel_set(out_kernel, run_roi_lanes, state);

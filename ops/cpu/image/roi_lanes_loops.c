@@ -72,38 +72,112 @@ static void turn_block(const float *from, int64_t from_row, float *to, int64_t t
 
 static inline int64_t element_bytes(reed_dtype dtype) { return dtype == REED_F16 || dtype == REED_BF16 ? 2 : 4; }
 
-/* n neighbouring elements */
-static inline void read_elements(reed_dtype dtype, const void *tensor, int64_t n, float *to) {
-  const uint16_t *half = tensor;
+/* n neighbouring halves */
+static inline void read_halves(reed_dtype dtype, const uint16_t *half, int64_t n, float *to) {
   if (dtype == REED_BF16) {
     for (int64_t i = 0; i < n; i++) to[i] = bf16_to_f32(half[i]);
-  } else if (dtype == REED_F16) {
-    int64_t i = 0;
-#if defined(__F16C__)
-    for (; i + 8 <= n; i += 8) _mm256_storeu_ps(to + i, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(half + i))));
-#endif
-    for (; i < n; i++) to[i] = f16_to_f32(half[i]);
-  } else {
-    memcpy(to, tensor, (size_t)n * 4);
+    return;
   }
+  int64_t i = 0;
+#if defined(__F16C__)
+  for (; i + 8 <= n; i += 8) _mm256_storeu_ps(to + i, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(half + i))));
+#endif
+  for (; i < n; i++) to[i] = f16_to_f32(half[i]);
 }
 
-static inline void write_elements(reed_dtype dtype, const float *from, int64_t n, void *tensor) {
-  uint16_t *half = tensor;
+static inline void write_halves(reed_dtype dtype, const float *from, int64_t n, uint16_t *half) {
   if (dtype == REED_BF16) {
     for (int64_t i = 0; i < n; i++) half[i] = bf16_from_f32(from[i]);
-  } else if (dtype == REED_F16) {
-    int64_t i = 0;
-#if defined(__F16C__)
-    for (; i + 8 <= n; i += 8)
-      _mm_storeu_si128((__m128i *)(half + i),
-                       _mm256_cvtps_ph(_mm256_loadu_ps(from + i), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
-#endif
-    for (; i < n; i++) half[i] = f16_from_f32(from[i]);
-  } else {
-    memcpy(tensor, from, (size_t)n * 4);
+    return;
   }
+  int64_t i = 0;
+#if defined(__F16C__)
+  for (; i + 8 <= n; i += 8)
+    _mm_storeu_si128((__m128i *)(half + i),
+                     _mm256_cvtps_ph(_mm256_loadu_ps(from + i), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+#endif
+#if defined(__F16C__)
+  for (; i + 4 <= n; i += 4)
+    _mm_storel_epi64((__m128i *)(half + i),
+                     _mm_cvtps_ph(_mm_loadu_ps(from + i), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+#endif
+  for (; i < n; i++) half[i] = f16_from_f32(from[i]);
 }
+
+/* n neighbouring elements */
+static inline void read_elements(reed_dtype dtype, const void *tensor, int64_t n, float *to) {
+  if (element_bytes(dtype) == 2) read_halves(dtype, tensor, n, to);
+  else memcpy(to, tensor, (size_t)n * 4);
+}
+static inline void write_elements(reed_dtype dtype, const float *from, int64_t n, void *tensor) {
+  if (element_bytes(dtype) == 2) write_halves(dtype, from, n, tensor);
+  else memcpy(tensor, from, (size_t)n * 4);
+}
+
+/* Elements `lane` bytes apart, ROI_LANES of which the first n exist; halves are converted all at once. */
+static inline void read_lanes(reed_dtype dtype, const char *from, int64_t lane, int32_t n, float *to) {
+  uint16_t halves[ROI_LANES] = {0};
+  for (int32_t k = 0; k < n; k++) memcpy(&halves[k], from + k * lane, sizeof halves[k]);
+  read_halves(dtype, halves, ROI_LANES, to);
+}
+static inline void write_lanes(reed_dtype dtype, const float *from, int32_t n, int64_t lane, char *to) {
+  if (element_bytes(dtype) == 4) {
+    for (int32_t k = 0; k < n; k++) memcpy(to + k * lane, from + k, sizeof *from);
+    return;
+  }
+  uint16_t halves[ROI_LANES];
+  write_halves(dtype, from, ROI_LANES, halves);
+  for (int32_t k = 0; k < n; k++) memcpy(to + k * lane, &halves[k], sizeof halves[k]);
+}
+
+/* ---- four neighbouring elements of each lane ---- */
+
+static inline __m128 read_four(reed_dtype dtype, const void *from) {
+  if (dtype == REED_F32) return _mm_loadu_ps(from);
+  __m128i halves = _mm_loadl_epi64(from);
+  if (dtype == REED_BF16) return _mm_castsi128_ps(_mm_unpacklo_epi16(_mm_setzero_si128(), halves));
+#if defined(__F16C__)
+  return _mm_cvtph_ps(halves);
+#else
+  float four[ROI_FOURS];
+  read_elements(dtype, from, ROI_FOURS, four);
+  return _mm_loadu_ps(four);
+#endif
+}
+
+static void read_fours(const roi_lane_form *f, const char *tensor, int64_t pixels, float *block) {
+  int64_t bytes = element_bytes(f->dtype), step = f->pixel * bytes, lane = f->lane * bytes;
+  for (int64_t i = 0; i < pixels; i++, tensor += step, block += ROI_LANES)
+    for (int32_t k = 0; k < ROI_LANES; k += ROI_FOURS) {
+      __m128 row[ROI_FOURS];
+      for (int c = 0; c < ROI_FOURS; c++) {
+        row[c] = k + c < f->n ? read_four(f->dtype, tensor + (k + c) * lane) : _mm_setzero_ps();
+        __builtin_prefetch(tensor + AHEAD / 2 * step + (k + c) * lane);
+      }
+      _MM_TRANSPOSE4_PS(row[0], row[1], row[2], row[3]);
+      for (int c = 0; c < ROI_FOURS; c++) _mm_storeu_ps(block + c * f->apart + k, row[c]);
+    }
+}
+
+static void write_fours(const roi_lane_form *f, const float *block, int64_t pixels, char *tensor) {
+  int64_t bytes = element_bytes(f->dtype), step = f->pixel * bytes, lane = f->lane * bytes;
+  for (int64_t i = 0; i < pixels; i++, tensor += step, block += ROI_LANES)
+    for (int32_t k = 0; k < f->n; k += ROI_FOURS) {
+      __m128 row[ROI_FOURS];
+      float four[ROI_FOURS];
+      for (int c = 0; c < ROI_FOURS; c++) {
+        row[c] = _mm_loadu_ps(block + c * f->apart + k);
+        __builtin_prefetch(tensor + AHEAD / 2 * step + (k + c) * lane, 1);
+      }
+      _MM_TRANSPOSE4_PS(row[0], row[1], row[2], row[3]);
+      for (int c = 0; c < ROI_FOURS && k + c < f->n; c++) {
+        _mm_storeu_ps(four, row[c]);
+        write_elements(f->dtype, four, ROI_FOURS, tensor + (k + c) * lane);
+      }
+    }
+}
+
+/* ---- blocks ---- */
 
 /* Lanes side by side in the tensor. */
 static void read_side_by_side(const roi_lane_form *f, const char *tensor, int64_t pixels, float *block) {
@@ -119,7 +193,7 @@ static void read_side_by_side(const roi_lane_form *f, const char *tensor, int64_
   }
 }
 
-/* Pixels i.. of f32, whose lanes lie apart in the tensor. */
+/* Pixels i.. of 4 bytes, whose lanes lie apart in the tensor. */
 static void read_apart(const roi_lane_form *f, const float *restrict tensor, int64_t i, int64_t pixels,
                        float *restrict block) {
   for (; i < pixels; i++) {
@@ -137,8 +211,8 @@ static void read_apart(const roi_lane_form *f, const float *restrict tensor, int
 void CPU_LEVELED(roi_lanes_read)(const roi_lane_form *f, const void *tensor, int64_t pixels, float *block) {
   const char *from = tensor;
   int64_t bytes = element_bytes(f->dtype), step = f->pixel * bytes, lane = f->lane * bytes, i = 0;
-  if (f->lane == 1) {
-    read_side_by_side(f, from, pixels, block);
+  if (f->fours || f->lane == 1) {
+    (f->fours ? read_fours : read_side_by_side)(f, from, pixels, block);
     return;
   }
   for (; f->pixel == 1 && i + 2 <= pixels; i += ROI_LANES) { /* pixels side by side: transposed in blocks */
@@ -157,17 +231,17 @@ void CPU_LEVELED(roi_lanes_read)(const roi_lane_form *f, const void *tensor, int
     turn_block(rows, ROI_LANES, to, ROI_LANES);
     if (to == turned) memcpy(block + i * ROI_LANES, turned, (size_t)n * ROI_LANES * sizeof *block);
   }
-  if (f->dtype == REED_F32) read_apart(f, (const float *)tensor, i, pixels, block);
-  for (; i < pixels && f->dtype != REED_F32; i++) {
-    float *to = block + i * ROI_LANES;
-    for (int32_t k = 0; k < f->n; k++) read_elements(f->dtype, from + i * step + k * lane, 1, to + k);
-    for (int32_t k = f->n; k < ROI_LANES; k++) to[k] = 0;
-  }
+  if (bytes == 4) read_apart(f, (const float *)tensor, i, pixels, block);
+  for (; i < pixels && bytes == 2; i++) read_lanes(f->dtype, from + i * step, lane, f->n, block + i * ROI_LANES);
 }
 
 void CPU_LEVELED(roi_lanes_write)(const roi_lane_form *f, const float *block, int64_t pixels, void *tensor) {
   char *to = tensor;
   int64_t bytes = element_bytes(f->dtype), step = f->pixel * bytes, lane = f->lane * bytes, i = 0;
+  if (f->fours) {
+    write_fours(f, block, pixels, to);
+    return;
+  }
   for (; f->lane == 1 && i < pixels; i++) {
     if (f->n == ROI_LANES) write_elements(f->dtype, block + i * ROI_LANES, ROI_LANES, to + i * step);
     else write_elements(f->dtype, block + i * ROI_LANES, f->n, to + i * step);
@@ -192,8 +266,7 @@ void CPU_LEVELED(roi_lanes_write)(const roi_lane_form *f, const float *block, in
       else write_elements(f->dtype, rows + k * ROI_LANES, n, at + k * lane);
     }
   }
-  for (; i < pixels; i++)
-    for (int32_t k = 0; k < f->n; k++) write_elements(f->dtype, block + i * ROI_LANES + k, 1, to + i * step + k * lane);
+  for (; i < pixels; i++) write_lanes(f->dtype, block + i * ROI_LANES, f->n, lane, to + i * step);
 }
 
 /* ---- sums of taps ---- */

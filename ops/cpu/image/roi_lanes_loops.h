@@ -8,11 +8,15 @@
 #define ROI_LANES 16
 
 /* The place of a block's elements in a tensor of f32, i32, f16 or bf16: element (pixel, lane) is pixel * this->pixel +
- * lane * this->lane elements on. Lanes n .. ROI_LANES - 1 have no element: they are read as 0 and not written. */
+ * lane * this->lane elements on. Lanes n .. ROI_LANES - 1 have no element: they are read as 0 and not written.
+ * fours: each lane's next three elements belong to three more blocks, which are `apart` floats from one another. */
+#define ROI_FOURS 4
 typedef struct roi_lane_form {
   reed_dtype dtype; /* f16 and bf16 are f32 in the block; 4 bytes of other dtypes are copied as they are */
   int64_t lane, pixel;
   int32_t n;
+  bool fours;
+  int64_t apart;
 } roi_lane_form;
 
 CPU_LOOP(void, roi_lanes_read, (const roi_lane_form *form, const void *tensor, int64_t pixels, float *block));
