@@ -1,7 +1,7 @@
 """Writes a Check test per function of include/reed/*.h: every pointer argument is NULL once, the others come from
 null_fixture.h. Fails, naming the function, for an argument whose type has no fixture there.
 
-    null_arguments.py include/reed > null_arguments.c
+    null_arguments.py include/reed > null_arguments.h
 """
 
 import pathlib
