@@ -49,22 +49,33 @@ static int axis_forms(int64_t extent, axis_form *forms) {
   return n;
 }
 
-/* Picoseconds of the tiles of `rows` by `columns` pixels, of which there are n. */
-static double section_time(const winograd_problem *p, const rates *r, int i, int j, double n) {
-  double positions = (winograd_sizes[i] + 2) * (winograd_sizes[j] + 2), channels = (double)p->channels,
-         outputs = (double)((p->outputs + PACKED_STEP - 1) / PACKED_STEP * PACKED_STEP);
-  double taken = n < TILES_LEAST ? TILES_LEAST : n;
-  return positions * (taken * channels * outputs * r->product + n * (channels * r->input + outputs * r->output) +
-                      channels * outputs * r->weight) +
-         2 * STAGE_PS;
-}
+/* Picoseconds of the tiles of one size: of a product of all channels and outputs, of the transforms of a tile, and of
+ * what does not depend on the number of tiles. */
+typedef struct section_cost {
+  double product, tile, fixed;
+} section_cost;
 
-static double form_time(const winograd_problem *p, const rates *r, const axis_form *rows, const axis_form *columns) {
-  double time = 0;
+typedef section_cost section_costs[WINOGRAD_SIZES][WINOGRAD_SIZES];
+
+static void price_sections(const winograd_problem *p, const rates *r, section_costs costs) {
+  double channels = (double)p->channels, outputs = (double)((p->outputs + PACKED_STEP - 1) / PACKED_STEP * PACKED_STEP);
   for (int i = 0; i < WINOGRAD_SIZES; i++)
     for (int j = 0; j < WINOGRAD_SIZES; j++) {
+      double positions = (winograd_sizes[i] + 2) * (winograd_sizes[j] + 2);
+      costs[i][j] = (section_cost){.product = positions * channels * outputs * r->product,
+                                   .tile = positions * (channels * r->input + outputs * r->output),
+                                   .fixed = positions * channels * outputs * r->weight + 2 * STAGE_PS};
+    }
+}
+
+static double form_time(const winograd_problem *p, section_costs costs, const axis_form *rows,
+                        const axis_form *columns) {
+  double time = 0;
+  for (int i = 0; i < WINOGRAD_SIZES; i++)
+    for (int j = 0; rows->n[i] && j < WINOGRAD_SIZES; j++) {
+      if (!columns->n[j]) continue;
       double n = (double)p->images * (double)rows->n[i] * (double)columns->n[j];
-      if (n > 0) time += section_time(p, r, i, j, n);
+      time += (n < TILES_LEAST ? TILES_LEAST : n) * costs[i][j].product + n * costs[i][j].tile + costs[i][j].fixed;
     }
   return time;
 }
@@ -97,13 +108,15 @@ bool winograd_choose(const winograd_problem *p, bool may_store, winograd_form *o
   if (p->outputs < OUTPUTS_LEAST || p->channels < OUTPUTS_LEAST) return false;
   const rates *r = &measured[p->activation.level];
   axis_form forms[2][FORMS];
+  section_costs costs;
   int n[2];
   double best = direct_time(p, r);
   bool found = false;
+  price_sections(p, r, costs);
   for (int axis = 0; axis < 2; axis++) n[axis] = axis_forms(p->out[axis], forms[axis]);
   for (int i = 0; i < n[0]; i++)
     for (int j = 0; j < n[1]; j++) {
-      double time = form_time(p, r, &forms[0][i], &forms[1][j]);
+      double time = form_time(p, costs, &forms[0][i], &forms[1][j]);
       if (time >= best) continue;
       best = time;
       found = true;
