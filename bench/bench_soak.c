@@ -1,7 +1,8 @@
 /* A test that a session's memory stops growing. Runs a model many times, with new extents in each run for the dims that
  * the model leaves open, and prints the resident memory and its parts after each tenth of the runs. Memo, primitives
  * and pools fill up during the first runs. Growth after a tenth of the runs (and the hundredth) is a leak or a missing
- * bound; more than a twentieth of it ends the program with status 1.
+ * bound; more than a twentieth of it ends the program with status 1. A line has the most memory of a run since the line
+ * before, because pools give memory back at the end of each window of runs and take it again, and its parts now.
  *
  *     bench_soak MODEL.onnx|MODEL.reed RUNS LOW HIGH [ENTRIES]
  *
@@ -83,8 +84,9 @@ static double figure(const char *json, const char *from, const char *key) {
   return at ? strtod(at + strlen(quoted), NULL) / (1 << 20) : 0;
 }
 
-/* A line of the curve: resident bytes, and the bytes of the session's parts and of the C library's heap. The heap's
- * blocks below its limit for mmap are memo entries, packed weights and small outputs; free: gaps between them. */
+/* A line of the curve: resident bytes, and the present bytes of the session's parts and of the C library's heap. The
+ * heap's blocks below its limit for mmap are memo entries, packed weights and small outputs; free: gaps between them.
+ */
 static void print_parts(int64_t run, int64_t bytes, reed_session *session) {
   char *json;
   need(reed_session_stats_json(session, &json, diagnosis), "figures");
@@ -105,7 +107,7 @@ int main(int argc, char **argv) {
     fprintf(stderr, "usage: bench_soak MODEL RUNS LOW HIGH [ENTRIES]\n");
     return 2;
   }
-  int64_t runs = atoll(argv[2]), low = atoll(argv[3]), high = atoll(argv[4]), filled = 0, last = 0;
+  int64_t runs = atoll(argv[2]), low = atoll(argv[3]), high = atoll(argv[4]), filled = 0, most = 0, last = 0;
   need(reed_diagnosis_open(&diagnosis), "a diagnosis");
   reed_program *program = open_program(argv[1]);
   size_t n_inputs = reed_program_input_count(program), n_outputs = reed_program_output_count(program);
@@ -130,9 +132,13 @@ int main(int argc, char **argv) {
     need(reed_session_run(session, inputs, n_inputs, outputs, n_outputs, diagnosis), "a run");
     for (size_t k = 0; k < n_inputs; k++) reed_tensor_close(&inputs[k]);
     for (size_t k = 0; k < n_outputs; k++) reed_tensor_close(&outputs[k]);
-    last = resident();
-    if (i + 1 == full) filled = last;
-    if ((i + 1) * 10 / runs > i * 10 / runs) print_parts(i + 1, last, session);
+    int64_t now = resident();
+    most = now > most ? now : most;
+    if ((i + 1) * 10 / runs == i * 10 / runs) continue;
+    last = most;
+    most = 0;
+    if (i + 1 <= full) filled = last;
+    print_parts(i + 1, last, session);
   }
   int64_t grown = last - filled, allowed = filled / 20 + (full < 100 ? 4 << 20 : 0);
   printf("after %lld runs %.1f MiB, after %lld %.1f MiB: %+.1f %%\n", (long long)full, (double)filled / (1 << 20),
