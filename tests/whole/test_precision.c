@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "tests/suite.h"
 #include "tests/whole/scenes.h"
@@ -70,6 +71,12 @@ START_TEST(detections_are_found_in_half_the_bytes) {
     }
     reed_session_close(&session);
   }
+  char *info, member[32];
+  ck_assert_int_eq(reed_program_info_json(program, &info, NULL), REED_OK);
+  const char *bytes = strstr(info, "\"constant_bytes\":{"); /* the object by dtype, after the sum among the counts */
+  snprintf(member, sizeof member, "\"%s\":", _i == REED_PRECISION_BF16 ? "bf16" : "f16");
+  ck_assert_msg(bytes && strstr(bytes, member) && strstr(bytes, member) < strchr(bytes, '}'), "%s", info);
+  reed_text_free(info);
   printf("precision %d: %lld of %lld detections, scores differ by %.2g at most\n", _i, (long long)f.matched,
          (long long)f.n, f.scores);
   ck_assert_int_gt(f.n, 0);

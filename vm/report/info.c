@@ -46,6 +46,16 @@ static void add_functions(json_writer *json, const module *m) {
   json_end_array(json);
 }
 
+/* Bytes of constants by dtype: a module of --precision bf16 has its weights there. */
+static void add_constants(json_writer *json, const module *m) {
+  int64_t bytes[REED_DTYPE_COUNT] = {0};
+  for (size_t i = 0; i < m->n_constants; i++) bytes[m->constants[i].desc.dtype] += desc_bytes(&m->constants[i].desc);
+  json_begin_object(json, "constant_bytes");
+  for (int32_t d = 0; d < REED_DTYPE_COUNT; d++)
+    if (bytes[d]) json_integer(json, reed_dtype_name((reed_dtype)d), bytes[d]);
+  json_end_object(json);
+}
+
 reed_status reed_program_info_json(const reed_program *p, char **out_json, reed_diagnosis *diagnosis) {
   if (!p || !out_json)
     return diag_fail(diagnosis, REED_ERROR_ARGUMENT,
@@ -92,6 +102,7 @@ reed_status reed_program_info_json(const reed_program *p, char **out_json, reed_
   json_integer(json, "types", (int64_t)m->n_types);
   json_integer(json, "debug_records", (int64_t)m->n_debug);
   json_end_object(json);
+  add_constants(json, m);
   add_functions(json, m);
   reed_status status = add_operators(json, m, diagnosis);
   if (status != REED_OK) {
