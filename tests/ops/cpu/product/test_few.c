@@ -54,8 +54,10 @@ static void open_case(kernel_case *c, const few_conv *row, reed_dtype dtype, boo
   int skip = row->axes == 1; /* the first spatial axis */
   const int64_t x[] = {row->images, row->channels, row->in[skip], row->in[1]},
                 w[] = {row->outputs, row->channels, row->taps[skip], row->taps[1]},
-                y[] = {row->images, row->outputs, out_extent(row, skip), out_extent(row, 1)},
-                one_axis[] = {row->pads[1], row->pads[3]};
+                y[] = {row->images, row->outputs, out_extent(row, skip), out_extent(row, 1)};
+  static int64_t one_axis[2]; /* the case refers to it */
+  one_axis[0] = row->pads[1];
+  one_axis[1] = row->pads[3];
   case_init(c, OP_Conv);
   case_input(c, dtype, 4 - skip, x, 1);
   case_input(c, dtype, 4 - skip, w, 1);
