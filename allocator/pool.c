@@ -57,7 +57,6 @@ struct pool {
   int32_t n_runs;                /* in the present window */
   int64_t headroom;              /* the most of a block */
   const int *cancel;             /* ends the giving of pages; NULL: nothing does */
-  bool cold;                     /* the block that is taken is not warmed */
   bool break_kept;               /* a kept block may be split for a small request, because no other block is left */
   block *spare;                  /* unused headers */
   int32_t n_spare;
@@ -259,7 +258,7 @@ static int64_t roomy(const pool *p, int64_t bytes) {
 /* Has the pages of a block that is given out for `bytes` be there, those of its headroom too where some are missing. */
 static void warm(const pool *p, block *b, int64_t bytes) {
   int64_t cold = b->bytes - b->warm_bytes, given = cold; /* without headroom, the block is written now */
-  if (p->cold || b->warm_bytes >= bytes) return;
+  if (b->warm_bytes >= bytes) return;
   if (p->headroom && p->device->interface->host_memory)
     given = (int64_t)mem_warm((char *)b->storage.data + b->warm_bytes, (size_t)cold, p->cancel);
   b->warm_bytes += given;
@@ -271,7 +270,7 @@ static block *large_take(pool *p, int64_t bytes) {
   block *b = best_fit(p, bytes);
   if (!b) return NULL;
   free_remove(p, b);
-  const int64_t asked = bytes, wanted = roomy(p, bytes);
+  const int64_t wanted = roomy(p, bytes);
   bytes = wanted < b->bytes ? wanted : b->bytes;
   if (b->bytes > bytes) {
     block *rest = header_take(p);
@@ -286,7 +285,6 @@ static block *large_take(pool *p, int64_t bytes) {
     if (b->warm_bytes > bytes) b->warm_bytes = bytes;
     free_add(p, rest);
   }
-  warm(p, b, asked);
   return b;
 }
 
@@ -324,6 +322,7 @@ static bool slab_full(const block *slab) {
 static bool slab_open(pool *p, int class) {
   block *slab = large_take(p, slab_bytes(class));
   if (!slab) return false;
+  warm(p, slab, slab_bytes(class));
   slab->class = class;
   slab->n_carved = slab->n_used = 0;
   slab->objects = NULL;
@@ -430,7 +429,8 @@ static block *take(pool *p, int class, int64_t bytes, bool break_kept) {
   return b;
 }
 
-static reed_status allocate(pool *p, int64_t bytes, storage **out_storage, reed_diagnosis *diagnosis) {
+/* cold: a large block is not warmed. */
+static reed_status allocate(pool *p, int64_t bytes, bool cold, storage **out_storage, reed_diagnosis *diagnosis) {
   if (bytes < 0) return diag_fail(diagnosis, REED_ERROR_ARGUMENT, "storage of %lld bytes", (long long)bytes);
   if (!headers_ready(p)) return diag_no_memory(diagnosis, "headers of storage");
   int class = bytes <= SMALL_MAX ? class_of(bytes ? bytes : 1) : -1;
@@ -449,6 +449,7 @@ static reed_status allocate(pool *p, int64_t bytes, storage **out_storage, reed_
     if (!b && wanted > least && (status = reserve(p, least)) == REED_OK) b = take(p, class, rounded, true);
     if (!b) return no_memory(p, status, bytes, diagnosis);
   }
+  if (class < 0 && !cold) warm(p, b, rounded);
   b->storage = (storage){.n_references = 1,
                          .device = p->device_number,
                          .data = b->storage.data,
@@ -463,13 +464,11 @@ static reed_status allocate(pool *p, int64_t bytes, storage **out_storage, reed_
 }
 
 reed_status pool_allocate(pool *p, int64_t bytes, storage **out_storage, reed_diagnosis *diagnosis) {
-  p->cold = false;
-  return allocate(p, bytes, out_storage, diagnosis);
+  return allocate(p, bytes, false, out_storage, diagnosis);
 }
 
 reed_status pool_allocate_cold(pool *p, int64_t bytes, storage **out_storage, reed_diagnosis *diagnosis) {
-  p->cold = true;
-  return allocate(p, bytes, out_storage, diagnosis);
+  return allocate(p, bytes, true, out_storage, diagnosis);
 }
 
 /* ---- arenas ---- */
