@@ -195,20 +195,6 @@ static int32_t concat_axis(const question *q, const bound_operand *in) {
   return before_axis(q, in);
 }
 
-/* The least axis that the operand's values name; -1: they are not known. *out_has: `axis` is named. */
-static int64_t least_named(const bound_operand *o, int32_t rank, int32_t axis, bool *out_has) {
-  int64_t least = INT64_MAX;
-  *out_has = false;
-  if (!o->values || (o->dtype != REED_I64 && o->dtype != REED_I32)) return -1;
-  for (int64_t i = 0; i < o->n_values; i++) {
-    int64_t named = o->dtype == REED_I64 ? ((const int64_t *)o->values)[i] : ((const int32_t *)o->values)[i];
-    if (named < 0) named += rank;
-    *out_has |= named == axis;
-    if (named < least) least = named;
-  }
-  return least;
-}
-
 static int64_t value_at(const void *values, reed_dtype dtype, int64_t i) {
   return dtype == REED_I32 ? ((const int32_t *)values)[i] : ((const int64_t *)values)[i];
 }
@@ -225,6 +211,17 @@ static int64_t place_of_axis(const void *list, reed_dtype dtype, int64_t n, int3
 }
 
 static bool is_index(reed_dtype dtype) { return dtype == REED_I32 || dtype == REED_I64; }
+
+/* The least axis that the operand's values name; -1: they are not known. */
+static int64_t least_named(const bound_operand *o, int32_t rank) {
+  int64_t least = INT64_MAX;
+  if (!o->values || !is_index(o->dtype)) return -1;
+  for (int64_t i = 0; i < o->n_values; i++) {
+    const int64_t named = value_at(o->values, o->dtype, i), axis = named < 0 ? named + rank : named;
+    if (axis < least) least = axis;
+  }
+  return least;
+}
 
 /* An axis that is not cut keeps its count. Of an axis cut from a start counted from its begin on, with a positive step,
  * the kernel reports the count. */
@@ -280,9 +277,8 @@ static int32_t reported_axis(question *q) {
 }
 
 static int32_t reduce_axis(const question *q, const bound_operand *in) {
-  bool named;
   if (q->n_inputs < 2 || q->inputs[1].rank < 0 || q->inputs[1].n_values == 0 || !only_ones(q, in, in->axis)) return -1;
-  return least_named(&q->inputs[1], in->rank, in->axis, &named) > in->axis ? in->axis : -1;
+  return least_named(&q->inputs[1], in->rank) > in->axis ? in->axis : -1;
 }
 
 static int32_t matmul_axis(const question *q, const bound_operand *in, int32_t input) {
@@ -362,12 +358,11 @@ bound_outcome bound_apply(const reed_op *op, const reed_attrs *attrs, const boun
   return found;
 }
 
-static bool is_counted(const reed_room *rooms, int32_t i) { return rooms && rooms[i].axis >= 0 && rooms[i].counted; }
-
 bool bound_is_reported(const reed_kernel_call *call, int32_t i) {
-  if (!is_counted(call->output_rooms, i)) return false;
+  if (!bound_is_counted_room(call->output_rooms, i)) return false;
   for (int32_t k = 0; k < call->n_inputs; k++)
-    if (is_counted(call->input_rooms, k) && call->input_rooms[k].counted == call->output_rooms[i].counted) return false;
+    if (bound_is_counted_room(call->input_rooms, k) && call->input_rooms[k].counted == call->output_rooms[i].counted)
+      return false;
   return true;
 }
 

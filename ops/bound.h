@@ -21,7 +21,7 @@ typedef struct bound_operand {
 typedef struct bound_outcome {
   int32_t axis;    /* the axis of the outputs that has a count; -1: the operator needs its inputs' counts on the host */
   int32_t input;   /* the input whose count the outputs have; -1: the kernel reports a count of its own, which follows
-                      from   those of the inputs */
+                      from those of the inputs */
   uint32_t factor; /* the outputs' extent is the count times this */
 } bound_outcome;
 
@@ -37,6 +37,10 @@ bound_outcome bound_apply(const reed_op *op, const reed_attrs *attrs, const boun
                           const bound_operand *output, const bound_dims *dims);
 /* True if the rule speaks of a call with so many outputs that are not absent. */
 bool bound_has_outputs(const reed_op *op, int32_t n_outputs);
+/* True if operand i has a counted room. rooms NULL: no operand has a room. */
+static inline bool bound_is_counted_room(const reed_room *rooms, int32_t i) {
+  return rooms && rooms[i].axis >= 0 && rooms[i].counted;
+}
 static inline int64_t bound_factor(const reed_room *room) { return room->factor ? room->factor : 1; }
 /* True if the kernel of a prepared call reports the count of output i, because no input has this count. */
 bool bound_is_reported(const reed_kernel_call *call, int32_t i);

@@ -50,8 +50,6 @@ static void bounded_free(void *state) {
   mem_free(b);
 }
 
-static bool is_counted(const reed_room *rooms, int32_t i) { return rooms && rooms[i].axis >= 0 && rooms[i].counted; }
-
 /* Prepares the kernel for b->extents and sets the descriptors; extents that the call reports are computed. On failure
  * there is no kernel. */
 static reed_status prepare_exact(bounded_call *b, reed_diagnosis *diagnosis) {
@@ -59,7 +57,7 @@ static reed_status prepare_exact(bounded_call *b, reed_diagnosis *diagnosis) {
   const int32_t n_in = b->call.n_inputs, n = n_in + b->call.n_outputs;
   for (int32_t pass = 0; pass < 2; pass++) /* the outputs follow from the inputs */
     for (int32_t i = pass ? n_in : 0; i < (pass ? n : n_in); i++) {
-      if (!is_counted(b->rooms, i)) continue;
+      if (!bound_is_counted_room(b->rooms, i)) continue;
       const reed_room *room = &b->rooms[i];
       if (pass && b->reported[room->counted]) b->extents[room->counted] = bound_reported(&b->call, room->axis);
       b->descs[i].dims[room->axis] = b->extents[room->counted];
@@ -81,7 +79,7 @@ static reed_status run_bounded(const void *state, const reed_kernel_buffers *buf
   bool same = !b->fresh;
   b->call.diagnosis = buffers->diagnosis;
   for (int32_t i = 0; i < b->call.n_inputs; i++) {
-    if (!is_counted(b->rooms, i)) continue;
+    if (!bound_is_counted_room(b->rooms, i)) continue;
     const int64_t extent = *buffers->input_extents[i] * bound_factor(&b->rooms[i]), bound = b->rooms[i].capacity;
     if (extent < 0 || extent > bound)
       return reed_kernel_fail(&b->call, REED_ERROR_DEVICE,
@@ -98,7 +96,7 @@ static reed_status run_bounded(const void *state, const reed_kernel_buffers *buf
   status = b->kernel.run(b->kernel.state, &exact);
   for (int32_t k = 0; k < b->call.n_outputs && status == REED_OK; k++) {
     const int32_t i = b->call.n_inputs + k;
-    if (is_counted(b->rooms, i) && b->reported[b->rooms[i].counted])
+    if (bound_is_counted_room(b->rooms, i) && b->reported[b->rooms[i].counted])
       buffers->extents[k] = b->extents[b->rooms[i].counted];
   }
   return status;
@@ -143,7 +141,7 @@ static reed_status bounded_open(const reed_kernel_call *call, reed_kernel_prepar
     for (size_t i = 0; i < n; i++) {
       const reed_room *given = i < n_in ? call->input_rooms : call->output_rooms;
       b->rooms[i] = given ? given[i < n_in ? i : i - n_in] : (reed_room){.axis = -1};
-      if (!is_counted(b->rooms, (int32_t)i)) continue;
+      if (!bound_is_counted_room(b->rooms, (int32_t)i)) continue;
       const uint16_t count = b->rooms[i].counted;
       if (i >= n_in) b->reported[count] = bound_is_reported(call, (int32_t)(i - n_in));
       b->extents[count] = b->rooms[i].capacity;
@@ -166,7 +164,7 @@ static reed_status bounded_open(const reed_kernel_call *call, reed_kernel_prepar
 reed_status bounded_prepare(const reed_kernel_call *call, reed_kernel_prepare_fn prepare, bool reads_counts,
                             reed_kernel *out_kernel) {
   bool counted = false, reports = false;
-  for (int32_t i = 0; i < call->n_inputs; i++) counted |= is_counted(call->input_rooms, i);
+  for (int32_t i = 0; i < call->n_inputs; i++) counted |= bound_is_counted_room(call->input_rooms, i);
   for (int32_t i = 0; i < call->n_outputs; i++) reports |= bound_is_reported(call, i);
   if (!counted || reads_counts)
     return !reports && kernel_is_nothing(call, out_kernel) ? REED_OK : prepare(call, out_kernel);

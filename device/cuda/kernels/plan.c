@@ -67,10 +67,9 @@ void cuda_plan_pointer(cuda_plan *plan, size_t field, cuda_source source, int32_
   if (!plan->failed) plan->launches.items[plan->launches.n - 1].n_pointers++;
 }
 
-static bool is_counted(const reed_room *rooms, int32_t i) { return rooms && rooms[i].axis >= 0 && rooms[i].counted; }
-
 bool cuda_is_counted(const reed_kernel_call *call, int32_t input) {
-  return input < call->n_inputs && call->inputs[input].dtype != REED_NONE && is_counted(call->input_rooms, input);
+  return input < call->n_inputs && call->inputs[input].dtype != REED_NONE &&
+         bound_is_counted_room(call->input_rooms, input);
 }
 
 void cuda_plan_extent(cuda_plan *plan, size_t field, int32_t input) {
@@ -107,8 +106,8 @@ static const char *uncounted_launch(const cuda_plan *plan) {
     bool touches = false, reads = false;
     for (uint32_t i = launch->first_pointer; i < launch->first_pointer + launch->n_pointers; i++) {
       const cuda_pointer *p = &plan->pointers.items[i];
-      touches |= (p->source == CUDA_FROM_INPUT && is_counted(plan->call->input_rooms, p->index)) ||
-                 (p->source == CUDA_FROM_OUTPUT && is_counted(plan->call->output_rooms, p->index));
+      touches |= (p->source == CUDA_FROM_INPUT && bound_is_counted_room(plan->call->input_rooms, p->index)) ||
+                 (p->source == CUDA_FROM_OUTPUT && bound_is_counted_room(plan->call->output_rooms, p->index));
       reads |= p->source == CUDA_FROM_EXTENT;
     }
     if (touches && !reads) return cuda_kernel_infos[launch->kernel].name;

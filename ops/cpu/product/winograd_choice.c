@@ -58,7 +58,7 @@ typedef struct section_cost {
 typedef section_cost section_costs[WINOGRAD_SIZES][WINOGRAD_SIZES];
 
 static void price_sections(const winograd_problem *p, const rates *r, section_costs costs) {
-  double channels = (double)p->channels, outputs = (double)((p->outputs + PACKED_STEP - 1) / PACKED_STEP * PACKED_STEP);
+  double channels = (double)p->channels, outputs = (double)round_up(p->outputs, PACKED_STEP);
   for (int i = 0; i < WINOGRAD_SIZES; i++)
     for (int j = 0; j < WINOGRAD_SIZES; j++) {
       double positions = (winograd_sizes[i] + 2) * (winograd_sizes[j] + 2);
@@ -81,7 +81,7 @@ static double form_time(const winograd_problem *p, section_costs costs, const ax
 }
 
 static double direct_time(const winograd_problem *p, const rates *r) {
-  double outputs = (double)((p->outputs + PACKED_STEP - 1) / PACKED_STEP * PACKED_STEP);
+  double outputs = (double)round_up(p->outputs, PACKED_STEP);
   return (double)p->images * (double)p->out[0] * (double)p->out[1] * 9 * (double)p->channels * outputs *
          (p->direct_pairs ? r->pairs : r->direct);
 }
