@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/compiler/onnx_build.h"
 #include "tests/whole/runner.h"
 
 /* An integer figure of the last run's statistics, or of the compiler's report: the number behind the first "key":. */
@@ -86,6 +87,25 @@ static inline void run_all(runner *runners, size_t n_runners, reed_tensor *const
   }
   if (out_rows) *out_rows = reed_tensor_dims(first[0])[0];
   for (size_t i = 0; i < n_outputs; i++) reed_tensor_close(&first[i]);
+}
+
+/* A model with inputs `mask` [p,q] and `table` of that type, which has 16 rows. `rows`: for each element of the mask
+ * above 0 the table's row with the number of its row, taken in one Gather at the bound. */
+enum { COUNTED_ROWS_AT_BOUND = 2 }; /* its operators that run at the bound */
+static inline onnx_build *counted_rows_open(const char *table, const char *type, const char *rows) {
+  onnx_build *b = build_open(18);
+  char inputs[64];
+  build_input(b, "mask", "f32[p,q]");
+  build_input(b, table, type);
+  build_f32(b, "nothing", "", (float[]){0});
+  build_i64(b, "column", "", (int64_t[]){0});
+  build_node(b, "Greater", "mask,nothing", "above");
+  build_node(b, "NonZero", "above", "found");
+  build_ints(b, build_node(b, "Transpose", "found", "places"), "perm", "1,0");
+  build_int(b, build_node(b, "Gather", "places,column", "ids"), "axis", 1);
+  snprintf(inputs, sizeof inputs, "%s,ids", table);
+  build_node(b, "Gather", inputs, rows);
+  return b;
 }
 
 static inline reed_tensor *tensor_of(int32_t rank, const int64_t *dims) {

@@ -11,23 +11,8 @@
 #include "tests/suite.h"
 #include "tests/whole/counts.h"
 
-/* Input `mask` [p,q] and `table` [16,3,4]: `parts` [n,3,4] has for each element of the mask above 0 the part of its
- * row.
- */
-enum { BASE_AT_BOUND = 2 };
-static onnx_build *base_open(void) {
-  onnx_build *b = build_open(18);
-  build_input(b, "mask", "f32[p,q]");
-  build_input(b, "table", "f32[16,3,4]");
-  build_f32(b, "nothing", "", (float[]){0});
-  build_i64(b, "column", "", (int64_t[]){0});
-  build_node(b, "Greater", "mask,nothing", "above");
-  build_node(b, "NonZero", "above", "found");
-  build_ints(b, build_node(b, "Transpose", "found", "rows"), "perm", "1,0");
-  build_int(b, build_node(b, "Gather", "rows,column", "ids"), "axis", 1);
-  build_node(b, "Gather", "table,ids", "parts");
-  return b;
-}
+/* `parts` [n,3,4] are counted rows of a table. */
+static onnx_build *base_open(void) { return counted_rows_open("table", "f32[16,3,4]", "parts"); }
 
 static void slice(onnx_build *b, const char *from, int64_t start, int64_t end, int64_t step, const char *to) {
   char names[96], inputs[192];
@@ -43,30 +28,25 @@ static void slice(onnx_build *b, const char *from, int64_t start, int64_t end, i
   build_node(b, "Slice", inputs, to);
 }
 
-static void add_first(onnx_build *b) {
-  slice(b, "parts", 0, 4, 1, "cut");
+static void cut_parts(onnx_build *b, int64_t start, int64_t end, int64_t step) {
+  slice(b, "parts", start, end, step, "cut");
   build_node(b, "Exp", "cut", "y");
 }
 
-static void add_none(onnx_build *b) {
-  slice(b, "parts", 0, 0, 1, "cut");
-  build_node(b, "Exp", "cut", "y");
+/* Rows of `columns` neighbouring elements; columns 0: all elements in one axis. */
+static void join_rows(onnx_build *b, const char *from, int64_t columns, const char *to) {
+  char name[96], inputs[192];
+  snprintf(name, sizeof name, "%s_extents", to);
+  build_i64(b, name, columns ? "2" : "1", (int64_t[]){-1, columns});
+  snprintf(inputs, sizeof inputs, "%s,%s", from, name);
+  build_node(b, "Reshape", inputs, to);
 }
 
-static void add_all(onnx_build *b) {
-  slice(b, "parts", 0, INT64_MAX, 1, "cut");
-  build_node(b, "Exp", "cut", "y");
-}
-
-static void add_but_last(onnx_build *b) {
-  slice(b, "parts", 0, -1, 1, "cut");
-  build_node(b, "Exp", "cut", "y");
-}
-
-static void add_every_second(onnx_build *b) {
-  slice(b, "parts", 1, 7, 2, "cut");
-  build_node(b, "Exp", "cut", "y");
-}
+static void add_first(onnx_build *b) { cut_parts(b, 0, 4, 1); }
+static void add_none(onnx_build *b) { cut_parts(b, 0, 0, 1); }
+static void add_all(onnx_build *b) { cut_parts(b, 0, INT64_MAX, 1); }
+static void add_but_last(onnx_build *b) { cut_parts(b, 0, -1, 1); }
+static void add_every_second(onnx_build *b) { cut_parts(b, 1, 7, 2); }
 
 static void add_late_start(onnx_build *b) {
   slice(b, "parts", 5, 900, 1, "cut");
@@ -90,33 +70,28 @@ static void add_two_cuts(onnx_build *b) {
 }
 
 static void add_joined(onnx_build *b) {
-  build_i64(b, "lines", "2", (int64_t[]){-1, 4});
-  build_node(b, "Reshape", "parts,lines", "flat");
+  join_rows(b, "parts", 4, "flat");
   build_node(b, "Neg", "parts", "negative");
-  build_node(b, "Reshape", "negative,lines", "other");
+  join_rows(b, "negative", 4, "other");
   build_node(b, "Exp", "flat", "powers");
   build_node(b, "Sub", "powers,other", "y");
 }
 
 static void add_joined_and_cut(onnx_build *b) {
-  build_i64(b, "lines", "2", (int64_t[]){-1, 2});
-  build_node(b, "Reshape", "parts,lines", "flat");
+  join_rows(b, "parts", 2, "flat");
   slice(b, "flat", 1, 14, 3, "cut");
   build_node(b, "Exp", "cut", "y");
 }
 
 static void add_joined_twice(onnx_build *b) {
-  build_i64(b, "lines", "2", (int64_t[]){-1, 4});
-  build_i64(b, "line", "1", (int64_t[]){-1});
-  build_node(b, "Reshape", "parts,lines", "flat");
-  build_node(b, "Reshape", "flat,line", "flatter");
+  join_rows(b, "parts", 4, "flat");
+  join_rows(b, "flat", 0, "flatter");
   build_node(b, "Exp", "flatter", "y");
 }
 
 /* Of the joined rows those at counted places: two counts in one Gather. */
 static void add_rows_of_rows(onnx_build *b) {
-  build_i64(b, "lines", "2", (int64_t[]){-1, 4});
-  build_node(b, "Reshape", "parts,lines", "flat");
+  join_rows(b, "parts", 4, "flat");
   slice(b, "ids", 0, 3, 1, "few");
   build_node(b, "Mul", "few,column", "firsts");
   build_node(b, "Gather", "flat,firsts", "taken");
@@ -125,8 +100,7 @@ static void add_rows_of_rows(onnx_build *b) {
 
 static void add_zeros_like(onnx_build *b) {
   build_node(b, "Shape", "parts", "extents");
-  build_node_t *made = build_node(b, "ConstantOfShape", "extents", "zeros");
-  (void)made;
+  build_node(b, "ConstantOfShape", "extents", "zeros");
   build_node(b, "Exp", "zeros", "ones");
   build_node(b, "Add", "ones,parts", "y");
 }
@@ -171,27 +145,27 @@ static void add_slice_from_end(onnx_build *b) { slice(b, "parts", -3, 100, 1, "y
 static const struct {
   const char *name;
   void (*add)(onnx_build *b);
-  int more, more_on_cuda; /* operators at the bound besides the base's */
+  int more; /* operators at the bound besides the base's; -1: some */
 } cases[] = {
-    {"the first rows", add_first, 2, 2},
-    {"no rows", add_none, -1, -1},
-    {"all rows", add_all, -1, -1},
-    {"all but the last row", add_but_last, 2, 2},
-    {"every second row", add_every_second, 2, 2},
-    {"rows from a later one on", add_late_start, 3, 3},
-    {"a cut used twice", add_used_twice, -1, -1},
-    {"two cuts", add_two_cuts, 3, 3},
-    {"rows joined with others", add_joined, -1, -1},
-    {"joined rows, cut", add_joined_and_cut, 3, 3},
-    {"rows joined twice", add_joined_twice, -1, -1},
-    {"rows of rows", add_rows_of_rows, -1, -1},
-    {"zeros of a tensor's extents", add_zeros_like, -1, -1},
-    {"Expand to a tensor's extents", add_expand, -1, -1},
-    {"Reshape by a shape", add_reshape_by_shape, 2, 2},
-    {"Split of later axes", add_split, 2, 2},
-    {"Pad of later axes", add_pad, 2, 2},
-    {"Pad of the rows", add_pad_rows, 0, 0},
-    {"the last rows", add_slice_from_end, 0, 0},
+    {"the first rows", add_first, 2},
+    {"no rows", add_none, -1},
+    {"all rows", add_all, -1},
+    {"all but the last row", add_but_last, 2},
+    {"every second row", add_every_second, 2},
+    {"rows from a later one on", add_late_start, 3},
+    {"a cut used twice", add_used_twice, -1},
+    {"two cuts", add_two_cuts, 3},
+    {"rows joined with others", add_joined, -1},
+    {"joined rows, cut", add_joined_and_cut, 3},
+    {"rows joined twice", add_joined_twice, -1},
+    {"rows of rows", add_rows_of_rows, -1},
+    {"zeros of a tensor's extents", add_zeros_like, -1},
+    {"Expand to a tensor's extents", add_expand, -1},
+    {"Reshape by a shape", add_reshape_by_shape, 2},
+    {"Split of later axes", add_split, 2},
+    {"Pad of later axes", add_pad, 2},
+    {"Pad of the rows", add_pad_rows, 0},
+    {"the last rows", add_slice_from_end, 0},
 };
 
 /* Counts from 0 to the bound in turn on one session. Every operator runs in one epoch, which a new count does not miss,
@@ -203,8 +177,7 @@ START_TEST(a_count_that_follows_from_another_stays_on_the_device) {
   runner runners[N_RUNNERS];
   runners_open(b, runners);
   for (size_t k = BOUND_SIM; k < n_runners(); k++) {
-    const int more = k == BOUND_SIM ? cases[_i].more : cases[_i].more_on_cuda,
-              found = (int)figure(runners[k].report, "at_bound") - BASE_AT_BOUND;
+    const int more = cases[_i].more, found = (int)figure(runners[k].report, "at_bound") - COUNTED_ROWS_AT_BOUND;
     if (k == EXACT_CUDA) continue;
     if (more >= 0) ck_assert_msg(found == more, "%s, runner %zu: %d at the bound", cases[_i].name, k, found);
     else ck_assert_msg(found > 0, "%s, runner %zu: %d at the bound", cases[_i].name, k, found);

@@ -10,8 +10,6 @@
 #include "tests/suite.h"
 #include "tests/whole/counts.h"
 
-enum { BASE_AT_BOUND = 2 }; /* base_open's operators: the rows are taken in one Gather */
-
 static const float *numbers(int n) {
   static float made[144 * 70];
   ck_assert_int_le(n, (int)(sizeof made / sizeof *made));
@@ -19,20 +17,8 @@ static const float *numbers(int n) {
   return made;
 }
 
-/* Input `mask` [p,q] and 16 images. `pictures` [n,4,6,6]: for each element of the mask above 0 the image of its row. */
-static onnx_build *base_open(void) {
-  onnx_build *b = build_open(18);
-  build_input(b, "mask", "f32[p,q]");
-  build_input(b, "images", "f32[16,4,6,6]");
-  build_f32(b, "zero", "", (float[]){0});
-  build_i64(b, "column", "", (int64_t[]){0});
-  build_node(b, "Greater", "mask,zero", "above");
-  build_node(b, "NonZero", "above", "found");
-  build_ints(b, build_node(b, "Transpose", "found", "rows"), "perm", "1,0");
-  build_int(b, build_node(b, "Gather", "rows,column", "ids"), "axis", 1);
-  build_node(b, "Gather", "images,ids", "pictures");
-  return b;
-}
+/* 16 images; `pictures` [n,4,6,6] are the counted ones. */
+static onnx_build *base_open(void) { return counted_rows_open("images", "f32[16,4,6,6]", "pictures"); }
 
 /* Runs the model with counts from 0 to the bound, several of them in turn on one session; `many`: also with more rows
  * than a tile of a product has. */
@@ -255,10 +241,10 @@ START_TEST(a_head_runs_at_the_bound_with_the_same_bits) {
   build_output(b, "y", strcmp(heads[_i].name, "ArgMax") == 0 ? "i64" : "f32");
   runner runners[N_RUNNERS];
   runners_open(b, runners);
-  ck_assert_msg(figure(runners[BOUND_SIM].report, "at_bound") == BASE_AT_BOUND + heads[_i].more,
+  ck_assert_msg(figure(runners[BOUND_SIM].report, "at_bound") == COUNTED_ROWS_AT_BOUND + heads[_i].more,
                 "%s: %d at the bound on sim", heads[_i].name, (int)figure(runners[BOUND_SIM].report, "at_bound"));
   if (cuda_is_present())
-    ck_assert_msg(figure(runners[BOUND_CUDA].report, "at_bound") == BASE_AT_BOUND + heads[_i].more_on_cuda,
+    ck_assert_msg(figure(runners[BOUND_CUDA].report, "at_bound") == COUNTED_ROWS_AT_BOUND + heads[_i].more_on_cuda,
                   "%s: %d at the bound on cuda", heads[_i].name, (int)figure(runners[BOUND_CUDA].report, "at_bound"));
   for (size_t k = BOUND_SIM; k < n_runners(); k++) {
     const char *why = heads[_i].why ? heads[_i].why : "it is an output of the model";
@@ -303,7 +289,7 @@ START_TEST(a_size_in_numbers_does_not_follow_the_count) {
   build_output(b, "y", "f32");
   runner runners[N_RUNNERS];
   runners_open(b, runners);
-  ck_assert_int_eq(figure(runners[BOUND_SIM].report, "at_bound"), BASE_AT_BOUND);
+  ck_assert_int_eq(figure(runners[BOUND_SIM].report, "at_bound"), COUNTED_ROWS_AT_BOUND);
   reed_tensor *inputs[2] = {tensor_of(2, (int64_t[]){3, 5}), tensor_of(4, (int64_t[]){16, 4, 6, 6})};
   memset(reed_tensor_data(inputs[1]), 0, 16 * 4 * 36 * 4);
   for (int i = 0; i < 15; i++) ((float *)reed_tensor_data(inputs[0]))[i] = i % 2 ? 1.0f : -1.0f;
@@ -380,7 +366,7 @@ START_TEST(a_device_reads_the_counts_that_its_list_names) {
   runner runners[4];
   static const char *const targets[] = {NULL, "sim?counts=Gather+Transpose", "sim?counts=Gather+Transpose+Flatten+Gemm",
                                         "sim?counts=Gather.f32"};
-  static const int at_bound[] = {BASE_AT_BOUND + 6, BASE_AT_BOUND, BASE_AT_BOUND + 2, 0};
+  static const int at_bound[] = {COUNTED_ROWS_AT_BOUND + 6, COUNTED_ROWS_AT_BOUND, COUNTED_ROWS_AT_BOUND + 2, 0};
   for (size_t k = 0; k < 4; k++) {
     runners[k] = runner_open(b, &(reed_compile_options){.counts_on_device = true, .target = targets[k]},
                              targets[k] ? targets[k] : "sim", "counts");

@@ -166,6 +166,13 @@ void case_attr_floats(kernel_case *c, const char *name, const double *floats, in
   a->n = n;
 }
 
+void case_attr_activation(kernel_case *c, const char *activation) {
+  if (!activation) return;
+  case_attr_string(c, "activation", activation);
+  case_attr_float(c, "activation_alpha", -0.2);
+  case_attr_float(c, "activation_beta", 0.7);
+}
+
 void case_set(value *v, int64_t i, double x) {
   reed_dtype_write(v->desc.dtype, (char *)v->data + i * (int64_t)reed_dtype_bytes(v->desc.dtype), x);
 }

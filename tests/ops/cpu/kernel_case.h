@@ -67,6 +67,8 @@ void case_attr_float(kernel_case *c, const char *name, double f);
 void case_attr_string(kernel_case *c, const char *name, const char *s);
 void case_attr_ints(kernel_case *c, const char *name, const int64_t *ints, int64_t n);
 void case_attr_floats(kernel_case *c, const char *name, const double *floats, int64_t n);
+/* The activation after a call, with an alpha and a beta of the test's; NULL: none. */
+void case_attr_activation(kernel_case *c, const char *activation);
 void case_set(value *v, int64_t i, double x);
 double case_get(const value *v, int64_t i);
 #define ROWS(table) ((int)(sizeof(table) / sizeof *(table)))

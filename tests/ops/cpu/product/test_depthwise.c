@@ -70,10 +70,7 @@ static void open_case(kernel_case *c, const depthwise_row *row, reed_dtype dtype
   case_attr_ints(c, "strides", row->strides, 2);
   case_attr_ints(c, "dilations", row->dilations, 2);
   case_attr_ints(c, "pads", row->pads, 4);
-  if (!activation) return;
-  case_attr_string(c, "activation", activation);
-  case_attr_float(c, "activation_alpha", -0.2);
-  case_attr_float(c, "activation_beta", 0.7);
+  case_attr_activation(c, activation);
 }
 
 #define IMAGES (1u << 0 | 1u << 3) /* inputs whose channels move last */

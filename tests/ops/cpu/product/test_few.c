@@ -66,10 +66,7 @@ static void open_case(kernel_case *c, const few_conv *row, reed_dtype dtype, boo
   if (residual) case_input(c, dtype, 4 - skip, y, 1);
   case_attr_ints(c, "dilations", row->dilations + skip, 2 - skip);
   case_attr_ints(c, "pads", skip ? one_axis : row->pads, skip ? 2 : 4);
-  if (!activation) return;
-  case_attr_string(c, "activation", activation);
-  case_attr_float(c, "activation_alpha", -0.2);
-  case_attr_float(c, "activation_beta", 0.7);
+  case_attr_activation(c, activation);
 }
 
 #define IMAGES (1u << 0 | 1u << 3) /* inputs whose channels move last */

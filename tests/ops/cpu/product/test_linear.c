@@ -93,13 +93,6 @@ static bool is_long(int64_t n_products) {
   return true;
 }
 
-static void add_activation(kernel_case *c, const char *activation) {
-  if (!activation) return;
-  case_attr_string(c, "activation", activation);
-  case_attr_float(c, "activation_alpha", -0.2);
-  case_attr_float(c, "activation_beta", 0.7);
-}
-
 static void extents_of_conv(const conv_row *row, int64_t *out_y) {
   out_y[0] = row->x[0], out_y[1] = row->w[0];
   for (int32_t i = 0; i < row->rank - 2; i++)
@@ -134,7 +127,7 @@ static void check_conv(const conv_row *row, bool turn_x, reed_dtype dtype, bool 
   case_attr_ints(&c, "strides", row->strides, axes);
   case_attr_ints(&c, "dilations", row->dilations, axes);
   case_attr_ints(&c, "pads", row->pads, 2 * axes);
-  add_activation(&c, activation);
+  case_attr_activation(&c, activation);
   int64_t terms = row->w[1];
   for (int64_t i = 0; i < axes; i++) terms *= row->w[2 + i];
   /* of f32: a sum of many terms may be small, and Winograd's transforms round what they add (test_winograd.c) */
@@ -179,7 +172,7 @@ START_TEST(conv_keeps_nan) {
       case_set(x, 12 * 42 - 1, -NAN);
       case_attr_int(&c, "group", groups[g]);
       case_attr_ints(&c, "pads", (int64_t[]){1, 1, 1, 1}, 4);
-      add_activation(&c, activations[_i]);
+      case_attr_activation(&c, activations[_i]);
       case_parity_orders(&c, 1u << 0, 1e-4, 1e-4);
     }
 }
@@ -193,7 +186,7 @@ START_TEST(matmul_keeps_nan) {
     value *a = case_input(&c, REED_F32, DIMS(9, 20), 1);
     case_input(&c, REED_F32, DIMS(20, 70), 1);
     case_set(a, 45, NAN);
-    add_activation(&c, activations[_i]);
+    case_attr_activation(&c, activations[_i]);
     case_parity(&c, 1e-4, 1e-4);
   }
 }
@@ -365,7 +358,7 @@ START_TEST(conv_transpose_equals_the_reference) {
       case_attr_ints(&c, "dilations", transposed[_i].dilations, axes);
       case_attr_ints(&c, "pads", transposed[_i].pads, 2 * axes);
       case_attr_ints(&c, "output_padding", transposed[_i].output_padding, axes);
-      add_activation(&c, act ? "leaky_relu" : NULL);
+      case_attr_activation(&c, act ? "leaky_relu" : NULL);
       case_parity_orders(&c, 1u << 0, 1e-5, 1e-5);
     }
 }
@@ -438,7 +431,7 @@ START_TEST(matmul_of_every_tile) {
     case_input(&c, REED_F32, DIMS(rows, 37), 1);
     case_input(&c, REED_F32, DIMS(37, outputs), 1);
     case_input(&c, REED_F32, DIMS(outputs), 1);
-    add_activation(&c, _i % 2 ? "relu" : NULL);
+    case_attr_activation(&c, _i % 2 ? "relu" : NULL);
     case_parity(&c, 1e-5, 1e-5);
   }
 }
@@ -454,7 +447,7 @@ START_TEST(matmul_adds_bias_and_activates) {
       if (full == 1) case_input(&c, REED_F32, DIMS(5, 1), 1);
       else if (full == 2) case_input(&c, REED_F32, DIMS(3, 5, 4), 1);
       else case_input(&c, REED_F32, DIMS(4), 1);
-      add_activation(&c, activations[k]);
+      case_attr_activation(&c, activations[k]);
       case_parity(&c, 1e-5, 1e-5);
     }
 }
@@ -487,7 +480,7 @@ START_TEST(gemm_equals_the_reference) {
       case_attr_int(&c, "transB", gemms[_i].trans_b);
       case_attr_float(&c, "alpha", gemms[_i].alpha);
       case_attr_float(&c, "beta", gemms[_i].beta);
-      add_activation(&c, _i % 2 ? "relu" : NULL);
+      case_attr_activation(&c, _i % 2 ? "relu" : NULL);
       double tolerance = dtypes[d] == REED_F32 ? 1e-5 : case_tolerance(dtypes[d]);
       case_parity(&c, tolerance, tolerance * 10);
     }
@@ -529,7 +522,7 @@ START_TEST(random_convolutions_equal_the_reference) {
   case_attr_ints(&c, "strides", strides, axes);
   case_attr_ints(&c, "dilations", dilations, axes);
   case_attr_ints(&c, "pads", pads, 2 * axes);
-  add_activation(&c, activations[drawn(&state, 0, ROWS(activations) - 1)]);
+  case_attr_activation(&c, activations[drawn(&state, 0, ROWS(activations) - 1)]);
   case_parity_orders(&c, 1u << 0, 1e-4, 1e-4);
 }
 END_TEST

@@ -10,13 +10,6 @@ static const char *const activations[] = {
 #include "ops/activation.def"
 };
 
-static void add_activation(kernel_case *c, const char *activation) {
-  if (!activation) return;
-  case_attr_string(c, "activation", activation);
-  case_attr_float(c, "activation_alpha", -0.2);
-  case_attr_float(c, "activation_beta", 0.7);
-}
-
 static const int64_t images[][4] = {{1, 1, 1, 1}, {2, 3, 4, 5}, {1, 33, 7, 3}, {2, 16, 40, 41}, {0, 3, 4, 4}};
 
 START_TEST(batch_norm_equals_the_reference) {
@@ -149,7 +142,7 @@ START_TEST(norms_end_with_any_activation) {
       for (int64_t e = 0; i == 3 && e < x[1]; e++) case_set(v, e, fabs(case_get(v, e)) + 0.1);
     }
     if (op == OP_GroupNormalization) case_attr_int(&c, "num_groups", 3);
-    add_activation(&c, activations[_i]);
+    case_attr_activation(&c, activations[_i]);
     double tolerance = case_tolerance(dtype) * 16;
     if (rows) case_parity(&c, tolerance, tolerance);
     else case_parity_orders(&c, 1u << 0, tolerance, tolerance);
