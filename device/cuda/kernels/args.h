@@ -217,7 +217,7 @@ typedef struct nms_args {
   int32_t *kept, *counts;                    /* per row: `limit` numbers of boxes; how many of them */
   int64_t *selected, *extent;                /* the output and its true extent */
   int64_t n, padded, classes, rows, limit;   /* n: boxes; padded: a power of two */
-  int32_t centers, in_shared;                /* in_shared: a row's keys fit shared memory while they are sorted */
+  int32_t centers, shared_keys;              /* shared_keys: so many keys of a row fit shared memory */
   counted_extent counted;                    /* of n */
 } nms_args;
 

@@ -4,7 +4,7 @@
 #include "base/desc.h"
 #include "device/cuda/kernels/kernel.h"
 
-enum { SORT_SHARED_BYTES = 32 * 1024 }; /* below the 48 KB that every launch may use */
+enum { SORT_SHARED_KEYS = 4096 }; /* of 8 bytes: below the 48 KB that every launch may use */
 
 static int64_t round_up(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
@@ -45,10 +45,11 @@ reed_status cuda_prepare_nms(const reed_kernel_call *call, reed_kernel *out_kern
                    .centers = n.centers,
                    .counted = cuda_counted(call)};
   while (made.padded < made.n) made.padded *= 2;
-  const int64_t shared = made.padded * 8;
-  made.in_shared = shared <= SORT_SHARED_BYTES;
+  made.shared_keys = made.padded < SORT_SHARED_KEYS ? made.padded : SORT_SHARED_KEYS;
+  /* without a count no row of a larger bound fits */
+  if (!made.counted.capacity && made.shared_keys < made.padded) made.shared_keys = 0;
   if (made.rows) {
-    add_launch(&plan, CUDA_nms_sort, &made, made.in_shared ? shared : 0, &n);
+    add_launch(&plan, CUDA_nms_sort, &made, made.shared_keys * 8, &n);
     add_launch(&plan, CUDA_nms_select, &made, 0, &n);
   }
   add_launch(&plan, CUDA_nms_list, &made, 0, &n);

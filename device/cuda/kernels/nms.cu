@@ -21,17 +21,21 @@ static __device__ inline uint32_t key_of(const nms_args &a, int64_t n, int64_t r
   return bits >> 31 ? bits : ~(bits | 0x80000000u);
 }
 
-/* Bitonic sort (Batcher 1968) by one block; in shared memory where the row fits. */
+/* Bitonic sort (Batcher 1968) by one block, of as many keys as the true number of boxes needs; in shared memory where
+ * these fit. */
 KERNEL(nms_sort) {
   SHARED_DYNAMIC(uint64_t, shared);
   const int64_t row = blockIdx.x, n = boxes_of(a);
-  uint64_t *const to = a.sorted + row * a.padded, *const keys = a.in_shared ? shared : to;
-  for (int64_t i = threadIdx.x; i < a.padded; i += blockDim.x)
+  int64_t padded = 2;
+  while (padded < n) padded *= 2;
+  const bool in_shared = padded <= a.shared_keys;
+  uint64_t *const to = a.sorted + row * a.padded, *const keys = in_shared ? shared : to;
+  for (int64_t i = threadIdx.x; i < padded; i += blockDim.x)
     keys[i] = i < n ? static_cast<uint64_t>(key_of(a, n, row, i)) << 32 | static_cast<uint64_t>(i) : UINT64_MAX;
   __syncthreads();
-  for (int64_t run = 2; run <= a.padded; run *= 2)
+  for (int64_t run = 2; run <= padded; run *= 2)
     for (int64_t apart = run / 2; apart; apart /= 2) {
-      for (int64_t k = threadIdx.x; k < a.padded / 2; k += blockDim.x) {
+      for (int64_t k = threadIdx.x; k < padded / 2; k += blockDim.x) {
         const int64_t low = k / apart * 2 * apart + k % apart, high = low + apart;
         const bool falls = (low & run) != 0;
         const uint64_t first = keys[low], second = keys[high];
@@ -41,7 +45,7 @@ KERNEL(nms_sort) {
       }
       __syncthreads();
     }
-  for (int64_t i = threadIdx.x; a.in_shared && i < a.padded; i += blockDim.x) to[i] = keys[i];
+  for (int64_t i = threadIdx.x; in_shared && i < padded; i += blockDim.x) to[i] = keys[i];
 }
 
 struct corners {
