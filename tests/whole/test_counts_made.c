@@ -140,6 +140,22 @@ static void add_pad_rows(onnx_build *b) {
   build_node(b, "Pad", "parts,pads", "y");
 }
 
+/* Places of elements of counted rows: the count stands first and between other axes. */
+static void places(onnx_build *b, const char *of) {
+  char inputs[64];
+  snprintf(inputs, sizeof inputs, "%s,nothing", of);
+  build_node(b, "Greater", inputs, "large");
+  build_node(b, "NonZero", "large", "places_large");
+  build_int(b, build_node(b, "Cast", "places_large", "y"), "to", 1);
+}
+
+static void add_places(onnx_build *b) { places(b, "parts"); }
+
+static void add_places_turned(onnx_build *b) {
+  build_ints(b, build_node(b, "Transpose", "parts", "turned"), "perm", "1,0,2");
+  places(b, "turned");
+}
+
 static void add_slice_from_end(onnx_build *b) { slice(b, "parts", -3, 100, 1, "y"); }
 
 static const struct {
@@ -164,6 +180,8 @@ static const struct {
     {"Reshape by a shape", add_reshape_by_shape, 2},
     {"Split of later axes", add_split, 2},
     {"Pad of later axes", add_pad, 2},
+    {"places in counted rows", add_places, 3},
+    {"places in turned counted rows", add_places_turned, 4},
     {"Pad of the rows", add_pad_rows, 0},
     {"the last rows", add_slice_from_end, 0},
 };

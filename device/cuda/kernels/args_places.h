@@ -23,6 +23,8 @@ typedef struct select_args {
   int64_t n, chunks;
   int64_t extents[PLACES_DIMS];
   int32_t rank, dtype;
+  int32_t counted_axis;   /* of x */
+  counted_extent counted; /* of that axis */
 } select_args;
 
 /* y[o, k] = x[o, places[k]] for k below total; elements of `block` elements each. */

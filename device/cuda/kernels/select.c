@@ -22,6 +22,7 @@ static parts list_places(cuda_plan *plan, int32_t input, select_args made, bool 
     cuda_plan_launch(plan, CUDA_select_count, made.chunks, 0, &made);
     CUDA_PART(plan, select_args, x, CUDA_FROM_INPUT, input, 0, read, false);
     CUDA_PART(plan, select_args, offsets, CUDA_FROM_WORKSPACE, 0, p.offsets, counted, true);
+    if (made.counted.factor) cuda_plan_count(plan, offsetof(select_args, counted));
   }
   cuda_plan_launch(plan, CUDA_select_offsets, 1, 0, &made);
   CUDA_PART(plan, select_args, offsets, CUDA_FROM_WORKSPACE, 0, p.offsets, counted, true);
@@ -31,6 +32,7 @@ static parts list_places(cuda_plan *plan, int32_t input, select_args made, bool 
   cuda_plan_launch(plan, CUDA_select_write, made.chunks, 0, &made);
   CUDA_PART(plan, select_args, x, CUDA_FROM_INPUT, input, 0, read, false);
   CUDA_PART(plan, select_args, offsets, CUDA_FROM_WORKSPACE, 0, p.offsets, counted, false);
+  if (made.counted.factor) cuda_plan_count(plan, offsetof(select_args, counted));
   CUDA_PART(plan, select_args, total, CUDA_FROM_WORKSPACE, 0, 0, 8, false);
   if (in_output) CUDA_OUTPUT(plan, select_args, places, 0);
   else CUDA_PART(plan, select_args, places, CUDA_FROM_WORKSPACE, 0, p.places, made.n * 8, true);
@@ -40,7 +42,8 @@ static parts list_places(cuda_plan *plan, int32_t input, select_args made, bool 
 reed_status cuda_prepare_nonzero(const reed_kernel_call *call, reed_kernel *out_kernel) {
   const reed_desc *in = &call->inputs[0];
   cuda_plan plan = {.call = call};
-  select_args made = {.n = desc_elements(in), .rank = in->rank, .dtype = in->dtype};
+  select_args made = {.n = desc_elements(in), .rank = in->rank, .dtype = in->dtype, .counted = cuda_counted(call)};
+  if (made.counted.factor) made.counted_axis = call->input_rooms[0].axis;
   memcpy(made.extents, in->dims, sizeof made.extents);
   const parts p = list_places(&plan, 0, made, true);
   return cuda_plan_close(&plan, p.end, out_kernel);

@@ -23,11 +23,11 @@ static __device__ inline bool is_set(int dtype, const void *x, int64_t i) {
 
 KERNEL(select_count) {
   SHARED_VALUE(int, count);
-  const int64_t first = static_cast<int64_t>(blockIdx.x) * SELECT_CHUNK;
+  const int64_t first = static_cast<int64_t>(blockIdx.x) * SELECT_CHUNK, n = true_number(a.counted, a.n);
   int mine = 0;
   if (threadIdx.x == 0) count = 0;
   __syncthreads();
-  for (int64_t i = first + threadIdx.x; i < first + SELECT_CHUNK && i < a.n; i += blockDim.x)
+  for (int64_t i = first + threadIdx.x; i < first + SELECT_CHUNK && i < n; i += blockDim.x)
     mine += is_set(a.dtype, a.x, i);
   if (mine) atomicAdd(&count, mine);
   __syncthreads();
@@ -49,18 +49,21 @@ KERNEL(select_offsets) {
 }
 
 KERNEL(select_write) {
-  const int64_t first = static_cast<int64_t>(blockIdx.x) * SELECT_CHUNK, total = *a.total;
+  const int64_t first = static_cast<int64_t>(blockIdx.x) * SELECT_CHUNK, total = *a.total, n = true_number(a.counted, a.n);
   int64_t k = a.offsets[blockIdx.x];
-  for (int64_t begin = first; begin < first + SELECT_CHUNK; begin += blockDim.x) {
+  for (int64_t begin = first; begin < first + SELECT_CHUNK && begin < n; begin += blockDim.x) {
     const int64_t i = begin + threadIdx.x;
-    const bool set = i < a.n && is_set(a.dtype, a.x, i);
-    int64_t at[CUDA_DIMS];
+    const bool set = i < n && is_set(a.dtype, a.x, i);
     int all;
     const int64_t place = k + block_rank(set, &all);
     k += all;
     if (!set) continue;
-    split_index(i, a.rank, a.extents, at);
-    for (int32_t d = 0; d < a.rank; d++) a.places[d * total + place] = at[d];
+    int64_t left = i;
+    for (int32_t d = a.rank - 1; d >= 0; d--) {
+      const int64_t extent = a.counted.count && d == a.counted_axis ? true_count(a.counted) : a.extents[d];
+      a.places[d * total + place] = left % extent;
+      left /= extent;
+    }
   }
 }
 
