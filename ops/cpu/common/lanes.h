@@ -26,6 +26,21 @@ typedef float lanes __attribute__((vector_size(4 * LANES), aligned(4), may_alias
 
 INLINE lanes load(const float *p) { return *(const lanes *)p; }
 INLINE void store(float *p, lanes x) { *(lanes *)p = x; }
+/* True if a vector is a whole line of the cache, so that store_past writes lines without reading them. */
+enum { LANES_FILL_A_LINE = LANES == 16 };
+/* Writes a line past the caches. p: aligned to a line. lanes_fence comes before another thread may read it. */
+INLINE void store_past(float *p, lanes x) {
+#if defined(__AVX512F__)
+  _mm512_stream_ps(p, (__m512)x);
+#else
+  store(p, x);
+#endif
+}
+INLINE void lanes_fence(void) {
+#if defined(__AVX512F__)
+  _mm_sfence();
+#endif
+}
 INLINE lanes all(float x) { return x - (lanes){0}; }
 
 /* Keeps x in a register: gcc reads memory again at each use otherwise. */

@@ -13,6 +13,7 @@
 #define WEIGHT_BYTES (6 << 20)     /* of weights that are transformed together if one block needs them */
 #define BLOCKS_OF_WEIGHTS 4        /* bytes of transformed weights for one of a block, at most */
 #define TILES_LEAST 48             /* of a block: fewer read the weights too often */
+#define PAST_BYTES (4 << 20)       /* of transformed weights that are written past the caches, at least */
 #define CHUNK_PRODUCTS (5 << 17)   /* of a chunk of products, about: some 13 us */
 #define NARROW_PRODUCTS (10 << 20) /* of a panel's chunk, at most */
 #define NARROW_CHUNKS 8 /* at least. Not a matter of threads: an activation's last bits may depend on its vectors */
@@ -67,6 +68,7 @@ static void plan_section(winograd_plan *plan, winograd_section *s) {
   }
   s->n_ks = divided(columns, s->k_width);
   s->u_position = position_of(s->k_width * p->channels);
+  s->past = !s->narrow && s->positions * s->u_position * (int64_t)sizeof(float) >= PAST_BYTES;
   int64_t m = s->positions * s->m_position, u = s->positions * s->u_position, workers = plan->team.threads;
   if (s->own) plan->worker_v = larger(plan->worker_v, s->positions * s->v_position);
   plan->v_elements = larger(plan->v_elements, s->own ? workers * plan->worker_v : s->positions * s->v_position);
@@ -201,7 +203,8 @@ static void transform_weights(const winograd_run *run, const step *t, int64_t be
                           .w_channel = packed_row,
                           .u_position = t->s->u_position,
                           .rows = t->s->size[0],
-                          .columns = t->s->size[1]};
+                          .columns = t->s->size[1],
+                          .past = t->s->past};
     plan->transform_weights(&w);
   }
 }

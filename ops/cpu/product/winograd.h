@@ -40,6 +40,7 @@ typedef struct winograd_section {
   int64_t positions, tiles, n_blocks, v_position, m_position, m_row, u_position;
   int64_t k_width, n_ks; /* outputs whose weights are transformed together */
   bool narrow;           /* a chunk takes all work on the outputs of one panel, after the transform of X */
+  bool past;             /* transformed weights are written past the caches */
   bool own;              /* a chunk takes all work on a block, after the transform of the weights (several threads) */
 } winograd_section;
 

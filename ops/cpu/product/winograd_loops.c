@@ -211,26 +211,36 @@ static CPU_UNCHECKED void weights_rows(const winograd_weights *t, const float *w
       })
 }
 
-static CPU_UNCHECKED void weights_columns(const winograd_weights *t, float *u, lanes half[SIDE][SIDE]) {
+static CPU_UNCHECKED void weights_columns(const winograd_weights *t, bool past, float *u, lanes half[SIDE][SIDE]) {
   WITH_PIECE(
       t->columns, for (int row = 0; row < t->rows + 2; row++) {
         lanes v[SIDE];
         weights_axis(piece, half[row], v);
-        FOR(i, piece + 2) {
-          float *to = u + (row * (piece + 2) + i) * t->u_position;
-          __builtin_prefetch(to + AHEAD, 1);
-          store(to, v[i]);
-        }
+        float *to = u + row * (piece + 2) * t->u_position;
+        if (past) FOR(i, piece + 2) store_past(to + i * t->u_position, v[i]);
+        else FOR(i, piece + 2) {
+            __builtin_prefetch(to + i * t->u_position + AHEAD, 1);
+            store(to + i * t->u_position, v[i]);
+          }
       })
+}
+
+/* True if the vectors of U are lines of the cache that can be written past it. */
+static bool lines_past(const winograd_weights *t) {
+  const uintptr_t line = LANES * sizeof(float);
+  return t->past && LANES_FILL_A_LINE && (uintptr_t)t->u % line == 0 && t->u_position % LANES == 0 &&
+         t->width % LANES == 0;
 }
 
 CPU_UNCHECKED void CPU_LEVELED(winograd_transform_weights)(const winograd_weights *t) {
   lanes half[SIDE][SIDE];
+  const bool past = lines_past(t);
   for (int64_t channel = 0; channel < t->channels; channel++)
     for (int64_t i = 0; i < t->width; i += LANES) {
       weights_rows(t, t->w + channel * t->w_channel + i, half);
-      weights_columns(t, t->u + channel * t->width + i, half);
+      weights_columns(t, past, t->u + channel * t->width + i, half);
     }
+  if (past) lanes_fence();
 }
 
 /* ---- products ---- */

@@ -26,6 +26,7 @@ typedef struct winograd_weights {
   float *u;
   int64_t channels, width, w_tap, w_channel, u_position;
   int32_t rows, columns;
+  bool past; /* U is so large that nothing of it would stay in a core's cache: it is written past the caches */
 } winograd_weights;
 
 /* m[tile][output] = sum over channels of v[tile][channel] * u[channel][output], for `width` outputs, a multiple of 16

@@ -9,7 +9,7 @@
 #include "ops/cpu/product/winograd.h"
 #include "tests/suite.h"
 
-enum { GUARD = 64, SAMPLES = 1500 };
+enum { GUARD = 64, SAMPLES = 1500, LINE_FLOATS = 16 };
 
 static uint64_t state;
 static int64_t drawn(int64_t low, int64_t high) {
@@ -274,6 +274,58 @@ START_TEST(blocks_that_are_chunks_have_the_bits_of_one_thread) {
 }
 END_TEST
 
+/* Transformed weights that are written past the caches have the same bits, from any first address on, and nothing lies
+ * between or after them. _i: floats from a cache line's beginning to U. */
+START_TEST(weights_written_past_the_caches_have_the_same_bits) {
+  enum { CHANNELS = 5, WIDTH = 48, POSITION = 1024 + 16, SIDE = 8, FLOATS = SIDE * SIDE * POSITION };
+  state = 23;
+  float *w = numbers(9 * CHANNELS * WIDTH), *both[2];
+  for (int past = 0; past < 2; past++) both[past] = aligned_alloc(64, (FLOATS + 2 * LINE_FLOATS) * sizeof(float));
+  ck_assert(both[0] && both[1]);
+  for (int size = 0; size < WINOGRAD_SIZES; size++)
+    for (cpu_level level = CPU_BASE; level <= cpu_level_best(); level++) {
+      for (int past = 0; past < 2; past++) {
+        for (int64_t i = 0; i < FLOATS + 2 * LINE_FLOATS; i++) both[past][i] = 7;
+        winograd_weights t = {.w = w,
+                              .u = both[past] + _i,
+                              .channels = CHANNELS,
+                              .width = WIDTH,
+                              .w_tap = CHANNELS * WIDTH,
+                              .w_channel = WIDTH,
+                              .u_position = POSITION,
+                              .rows = winograd_sizes[size],
+                              .columns = winograd_sizes[size],
+                              .past = past};
+        CPU_PICK(level, winograd_transform_weights)(&t);
+      }
+      ck_assert_mem_eq(both[0], both[1], (FLOATS + 2 * LINE_FLOATS) * sizeof(float));
+      ck_assert_float_ne(both[0][_i], 7);
+    }
+  free(w);
+  free(both[0]);
+  free(both[1]);
+}
+END_TEST
+
+/* Weights of a large map's convolution are written past the caches, those of a small convolution are not. */
+START_TEST(large_weights_are_written_past_the_caches) {
+  for (int large = 0; large < 2; large++) {
+    int64_t channels = large ? 256 : 32;
+    winograd_problem p = {.images = 1,
+                          .channels = channels,
+                          .outputs = channels,
+                          .in = {96, 96},
+                          .out = {96, 96},
+                          .pad = {1, 1},
+                          .activation = {.level = CPU_BASE}};
+    winograd_form form = {.n = {{16}, {16}}};
+    winograd_plan plan;
+    winograd_plan_init(&plan, &p, &form, (cpu_team){.threads = 2, .chunks = 1});
+    ck_assert_int_eq(plan.sections[0].past, large);
+  }
+}
+END_TEST
+
 /* NaN of X stays NaN in the pixels that see it, and reaches no tile that does not. */
 START_TEST(nan_stays_in_its_tiles) {
   state = 5;
@@ -369,6 +421,8 @@ int main(void) {
   tcase_add_loop_test(t, every_tile_size_is_near_float64, 0, WINOGRAD_SIZES * WINOGRAD_SIZES);
   tcase_add_loop_test(t, blocks_and_parts_are_near_float64, 0, 4);
   tcase_add_loop_test(t, blocks_that_are_chunks_have_the_bits_of_one_thread, 0, 2);
+  tcase_add_loop_test(t, weights_written_past_the_caches_have_the_same_bits, 0, LINE_FLOATS + 1);
+  tcase_add_test(t, large_weights_are_written_past_the_caches);
   tcase_add_loop_test(t, nan_stays_in_its_tiles, 0, WINOGRAD_SIZES);
   tcase_add_test(t, small_maps_share_stored_weights);
   tcase_add_test(t, large_weights_are_not_stored);
