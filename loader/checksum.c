@@ -19,6 +19,7 @@ typedef struct work {
   size_t n_bytes;
   const checksum_beside *beside;
   const int *cancel;
+  size_t blocks_per_chunk;
   atomic_bool cancelled; /* some block was left out */
   _Atomic uint64_t sum;
 } work;
@@ -35,8 +36,9 @@ static void run_chunk(void *context, int64_t chunk, int32_t worker) {
     atomic_store(&w->cancelled, true);
     return;
   }
-  size_t i = (size_t)chunk - 1, at = i * FORMAT_BLOCK_BYTES, rest = w->n_bytes - at;
-  atomic_fetch_add(&w->sum, hash_bytes(w->bytes + at, rest < FORMAT_BLOCK_BYTES ? rest : FORMAT_BLOCK_BYTES, i));
+  size_t i = (size_t)(chunk - 1) * w->blocks_per_chunk, at = i * FORMAT_BLOCK_BYTES, rest = w->n_bytes - at;
+  size_t n = w->blocks_per_chunk * FORMAT_BLOCK_BYTES;
+  atomic_fetch_add(&w->sum, hash_sum(w->bytes + at, rest < n ? rest : n, FORMAT_BLOCK_BYTES, i));
 }
 
 static int32_t workers_for(size_t n_bytes) {
@@ -49,8 +51,9 @@ static int32_t workers_for(size_t n_bytes) {
 bool module_file_checksum(const uint8_t *bytes, size_t n_bytes, const checksum_beside *beside, const int *cancel,
                           uint64_t *out_sum) {
   work w = {.bytes = bytes, .n_bytes = n_bytes, .beside = beside, .cancel = cancel};
-  size_t n_blocks = (n_bytes + FORMAT_BLOCK_BYTES - 1) / FORMAT_BLOCK_BYTES;
-  team_run(workers_for(n_bytes), 1 + (int64_t)n_blocks, run_chunk, &w);
+  w.blocks_per_chunk = (size_t)hash_blocks_at_once();
+  size_t chunk_bytes = w.blocks_per_chunk * FORMAT_BLOCK_BYTES, n_chunks = (n_bytes + chunk_bytes - 1) / chunk_bytes;
+  team_run(workers_for(n_bytes), 1 + (int64_t)n_chunks, run_chunk, &w);
   if (w.cancelled) return false;
   *out_sum = w.sum;
   return true;
