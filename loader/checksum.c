@@ -10,9 +10,8 @@
 #include "base/team.h"
 #include "bytecode/format.h"
 
-#define BYTES_PER_HELPER ((size_t)4 << 20)     /* fewer are not worth a second helper */
-#define BYTES_FOR_A_HELPER ((size_t)512 << 10) /* fewer are not worth starting one: that takes as long as 256 KiB */
-#define WORKERS_MAX 8                          /* more threads are not faster: memory bandwidth is the limit */
+#define BYTES_PER_HELPER ((size_t)4 << 20) /* fewer are not worth a second helper */
+#define WORKERS_MAX 8                      /* more threads are not faster: memory bandwidth is the limit */
 
 typedef struct work {
   const uint8_t *bytes;
@@ -41,8 +40,10 @@ static void run_chunk(void *context, int64_t chunk, int32_t worker) {
   atomic_fetch_add(&w->sum, hash_sum(w->bytes + at, rest < n ? rest : n, FORMAT_BLOCK_BYTES, i));
 }
 
-static int32_t workers_for(size_t n_bytes) {
-  if (n_bytes < BYTES_FOR_A_HELPER) return 1;
+/* A helper's start takes about as long as one chunk. For one chunk alone it gains little where a CPU is idle, and on a
+ * busy machine opening then waits for the helper. */
+static int32_t workers_for(size_t n_bytes, size_t n_chunks) {
+  if (n_chunks <= 1) return 1;
   size_t wanted = 2 + n_bytes / BYTES_PER_HELPER, most = (size_t)team_affinity();
   if (wanted > WORKERS_MAX) wanted = WORKERS_MAX;
   return (int32_t)(wanted < most ? wanted : most);
@@ -53,7 +54,7 @@ bool module_file_checksum(const uint8_t *bytes, size_t n_bytes, const checksum_b
   work w = {.bytes = bytes, .n_bytes = n_bytes, .beside = beside, .cancel = cancel};
   w.blocks_per_chunk = (size_t)hash_blocks_at_once();
   size_t chunk_bytes = w.blocks_per_chunk * FORMAT_BLOCK_BYTES, n_chunks = (n_bytes + chunk_bytes - 1) / chunk_bytes;
-  team_run(workers_for(n_bytes), 1 + (int64_t)n_chunks, run_chunk, &w);
+  team_run(workers_for(n_bytes, n_chunks), 1 + (int64_t)n_chunks, run_chunk, &w);
   if (w.cancelled) return false;
   *out_sum = w.sum;
   return true;

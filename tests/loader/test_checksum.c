@@ -1,6 +1,7 @@
 /* The checksum of a module file: the same by any number of threads, with other work beside it, and cancelled. Modules
  * with a wrong checksum: test_loader.c. */
 #include <check.h>
+#include <dirent.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,6 +44,25 @@ START_TEST(threads_give_the_checksum_that_one_gives) {
   memcpy(swap, one, FORMAT_BLOCK_BYTES), memcpy(one, two, FORMAT_BLOCK_BYTES), memcpy(two, swap, FORMAT_BLOCK_BYTES);
   ck_assert(sum_of(data, sizes[3]) != whole);
   free(swap), free(data);
+}
+END_TEST
+
+static int n_threads(void) {
+  DIR *tasks = opendir("/proc/self/task");
+  ck_assert_ptr_nonnull(tasks);
+  int n = 0;
+  while (readdir(tasks)) n++;
+  closedir(tasks);
+  return n;
+}
+
+START_TEST(a_file_of_few_blocks_starts_no_helper) {
+  size_t n = (size_t)hash_blocks_at_once() * FORMAT_BLOCK_BYTES;
+  uint8_t *data = calloc(1, n);
+  int before = n_threads();
+  sum_of(data, n);
+  ck_assert_int_eq(n_threads(), before);
+  free(data);
 }
 END_TEST
 
@@ -105,6 +125,7 @@ int main(void) {
   Suite *suite = suite_create("checksum");
   TCase *c = tcase_create("checksum");
   tcase_set_timeout(c, 60);
+  tcase_add_test(c, a_file_of_few_blocks_starts_no_helper);
   tcase_add_test(c, threads_give_the_checksum_that_one_gives);
   tcase_add_test(c, other_work_is_done_once_beside_a_checksum);
   tcase_add_test(c, a_checksum_that_is_cancelled_ends_at_the_next_blocks_of_each_thread);
