@@ -155,6 +155,7 @@ typedef struct paste_args {
   float *y;
   int64_t n, rows, columns, height, width;
   int32_t mapping;
+  counted_extent counted; /* of the masks */
 } paste_args;
 
 typedef struct keypoints_args {

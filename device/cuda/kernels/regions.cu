@@ -13,7 +13,7 @@ static __device__ inline void find_taps(const resize_settings &settings, int64_t
 
 KERNEL(paste_masks) {
   const int64_t i = thread_number();
-  if (i >= a.n) return;
+  if (i >= true_number(a.counted, a.n)) return;
   const int64_t x = i % a.width, y = i / a.width % a.height, k = i / a.width / a.height;
   const int64_t *const box = a.boxes + 4 * k;
   const paste_span across = paste_visible(box[0], box[2], a.width), down = paste_visible(box[1], box[3], a.height);

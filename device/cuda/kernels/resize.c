@@ -81,9 +81,11 @@ reed_status cuda_prepare_paste_masks(const reed_kernel_call *call, reed_kernel *
                            .columns = p.columns,
                            .height = p.height,
                            .width = p.width,
-                           .mapping = p.mapping};
+                           .mapping = p.mapping,
+                           .counted = cuda_counted(call)};
   if (made.n) {
     cuda_plan_each(&plan, CUDA_paste_masks, made.n, &made);
+    cuda_plan_count(&plan, offsetof(paste_args, counted));
     CUDA_INPUT(&plan, paste_args, masks, 0);
     CUDA_INPUT(&plan, paste_args, boxes, 1);
     CUDA_OUTPUT(&plan, paste_args, y, 0);
