@@ -525,6 +525,7 @@ int main(int argc, char **argv) {
   argv += as_table;
   int runs = argc > 1 ? atoi(argv[1]) : 5;
   const char *word = argc > 2 ? argv[2] : "";
+  if (runs < 1) return fprintf(stderr, "usage: bench_conv [--table] [RUNS [WORD]]\n"), 2;
   if (as_table) return tables(runs, word);
   omp_set_num_threads(1);
   peak = measure_peak();

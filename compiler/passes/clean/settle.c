@@ -1,7 +1,7 @@
 /* Defaults of ONNX that depend on the rank, extents or dtypes of a call's operands: the last `end` of Shape, the dtype
  * of EyeLike, all axes of a reduction, ones as strides, the activations of an LSTM's directions, ... A node that spells
  * such a default gets the form of a node that omits it, so that both give the same module. Transpose and Squeeze get
- * the spelled form, because patterns read perm and axes.
+ * the spelled form, because patterns read perm and axes. Axes that are no default count from the first.
  *
  * A default that is the same for all calls is the row's (ops/op.def): the IR's nodes and modules have one form of it
  * anyway. Nothing is dropped that tells more than its absence does: the lists and extents of operands whose ranks or
@@ -75,12 +75,17 @@ static bool repeats_window(const call *c, const reed_attr *attr) {
   return true;
 }
 
-/* True for an axis counted from the other end than the row's, and the same. OneHot's counts in the result's rank. */
+/* True for the attribute `axis` of an operator of ours that counts in the rank of input 0. OneHot's axis counts in the
+ * result's. */
 static bool is_axis(const call *c, const reed_attr *attr) {
+  return c->accepted && strcmp(attr->name, "axis") == 0 && attr->type == REED_ATTR_INT &&
+         op_id_of(c->n->op) != OP_COUNT && c->n->op != op_builtin(OP_OneHot);
+}
+
+/* True for an axis that is the row's, counted from the other end. */
+static bool is_default_axis(const call *c, const reed_attr *attr) {
   const reed_op_attr *row = op_attr_row(c->n->op, attr->name);
-  if (!c->accepted || strcmp(attr->name, "axis") != 0 || attr->type != REED_ATTR_INT || !row || !row->otherwise ||
-      op_id_of(c->n->op) == OP_COUNT || c->n->op == op_builtin(OP_OneHot))
-    return false;
+  if (!is_axis(c, attr) || !row || !row->otherwise) return false;
   const int64_t rank = type_of(c, 0)->rank, other = row->otherwise->i < 0 ? attr->i - rank : attr->i + rank;
   return (attr->i < 0) != (row->otherwise->i < 0) && other == row->otherwise->i;
 }
@@ -101,10 +106,51 @@ static bool is_dtype(const call *c, const reed_attr *attr) {
 static bool settle_lists(call *c) {
   for (int32_t i = c->n->n_attrs; i-- > 0;) {
     const reed_attr *attr = &c->n->attrs[i];
-    if ((is_each(c, attr) || repeats_window(c, attr) || is_axis(c, attr) || is_dtype(c, attr)) && !drop(c, attr->name))
+    if ((is_each(c, attr) || repeats_window(c, attr) || is_default_axis(c, attr) || is_dtype(c, attr)) &&
+        !drop(c, attr->name))
       return false;
   }
   return true;
+}
+
+/* ---- axes counted from the last ---- */
+
+/* Other axes than the row's count from the first. */
+static bool settle_axis(call *c) {
+  const reed_attr *attr = reed_attrs_find(&c->attrs, "axis");
+  const int64_t rank = type_of(c, 0)->rank;
+  if (!attr || !is_axis(c, attr) || attr->i >= 0 || attr->i + rank < 0) return true;
+  const reed_op_attr *row = op_attr_row(c->n->op, "axis");
+  if (row && row->otherwise && row->otherwise->i == attr->i) return true;
+  bool ok = ir_set_attr_int(c->n, "axis", attr->i + rank);
+  c->attrs = ir_attrs(c->n);
+  return ok;
+}
+
+/* The number of the input `axes`; -1: the operator has none. */
+static int32_t axes_input(const call *c) {
+  const reed_op *op = c->n->op;
+  for (int32_t i = 0; op_id_of(op) != OP_COUNT && i < op->n_inputs && i < c->n->n_inputs; i++)
+    if (strcmp(op->inputs[i].name, "axes") == 0) return i;
+  return -1;
+}
+
+/* Constant axes that are an input count from the first; sorted, unless other inputs have an element for each. */
+static bool settle_axes(call *c) {
+  const int32_t at = c->accepted ? axes_input(c) : -1;
+  int64_t n = 0, axes[REED_MAX_RANK];
+  const int64_t *given = at < 0 ? NULL : constant_list(input(c, at), &n);
+  if (!given || n > REED_MAX_RANK) return true;
+  const int64_t rank = c->n->op == op_builtin(OP_Unsqueeze) ? c->n->outputs[0]->type.rank : type_of(c, 0)->rank;
+  bool changed = false;
+  for (int64_t i = 0; i < n; i++) {
+    int64_t axis = given[i] < 0 ? given[i] + rank : given[i], k = i;
+    if (axis < 0) return true;
+    for (; at == 1 && k > 0 && axes[k - 1] > axis; k--) axes[k] = axes[k - 1];
+    axes[k] = axis;
+    changed = changed || given[i] < 0 || k < i;
+  }
+  return !changed || (c->n->inputs[at] = ir_constant_i64(c->m, axes, n, input(c, at)->name)) != NULL;
 }
 
 /* ---- rules of single operators ---- */
@@ -272,7 +318,7 @@ static reed_status visit(void *context, ir_node *n) {
   if (n->n_inputs && n->inputs[0] && n->inputs[0]->type.rank >= 0)
     for (int32_t i = 0; i < n->n_outputs; i++)
       c.accepted = c.accepted || (n->outputs[i] && n->outputs[i]->type.rank >= 0);
-  bool ok = settle_lists(&c);
+  bool ok = settle_lists(&c) && settle_axis(&c) && settle_axes(&c);
   for (size_t i = 0; i < sizeof rows / sizeof *rows && ok; i++)
     if (n->op == op_builtin(rows[i].op)) ok = rows[i].rule(&c);
   return ok ? REED_OK : diag_no_memory(c.m->diagnosis, "attributes");

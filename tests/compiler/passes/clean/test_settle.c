@@ -19,6 +19,7 @@ static const struct {
   int n_outputs;
   const char *common, *spelled;
   bool differs;
+  const char *other; /* another spelling, to compare with instead of the omission */
 } cases[] = {
     {"Shape", ANY, "f32[n,3,h]", 1, "", "end=3"},
     {"Shape", ANY, "f32[n,3,h]", 1, "", "end=9"},
@@ -75,6 +76,20 @@ static const struct {
     {"Softmax", 13, "f32[n,3,9]", 1, "", "axis=2"},
     {"Softmax", 13, "f32[n,3,9]", 1, "", "axis=1", true},
     {"Gather", 13, "f32[n,3,9];i64[2]", 1, "", "axis=-3"},
+    {"Softmax", 13, "f32[n,3,9]", 1, "", "axis=-2", false, "axis=1"},
+    {"Softmax", 13, "f32[n,3,9]", 1, "", "axis=-2", true, "axis=0"},
+    {"Softmax", 13, "f32", 1, "", "axis=-2", true, "axis=1"}, /* the rank may be 4 */
+    {"Concat", 13, "f32[n,3,9];f32[n,3,4]", 1, "", "axis=-1", false, "axis=2"},
+    {"OneHot", 11, "i64[n,3];i64;f32[2]", 1, "", "axis=-2", true, "axis=0"},
+    {"Squeeze", 11, "f32[1,3,1,5]", 1, "", "axes=[-2,-4]"},
+    {"Squeeze", 11, "f32[1,n,1,5]", 1, "", "axes=[-2,0]", false, "axes=[0,2]"},
+    {"Squeeze", 11, "f32", 1, "", "axes=[-2]", true, "axes=[2]"},
+    {"Unsqueeze", 11, "f32[n,3]", 1, "", "axes=[-1,0]", false, "axes=[0,3]"},
+    {"Unsqueeze", 11, "f32[n,3]", 1, "", "axes=[-1,0]", true, "axes=[0,2]"},
+    {"ReduceSum", 11, "f32[n,3,9]", 1, "", "axes=[-1,0]", false, "axes=[0,2]"},
+    {"ReduceMax", 11, "f32[n,3,9]", 1, "", "axes=[-1]", true, "axes=[1]"},
+    {"Slice", 9, "f32[n,3,h,w]", 1, "starts=[1,2];ends=[5,7]", "axes=[-1,1]", false, "axes=[3,1]"},
+    {"Slice", 9, "f32[n,3,h,w]", 1, "starts=[1,2];ends=[5,7]", "axes=[-1,1]", true, "axes=[1,3]"},
     {"Conv", ANY, "f32;f32[4,3,3,3]", 1, "", "strides=[1,1];pads=[0,0,0,0];dilations=[1,1];kernel_shape=[3,3]"},
     {"Conv", ANY, "f32[n,3,h,w];f32", 1, "", "strides=[1,1];pads=[0,0,0,0];dilations=[1,1]"},
     {"Conv", ANY, "f32[n,3,h,w];f32", 1, "", "kernel_shape=[3,3]", true}, /* W may be larger */
@@ -128,7 +143,8 @@ static module module_of(int which, bool spelled) {
     snprintf(outputs + strlen(outputs), sizeof outputs - strlen(outputs), "%sy%d", i ? "," : "", i);
   build_node_t *n = build_node(b, cases[which].op, inputs, outputs);
   build_attributes(b, n, cases[which].common);
-  if (spelled) build_attributes(b, n, cases[which].spelled);
+  const char *own = spelled ? cases[which].spelled : cases[which].other;
+  if (own) build_attributes(b, n, own);
   for (int i = 0; i < cases[which].n_outputs; i++) {
     char name[16];
     snprintf(name, sizeof name, "y%d", i);

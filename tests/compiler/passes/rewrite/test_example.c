@@ -109,10 +109,10 @@ static const damage damages[] = {
     BECOMES(ReduceMax, 2, ReduceMin),
     BECOMES(ReduceMin, 1, ReduceMax),
     BECOMES(Sub, 0, Add),
-    OPERAND(Add, 0, 1, 2),    /* the last pixel's next but one */
-    OPERAND(Gather, 3, 1, 3), /* another corner */
-    OPERAND(Slice, 2, 1, 1),  /* all but the first row */
-    ATTR(Concat, 0, "axis", -1),
+    OPERAND(Add, 0, 1, 2),      /* the last pixel's next but one */
+    OPERAND(Gather, 3, 1, 3),   /* another corner */
+    OPERAND(Slice, 2, 1, 1),    /* all but the first row */
+    ATTR(Concat, 0, "axis", 1), /* an axis that a vector lacks */
 };
 
 typedef struct hunt {

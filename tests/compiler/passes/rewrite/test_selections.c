@@ -14,7 +14,7 @@ typedef struct limit_case {
 static const limit_case limits[] = {
     {INT64_MAX, 0, 7, 0, 1, 2, "f32[1,1,n]", .expected = 7},
     {INT64_MAX, 0, 7, 0, 1, 2, "f32[1,1,n]", .guarded = true, .expected = 7},
-    {9, 0, 7, -1, 1, 2, "f32[1,1,n]", .expected = 9}, /* the last axis, by a negative number: left alone */
+    {9, 0, 7, -1, 1, 2, "f32[1,1,n]", .expected = 7}, /* the only axis, counted from the last */
     {9, 0, 7, 0, 1, 2, "f32[1,1,n]", .expected = 7},
     {5, 0, 7, 0, 1, 2, "f32[1,1,n]", .expected = 5},  /* fewer as it is */
     {9, 1, 7, 0, 1, 2, "f32[1,1,n]", .expected = 9},  /* not from the first on */
