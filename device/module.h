@@ -2,8 +2,10 @@
  * nothing of libreed: `device_services` hands the module the functions that it needs. A module may link base/ and
  * libraries for its kernels. Finding and loading modules: module.c.
  *
- * A module of another version than the library is refused, because the structs in device/device.h, reed/operator.h and
- * this file are shared by layout. device_module and its first two fields never change. */
+ * A module of another version than the library is refused, and so is one that was built from other headers, because the
+ * structs in device/device.h, reed/operator.h and this file are shared by layout, and the operators' numbers and the
+ * orders of packed weights by meaning. The build makes one number of the headers' text: DEVICE_CONTRACT in the
+ * generated "device/contract.h" (device/contract.py). device_module and its first two fields never change. */
 #ifndef DEVICE_MODULE_H_
 #define DEVICE_MODULE_H_
 
@@ -11,8 +13,6 @@
 #include "device/device.h"
 #include "reed/memory.h"
 
-/* Counts changes of the shared structs' meaning within one version of Reed. */
-#define DEVICE_CONTRACT 8
 #define DEVICE_MODULE_SYMBOL "reed_device_module"
 
 typedef struct device_services {
@@ -21,36 +21,8 @@ typedef struct device_services {
   reed_kernel_prepare_fn (*host_kernel)(const reed_op *op);
 } device_services;
 
-/* The structs that library and module share by layout. */
-#define DEVICE_STRUCTS(S) \
-  S(device) \
-  S(device_error) \
-  S(device_interface) \
-  S(device_memory) \
-  S(device_services) \
-  S(device_span) \
-  S(json_writer) \
-  S(reed_allocator) \
-  S(reed_attr) \
-  S(reed_attrs) \
-  S(reed_desc) \
-  S(reed_diagnosis) \
-  S(reed_fault) \
-  S(reed_kernel) \
-  S(reed_kernel_buffers) \
-  S(reed_kernel_call) S(reed_op) S(reed_op_attr) S(reed_op_input) S(reed_op_kernel) S(reed_op_output) S(reed_room)
-/* Their sizes, by name. A module built before a struct has changed is known by them. */
-typedef struct device_layout {
-#define DEVICE_STRUCT_BYTES(name) uint32_t name;
-  DEVICE_STRUCTS(DEVICE_STRUCT_BYTES)
-#undef DEVICE_STRUCT_BYTES
-} device_layout;
-#define DEVICE_STRUCT_SIZE(name) .name = sizeof(name),
-#define DEVICE_LAYOUT \
-  { DEVICE_STRUCTS(DEVICE_STRUCT_SIZE) }
-
 typedef struct device_module {
-  int32_t contract;    /* DEVICE_CONTRACT */
+  int32_t contract;    /* DEVICE_CONTRACT of "device/contract.h" */
   const char *version; /* REED_DEVICE_VERSION, which the build defines: the project's version */
   const char *name;    /* "sim" */
   /* Opens device number `index`. options: the text after '?' in the device's name, "" if it has none. The services live
@@ -60,7 +32,6 @@ typedef struct device_module {
   /* Writes members about the machine into the open object (reed_devices_json). opened: the kind's first device; NULL:
    * it cannot be opened. NULL: the module has no more to say. */
   void (*describe)(const device *opened, json_writer *json);
-  device_layout layout; /* DEVICE_LAYOUT */
 } device_module;
 
 typedef const device_module *(*device_module_fn)(void);

@@ -1,6 +1,7 @@
 /* The simulated accelerator as a loadable module. It shows errors of the run loop on every machine: a missing copy is a
  * crash; a missing synchronisation or event, or a slot freed too early, is a wrong result; options make a chosen call
  * fail. Host memory comes through the allocator hook of the loading process. The device itself: sim.c. */
+#include "device/contract.h"
 #include "device/loadable.h"
 #include "device/sim/state.h"
 
@@ -15,6 +16,6 @@ static reed_status open_one(const device_services *services, int32_t index, cons
 
 REED_API const device_module *reed_device_module(void);
 const device_module *reed_device_module(void) {
-  static const device_module module = {DEVICE_CONTRACT, REED_DEVICE_VERSION, "sim", open_one, NULL, DEVICE_LAYOUT};
+  static const device_module module = {DEVICE_CONTRACT, REED_DEVICE_VERSION, "sim", open_one, NULL};
   return &module;
 }
