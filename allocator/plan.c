@@ -8,8 +8,8 @@
  * - By time: in order of definition. Only blocks still alive are in the way, so a list of the live blocks is enough.
  *
  * - By area: the largest product of bytes and steps first, in gaps below the lower bound, and at the end of a gap where
- * the neighbour lives on. So values of a chain, each made from the one before, lie at the two ends in turn, and leave
- * one stretch between them for what lives for a step only (a workspace). Tried where much is lost.
+ * the neighbour lives on. Values of a chain then lie at the two ends of the gap in turn, and leave one stretch between
+ * them for blocks of a single step (workspaces). Tried where much is lost.
  *
  * The orders but the one by time compare each block with all placed ones, n * n / 2 cheap tests; so very many intervals
  * are placed by time only. */

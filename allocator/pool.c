@@ -255,7 +255,7 @@ static int64_t roomy(const pool *p, int64_t bytes) {
   return bytes <= INT64_MAX - more ? bytes + more : bytes;
 }
 
-/* Has the pages of a block that is given out for `bytes` be there, those of its headroom too where some are missing. */
+/* Faults in the pages of a block that is given out for `bytes`; if some are missing, the pages of its headroom too. */
 static void warm(const pool *p, block *b, int64_t bytes) {
   int64_t cold = b->bytes - b->warm_bytes, given = cold; /* without headroom, the block is written now */
   if (b->warm_bytes >= bytes) return;

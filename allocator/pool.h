@@ -3,7 +3,7 @@
  * Small blocks (<= 64 KiB) come from size classes carved out of slabs; large ones by best fit from chunks, split on
  * allocation and merged with free neighbours on release. Released memory stays reserved for reuse, up to a quarter (and
  * a chunk) more than was ever in use at once. Large free blocks are kept for large requests while other blocks can
- * serve small ones. What was in use long ago is forgotten, run by run (pool_end_run). A hard cap bounds the reserved
+ * serve small ones. Peaks of use of old runs are forgotten, run by run (pool_end_run). A hard cap bounds the reserved
  * bytes. Blocks are 64-byte aligned. A steady state (the same requests again) takes nothing from the device and nothing
  * from the heap. One thread at a time. */
 #ifndef ALLOCATOR_POOL_H_
@@ -54,7 +54,7 @@ int64_t pool_capacity(const storage *s);
 /* Bytes of the same device that others hold and that count towards the cap; 0 at first. */
 void pool_set_beside(pool *p, int64_t bytes);
 /* A storage with one reference, released by storage_release. Over the cap or out of device memory: trims and tries once
- * more, then ERROR_MEMORY with what was asked, live, reserved and the cap. */
+ * more, then ERROR_MEMORY with the bytes asked, live and reserved, and the cap. */
 reed_status pool_allocate(pool *p, int64_t bytes, storage **out_storage, reed_diagnosis *diagnosis) REED_MUST_CHECK;
 /* The same for a tensor at its bound, of which perhaps only the beginning is ever written: pages are given when they
  * are. */

@@ -19,7 +19,7 @@ char *desc_text(const reed_desc *desc, char *out, size_t capacity);
 /* As desc_text, without the dtype: "[2,3]". */
 char *dims_text(int32_t rank, const int64_t *dims, char *out, size_t capacity);
 
-/* Copies a list of attributes with all that they point to, sorted by name. attrs_free frees the copy. */
+/* Deep copy of a list of attributes, sorted by name. attrs_free frees the copy. */
 reed_status attrs_copy(const reed_attr *items, int32_t n, reed_attrs *out_attrs) REED_MUST_CHECK;
 void attrs_free(reed_attrs *attrs);
 /* True if name, type and value are equal; numbers are compared bit for bit. */

@@ -10,7 +10,7 @@
  * github.com/Cyan4973/xxHash). The hash of several pieces takes the hash of the pieces before as its seed. */
 uint64_t hash_bytes(const void *bytes, size_t n, uint64_t seed);
 
-/* The sum (modulo 2^64) of hash_bytes of all blocks of block_bytes each, the last with what is left of n bytes; block
+/* The sum (modulo 2^64) of hash_bytes of all blocks of block_bytes each, the last block with the rest of n bytes; block
  * i has seed + i. Several blocks at a time take less time than one after the other. */
 uint64_t hash_sum(const void *bytes, size_t n, size_t block_bytes, uint64_t seed);
 /* The number of blocks that hash_sum takes at a time on this machine: fewer in one call are slower per block. */

@@ -1,5 +1,5 @@
-/* The helper threads (team.h). What a chunk does is the caller's affair (ops/cpu/common/common.h); the number of CPUs
- * is counted in processors.c.
+/* The helper threads (team.h). Not here: the work of a chunk (ops/cpu/common/common.h) and the count of CPUs
+ * (processors.c).
  *
  * A call of team_run publishes a job in one of a few static places. One word, the gate, holds the job's generation, the
  * number of helpers that have joined, and the numbers of chunks taken from the first and from the last on. The caller

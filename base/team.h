@@ -21,7 +21,7 @@ typedef void team_fn(void *context, int64_t chunk, int32_t worker);
  * when all calls have returned. A chunk may call team_run itself. */
 void team_run(int32_t n_workers, int64_t n_chunks, team_fn *fn, void *context);
 
-/* The number of CPUs this process may use: those of its affinity, within its control group's quota; at least 1. */
+/* The number of CPUs this process may use: the CPUs of its affinity, within its control group's quota; at least 1. */
 int32_t team_processors(void);
 /* The CPUs of its affinity alone, at least 1: quickly found, where more helpers than CPUs do no harm. */
 int32_t team_affinity(void);
@@ -30,9 +30,9 @@ typedef struct processors_off {
   cpu_set_t whole, rest; /* the thread's affinity before it left a CPU, and since */
   bool left, refused;
 } processors_off;
-/* Moves the calling thread from `cpu` to another CPU of its affinity. It may go back to the one that it left last. If
- * somebody else has changed its affinity meanwhile, that counts (a change to what the thread has set itself cannot be
- * seen). Does nothing if there is no other CPU. */
+/* Moves the calling thread from `cpu` to another CPU of its affinity. The thread may go back to the CPU that it left
+ * last. A change of the affinity by somebody else is respected, unless the new affinity equals the one set here. Does
+ * nothing if there is no other CPU. */
 void processors_leave(int32_t cpu, processors_off *off);
 /* From now on the team takes the process to have n CPUs (for tests). */
 void team_assume_processors(int32_t n);

@@ -74,7 +74,7 @@ typedef struct opening {
   reed_diagnosis *diagnosis;
 } opening;
 
-/* All checks but that of the checksum. They rely on no byte of the file, so they need not wait for the checksum. */
+/* All checks but the checksum's. The checks trust no byte of the file, so they need not wait for the checksum. */
 static void read_and_verify(void *context) {
   opening *o = context;
   o->m->minor = o->file.minor;

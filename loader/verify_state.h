@@ -1,5 +1,5 @@
-/* The state of a register at a place of the code, and the join of two states where paths meet. Which instruction leads
- * to which state: verify_flow.c. */
+/* The state of a register at a place of the code, and the join of two states where paths meet. Not here: the effect of
+ * each instruction on the state (verify_flow.c). */
 #ifndef LOADER_VERIFY_STATE_H_
 #define LOADER_VERIFY_STATE_H_
 
