@@ -61,9 +61,9 @@ typedef struct format_header {
   uint8_t reserved[24];
 } format_header;
 
-/* The file's last eight bytes: the checksum of all bytes before them. It is at the end, because the writer knows it
- * last. The checksum is the sum (modulo 2^64) of hash_bytes of all blocks, each with its number as the seed: blocks are
- * FORMAT_BLOCK_BYTES long, the last one shorter. */
+/* The file's last eight bytes: the checksum of all bytes before them. The checksum stands at the end, because the
+ * writer knows it last. The checksum is the sum (modulo 2^64) of hash_bytes of all blocks, each with its number as the
+ * seed: blocks are FORMAT_BLOCK_BYTES long, the last one shorter. */
 typedef uint64_t format_trailer;
 
 #define FORMAT_SECTION_REQUIRED 1u /* a reader that does not know the section must refuse the file */

@@ -116,7 +116,7 @@ static void print_facts(const cJSON *device) {
   }
 }
 
-/* A table of the devices, ready or with the sentence of the refusal; then what is known of each. */
+/* A table of the devices, each ready or with the sentence of its refusal; then the facts of each device. */
 static void print_devices(const cJSON *root) {
   table t = {3, NULL, 0};
   const cJSON *list = cJSON_GetObjectItemCaseSensitive(root, "devices"), *device;

@@ -130,7 +130,7 @@ int model_compile(const options *o, const char *path, model *m, char **out_repor
   }
   reed_module_sink sink = {m, m->target ? file_begin : bytes_begin, m->target ? file_continue : bytes_write};
   /* A module that runs at once is compiled for the device that it runs on, unless the user names a target */
-  bool told = o->device && !strchr(o->device, '/'); /* a module's path says nothing of what it has */
+  bool told = o->device && !strchr(o->device, '/'); /* the path of a device module does not tell its capabilities */
   const char *target = o->target ? o->target : told ? o->device : NULL;
   reed_compile_options settings = {.registry = m->registry,
                                    .external_anywhere = o->external_anywhere,

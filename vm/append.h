@@ -25,8 +25,8 @@ bool append_decides(const reed_program *program, size_t input, size_t output);
 bool append_take(reed_session *s, uint32_t input, const reed_tensor *given, ref *r);
 /* Takes the memory that the end of the run needs, after the last kernel and before outputs are made. */
 reed_status append_keep(reed_session *s) REED_MUST_CHECK;
-/* The end of the run: the marks move (succeeded), or become what they were. Counts the caches of a run that succeeded.
- * lengths: per output its extents, if it has succeeded. */
+/* The end of the run: the high-water marks move if it succeeded, and go back if not. Counts the caches of a run that
+ * succeeded. lengths: per output its extents, if it has succeeded. */
 void append_end(reed_session *s, bool succeeded, reed_tensor *const *inputs, reed_tensor *const *outputs);
 
 #endif

@@ -5,7 +5,7 @@
 #include "base/mem.h"
 #include "base/strides.h"
 
-/* The release function of storage in the caller's memory. It does nothing, because the binding holds the tensor. */
+/* The release function of storage in the caller's memory. It frees nothing, because the binding holds the tensor. */
 static void leave_to_the_caller(storage *place) { (void)place; }
 
 void bindings_note(bindings *b, vm_devices *devices) {

@@ -19,10 +19,10 @@ typedef struct output_destination {
   /* Of the run in progress (append.h): */
   bool aside;                /* the run leaves the memory alone, because a tensor there must stay as it is */
   bool held;                 /* the run holds the memory's mark, and gives `mark_before` back if it fails */
-  bool grows, grown;         /* the output may be written behind its past in the memory; it was */
+  bool grows, grown;         /* the output may be written after its past in the memory; it was written there */
   bool has_rows;             /* of `grows`: the past has rows there */
   bool overwrites;           /* of `held`: the output has new rows in place of rows of its past (history.h) */
-  struct history_step *step; /* what the run has overwritten, while its outputs are made */
+  struct history_step *step; /* the rows that the run has overwritten; while the run's outputs are made */
   uint32_t grown_input;      /* the model's input that is its past */
   int64_t mark_before;
 } output_destination;

@@ -137,8 +137,8 @@ reed_status border_check(const reed_session *s, reed_tensor *const *inputs, size
   return REED_OK;
 }
 
-/* The place of an output's elements before the caller gets them: the register's memory, or that of its twin on the
- * destination's device. */
+/* The place of an output's elements before the caller gets them: the memory of the register, or of the register's
+ * copy on the destination's device. */
 typedef struct output_source {
   int32_t device;
   void *data;

@@ -9,7 +9,7 @@
 reed_status exec_shape(reed_session *s, const uint32_t *w) REED_MUST_CHECK;
 reed_status exec_invoke(reed_session *s, const uint32_t *w) REED_MUST_CHECK;
 /* Calls the shape function of a site on registers. Flags in the input words are ignored; the operator's row says which
- * inputs are read as values. *out_count: that of bounded outputs. */
+ * inputs are read as values. *out_count: the count of the bounded outputs. */
 reed_status call_shape(vm_run *run, uint32_t site, const uint32_t *inputs, uint32_t n_inputs,
                        reed_shape_output *outputs, uint32_t n_outputs, bound_count *out_count) REED_MUST_CHECK;
 /* True if each output register was last shaped by a `shape` of the site, according to the register's shaped_by. */

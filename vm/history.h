@@ -1,7 +1,7 @@
 /* The history of memory in which runs overwrite rows of a past (ops/growth.def: OVERWRITES). Each such run that
  * succeeds gives the memory a new version. Tensors over the memory are views of a version. As long as a view of an
  * older version is open, the memory keeps the rows that later runs have overwritten; so an older view is still a valid
- * input: the run gets its elements in new memory. The elements that a pointer to an older view shows are those of the
+ * input: the run gets its elements in new memory. A pointer to an older view shows the elements of the
  * present version. */
 #ifndef VM_HISTORY_H_
 #define VM_HISTORY_H_

@@ -53,7 +53,7 @@ static bool note(mentions *found, const insn *in, uint32_t n_r, mention_list *li
          (in->id != INSN_READBACK || VEC_PUSH(&found->readbacks, in->pc)) && note_operands(in, n_r, list);
 }
 
-/* Sorts the mentions by register; those of a register stay in their order. */
+/* Sorts the mentions by register; the mentions of one register keep their order. */
 static bool sort(mentions *found, uint32_t n_r, const mention_list *list) {
   uint32_t most = 0;
   found->first = mem_calloc((size_t)n_r + 1, sizeof *found->first);

@@ -23,13 +23,13 @@ typedef struct mentions {
 bool mentions_find(const module *m, mentions *out);
 void mentions_fini(mentions *found);
 
-/* Called for an instruction that names the register. Returns true if the walk goes on behind it. */
+/* Called for an instruction that names the register. Returns true if the walk goes on after the instruction. */
 typedef bool mentions_visit(void *context, const insn *in);
 /* Visits the instructions that name the register, each once, on every path from the instruction at pc on. False: no
  * memory. */
 bool mentions_walk(mentions *found, uint32_t reg, uint32_t pc, mentions_visit *visit, void *context);
 
-/* How often an operand names the register, and the flags of all words that do. */
+/* How often an operand names the register, and the flags of all these operand words. */
 typedef struct mentions_of {
   uint32_t n, reads;
 } mentions_of;

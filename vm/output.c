@@ -3,7 +3,7 @@
  * enough and at most four times as large; beyond OUTPUT_MAX_FREE blocks the least recently returned one is freed, and
  * so is a block that a whole window of runs has not used. With headroom a new block is larger than asked for
  * (pool_headroom), and its pages are warm. A new block for an output whose extents have declared ranges is as large as
- * the output can be; its headroom is that of its pages. Without ranges a large block of the heap has addresses for
+ * the output can be, and only its pages have headroom. Without ranges a large block of the heap has addresses for
  * several times as much: an output that grows from run to run, as one with a row for each box does, takes the pages
  * that it lacks and no new block.
  *
@@ -282,7 +282,7 @@ static int64_t new_capacity(const output_store *store, int64_t bytes, int64_t mo
   return roomy ? bytes * ROOMY_TIMES : capacity;
 }
 
-/* Has the pages of the block be there, with those of its headroom, if `bytes` are more than were ever asked of it. */
+/* Faults in the pages of the block and of its headroom, if no request to the block was as large as `bytes` so far. */
 static void warm(output_store *store, output_block *block, int64_t bytes) {
   if (!store->headroom || store->memory != OUTPUT_HEAP || block->warm_bytes >= bytes) return;
   int64_t end = with_headroom(store, bytes);

@@ -72,7 +72,7 @@ static reed_status complete_sites(reed_program *p, reed_diagnosis *diagnosis) {
   return REED_OK;
 }
 
-/* Finds what the tensors at the model's border are used for. */
+/* Finds the uses of the model's inputs and outputs. */
 static reed_status find_uses(reed_program *p, reed_diagnosis *diagnosis) {
   mentions found;
   bool ok = mentions_find(p->module, &found) && residence_find(&found, &p->residence) &&

@@ -1,5 +1,5 @@
-/* Shapes without a run: a walk over function main that runs shape functions on numbers and symbols, and no kernel but
- * those of shape sections whose operands are known. The registers of the walk are not those of a run. */
+/* Shapes without a run: a walk over function main that runs shape functions on numbers and symbols. It runs only the
+ * kernels of shape sections whose operands are known. The walk has registers of its own. */
 #ifndef VM_QUERY_H_
 #define VM_QUERY_H_
 

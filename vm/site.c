@@ -43,7 +43,7 @@ static bool reserve(site_kernels *kernels, int64_t value_bytes) {
 
 static void add(site_kernels *kernels, int64_t word) { kernels->words.items[kernels->words.n++] = word; }
 
-/* What an operand's head says besides dtype and rank. */
+/* Flags in the head word of an operand, beside its dtype and rank. */
 enum { HEAD_CONSTANT = 1 << 16, HEAD_VALUE = 1 << 17, HEAD_ROOM = 1 << 18, HEAD_COUNTED = 1 << 19 };
 
 static void add_operand(site_kernels *kernels, const reed_desc *desc, const reed_room *room, int64_t flags) {

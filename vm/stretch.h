@@ -1,7 +1,7 @@
 /* Stretches of launches that become graphs. A stretch is a maximal series of launches on one accelerator within a run
  * section. In a run with a list of graphs (a hit of the memo) launches are not enqueued but wait here; the stretch ends
  * where other work needs the queue's order, at the latest at the end of the section. It is then recorded as a graph,
- * replayed, or, if a pointer is another one than the recorded, enqueued launch by launch.
+ * replayed, or, if a pointer differs from the recorded one, enqueued launch by launch.
  *
  * The first run of a memo entry enqueues launches as they come, the second records, the third replays. Pointers of
  * outputs and keys may take turns between a few blocks, so that a stretch keeps a few graphs. A list of pointers that
@@ -54,7 +54,7 @@ typedef struct stretch_launch {
   size_t word; /* of its kernel, before its pointers */
 } stretch_launch;
 
-/* What waits on one device. */
+/* The launches that wait on one device. */
 typedef struct stretch {
   VEC_OF(stretch_launch) launches;
   VEC_OF(const void *) words;

@@ -99,7 +99,7 @@ struct ir_module {
   const char *name; /* model name */
   const reed_registry *registry;
   const capability *targets; /* the accelerator's list of capabilities; NULL: every operator */
-  reed_dtype precision;      /* of weights of products: bf16, f16, or any other for that of the model */
+  reed_dtype precision;      /* of the weights of products: bf16 or f16; any other dtype leaves the model's */
   bool counts_on_device; /* reed_compile_options.counts_on_device: operators run at the bound of inputs whose count only
                             the device knows */
   const reed_dim_range *dims; /* reed_compile_options.dims: n_dims declared ranges */

@@ -25,7 +25,7 @@ static void drop_kernel(epoch_memo *memo, site_kernel *k) {
   site_release(memo->kernels, k);
 }
 
-/* Frees the whole after its last variant, which owned what the whole has in its places. */
+/* Frees the whole after its last variant. The variant owned the content of the whole's places. */
 static void drop_whole(epoch_memo *memo, const epoch_entry *variant) {
   epoch_entry *whole = variant->whole;
   variant_places *p = whole->places;

@@ -25,7 +25,8 @@ void epoch_planner_close(epoch_planner **planner) {
   *planner = NULL;
 }
 
-/* Room for a plan like that of the base, so that the arrays grow once. False: no memory. */
+/* Reserves as many roots, kernels and copies as the base's plan has, so that each array grows once. False: no memory.
+ */
 static bool reserve_as(epoch_entry *e, const epoch_entry *base) {
   return VEC_RESERVE(&e->roots, base->roots.n) && VEC_RESERVE(&e->kernels, base->kernels.n) &&
          VEC_RESERVE(&e->copies, base->copies.n);
@@ -132,7 +133,7 @@ static reed_status check_outputs(epoch_planner *p, const insn_invoke *i, int32_t
   return REED_OK;
 }
 
-/* ---- what the base has ----
+/* ---- kernels of the base ----
  * The kernel with the number of this call in the base. The base is dropped as soon as its plan differs from this one in
  * more than sizes: then the number of roots, the kernels' sites or the roots of registers differ. */
 
@@ -334,8 +335,8 @@ static void place_output(epoch_planner *p, const insn_invoke *i, uint32_t k, epo
   if (k == 0 && root != NO_ROOT && p->run->program->site_ops[i->site]->alias == REED_ALIAS_JOIN) share_join(p, i, root);
 }
 
-/* Repeats a call whose operands are those of the base: nothing is checked or prepared, and the outputs lie on the roots
- * of the same numbers. */
+/* Repeats a call whose operands equal the operands in the base: the kernel needs no check and no preparation, and the
+ * outputs lie on the roots with the same numbers. */
 static reed_status repeat_invoke(epoch_planner *p, const insn_invoke *i, int32_t step, const epoch_kernel *before) {
   epoch_entry *e = p->entry;
   if (!VEC_PUSH(&e->kernels, *before)) return diag_no_memory(p->run->diagnosis, "epoch plan");

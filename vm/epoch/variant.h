@@ -1,5 +1,5 @@
 /* Variants: entries of one epoch that differ in a few places only. A step of a decoder whose cache has one row more
- * changes some shapes, kernels and sizes; all else is that of the step before.
+ * changes some shapes, kernels and sizes; the rest of the entry stays as in the step before.
  *
  * The first miss that starts from a complete entry divides the entry: its *whole* (registers, roots, kernels, the list
  * of calls) becomes common property, and the entry keeps its own content of the *places* that depend on the key's

@@ -21,7 +21,7 @@ typedef struct variant_call {
 /* A root whose size depends on the key. */
 typedef struct variant_root {
   int32_t root;
-  int32_t write; /* the bytes are those of this write of a variant; -1: of the workspace of calls[call] */
+  int32_t write; /* the write of a variant that gives the root's bytes; -1: the workspace of calls[call] gives them */
   uint32_t call;
   int64_t least, room; /* bytes with which the root may stay where it is */
 } variant_root;

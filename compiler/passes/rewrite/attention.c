@@ -121,7 +121,7 @@ static bool unmask(const joining *j, ir_value *v, const ir_node *n, parts *p) {
   return false;
 }
 
-/* Goes back from v, which has the scores with all that is done to them, to the product. */
+/* Walks from v, the scores after masks and scales, back to the product of Q and K. */
 static bool find_scores(const joining *j, ir_value *v, parts *p, int32_t depth) {
   v = uncast(v);
   const ir_node *n = only_maker(v);
@@ -160,7 +160,7 @@ static ir_value *find_weights(const joining *j, ir_value *v, bool *out_guarded) 
   return pattern_made_by(weights, OP_Softmax) && ir_same_type(j->m, v, weights) ? weights : NULL;
 }
 
-/* Takes constant factors off Q or K. They stay for other users. */
+/* Q or K without its constant factors. Other users of the value still get the factors. */
 static ir_value *without_scale(ir_value *v, double *scale) {
   for (int i = 0; i < 3; i++) {
     const ir_node *n = v->producer;

@@ -17,7 +17,7 @@
 
 #define LOWEST -1e30  /* the sum of such a number and of any score is the number */
 #define MODERATE 1e20 /* so is the sum with a number up to this one */
-#define LOW -6e4      /* that of f16, to which other numbers are rounded; no score is as low */
+#define LOW -6e4      /* the lowest number of f16, to which exporters round; no score is as low */
 #define REST_MOST 8
 #define DEPTH_MOST 12
 
@@ -78,7 +78,8 @@ static bool always_true(const folding *f, const ir_value *v) {
          nonnegative_proven(f->m, n->inputs[0]);
 }
 
-/* A truth: bands of it, and the conjuncts that are none. hidden: the score of what it hides, for a mask of numbers. */
+/* Takes a condition apart: its conjuncts that are bands, and the other conjuncts. hidden: in a mask of numbers, the
+ * score of a hidden position. */
 static bool take_truth(const folding *f, ir_value *v, const ir_value *mask, ir_value *hidden, taken_apart *t,
                        int32_t depth) {
   position_band band, shown;
@@ -112,8 +113,8 @@ static bool is_moderate(const ir_value *v, int32_t depth) {
   return false;
 }
 
-/* A number that is added: bands of 0 and a low number, and the summands that are none. Where of a bias and the lowest
- * number is their sum. */
+/* Takes an added number apart: its summands that are bands of 0 and a low number, and the other summands. A Where that
+ * chooses between a bias and the lowest number counts as their sum. */
 static bool take_number(const folding *f, ir_value *v, const ir_value *mask, taken_apart *t, int32_t depth) {
   position_band band;
   double zero, hidden;

@@ -10,7 +10,7 @@
 
 enum { BEFORE, PICTURE, TURN, MASKS, RESIZED, FLAT, BOXES, X1, Y1, X2, Y2, HEIGHT, WIDTH, N_SLOTS };
 
-/* This turn's row of the boxes, and its elements. */
+/* The row of BOXES with the loop's turn as its number, and the row's four elements. */
 #define BOX P_INT("axis", 0, P_OP(Gather, P_AS(BOXES, P_ANY), P_AS(TURN, P_ANY)))
 #define CORNER(slot, k) P_ROOT(P_AS(slot, P_INT("axis", 0, P_OP(Gather, BOX, P_NUMBER(k)))))
 #define FIRST_X CORNER(X1, 0)
