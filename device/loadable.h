@@ -1,5 +1,6 @@
-/* What every loadable device has of its own, because a module imports nothing of libreed: host memory through the hook
- * of the loading process, and the options that give its list of capabilities. Linked into each module. */
+/* The parts that every loadable device needs of its own, because a module imports nothing of libreed: host memory
+ * through the hook of the loading process, and the options that give its list of capabilities. Linked into each module.
+ */
 #ifndef DEVICE_LOADABLE_H_
 #define DEVICE_LOADABLE_H_
 
@@ -14,7 +15,7 @@ reed_kernel_prepare_fn loadable_host_kernel(const reed_op *op);
 /* True for an option of the list of capabilities ("lacks=...", "only=..."), whose text is checked when the list is
  * read. */
 bool loadable_is_list(const char *option);
-/* The device's list of capabilities (ops/capability.h): `name` with those of the options ("KEY=VALUE&...") that belong
+/* The device's list of capabilities (ops/capability.h): `name` with the options ("KEY=VALUE&...") that belong
  * to the list. To be freed with mem_free; NULL: no memory. */
 char *loadable_target(const char *name, const char *options);
 

@@ -17,11 +17,11 @@ typedef struct bound_operand {
   reed_dtype dtype; /* of the values */
 } bound_operand;
 
-/* What the rule says of a call with counted inputs. */
+/* The rule's answer for a call with counted inputs. */
 typedef struct bound_outcome {
   int32_t axis;    /* the axis of the outputs that has a count; -1: the operator needs its inputs' counts on the host */
   int32_t input;   /* the input whose count the outputs have; -1: the kernel reports a count of its own, which follows
-                      from those of the inputs */
+                      from the inputs' counts */
   uint32_t factor; /* the outputs' extent is the count times this */
 } bound_outcome;
 

@@ -21,8 +21,8 @@ static inline reed_status inner_run(const inner_kernel *inner, const reed_kernel
   return inner->kernel.run(inner->kernel.state, &buffers);
 }
 
-/* Ends the preparation of a wrapper. status: that of preparing the inner kernel. If it is an error, or the inner kernel
- * declines the call (it has no `run`), the state of own_bytes is freed and *out_kernel stays zero. */
+/* Ends the preparation of a wrapper. status: the result of preparing the inner kernel. If it is an error, or the inner
+ * kernel declines the call (it has no `run`), the state of own_bytes is freed and *out_kernel stays zero. */
 reed_status inner_wrap(reed_status status, reed_kernel_run_fn run, void *state, size_t own_bytes,
                        reed_kernel *out_kernel);
 

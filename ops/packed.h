@@ -38,7 +38,7 @@ typedef struct packed_order {
  * weights must stay plain. */
 bool packed_order_of(const reed_op *op, const reed_attrs *attrs, const reed_desc *plain, packed_order *out_order);
 /* The order of weights that are already packed; their ONNX extents are read from the attribute. False if the operator
- * has no packed weights, or if the number of elements is not that of the order. */
+ * has no packed weights, or if the weights have not as many elements as the order. */
 bool packed_order_read(const reed_op *op, const reed_attrs *attrs, const reed_desc *packed, packed_order *out_order);
 /* True if the attributes say that the call's weights are packed. */
 bool packed_is(const reed_op *op, const reed_attrs *attrs);

@@ -45,7 +45,7 @@ static reed_status run_room(const void *state, const reed_kernel_buffers *buffer
   return inner_run(&r->inner, buffers, inputs, buffers->outputs);
 }
 
-/* The number of inputs with gaps whose elements the kernel may read; *out_outputs: that of outputs. */
+/* The number of inputs with gaps whose elements the kernel may read; *out_outputs: the number of such outputs. */
 static int32_t count_gaps(const reed_kernel_call *call, int32_t *out_outputs) {
   int32_t n = 0;
   *out_outputs = 0;

@@ -1,6 +1,6 @@
 /* Convolutions by cuDNN (option `cudnn`): at its launch a convolution takes either Reed's own kernel or a plan of the
- * library. Which one is measured once for the convolution's kind and the binary order of its size, and remembered for
- * the device; a plan is made once for its extents. Weights in the packed order are copied into the library's order
+ * library. The faster one is measured once for the convolution's kind and the binary order of its size, and remembered
+ * for the device; a plan is made once for its extents. Weights in the packed order are copied into the library's order
  * once, and the copy lives as long as the weights. A convolution that the library cannot take, and any failure of the
  * library before a launch, means the own kernel, from then on.
  *

@@ -53,7 +53,7 @@ static size_t whole(const cuda_device *self, int64_t bytes) {
   return __builtin_add_overflow(n, self->granularity - 1, &n) ? 0 : n / self->granularity * self->granularity;
 }
 
-/* Maps pages behind those of the block, so that it has `mapped` bytes of them. */
+/* Maps more pages at the end of the block, so that `mapped` bytes of it have pages. */
 static cu_result map_more(cuda_device *self, cuda_block *block, size_t mapped) {
   const cuda_driver *cu = &self->driver;
   const cu_location here = {CU_ON_DEVICE, self->ordinal};

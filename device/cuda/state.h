@@ -66,7 +66,7 @@ struct device_graph {
   bool failed;        /* no memory for a name */
 };
 
-/* What a queue has of the library of convolutions (library.c). */
+/* A queue's handle and workspaces of the library of convolutions (library.c). */
 typedef struct cuda_library_queue {
   struct cudnnContext *handle;
   VEC_OF(void *) workspaces; /* the latest is the largest */
@@ -97,7 +97,7 @@ typedef struct cuda_library {
                              reed_diagnosis *diagnosis) REED_MUST_CHECK;
   /* A block is released after the queue's work (NULL: none uses it): so are the copies of weights in it. */
   void (*forget)(struct cuda_device *self, uint64_t serial, device_queue *after);
-  /* Gives back what the queue has of the library, when the queue's work is done. */
+  /* Gives back the queue's handle and workspaces of the library, when the queue's work is done. */
   void (*close_queue)(cuda_queue *queue);
   /* When no queue is open. */
   void (*close)(struct cuda_library *self);

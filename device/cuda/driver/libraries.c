@@ -1,5 +1,5 @@
-/* What lies beside the driver on this machine, as JSON: the driver itself if it is missing, and NVIDIA's libraries of
- * kernels, found or not. Opening the driver: open.c. */
+/* The software of NVIDIA on this machine, as JSON: the driver if it is missing, and the libraries of kernels, found or
+ * not. Opening the driver: open.c. */
 #include <stdio.h>
 #include <uv.h>
 

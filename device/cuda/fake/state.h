@@ -18,7 +18,7 @@
 
 enum { FAKE_POISON = 0xff, FAKE_CARDS = 2, FAKE_WORLDS = 64, FAKE_PAGE = 4096, FAKE_GRANULARITY = 64 * 1024 };
 
-/* What module_load takes in place of a fat binary. */
+/* The fake driver's module_load takes this table in place of a fat binary. */
 typedef struct fake_image {
   const simt_kernel *kernels;
   int32_t n;

@@ -111,7 +111,7 @@ fake_world *fake_world_of(int ordinal) {
   return ordinal >= 0 && number < FAKE_WORLDS ? fake_worlds[number] : NULL;
 }
 
-/* Functions without a context: those of a world are counted, too. */
+/* Begins a driver's function that needs no context; calls of a world's functions are counted. */
 static cu_result begin(fake_world *world, const char *function) {
   if (!world) return CU_INVALID_DEVICE;
   uv_mutex_lock(&world->lock);

@@ -6,7 +6,7 @@
 
 enum { BLOCK_WARPS = 32 }; /* the most */
 
-/* The number of threads before this one whose flag is set; *out_all: of those of the whole block. */
+/* The number of threads before this one whose flag is set; *out_all: the number in the whole block. */
 static __device__ inline int block_rank(bool flag, int *out_all) {
   SHARED_ARRAY(int, of_warp, [BLOCK_WARPS]);
   const int lane = static_cast<int>(threadIdx.x % 32), warp = static_cast<int>(threadIdx.x / 32),

@@ -21,7 +21,7 @@ typedef enum cuda_kernel_id {
   CUDA_KERNELS
 } cuda_kernel_id;
 
-/* What computes products; each value includes those before it. */
+/* The units that compute products; each value allows the units of the values before it, too. */
 typedef enum cuda_math {
   CUDA_MATH_PLAIN,  /* no tensor cores; f16 and bf16 are converted to f32 */
   CUDA_MATH_HALVES, /* f16 and bf16 on tensor cores with f32 sums (from sm_80 on); f32 strictly */
@@ -115,9 +115,9 @@ int32_t cuda_counted_input(const reed_kernel_call *call);
 bool cuda_is_counted(const reed_kernel_call *call, int32_t input);
 /* The bound of a counted input. */
 counted_extent cuda_counted_by(const reed_kernel_call *call, int32_t input);
-/* Gives the latest launch the address of a counted input's count; `field` is that of a counted_extent. */
+/* Gives the latest launch the address of a counted input's count. field: the offset of a counted_extent. */
 void cuda_plan_extent(cuda_plan *plan, size_t field, int32_t input);
-/* Gives the latest launch the address of the count, if there is one; `field` is that of a counted_extent. */
+/* Gives the latest launch the address of the call's count, if it has one. field: the offset of a counted_extent. */
 void cuda_plan_count(cuda_plan *plan, size_t field);
 /* Packs the plan into *out_kernel and frees it. A plan without launches is allowed: the kernel does nothing. A plan
  * is refused (ERROR_UNSUPPORTED) if one of its launches has a pointer to a counted operand and no cuda_plan_count. */

@@ -11,7 +11,7 @@ typedef struct map_operand {
   cuda_source source; /* CUDA_FROM_INPUT, CUDA_FROM_OUTPUT or CUDA_FROM_WORKSPACE */
   int32_t index;
   reed_dtype dtype;
-  const reed_desc *desc; /* extents; NULL: those of the output */
+  const reed_desc *desc; /* extents; NULL: the output's */
 } map_operand;
 
 /* A launch of `map` whose program is being written. */

@@ -5,7 +5,7 @@
 enum { LANES = 8, GRU_UPDATE = 0, GRU_RESET = 1, GRU_HIDDEN = 2 };
 enum { LSTM_INPUT = 0, LSTM_OUTPUT = 1, LSTM_FORGET = 2, LSTM_CELL_GATE = 3, PEEPHOLES = 3 };
 
-/* What a block works on: the state's vectors, `hidden` elements each, gates of every gate. */
+/* The data of a block: the vectors of the state, `hidden` elements each, and as many gates of every kind. */
 template <class T> struct cell {
   int64_t direction, sequence;
   T *h, *c, *reset, *gates; /* gates: sums of W x and R h and the biases, then the gates themselves */

@@ -20,7 +20,7 @@ typedef struct attention {
   reed_dtype mask_dtype;   /* REED_NONE: no mask */
   int64_t mask_strides[4]; /* of [batch, heads, queries, keys]; 0: repeated */
   int64_t mask_keys;       /* keys from here on are masked */
-  int64_t before, after;   /* a query looks at keys from `before` before its own place to `after` behind it */
+  int64_t before, after;   /* a query looks at keys from `before` places before its own to `after` places after it */
   bool to_last_key;        /* the last query's place is the last key */
   bool has_lengths;
   int64_t nan_rows;      /* op.def */

@@ -21,7 +21,7 @@ typedef struct deform {
   int64_t images, channels, in[2], outputs, out[2], kernel[2], taps;
   int64_t group_channels, group_outputs;  /* of a group of the convolution */
   int64_t offset_channels;                /* of a group of offsets */
-  deform_map input, output, offset, mask; /* output: also that of its gradient */
+  deform_map input, output, offset, mask; /* output: also the map of its gradient */
 } deform;
 
 reed_status deform_read(const reed_kernel_call *call, deform *out_deform) REED_MUST_CHECK;

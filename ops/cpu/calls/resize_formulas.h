@@ -34,7 +34,7 @@ typedef struct resize_settings {
   double cubic_a;
 } resize_settings;
 
-/* Those of one axis. */
+/* The settings of one axis. */
 typedef struct resize_scaling {
   int64_t in, out;
   double scale, crop_begin, crop_end;

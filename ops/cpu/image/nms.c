@@ -161,7 +161,7 @@ typedef struct block_job {
   int64_t begin, end; /* slots of the block; the group's later boxes follow */
 } block_job;
 
-/* Suppresses later boxes begin..end-1, counted from the block's end, by all that the block keeps. */
+/* Suppresses later boxes begin..end-1, counted from the block's end, by all boxes that the block keeps. */
 static void suppress_later(void *context, int64_t begin, int64_t end) {
   const block_job *b = context;
   for (int64_t slot = b->begin; slot < b->end && !cpu_cancelled(&b->job->n->team); slot++)

@@ -59,7 +59,7 @@ static worker worker_open(const job *j, int32_t number) {
   return w;
 }
 
-/* Makes the worker's plan that of the region. Planes need the columns of roi_align's plan. */
+/* Gives the worker the plan of the region. Planes need the columns of roi_align's plan. */
 static void use_region(const job *j, worker *w, int64_t region) {
   const roi_call *c = &j->s->c;
   const roi_align *r = &c->maps[0];
@@ -301,7 +301,7 @@ static reed_status run_regions(const void *state, const reed_kernel_buffers *buf
 }
 
 /* Divides the outputs into blocks, and the rows of a backward call with few blocks into bands, so that every thread has
- * work. Which parts there are changes no sum. */
+ * work. The division changes no sum. */
 static void divide(regions *s) {
   const roi_align *r = &s->c.maps[0];
   int64_t plane = r->height * r->width * 4 * s->per_output, wanted = s->c.team.threads > 1 ? 2 * s->c.team.threads : 1;

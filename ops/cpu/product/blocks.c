@@ -95,7 +95,7 @@ static void multiply_block(const block_plan *plan, const item *it, int64_t k, in
   }
 }
 
-/* What the tiles have left of the item's rows: addends, activation, the way to Y. */
+/* Finishes the item's rows after the tiles: addends, activation, and the copy to Y. */
 static void finish(const block_run *run, const item *it) {
   const block_plan *plan = run->plan;
   if (!it->beside && (plan->activation.kind == ACTIVATION_NONE || plan->activation.kind == ACTIVATION_RELU)) return;

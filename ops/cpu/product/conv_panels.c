@@ -3,8 +3,9 @@
 
 #include "ops/cpu/product/panels.h"
 
-/* The weights of a transposed convolution of few outputs, with the taps of a row side by side: its outputs are those of
- * neighbouring pixels of Y. Each run joins them in the workspace: for each tap row a matrix [channels][width]. */
+/* The weights of a transposed convolution of few outputs, with the taps of a row side by side: its outputs are the
+ * outputs of neighbouring pixels of Y. Each run joins them in the workspace: for each tap row a matrix
+ * [channels][width]. */
 typedef struct joined_taps {
   int64_t rows, columns, channels, outputs; /* of the convolution; rows 0: nothing is joined */
   int64_t tap_width, width;                 /* of a row of a tap's packed weights, and of a joined one */

@@ -29,7 +29,7 @@ typedef struct panel_problem {
   activation activation;
 } panel_problem;
 
-/* Turns a problem with channels last into that of weights in pairs. */
+/* Turns a problem with channels last into the problem of weights in pairs. */
 static inline void panel_problem_pair(panel_problem *p) {
   p->pairs = true;
   p->channels /= 2;

@@ -50,7 +50,7 @@ static int axis_forms(int64_t extent, axis_form *forms) {
 }
 
 /* Picoseconds of the tiles of one size: of a product of all channels and outputs, of the transforms of a tile, and of
- * what does not depend on the number of tiles. */
+ * the transform of the weights with the two stages, whatever the number of tiles. */
 typedef struct section_cost {
   double product, tile, fixed;
 } section_cost;

@@ -1,5 +1,5 @@
-/* The innermost loops of Winograd convolutions, compiled once per CPU level. A transform of two axes is that of one
- * axis over all rows, then over all columns, on a vector of channels or outputs at a time.
+/* The innermost loops of Winograd convolutions, compiled once per CPU level. A transform of two axes runs the transform
+ * of one axis over all rows, then over all columns, on a vector of channels or outputs at a time.
  *
  * The matrices follow from Cook-Toom interpolation (Lavin and Gray 2015, arXiv 1509.09308) at points p_j and infinity:
  * row j of the input's transform has the coefficients of prod_{k != j}(x - p_k), the weights' row is (1, p_j, p_j^2) /
