@@ -95,7 +95,7 @@ def check_regions(library, op, threads):
         for scale, ratio, aligned, batch, n, order in [(s, r, a, b, n, o) for s in (1.0, 0.25) for r in ((-1, 0, 2) if op in ATTRIBUTES else (0,)) for a in ((0, 1) if op == "roi_align" else (0,))
                                                        for b in (True, False) for n in (0, 20) for o in (0, 1)]:
             images, height, width, bins = 2 if batch else 1, 13, 17, (3, 2)
-            channels = 6 * 3 if is_ps else 5
+            channels = 6 * (17 if batch else 3) if is_ps else 5  # with 17 outputs, blocks of channels side by side (roi_lanes.c), four bins of six at once; with 3 the plain kernels
             a = {"pooled_height": bins[0], "pooled_width": bins[1], "spatial_scale": scale, "sampling_ratio": ratio, "aligned": aligned}
             x = rng.standard_normal((images, channels, height, width)).astype(dtype)
             rois = boxes(rng, max(n, 8), images, height, width, scale).astype(dtype)[:n]
