@@ -75,18 +75,20 @@ static bool repeats_window(const call *c, const reed_attr *attr) {
   return true;
 }
 
-/* True for the attribute `axis` of an operator of ours that counts in the rank of input 0. OneHot's axis counts in the
- * result's. */
+/* True for the attribute `axis` of an operator of ours. */
 static bool is_axis(const call *c, const reed_attr *attr) {
   return c->accepted && strcmp(attr->name, "axis") == 0 && attr->type == REED_ATTR_INT &&
-         op_id_of(c->n->op) != OP_COUNT && c->n->op != op_builtin(OP_OneHot);
+         op_id_of(c->n->op) != OP_COUNT;
 }
+
+/* The rank in which the attribute `axis` counts: OneHot's result has an axis more than its input. */
+static int64_t axis_rank(const call *c) { return type_of(c, 0)->rank + (c->n->op == op_builtin(OP_OneHot)); }
 
 /* True for an axis that is the row's, counted from the other end. */
 static bool is_default_axis(const call *c, const reed_attr *attr) {
   const reed_op_attr *row = op_attr_row(c->n->op, attr->name);
   if (!is_axis(c, attr) || !row || !row->otherwise) return false;
-  const int64_t rank = type_of(c, 0)->rank, other = row->otherwise->i < 0 ? attr->i - rank : attr->i + rank;
+  const int64_t rank = axis_rank(c), other = row->otherwise->i < 0 ? attr->i - rank : attr->i + rank;
   return (attr->i < 0) != (row->otherwise->i < 0) && other == row->otherwise->i;
 }
 
@@ -118,7 +120,7 @@ static bool settle_lists(call *c) {
 /* Other axes than the row's count from the first. */
 static bool settle_axis(call *c) {
   const reed_attr *attr = reed_attrs_find(&c->attrs, "axis");
-  const int64_t rank = type_of(c, 0)->rank;
+  const int64_t rank = axis_rank(c);
   if (!attr || !is_axis(c, attr) || attr->i >= 0 || attr->i + rank < 0) return true;
   const reed_op_attr *row = op_attr_row(c->n->op, "axis");
   if (row && row->otherwise && row->otherwise->i == attr->i) return true;
@@ -180,12 +182,25 @@ static bool transpose(call *c) {
 
 /* axes that are all axes in order */
 static bool resize(call *c) {
-  int64_t n, rank = type_of(c, 0)->rank;
-  const int64_t *axes = reed_attrs_ints(&c->attrs, "axes", &n);
-  if (!c->accepted || !axes || n != rank) return true;
-  for (int64_t i = 0; i < n; i++)
-    if (axes[i] != i && axes[i] != i - rank) return true;
-  return drop(c, "axes");
+  int64_t n, axes[REED_MAX_RANK], rank = type_of(c, 0)->rank;
+  const int64_t *given = reed_attrs_ints(&c->attrs, "axes", &n);
+  if (!c->accepted || !given || n > REED_MAX_RANK) return true;
+  bool all = n == rank;
+  for (int64_t i = 0; i < n; i++) {
+    axes[i] = given[i] < 0 ? given[i] + rank : given[i];
+    all = all && axes[i] == i;
+  }
+  return all ? drop(c, "axes") : ir_set_attr_ints(c->n, "axes", axes, n);
+}
+
+/* a constant axis as a number from the first */
+static bool cumsum(call *c) {
+  ir_value *axis = input(c, 1);
+  reed_desc d;
+  if (!c->accepted || !axis || !ir_is_constant(axis) || !ir_desc(axis, &d) || d.dtype != REED_I64) return true;
+  const int64_t given = *(const int64_t *)axis->data, counted = given + type_of(c, 0)->rank;
+  if (given >= 0 || counted < 0) return true;
+  return (c->n->inputs[1] = ir_constant(c->m, &d, &counted, false, axis->name)) != NULL;
 }
 
 /* Without axes all axes are reduced; a list of all of them goes. */
@@ -301,16 +316,13 @@ static const struct {
   op_id op;
   rule rule;
 } rows[] = {
-    {OP_Attention, attention}, {OP_GRU, recurrent},
-    {OP_LSTM, recurrent},      {OP_RNN, recurrent},
-    {OP_ReduceL1, reduce},     {OP_ReduceL2, reduce},
-    {OP_ReduceLogSum, reduce}, {OP_ReduceLogSumExp, reduce},
-    {OP_ReduceMax, reduce},    {OP_ReduceMean, reduce},
-    {OP_ReduceMin, reduce},    {OP_ReduceProd, reduce},
-    {OP_ReduceSum, reduce},    {OP_ReduceSumSquare, reduce},
-    {OP_Resize, resize},       {OP_RotaryEmbedding, rotary},
-    {OP_Shape, shape},         {OP_Split, split},
-    {OP_Squeeze, squeeze},     {OP_Transpose, transpose},
+    {OP_Attention, attention}, {OP_CumSum, cumsum},          {OP_GRU, recurrent},
+    {OP_LSTM, recurrent},      {OP_RNN, recurrent},          {OP_ReduceL1, reduce},
+    {OP_ReduceL2, reduce},     {OP_ReduceLogSum, reduce},    {OP_ReduceLogSumExp, reduce},
+    {OP_ReduceMax, reduce},    {OP_ReduceMean, reduce},      {OP_ReduceMin, reduce},
+    {OP_ReduceProd, reduce},   {OP_ReduceSum, reduce},       {OP_ReduceSumSquare, reduce},
+    {OP_Resize, resize},       {OP_RotaryEmbedding, rotary}, {OP_Shape, shape},
+    {OP_Split, split},         {OP_Squeeze, squeeze},        {OP_Transpose, transpose},
 };
 
 static reed_status visit(void *context, ir_node *n) {

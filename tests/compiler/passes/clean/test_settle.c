@@ -81,6 +81,10 @@ static const struct {
     {"Softmax", 13, "f32", 1, "", "axis=-2", true, "axis=1"}, /* the rank may be 4 */
     {"Concat", 13, "f32[n,3,9];f32[n,3,4]", 1, "", "axis=-1", false, "axis=2"},
     {"OneHot", 11, "i64[n,3];i64;f32[2]", 1, "", "axis=-2", true, "axis=0"},
+    {"OneHot", 11, "i64[n,3];=5;f32[2]", 1, "", "axis=-2", false, "axis=1"},
+    {"OneHot", 11, "i64[n,3];=5;f32[2]", 1, "", "axis=2"},
+    {"Resize", ANY, "f32[n,3,h,w];;f32[2]", 1, "", "axes=[-2,-1]", false, "axes=[2,3]"},
+    {"Resize", ANY, "f32[n,3,h,w];;f32[2]", 1, "", "axes=[-1,-2]", true, "axes=[2,3]"},
     {"Squeeze", 11, "f32[1,3,1,5]", 1, "", "axes=[-2,-4]"},
     {"Squeeze", 11, "f32[1,n,1,5]", 1, "", "axes=[-2,0]", false, "axes=[0,2]"},
     {"Squeeze", 11, "f32", 1, "", "axes=[-2]", true, "axes=[2]"},
@@ -129,6 +133,20 @@ typedef struct module {
   size_t n;
 } module;
 
+/* Compiles the model and frees it. */
+static module compiled(onnx_build **model, const char *op) {
+  reed_diagnosis *d;
+  ck_assert_int_eq(reed_diagnosis_open(&d), REED_OK);
+  module m;
+  size_t n_onnx;
+  const void *onnx = build_pack(*model, &n_onnx);
+  reed_status status = reed_compile_bytes(onnx, n_onnx, NULL, &m.bytes, &m.n, NULL, d);
+  ck_assert_msg(status == REED_OK, "%s: %s", op, reed_diagnosis_message(d));
+  reed_diagnosis_close(&d);
+  build_close(model);
+  return m;
+}
+
 static module module_of(int which, bool spelled) {
   onnx_build *b = build_open(cases[which].opset);
   char types[256], *at = types, *type, inputs[64] = "", outputs[32] = "";
@@ -136,7 +154,8 @@ static module module_of(int which, bool spelled) {
   for (int i = 0; (type = strsep(&at, ";")); i++) {
     char name[16];
     snprintf(name, sizeof name, "in%d", i);
-    if (*type) build_input(b, name, type);
+    if (*type == '=') build_i64(b, name, "1", (int64_t[]){atoll(type + 1)});
+    else if (*type) build_input(b, name, type);
     snprintf(inputs + strlen(inputs), sizeof inputs - strlen(inputs), "%s%s", i ? "," : "", *type ? name : "");
   }
   for (int i = 0; i < cases[which].n_outputs; i++)
@@ -151,16 +170,7 @@ static module module_of(int which, bool spelled) {
     build_output(b, name, "f32");
     build_graph(b)->output[i]->type = NULL; /* of whatever dtype it is */
   }
-  reed_diagnosis *d;
-  ck_assert_int_eq(reed_diagnosis_open(&d), REED_OK);
-  module m;
-  size_t n_onnx;
-  const void *onnx = build_pack(b, &n_onnx);
-  reed_status status = reed_compile_bytes(onnx, n_onnx, NULL, &m.bytes, &m.n, NULL, d);
-  ck_assert_msg(status == REED_OK, "%s: %s", cases[which].op, reed_diagnosis_message(d));
-  reed_diagnosis_close(&d);
-  build_close(&b);
-  return m;
+  return compiled(&b, cases[which].op);
 }
 
 START_TEST(spelled_and_omitted_give_the_same_module) {
@@ -170,6 +180,26 @@ START_TEST(spelled_and_omitted_give_the_same_module) {
                 same ? "the same bytes" : "other bytes");
   mem_free(omitted.bytes);
   mem_free(spelled.bytes);
+}
+END_TEST
+
+static module cumsum_along(int64_t axis) {
+  onnx_build *b = build_open(14);
+  build_input(b, "x", "f32[n,3,4]");
+  build_i64(b, "axis", "1", &axis);
+  build_node(b, "CumSum", "x,axis", "y");
+  build_output(b, "y", "f32");
+  return compiled(&b, "CumSum");
+}
+
+START_TEST(a_constant_axis_of_a_sum_counts_from_the_first) {
+  module last = cumsum_along(-1), second = cumsum_along(1), third = cumsum_along(2);
+  ck_assert_uint_eq(last.n, third.n);
+  ck_assert_mem_eq(last.bytes, third.bytes, third.n);
+  ck_assert(second.n != third.n || memcmp(second.bytes, third.bytes, third.n) != 0);
+  mem_free(last.bytes);
+  mem_free(second.bytes);
+  mem_free(third.bytes);
 }
 END_TEST
 
@@ -211,6 +241,7 @@ int main(void) {
   TCase *c = tcase_create("settle");
   suite_add_tcase(suite, c);
   tcase_add_loop_test(c, spelled_and_omitted_give_the_same_module, 0, sizeof cases / sizeof *cases);
+  tcase_add_test(c, a_constant_axis_of_a_sum_counts_from_the_first);
   tcase_add_test(c, a_loops_first_round_settles_nothing);
   return suite_run(suite);
 }
