@@ -12,6 +12,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/desc.h"
+
 typedef struct call {
   ir_module *m;
   ir_node *n;
@@ -117,6 +119,8 @@ static bool settle_lists(call *c) {
 
 /* ---- axes counted from the last ---- */
 
+static int64_t from_first(int64_t axis, int64_t rank) { return axis < 0 ? axis + rank : axis; }
+
 /* Other axes than the row's count from the first. */
 static bool settle_axis(call *c) {
   const reed_attr *attr = reed_attrs_find(&c->attrs, "axis");
@@ -144,11 +148,12 @@ static bool settle_axes(call *c) {
   const int64_t *given = at < 0 ? NULL : constant_list(input(c, at), &n);
   if (!given || n > REED_MAX_RANK) return true;
   const int64_t rank = c->n->op == op_builtin(OP_Unsqueeze) ? c->n->outputs[0]->type.rank : type_of(c, 0)->rank;
+  const bool any_order = at == 1; /* as input 3, of Slice and Pad, they belong to starts or pads */
   bool changed = false;
   for (int64_t i = 0; i < n; i++) {
-    int64_t axis = given[i] < 0 ? given[i] + rank : given[i], k = i;
+    int64_t axis = from_first(given[i], rank), k = i;
     if (axis < 0) return true;
-    for (; at == 1 && k > 0 && axes[k - 1] > axis; k--) axes[k] = axes[k - 1];
+    for (; any_order && k > 0 && axes[k - 1] > axis; k--) axes[k] = axes[k - 1];
     axes[k] = axis;
     changed = changed || given[i] < 0 || k < i;
   }
@@ -187,7 +192,7 @@ static bool resize(call *c) {
   if (!c->accepted || !given || n > REED_MAX_RANK) return true;
   bool all = n == rank;
   for (int64_t i = 0; i < n; i++) {
-    axes[i] = given[i] < 0 ? given[i] + rank : given[i];
+    axes[i] = from_first(given[i], rank);
     all = all && axes[i] == i;
   }
   return all ? drop(c, "axes") : ir_set_attr_ints(c->n, "axes", axes, n);
@@ -197,7 +202,9 @@ static bool resize(call *c) {
 static bool cumsum(call *c) {
   ir_value *axis = input(c, 1);
   reed_desc d;
-  if (!c->accepted || !axis || !ir_is_constant(axis) || !ir_desc(axis, &d) || d.dtype != REED_I64) return true;
+  if (!c->accepted || !axis || !ir_is_constant(axis) || !ir_desc(axis, &d) || d.dtype != REED_I64 ||
+      desc_elements(&d) != 1)
+    return true;
   const int64_t given = *(const int64_t *)axis->data, counted = given + type_of(c, 0)->rank;
   if (given >= 0 || counted < 0) return true;
   return (c->n->inputs[1] = ir_constant(c->m, &d, &counted, false, axis->name)) != NULL;
@@ -234,7 +241,7 @@ static bool split(call *c) {
   int64_t n, axis = op_attr_int(&c->attrs, "axis"), rank = type_of(c, 0)->rank;
   const int64_t *parts = constant_list(input(c, 1), &n);
   if (!c->accepted || !parts || n < 1 || n != c->n->n_outputs) return true;
-  if (extent(c, 0, (int32_t)(axis < 0 ? axis + rank : axis)) < 0) return true;
+  if (extent(c, 0, (int32_t)from_first(axis, rank)) < 0) return true;
   for (int64_t i = 1; i < n; i++)
     if (parts[i] != parts[0]) return true;
   c->n->n_inputs = 1;
