@@ -1,7 +1,7 @@
 /* Checked arithmetic on extents and sizes, texts of shapes, and lists of attributes.
  *
- * After desc_check has passed, a desc's dims are valid: each is >= 0 and the product of bytes fits int64, so callers
- * may multiply without checks. */
+ * desc_bytes checks a desc: unless it is -1, no extent is negative and the bytes fit int64, so callers may multiply
+ * without checks. */
 #ifndef BASE_DESC_H_
 #define BASE_DESC_H_
 

@@ -19,7 +19,7 @@ typedef struct table_slot {
 
 /* A zeroed table is empty. */
 typedef struct table {
-  table_slot *slots;  /* owned; NULL while empty */
+  table_slot *slots;  /* owned; NULL while empty. Static slots serve a table that never grows and is never freed */
   size_t capacity, n; /* capacity: 0 or a power of two */
 } table;
 

@@ -1,14 +1,15 @@
-/* How soon a cancelled run, compilation or command ends. Cancels at random moments and prints, for each kind of work,
- * the time from the cancellation to the end: median, 95th percentile, maximum, and the moment of the slowest one.
+/* How soon a cancelled run, compilation, opening or command ends. Cancels at random moments and prints, for each kind
+ * of work, the time from the cancellation to the end: median, 95th percentile, maximum, and the moment of the slowest
+ * cancellation.
  *
  *   bench_cancel MODEL.onnx 3x480x640 [--cancels N] [--threads N] [--bound MS] [--vm PATH]
  *
  * Latencies of compilations and openings are CPU time of the thread that works, so that a busy machine shows the same
  * steps. An opening copies, checks and verifies the module's bytes.
  * Every input of the model gets random numbers of the given extents. `first run` has a new session each time;
- * `later run` has its keys in the memo. With --vm the same is done to the command, by SIGINT and SIGTERM in turn; its
- * exit statuses are counted, and files that it should not have left. The exit status is 1 if a maximum exceeds the
- * bound, or if a command ended otherwise than it should. */
+ * `later run` has its keys in the memo. With --vm the command is cancelled, too, by SIGINT and SIGTERM in turn; its
+ * exit statuses are counted, and the files that it should not have left. The exit status is 1 if a maximum exceeds the
+ * bound, or if a command ended with another status or left a file. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -54,7 +55,7 @@ typedef struct latencies {
   double whole_ms;           /* the work without a cancellation */
   double *ms, slowest_at_ms; /* the moment of the largest latency */
   int n, too_late;           /* too_late: the work had ended before */
-  bool failed;               /* some end was wrong */
+  bool failed;               /* a cancelled command ended with another status or left a file */
   char notes[200];
 } latencies;
 
@@ -96,7 +97,7 @@ typedef struct work {
   reed_tensor *inputs[MOST_INPUTS];
   size_t n_inputs, n_outputs;
   int n_threads;
-  int cancel; /* of a compilation and an opening */
+  int cancel; /* raised to cancel a compilation or an opening */
   void *module;
   size_t n_module;
   enum { RUN, COMPILE, OPEN } kind;
@@ -181,7 +182,7 @@ static latencies measure(work *w, const char *what, int cancels, bool fresh) {
 
 typedef struct told {
   char *const *words;
-  char folder[64], made[96]; /* where it works; the file that it would make, "" for none */
+  char folder[64], made[96]; /* the command's working folder; the file that it makes, "" for none */
 } told;
 
 static pid_t start(const told *t) {
@@ -229,7 +230,7 @@ static latencies measure_command(const told *t, const char *what, int cancels) {
       continue;
     }
     if (WIFEXITED(code) && WEXITSTATUS(code) == 130) asked++;
-    else if (WIFSIGNALED(code)) killed++; /* before its handler was in place */
+    else if (WIFSIGNALED(code)) killed++; /* the signal came before the command had a handler */
     else other++;
     if (access(t->made, F_OK) == 0) left++;
     left += leftovers(t->folder, true);

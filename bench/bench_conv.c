@@ -1,5 +1,5 @@
 /* Convolutions and products of f32 on one thread: Reed's kernel beside oneDNN's primitive for exactly the same shape,
- * in the same order of axes. Prints the least CPU time of interleaved runs, which other programs disturb little. A
+ * in the same order of axes. Prints the least CPU time of interleaved runs, because other programs hardly disturb it. A
  * ratio above 1: oneDNN takes longer. Rates are also shown as shares of the core's peak of multiply-adds. Weights are
  * constant and packed where the compiler packs them, except those of products of two plain matrices.
  *
@@ -183,7 +183,7 @@ static const struct {
     {"small, 100 of 7x7x7", 100, 7, 7, 7, false},
 };
 
-static double peak; /* of a core */
+static double peak; /* of a core, in GFLOP/s */
 
 static double cpu_ms(void) {
   struct timespec t;
@@ -201,14 +201,14 @@ static float *numbers(int64_t n) {
 typedef struct bench_case {
   const char *what;
   op_id op;
-  bool packs; /* the weights, if the compiler would */
+  bool packs; /* weights are packed if the compiler would pack them */
   reed_desc inputs[4], output;
   int32_t n_inputs;
   reed_attr items[10];
   int32_t n_attrs;
   onednn_problem problem;
   int64_t most;        /* images or rows of a primitive */
-  bool constant, bf16; /* the weights are; lie in pairs of bf16 */
+  bool constant, bf16; /* the weights are constant; they lie in pairs of bf16 */
   double products;
 } bench_case;
 
@@ -219,7 +219,7 @@ static void add_attr(bench_case *b, reed_attr attr) {
   b->items[at] = attr;
 }
 
-/* Numbers without their lower halves. */
+/* Cuts off the lower halves of floats. */
 static uint16_t *to_bf16(const float *x, int64_t n) {
   uint16_t *halves = aligned_alloc(64, (size_t)(n * 2 + 127) / 64 * 64);
   for (int64_t i = 0; i < n; i++) memcpy(&halves[i], (const char *)&x[i] + 2, 2);
@@ -286,7 +286,7 @@ static void measure(bench_case *b, int runs, conv_figure *out) {
   onednn_runner *theirs = NULL;
   if (onednn_open(&theirs_call, &b->problem, b->problem.src[0], b->most, b->constant ? weights : NULL, &theirs) !=
           REED_OK ||
-      (!theirs && !b->bf16)) /* it may have no primitive for bf16 */
+      (!theirs && !b->bf16)) /* oneDNN may have no primitive for bf16 */
     exit(1);
   double t2 = cpu_ms();
   void *workspace =
@@ -408,7 +408,7 @@ static void measure_convolution(const row *r, bool last_order, bool is_transpose
                              {.name = "strides", .type = REED_ATTR_INTS, .ints = strides, .n = axes}};
   memcpy(b.items, items, sizeof items);
   b.n_attrs = sizeof items / sizeof *items;
-  if (is_transposed) { /* which has no such attribute */
+  if (is_transposed) { /* ConvTranspose has no attribute channels_first_input */
     memmove(b.items + 1, b.items + 2, (sizeof items / sizeof *items - 2) * sizeof *items);
     b.n_attrs--;
   }

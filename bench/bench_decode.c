@@ -1,13 +1,13 @@
-/* What a decoder's step costs more with a longer cache, and which operators' time that is. Two sessions of one program
- * hold caches of two lengths; their steps of one token take turns, so that both see the same moods of the machine.
+/* The additional time of a decoder's step with a longer cache, by operator. Two sessions of one program hold caches of
+ * two lengths; their steps of one token take turns, so that a machine that changes its speed changes both alike.
  *
  *     bench_decode DECODER.reed [--threads 1] [--steps 100] [--warm 8] SHORT LONG
  *     bench_decode DECODER.reed [--threads 1] [--steps 100] [--warm 8] --again 1 LENGTH
  *
- * The decoder's inputs and outputs are those of examples/decode.c, and so are the caches: each lies in memory that is
- * bound to its output, and a step writes one row of it. The first run of a session fills its cache with SHORT or LONG
- * rows. Rows: an operator's time in a step, median of all steps, at both lengths, and the difference; operators with
- * less than one part in two hundred of the difference are added up. Then the steps themselves: medians and minima.
+ * The decoder has the inputs, outputs and caches of examples/decode.c: each cache lies in memory that is bound to its
+ * output, and a step writes one row of this memory. The first run of a session fills its cache with SHORT or LONG rows.
+ * Rows: an operator's time in a step, median of all steps, at both lengths, and the difference; operators with less
+ * than one part in two hundred of the difference are added up. Then the steps themselves: medians and minima.
  *
  * With --again both caches have LENGTH rows at first, and the second session has made all the steps before, with the
  * same memory: its steps are of lengths that its memo has, the first one's are of lengths never seen. One line of JSON:
@@ -33,7 +33,7 @@ typedef struct operator_time {
   char name[64];
   double total[SIDES]; /* so far */
   double steps[SIDES][MAX_STEPS];
-  double us[SIDES]; /* the median step's */
+  double us[SIDES]; /* of the median step */
 } operator_time;
 
 static reed_diagnosis *diagnosis;
@@ -120,7 +120,7 @@ static operator_time *operator_named(const char *name, size_t n) {
   return &operators[n_operators++];
 }
 
-/* Notes the operators' times of the session's last run as those of the step; step -1: of no step. */
+/* Notes the operators' times of the session's last run as those of the step; step -1: a run that is no step. */
 static void note_times(const side *s, int number, int step) {
   char *json;
   need(reed_session_profile_json(s->session, &json, diagnosis), "figures");

@@ -1,6 +1,6 @@
 /* The time from opening a program to its first output, in a process that has done nothing with Reed before: opening the
- * program, opening the session, the first run (which starts the team's helpers), a second and a third run. Beside it
- * the process's own start: from the parent's fork until main is reached, with the libraries loaded.
+ * program, opening the session, the first run (which starts the team's helpers), a second and a third run. Also the
+ * start of the process itself: from the parent's fork until main is reached, with the libraries loaded.
  *
  *     bench_open [-t THREADS] [-r ROUNDS] MODULE.reed INPUT...
  *

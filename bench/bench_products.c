@@ -1,7 +1,7 @@
 /* Products of f32 on one thread beside two limits of the core, measured in the same run: its peak of multiply-adds, and
  * the rate at which it sums memory larger than its caches. A product cannot take less time than its multiply-adds do,
  * nor, if B is larger than the caches, than reading B does. A smaller B is read from a cache, so that its share of the
- * memory's rate may be above 1. Figures: the least CPU time of the runs, which other programs disturb little.
+ * memory's rate may be above 1. Figures: the least CPU time of the runs, because other programs hardly disturb it.
  *
  *     bench_products [RUNS [WORD]]      default 20; only the rows whose text has the word */
 #include <stdio.h>
@@ -19,7 +19,7 @@ typedef enum form { PACKED, PLAIN, TURNED } form;
 typedef struct row {
   const char *what;
   int64_t batch, rows, depth, columns;
-  form form; /* of B: packed; [depth, columns]; [columns, depth] */
+  form form; /* the form of B: packed; [depth, columns]; [columns, depth] */
 } row;
 
 static const row rows[] = {

@@ -1,8 +1,9 @@
 /* A test that a session's memory stops growing. Runs a model many times, with new extents in each run for the dims that
  * the model leaves open, and prints the resident memory and its parts after each tenth of the runs. Memo, primitives
  * and pools fill up during the first runs. Growth after a tenth of the runs (and the hundredth) is a leak or a missing
- * bound; more than a twentieth of it ends the program with status 1. A line has the most memory of a run since the line
- * before, because pools give memory back at the end of each window of runs and take it again, and its parts now.
+ * bound; growth by more than a twentieth ends the program with status 1. A line has the largest resident memory since
+ * the line before, because pools give memory back at the end of each window of runs and take it again, and the parts of
+ * the present memory.
  *
  *     bench_soak MODEL.onnx|MODEL.reed RUNS LOW HIGH [ENTRIES]
  *

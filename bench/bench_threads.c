@@ -1,5 +1,5 @@
-/* What a second thread costs and gives: latency with one thread and with more, in a tight loop, called after pauses,
- * and beside busy processes; then the throughput of several sessions at once.
+/* The cost and the gain of a second thread: latency with one thread and with more, in a tight loop, called after
+ * pauses, and beside busy processes; then the throughput of several sessions at once.
  *
  *     bench_threads MODEL.reed [--threads 2] [--rounds 5] [--runs 20] [--pause 30] [--busy 3,6] [--sessions 4]
  *                   SYMBOL=EXTENT...
@@ -175,7 +175,7 @@ int main(int n_words, char **words) {
   n_inputs = reed_program_input_count(program);
   n_outputs = reed_program_output_count(program);
   if (n_inputs > MAX_INPUTS || n_outputs > MAX_OUTPUTS) return fprintf(stderr, "bench_threads: too many inputs\n"), 2;
-  /* no symbol begins with a digit or "=" */
+  /* an input's text begins with a digit or "=", a symbol does not */
   bool as_texts = first < n_words && strchr("=0123456789", *words[first]) && (size_t)(n_words - first) == n_inputs;
   for (size_t i = 0; i < n_inputs; i++) {
     reed_value_info info;

@@ -2,7 +2,8 @@
  *   - a chain of 1000 adds on 8 floats, memo hit: nanoseconds a kernel, and the ratio to calls of the same loop through
  *     a function pointer, which is the limit;
  *   - the same while spans are collected, which the interpreter executes instruction by instruction;
- *   - a run of one kernel, a hit too: the cost of a run besides its kernels (input, key, output, the session's claim);
+ *   - a run of one kernel, also a memo hit: the cost of a run besides its kernels (input, key, output, the session's
+ * claim);
  *   - scalar instructions and calls;
  *   - the cost of the profiler when it is off.
  * Figures are the fastest of many runs, because other processes only ever add to them; medians are in brackets.
@@ -165,8 +166,8 @@ int main(int argc, char **argv) {
          on.median / N_ADDS, on.fastest / off.fastest);
   printf("a run besides its kernels: %.0f ns [%.0f]\n", of_one.fastest - each, of_one.median - each);
 
-  /* Off, the profiler costs a test of a flag a kernel and, a run, the clock reads and notes of its epochs: measured as
-   * what one clock read costs. */
+  /* A profiler that is off costs a test of a flag for each kernel and, for each run, the clock reads and notes of its
+   * epochs. The figure is the time of six clock reads. */
   double begin = now_ns();
   for (int i = 0; i < 100000; i++) (void)now_ns();
   double clock_ns = (now_ns() - begin) / 100000;

@@ -96,7 +96,7 @@ def main():
     found = {(n, e): [] for n in counts for e in ENGINES}
     torch_found = {(n, e): [] for n in counts for e in ENGINES}
     for worker in workers.values():
-        worker.ask()  # both open the model
+        worker.ask()  # each engine opens the model
     for _ in range(arguments.rounds):
         for n in counts:
             others = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(n)]

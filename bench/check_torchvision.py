@@ -30,7 +30,7 @@ def sizes_of(name):
 
 
 def reed_rows(name, device, sizes, reference, arguments):
-    """Reed's figures per size. A shape seen before takes another way through Reed than a new one: where their results differ, the worse figures count."""
+    """Reed's figures per size. Each size runs twice, because a shape seen before runs by other code than a new shape; if the results differ, the worse figures count."""
     try:
         engine = engines.Reed(arguments.folder, name, arguments.threads, arguments.build, device)
     except Exception as e:
@@ -71,7 +71,7 @@ def check(name, arguments):
     """One model: rows of figures per engine and size."""
     sizes = arguments.sizes.split(",") if arguments.sizes else sizes_of(name)
     reference = equality.Reference(arguments.folder, name, arguments.threads)
-    # one engine after the other, so that each is opened once
+    # one engine after the other, so that each engine is opened once
     for which in ("float64", *PEERS):
         for size in sizes:
             try:
@@ -105,7 +105,7 @@ def table(result):
 
 def summary(models):
     """A table over all models for the documentation: one row for each picture; a cell has the figures of the peers / of Reed; "-": failed or not compared.
-    Columns that hold nothing are left out."""
+    Empty columns are left out."""
     columns, lines = [c for c in (*equality.COUNTS, *equality.TOLD, *equality.FLOORS) if any(r.get(c) is not None for m in models for r in m["rows"])], []
     text = lambda v: "-" if v is None else f"{v:.1e}".replace("e-0", "e-") if isinstance(v, float) else str(v)
     for model in models:

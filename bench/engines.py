@@ -7,7 +7,7 @@ sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "
 
 
 class Reed:
-    """The model compiled in memory, or the file that compile_ahead wrote."""
+    """The model compiled in memory, or, with `ahead`, the module FOLDER/NAME.reed that `vm compile` wrote."""
 
     def __init__(self, folder, name, threads, build, device="host", ahead=False):
         import reed

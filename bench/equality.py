@@ -134,14 +134,14 @@ def compare(name, truth, outputs, doubtful):
 
 
 def serious(peers):
-    """Those that compute the same thing: values a thousand times as far off as another peer's are something else (OpenVINO's of an LSTM's shorter sequences)."""
+    """The peers that compute the same results. A peer whose error is a thousand times another peer's computes something else (OpenVINO for an LSTM's shorter sequences)."""
     least = min((p["mean"] for p in peers if "mean" in p), default=0)
     return [p for p in peers if p.get("mean", 0) <= 1000 * least]
 
 
 def verdict(figures, peers):
-    """The figures that miss their bar, by name, with figure and bar; empty: a pass. Where the truth has no detections there may be none, whatever peers have:
-    nothing is near the threshold in such a picture."""
+    """The figures that miss their bar, by name, with figure and bar; empty: a pass. If the truth has no detections, the engine must have none, even if peers
+    have some, because no score is near the threshold in such a picture."""
     missed, peers = [], serious(peers)
     for name, value in ((n, figures[n]) for n in (*COUNTS, *FLOORS) if n in figures):
         worst = 0 if figures.get("of") == 0 else max((p[name] for p in peers if name in p), default=0)
@@ -176,7 +176,7 @@ def stored(path, key, make):
     try:
         arrays, error = make(), None
         kept = {f"{i:02}": a for i, a in enumerate(arrays)}
-    except Exception as e:  # whatever a peer fails with is a result
+    except Exception as e:  # any failure of a peer is a result
         error, kept = e, {"error": np.array(str(e).strip()[:300] or type(e).__name__)}
     with open(path + ".part", "wb") as f:
         np.savez_compressed(f, key=np.array(key), **kept)
@@ -188,7 +188,7 @@ def stored(path, key, make):
 
 class Reference:
     """One model's inputs, truth and peers' results, by size; computed when first asked for and kept in FOLDER/results as long as the model's files, the
-    inputs and the engine's version are what they were. Sizes are those of models.example, or `quiet`: a picture in which nothing is found."""
+    inputs and the engine's version stay the same. Sizes are those of models.example, or `quiet`: a picture in which nothing is found."""
 
     def __init__(self, folder, name, threads):
         self.folder, self.name, self.threads, self.opened, self.doubtful = folder, name, threads, {}, {}
@@ -201,13 +201,13 @@ class Reference:
 
     def engine(self, which):
         if which not in self.opened:
-            self.close()  # one at a time in memory
+            self.close()  # only one engine at a time is in memory
             self.opened[which] = (engines.Eager(self.folder, self.name, self.threads, True) if which == "float64" else
                                   engines.PEERS[which](self.folder, self.name, self.threads))
         return self.opened[which]
 
     def inputs(self, size):
-        # the seed is any number that differs from size to size
+        # a seed for each size
         return [M.quiet_picture()] if size == "quiet" else M.example(self.name, size, sum(size.encode()))
 
     def doubts(self, size):

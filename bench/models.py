@@ -52,7 +52,7 @@ def picture(height, width, seed=0):
 
 
 def inputs_of(model, layers, images):
-    """The inputs of each of the layers in one forward pass: for each layer, those of its calls."""
+    """Records one forward pass: for each of the layers, the inputs of its calls."""
     kept = [[] for _ in layers]
     hooks = [layer.register_forward_pre_hook(lambda module, inputs, calls=calls: calls.append(inputs[0])) for layer, calls in zip(layers, kept)]
     model(images)
@@ -86,7 +86,7 @@ def even_levels(model, images):
     Otherwise the pyramid's first level alone has all candidates, and the few places with features of 10 standard deviations, at which every class is far above the
     threshold, have scores of exactly 1, which tie. So each convolution of the pyramid and of the head gets channels of mean 0 and deviation 1 (Mishkin and
     Matas, All you need is a good init, 2016; of the levels that share a head the first and largest counts), and the head's last hidden convolution is minus the
-    identity with a bias of 1: with the ReLUs before and behind it, it cuts at 1."""
+    identity with a bias of 1: with the ReLUs before and after it, this convolution cuts features at 1."""
     convolutions = lambda part: [m for m in part.modules() if isinstance(m, nn.Conv2d)]
     *head, last = convolutions(model.head.classification_head.conv)
     nn.init.dirac_(last.weight).neg_()
@@ -133,8 +133,8 @@ def mean_input(layer, inputs, places=slice(None)):
 
 def calibrate(model, images, shown, wanted, deviation):
     """Makes the class logits of `images` busy, as the file's head says; returns how many candidates pass in `shown`, which are about as many as wanted. In the
-    quiet picture none may: until that is so, the background's weights turn from the mean features of `images` to those of the places where something is found,
-    or all classes' weights turn away."""
+    quiet picture none may: until nothing passes, the background's weights turn from the mean features of `images` to those of the places where something is
+    found, or all classes' weights turn away."""
     layers, classes, softmax = class_layers(model)
     centers = [model.head.regression_head.bbox_ctrness] if isinstance(model, D.FCOS) else []
     busy, seen, quiet = (inputs_of(model, layers + centers, pictures) for pictures in (images, shown, [torch.from_numpy(quiet_picture())]))
@@ -173,7 +173,7 @@ def calibrate(model, images, shown, wanted, deviation):
 
 def resize(image, shortest, longest, target=None, fixed_size=None):
     """torchvision's own resize, but to the size that its exported graph computes: there 800 / 375 is the product with a reciprocal, all in float32, and 375
-    rows become 799, where the eager model has 800. Without this nothing could be compared at such sizes. What is exported is torchvision's own code."""
+    rows become 799, where the eager model has 800. Without this resize such sizes could not be compared. The exported graph has torchvision's own resize."""
     if torchvision._is_tracing() or fixed_size is not None:
         return torchvisions_resize(image, shortest, longest, target, fixed_size)
     extents = np.array(image.shape[-2:], np.float32)
@@ -185,8 +185,8 @@ torchvisions_resize, D.transform._resize_image_and_masks = D.transform._resize_i
 
 
 def keypoints_from_maps(maps, rois):
-    """torchvision's own, which in float64 keeps in `keypoints_decided` by how much each keypoint's place beats the second best in its map, [people, keypoints], and
-    the maps' extents before they are rounded up, [people, 2]: from these equality.py tells whether float32 can decide."""
+    """torchvision's own function, which in float64 also keeps in `keypoints_decided` by how much each keypoint's place beats the second best in its map, [people,
+    keypoints], and the maps' extents before they are rounded up, [people, 2]: from these equality.py tells whether float32 can decide."""
     if maps.dtype == torch.float64:
         extents = (rois[:, 2:] - rois[:, :2]).clamp(min=1)
         sizes = [[int(e) for e in extent.flip(0).ceil()] for extent in extents]
@@ -269,7 +269,7 @@ def encoder(small):
     return Encoder(**sizes) if small else Encoder(vocab_size=WORDS[small])
 
 
-# The others: how to make one, large or small, and its inputs' and output's names with their dynamic axes, the output last.
+# The other models: how to make the large or small model, and its inputs' and output's names with their dynamic axes, the output last.
 WORDS = {False: 30522, True: 50}
 IMAGES = {"images": {0: "batch", 2: "height", 3: "width"}, "enlarged": {0: "batch", 2: "height4", 3: "width4"}}
 TOKENS = {"tokens": {0: "batch", 1: "length"}, "mask": {0: "batch", 1: "length"}, "states": {0: "batch", 1: "length"}}
@@ -283,7 +283,7 @@ OTHERS = {
 }
 
 
-# Sizes at which engines are compared: the usual one, and one that the exporter did not see.
+# Sizes at which engines are compared: the usual size, and a size that the exporter did not see.
 COMPARED = {"bert": "1x128,2x77", "lstm": "4x50,3x33", "gru": "4x50,3x33", "subpixel": "120x160,90x121", "subpixel_f16": "120x160,90x121"}
 
 

@@ -10,8 +10,8 @@
 
 #define UNIT_BYTES 160000   /* of a unit in the cache: code and descriptors, 70 to 190 KB over convolutions */
 #define MEMORIES_BYTES 8192 /* the memory objects of a lane */
-/* The number of primitives that oneDNN keeps in the whole process, some 100 KB each; the program's cache keeps those
- * that are wanted again. Set only if nobody else has chosen a number. */
+/* The number of primitives that oneDNN keeps in the whole process, some 100 KB each; the program's cache keeps the
+ * primitives that are used again. The number is set only if no other code has chosen one. */
 #define PRIMITIVES_DEFAULT 1024
 #define PRIMITIVES 256
 #define ALIGNMENT 64
@@ -20,8 +20,8 @@
 
 static int64_t align_up(int64_t n) { return (n + ALIGNMENT - 1) & ~(int64_t)(ALIGNMENT - 1); }
 
-/* oneDNN builds and runs with the calling thread alone: its OpenMP team would wait for each thread. Returns what was.
- */
+/* oneDNN builds and runs with the calling thread alone: its OpenMP team would wait for each thread. Returns the former
+ * number of threads. */
 static int threads_alone(void) {
   int before = omp_get_max_threads();
   if (before != 1) omp_set_num_threads(1);
@@ -40,7 +40,7 @@ static reed_status status_of(dnnl_status_t status) {
 static void engine_free(void *engine) { dnnl_engine_destroy(engine); }
 
 static reed_status engine_build(void *context, kernel_cache_value *out_value) {
-  /* only a process's first engine can still lower the level, which is enough for tests that force a level */
+  /* only a process's first engine can lower the level */
   cpu_level level = cpu_level_now();
   if (level <= CPU_AVX2) (void)dnnl_set_max_cpu_isa(level == CPU_AVX2 ? dnnl_cpu_isa_avx2 : dnnl_cpu_isa_sse41);
   int capacity;
@@ -206,7 +206,7 @@ static dnnl_status_t unit_fill(const onednn_problem *p, unit *u) {
   dnnl_status_t status = attributes_build(p, &attributes);
   if (status == dnnl_success) status = primitive_describe(p, true, attributes, u, &pd);
   if (attributes && (p->src_plain || p->dst_plain) &&
-      (!pd || is_reference(pd))) { /* such as groups of a few channels; another layout may have a faster primitive */
+      (!pd || is_reference(pd))) { /* groups of a few channels: another layout may help */
     if (pd) dnnl_primitive_desc_destroy(pd);
     pd = NULL;
     status = primitive_describe(p, false, attributes, u, &pd);
@@ -369,7 +369,7 @@ void onednn_close(onednn_runner *r) {
 int64_t onednn_workspace_bytes(const onednn_runner *runner) { return runner->team.threads * runner->worker_bytes; }
 int64_t onednn_state_bytes(const onednn_runner *runner) { return runner->state_bytes; }
 
-/* Makes a worker's memory objects, and the places in its workspace of those whose data lives there. */
+/* Makes a worker's memory objects, and the places in its workspace for the objects whose data lies there. */
 static reed_status memories_make(onednn_runner *r, lane *l, memories *m) {
   const unit *u = l->unit;
   bool pack_each_run = u->reorder_weights && !l->packed;
@@ -441,8 +441,8 @@ static reed_status lane_find(onednn_runner *r, int64_t *chunks, int64_t chunk, i
 }
 
 /* Cuts 0..extent into chunks: as many as possible of the largest power of two, then smaller ones. One thread runs a
- * rest slightly smaller than a power of two as this power: it computes the last elements of the chunk before it again,
- * with the same results. */
+ * rest slightly smaller than a power of two as this power: the rest then computes the last elements of the chunk before
+ * it again, with the same results. */
 static reed_status segments_make(onednn_runner *r, int64_t extent, int64_t max_chunk) {
   int64_t chunks[UNITS_MAX], chunk = 1, largest;
   while (chunk * 2 <= extent && chunk * 2 <= max_chunk && chunk < (int64_t)1 << (UNITS_MAX - 1)) chunk *= 2;
@@ -528,7 +528,7 @@ typedef struct job {
   const float *w, *bias, *residual;
   float *y;
   char *workspace;
-  int failed; /* a dnnl_status_t: that of a segment which failed */
+  int failed; /* the dnnl_status_t of a segment that failed */
 } job;
 
 /* Gives a worker's memory objects their data for one segment. */

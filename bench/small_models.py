@@ -82,7 +82,7 @@ def retinanet():
 
 
 def fcos():
-    """Its head's group norm has 32 groups, so as many channels, and a group needs more than one value: larger pictures inside, for the last level's sake."""
+    """The head's group norm has 32 groups, so the head has 32 channels. A group needs more than one value on the last level, so pictures are larger inside."""
     backbone = resnet_fpn(32, levels=(2, 3, 4), extra=partial(LastLevelP6P7, 32, 32))
     anchors = AnchorGenerator(tuple((s,) for s in (8, 16, 32, 64, 96)), ((1.0,),) * 5)
     return D.FCOS(backbone, CLASSES, anchor_generator=anchors, head=FCOSHead(32, 1, CLASSES, num_convs=2), detections_per_img=20, topk_candidates=60,
@@ -128,6 +128,6 @@ def ssdlite():
                detections_per_img=20, topk_candidates=60, image_mean=[.5] * 3, image_std=[.5] * 3)
 
 
-# As DETECTORS and OTHERS of export_torchvision.py: how to make one, and how many candidates shall pass.
+# The same tables as DETECTORS and OTHERS of models.py: how to make the small model, and how many candidates shall pass.
 DETECTORS = {"mask": (mask, 40), "faster": (rcnn, 40), "keypoint": (keypoint, 16), "faster_mobile": (faster_mobile, 40), "retinanet": (retinanet, 24),
              "fcos": (fcos, 16), "ssd300": (ssd300, 10), "ssdlite": (ssdlite, 12)}

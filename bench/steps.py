@@ -13,7 +13,7 @@ ratios of the same size; onnxruntime's new size over Reed's (above 1 Reed is fas
 With --bound the models are decoders, and a row more tells of steps whose caches lie in memory of the caller's from LENGTH rows on (bench_decode --again): steps of lengths never seen beside
 steps of lengths that the memo has, and the hits of the memo in a step of each.
 
-With --pictures only Reed runs: each step is another picture of the same extents, so that the number of boxes is what is new (bench_steps --pictures). Printed are the misses, what part of the time their shapes and plans
+With --pictures only Reed runs: each step is another picture of the same extents, so that only the number of boxes is new (bench_steps --pictures). Printed are the misses, what part of the time their shapes and plans
 take, and the first run of a picture over the second, beside the second over the third.
 """
 import argparse

@@ -1,4 +1,4 @@
-"""A process that measures one engine: orders go in and answers come out, a line of JSON each. The process reads its orders from its standard input."""
+"""A process that measures one engine: it reads orders and writes answers, a line of JSON each. The process reads its orders from its standard input."""
 import json
 import os
 import subprocess
@@ -31,7 +31,7 @@ class Worker:
 
 
 def answers():
-    """Where a worker writes its answers. Engines may print: the standard output becomes the standard error."""
+    """The function that writes a worker's answers. Engines may print, so the standard output becomes the standard error for them."""
     file = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     return lambda answer: print(json.dumps(answer), file=file, flush=True)

@@ -6,8 +6,8 @@
  * i for i > 0 are a cache: its past, and the past with the new rows joined to it along one axis, as exporters write it.
  *
  * Each cache has memory for all tokens, which is bound to the output. The first past is empty. From then on a step's
- * past is the output of the step before, which lies in that memory; so the step writes its new rows behind it, and
- * copies nothing. The program prints the figures of the last step at the end. */
+ * past is the output of the step before, which lies in that memory; so the step writes its new rows behind the past,
+ * and copies nothing. The program prints the figures of the last step at the end. */
 #include <reed/reed.h>
 
 #include <stdio.h>

@@ -52,7 +52,7 @@ unit() {
   esac
 }
 
-# Fails the unit with status 77 unless all of the commands and Python packages are there.
+# Fails the unit with status 77 unless all commands and Python packages are installed.
 need() {
   local what missing=()
   for what; do
@@ -123,7 +123,8 @@ stage_parity() {
 
 # ---- sanitizers ----
 
-# compute-sanitizer over the cases of at most 2,000 elements; the emulation has checks of its own, which run in another order of threads each time.
+# compute-sanitizer over the cases of at most 2,000 elements; on the emulated device the emulation's own checks run instead, in another order of
+# threads each time.
 sanitized() {
   local tool=$1 program=$2
   if [ -n "$emulated" ]; then
@@ -197,7 +198,7 @@ stage_speed() {
 
 # ---- results ----
 
-# STAGE.md: what has passed, failed, is missing.
+# Writes STAGE.md: the units that passed, failed or are missing.
 write_part() {
   local stage=$1 file n_passed n_failed n_missing
   n_passed=$(find "$out/$stage" -name '*.passed' | wc -l) n_failed=$(find "$out/$stage" -name '*.failed' | wc -l) n_missing=$(find "$out/$stage" -name '*.missing' | wc -l)

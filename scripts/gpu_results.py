@@ -1,9 +1,9 @@
-"""Writes what the stages of gpu_check.sh have found: the section of results in docs/gpu.md and tests/cuda/verified.tsv.
+"""Writes the findings of gpu_check.sh's stages: the section of results in docs/gpu.md and tests/cuda/verified.tsv.
 
 usage: gpu_results.py OUT INTO BUILD DEVICE ROOT
 
-The section stands between two marks of the page and is made of the stages' parts, OUT/STAGE.md. A kernel is verified if it is of a real card, every unit of the stage `parity` has
-passed, none was cut, and the run was without --few; rows of kernels that are not verified now are left as they are."""
+The section stands between two marks of the page and is made of the stages' parts, OUT/STAGE.md. A kernel is verified if the run was on a real card and without --few, every unit
+of the stage `parity` has passed, and none was cut. Rows of kernels that this run does not verify stay as they are."""
 import datetime, json, os, subprocess, sys
 
 out, into, build, device, root = sys.argv[1:]

@@ -69,7 +69,7 @@ title "ONNX node cases on the host"
 cases host
 title "ONNX node cases on the simulated accelerator"
 cases sim
-# (there is none without a C++ compiler)
+# (without a C++ compiler there is no emulated GPU)
 if [ -f build-test/libreed-cuda-emulated.so ]; then
   title "ONNX node cases on the emulated GPU, with graphs and without"
   cases 'cuda-emulated?late=1&poison=1&seed=3' --runs 3
@@ -107,7 +107,7 @@ title "random dynamic graphs on lacking accelerators, and with counts left on th
 random_graphs 0:60 --placements 3
 
 title "build: AddressSanitizer and UndefinedBehaviorSanitizer"
-# (gcc warns about what it sees through the sanitizers' checks: no -Werror here)
+# (no -Werror here, because gcc gives false warnings about code with the sanitizers' checks)
 [ -f build-sanitize/build.ninja ] || must meson setup build-sanitize --buildtype=debugoptimized -Doptimization=1 -Dwerror=false -Db_sanitize=address,undefined -Db_lundef=false
 must ninja -C build-sanitize
 

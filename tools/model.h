@@ -46,7 +46,7 @@ void model_fini(model *m);
 int model_split_name(const char *text, const char *const *names, size_t n, const char *what, bool value_may_follow,
                      const char **out_rest, complaint *c);
 /* Makes one tensor per input of the model from the flags -i and -s; inputs without a flag get random floats and ones if
- * `random` is set. *out_tensors has m->n_inputs tensors, which inputs_close closes and frees. */
+ * `random` is set. *out_tensors has m->n_inputs tensors, which tensors_close closes and frees. */
 int model_make_inputs(const options *o, const model *m, bool random, reed_tensor ***out_tensors, complaint *c);
 void tensors_close(reed_tensor **tensors, size_t n);
 /* Runs once; outputs has room for m->n_outputs, which the caller closes. A signal cancels the run: INTERRUPTED. */

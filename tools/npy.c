@@ -8,7 +8,7 @@
 
 #include "tools/plain.h"
 
-/* descr without its byte-order mark; a dtype's first row is the one that is written */
+/* descr without its byte-order mark; a dtype is written as its first row says */
 static const struct {
   const char *kind;
   reed_dtype dtype;

@@ -23,7 +23,8 @@ static void run_free(async_run *run) {
   mem_free(run);
 }
 
-/* The session belongs to this run from run_async to the end of this function: `done` may run or close it. */
+/* The session belongs to this run from reed_session_run_async to the end of this function: `done` may run or close it.
+ */
 static void on_pool_thread(uv_work_t *work) {
   async_run *run = work->data;
   if (!claim_begin(&run->ticket)) { /* the session was closed and must not be touched */

@@ -17,7 +17,7 @@ typedef struct reed_operator_call {
   const char *name;           /* "RoiAlign", "roi_align" */
   reed_tensor *const *inputs; /* n_inputs tensors; NULL for an optional input that is left out */
   int32_t n_inputs;
-  int32_t n_outputs;      /* how many of the operator's outputs are wanted: the first ones */
+  int32_t n_outputs;      /* number of wanted outputs, the operator's first ones */
   const reed_attr *attrs; /* n_attrs attributes in any order; the others have the operator's values */
   int32_t n_attrs;
   const reed_registry *registry; /* of custom operators; NULL: Reed's own operators */

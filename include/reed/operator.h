@@ -121,7 +121,7 @@ typedef struct reed_shape_input {
 } reed_shape_input;
 
 typedef struct reed_shape_output {
-  reed_dtype dtype; /* preset from op.def's rule; a shape function may overwrite it */
+  reed_dtype dtype; /* set by the output's type_rule before the call; a shape function may overwrite it */
   int32_t rank;
   reed_dim dims[REED_MAX_RANK];
   int32_t bounded_axis; /* -1: all extents are exact. Otherwise dims[bounded_axis] is an upper bound, and the kernel

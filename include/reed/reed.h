@@ -73,7 +73,7 @@ REED_API size_t reed_program_output_count(const reed_program *program);
 REED_API reed_status reed_program_input(const reed_program *program, size_t i, reed_value_info *out_info);
 REED_API reed_status reed_program_output(const reed_program *program, size_t i, reed_value_info *out_info);
 /* The range that was declared for an axis of input i when the module was compiled (reed_compile_options.dims). False:
- * there is none, or no such input or axis. */
+ * the axis has no declared range, or there is no such input or axis. */
 REED_API bool reed_program_input_range(const reed_program *program, size_t i, int32_t axis, reed_dim_range *out_range);
 
 /* ---- session ---- */
@@ -86,9 +86,9 @@ typedef enum reed_graphs { REED_GRAPHS_AUTO, REED_GRAPHS_ON, REED_GRAPHS_OFF } r
 
 typedef struct reed_session_options {
   /* The devices that the module's devices 1, 2, ... are bound to: names with commas between them, of which the last
-   * serves all remaining devices: "host" (default), "sim", "sim:1", or the path of a device module (reed/device.h).
-   * Devices are opened once in a process and shared. "sim?lacks=Conv+TopK.f64" opens a device without these operators;
-   * a module that needs one of them is refused (reed_compile_options.target). */
+   * serves all remaining devices: "host" (default), "cuda", "cuda:1", "sim", or the path of a device module
+   * (reed/device.h). Devices are opened once in a process and shared. "sim?lacks=Conv+TopK.f64" opens a device without
+   * these operators; a module that needs one of them is refused (reed_compile_options.target). */
   const char *device;
   int n_threads;            /* 0: one per CPU available */
   int64_t memory_cap_bytes; /* of each device's pool; 0: none */
@@ -200,11 +200,11 @@ typedef struct reed_shape {
  * on extents and values that are known; no other kernel runs, nothing is copied to a device, and no memory of a device
  * is taken. Epochs that the session remembers are not worked out again.
  *
- * shapes: one per model input; an extent of -1 is unknown, at most its bound if that is positive. values: per input a
- * tensor instead, which also has elements, or NULL; the list may be NULL, and shapes may be NULL if every input has a
- * tensor. Elements matter only where shapes depend on them (the sizes of a Resize, a trip count).
+ * shapes: one per model input; an extent of -1 is unknown, and at most its bound if the bound is positive. values: per
+ * input a tensor instead, which also has elements, or NULL; the list may be NULL, and shapes may be NULL if every input
+ * has a tensor. Elements matter only where shapes depend on them (the sizes of a Resize, a trip count).
  *
- * An extent that depends on a kernel's result or on elements that are not given is -1, with a bound where one follows;
+ * An extent that depends on a kernel's result or on elements that are not given is -1, with a bound if one is known;
  * the outputs of an If or Loop whose course is unknown are as the model declares them. Inputs that a run would refuse
  * are refused in the same words. */
 REED_API REED_MUST_CHECK reed_status reed_session_shapes(reed_session *session, const reed_shape *shapes,
@@ -219,8 +219,8 @@ REED_API void reed_session_cancel(reed_session *session);
 
 typedef struct uv_loop_s uv_loop_t;
 /* Does reed_session_run on a thread of libuv's pool. `done` is called on the loop's thread with the result, and may run
- * or close the session. The session counts as running from this call until then. inputs are retained; outputs are
- * passed to `done`, which takes them. */
+ * or close the session. The session counts as running from this call until `done` is called. inputs are retained;
+ * outputs are passed to `done`, which takes them. */
 typedef void (*reed_run_done_fn)(void *context, reed_status status, reed_tensor **outputs, size_t n_outputs,
                                  const reed_diagnosis *diagnosis);
 REED_API REED_MUST_CHECK reed_status reed_session_run_async(reed_session *session, uv_loop_t *loop,

@@ -33,7 +33,7 @@ REED_API REED_MUST_CHECK reed_status reed_tensor_open(reed_dtype dtype, int32_t 
 REED_API REED_MUST_CHECK reed_status reed_tensor_open_borrowed(reed_dtype dtype, int32_t rank, const int64_t *dims,
                                                                void *data, void (*release)(void *context),
                                                                void *context, reed_tensor **out_tensor);
-/* A tensor in memory of its own on a device ("sim", "sim:1"; "host" gives what reed_tensor_open gives). Its elements
+/* A tensor in memory of its own on a device ("cuda", "sim:1"; "host" does the same as reed_tensor_open). Its elements
  * are undefined on a device: the memory is for an output (reed_session_bind_output). ERROR_DEVICE: no such device. */
 REED_API REED_MUST_CHECK reed_status reed_tensor_open_on(const char *device, reed_dtype dtype, int32_t rank,
                                                          const int64_t *dims, reed_tensor **out_tensor,
@@ -52,7 +52,8 @@ REED_API int64_t reed_tensor_bytes(const reed_tensor *tensor);
 REED_API const int64_t *reed_tensor_strides(const reed_tensor *tensor);
 /* True if the elements lie dense in row-major order. Strides of axes of extent 0 or 1 do not count. */
 REED_API bool reed_tensor_is_dense(const reed_tensor *tensor);
-/* True if nobody may write the elements (DLPack says so). Reed never writes inputs, and binds no such output. */
+/* True for a tensor with DLPack's flag that its elements must not be written. Reed never writes inputs, and refuses
+ * such a tensor as the memory of an output. */
 REED_API bool reed_tensor_is_read_only(const reed_tensor *tensor);
 /* "host", or the name of the device on which the elements lie. Valid as long as the tensor. */
 REED_API const char *reed_tensor_device(const reed_tensor *tensor);

@@ -192,7 +192,7 @@ static void make_two_sizes(plan_interval *v, int32_t n) {
 static const struct family {
   const char *name;
   void (*make)(plan_interval *v, int32_t n);
-  double mean_limit, worst_limit; /* what is promised, a little above what is seen */
+  double mean_limit, worst_limit; /* limits of arena / lower bound, a little above the measured ratios */
 } families[] = {
     {"uniform", make_uniform, 1.10, 1.35},
     {"network", make_network, 1.03, 1.30},

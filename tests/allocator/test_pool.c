@@ -78,12 +78,12 @@ START_TEST(pool_splits_the_best_fit_and_merges_neighbours) {
   storage *whole = take(4 * MIB);
   ck_assert_ptr_eq(whole->data, a_data);
   ck_assert_int_eq(figures().largest_free_bytes, 1 * MIB);
-  storage_release(x); /* with the free y behind it */
+  storage_release(x); /* x's block merges with the free block of y */
   ck_assert_int_eq(figures().largest_free_bytes, 2 * MIB);
   storage *two = take(2 * MIB);
   ck_assert_ptr_eq(two->data, b_data);
   storage_release(two);
-  storage_release(z); /* with all that is in front of it */
+  storage_release(z); /* z's block merges with the free blocks of x and y */
   ck_assert_int_eq(figures().largest_free_bytes, 3 * MIB);
   ck_assert_int_eq(figures().n_device_allocations, 2);
   storage_release(whole);
@@ -140,7 +140,7 @@ START_TEST(pool_arena_grows_and_is_one_block) {
   if (_i == 2) {
     ck_assert_int_eq(pool_arena(p, 22 * MIB, &arena, said), REED_ERROR_MEMORY);
     ck_assert_ptr_nonnull(strstr(reed_diagnosis_message(said), "cap 25165824"));
-    storage_release(other); /* what is free makes room under the cap */
+    storage_release(other); /* a released block makes room under the cap */
     other = NULL;
     ck_assert_int_eq(pool_arena(p, 22 * MIB, &arena, said), REED_OK);
   }
@@ -257,7 +257,7 @@ START_TEST(pool_stays_below_its_cap) {
   storage *b = take(1000); /* a slab, though no generous chunk fits */
   ck_assert_int_le(figures().reserved_bytes, 4 * MIB);
   storage_release(a);
-  storage *c = take(3 * MIB + 500 * KIB); /* a's chunk is too small: it is given back first */
+  storage *c = take(3 * MIB + 500 * KIB); /* a's chunk is too small: the pool gives this chunk back first */
   ck_assert_int_le(figures().reserved_bytes, 4 * MIB);
   storage_release(b);
   storage_release(c);
@@ -288,7 +288,7 @@ START_TEST(pool_trims_and_tries_again_when_the_device_is_full) {
 }
 END_TEST
 
-/* Each iteration's tensor is larger than any before, as where a loop appends to what it carries. */
+/* Each iteration's tensor is larger than any before, like the carried value of a loop that appends rows. */
 START_TEST(pool_does_not_keep_every_size_a_growing_tensor_had) {
   open_pool(false, NULL, 0);
   storage *carried = take(MIB);
@@ -302,7 +302,7 @@ START_TEST(pool_does_not_keep_every_size_a_growing_tensor_had) {
   ck_assert_int_le(figures().peak_reserved_bytes, most + most / 4 + 2 * MIB);
   storage_release(carried);
   int64_t device_allocations = figures().n_device_allocations;
-  for (int i = 10; i <= 60; i++) { /* the last sizes serve the others again */
+  for (int i = 10; i <= 60; i++) { /* free blocks of the last sizes serve all smaller requests */
     storage *a = take(i * (int64_t)MIB), *b = take((i - 1) * (int64_t)MIB);
     storage_release(a);
     storage_release(b);
@@ -312,20 +312,20 @@ START_TEST(pool_does_not_keep_every_size_a_growing_tensor_had) {
 }
 END_TEST
 
-/* An arena comes back in each run; what else is taken while it is away must leave its place alone, if there is another.
- */
+/* An arena is requested again in each run. Smaller requests in between must not split the arena's free chunk while
+ * another chunk has room. */
 START_TEST(pool_keeps_large_free_blocks_for_large_requests) {
   open_pool(false, NULL, 0);
   storage_release(take(64 * MIB));
   storage *arena = take(20 * MIB), *small = take(300), *large = take(700 * KIB);
   storage_release(arena);
   arena = take(64 * MIB);
-  ck_assert_int_eq(figures().n_device_allocations, 2); /* the arena's chunk and one for both others */
+  ck_assert_int_eq(figures().n_device_allocations, 2); /* the arena's chunk, and one chunk for small and large */
   storage_release(arena);
   storage_release(small);
   storage_release(large);
   close_pool();
-  open_pool(false, NULL, 64 * MIB); /* no other place: it is broken */
+  open_pool(false, NULL, 64 * MIB); /* the cap leaves no room for another chunk: the arena's chunk is split */
   storage_release(take(64 * MIB));
   arena = take(40 * MIB);
   small = take(300);
@@ -348,7 +348,7 @@ START_TEST(pool_lets_a_chunk_grow_where_it_lies) {
   ck_assert_int_eq(figures().reserved_bytes, reserved + 2 * MIB);
   ck_assert_int_eq(figures().n_device_allocations, 1);
   storage_release(a);
-  storage *front = take(2 * MIB); /* the rest of the chunk grows, too: a free block at its end */
+  storage *front = take(2 * MIB); /* the free rest at the chunk's end grows with the chunk */
   storage *b = take(21 * MIB);
   ck_assert_ptr_eq(b->data, (char *)place + 2 * MIB);
   ck_assert_int_eq(figures().n_device_allocations, 1);
@@ -357,8 +357,7 @@ START_TEST(pool_lets_a_chunk_grow_where_it_lies) {
   ck_assert_int_eq(memory.live_bytes, figures().reserved_bytes);
   storage_release(front);
   storage_release(b);
-  storage *large =
-      take(30 * MIB); /* more than there is room for: another chunk, this one given back for the cap's sake */
+  storage *large = take(30 * MIB); /* beyond the chunk's room: the pool gives it back and takes another chunk */
   ck_assert_int_le(figures().reserved_bytes, 40 * MIB);
   storage_release(large);
   close_pool();

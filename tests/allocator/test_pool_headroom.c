@@ -1,5 +1,5 @@
-/* Headroom of a pool's large blocks and of arenas: requests that are a little larger get the same memory, whose pages
- * are there. */
+/* Headroom of a pool's large blocks and of arenas: a slightly larger request gets the same memory, whose pages are
+ * resident already. */
 #include <string.h>
 #include <sys/resource.h>
 
@@ -12,8 +12,8 @@ static int64_t page_faults(void) {
   return usage.ru_minflt;
 }
 
-/* After a request, one of a tenth more, at most of as much as headroom may have, gets the same memory, and on the host
- * its pages are there. */
+/* A second request, larger by a tenth or by the limit of headroom, gets the same memory. On the host its pages are
+ * resident already. */
 START_TEST(pool_has_headroom_for_requests_an_eighth_larger) {
   bool sim = _i & 1, headroom = _i & 2;
   int64_t limit = _i & 4 ? INT64_MAX : POOL_HEADROOM_FIRST;
@@ -38,7 +38,7 @@ START_TEST(pool_has_headroom_for_requests_an_eighth_larger) {
       ck_assert_ptr_eq(a->data, first);
       ck_assert_int_eq(figures().n_device_allocations, asked);
       ck_assert_int_eq(figures().reserved_bytes, reserved);
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) /* whose shadow has pages of its own */
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) /* their shadow memory causes page faults */
       if (!sim) ck_assert_int_eq(faults, 0);
 #endif
     } else if (i > 1) {
@@ -52,7 +52,7 @@ START_TEST(pool_has_headroom_for_requests_an_eighth_larger) {
 END_TEST
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-/* The pages of a large block take long, so a raised flag ends their giving. */
+/* Making the pages of a large block resident takes long, so a raised flag ends it. */
 START_TEST(pool_gives_no_pages_while_the_flag_is_raised) {
   open_pool(false, NULL, 0);
   int flag = 1;
@@ -76,7 +76,7 @@ START_TEST(pool_gives_no_pages_while_the_flag_is_raised) {
 }
 END_TEST
 
-/* A tensor at its bound takes no pages but those that are written; the next tensor in its memory has all of them. */
+/* A tensor at its bound makes only its written pages resident; the next tensor in its memory has all pages resident. */
 START_TEST(pool_gives_no_pages_of_cold_storage) {
   open_pool(false, NULL, 0);
   pool_set_headroom(p, POOL_HEADROOM_FIRST, NULL);

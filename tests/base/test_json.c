@@ -1,4 +1,4 @@
-/* The writer of JSON: its documents read back by cJSON as what was written. */
+/* The writer of JSON: cJSON reads its documents back as they were written. */
 #include <check.h>
 #include <cjson/cJSON.h>
 #include <math.h>

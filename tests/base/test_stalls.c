@@ -18,14 +18,14 @@ START_TEST(a_few_stalls_are_no_crowd) {
   stalls s = {0};
   ck_assert(!stalls_crowded(&s, begin));
   ck_assert(!stalls_crowded(&s, note(&s, begin, 2, 3, 4)));     /* two in a row */
-  ck_assert(!stalls_crowded(&s, note(&s, begin, 2000, 3, 70))); /* one in each 70 ms for as long as one likes */
-  ck_assert(!stalls_crowded(&s, note(&s, begin, 1000, 2, 2)));  /* these are too short */
+  ck_assert(!stalls_crowded(&s, note(&s, begin, 2000, 3, 70))); /* one in 70 ms, however long this goes on */
+  ck_assert(!stalls_crowded(&s, note(&s, begin, 1000, 2, 2)));  /* stalls of 2 ms are too short */
 }
 END_TEST
 
 START_TEST(stalls_of_a_tenth_of_the_time_are_a_crowd) {
   stalls s = {0};
-  int64_t now = note(&s, begin, 10, 4, 8); /* as beside one busy process on each CPU */
+  int64_t now = note(&s, begin, 10, 4, 8); /* stalls like those beside one busy process on each CPU */
   ck_assert(stalls_crowded(&s, now));
   ck_assert(stalls_crowded(&s, now + STALLS_CROWDED_NS - 1));
   ck_assert(!stalls_crowded(&s, now + STALLS_CROWDED_NS));

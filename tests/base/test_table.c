@@ -59,7 +59,7 @@ START_TEST(hashes_that_wrap_around_the_end_are_removed_whole) {
   table_remove(&t, UINT64_MAX, 0);
   ck_assert_uint_eq(table_find(&t, UINT64_MAX, same_key, &m, &m.keys[0]), TABLE_NONE);
   for (uint32_t i = 1; i < 4; i++) ck_assert_uint_eq(table_find(&t, UINT64_MAX - (i & 1), same_key, &m, &m.keys[i]), i);
-  table_remove(&t, UINT64_MAX, 0); /* not there any more */
+  table_remove(&t, UINT64_MAX, 0); /* removes a key that the table does not have */
   ck_assert_uint_eq(t.n, 3);
   table_fini(&t);
 }

@@ -1,6 +1,6 @@
-/* The team of helper threads: every chunk once, results seen by the caller, nothing waited for that no thread has
- * begun, workers' numbers within a call (between calls: test_team_numbers.c), many callers, calls inside of chunks, the
- * child of a fork. Then the count of CPUs, from the files of control groups as systems write them. */
+/* The team of helper threads: every chunk runs once, the caller sees all results, no call waits for a helper
+ * without a chunk, workers' numbers within a call (between calls: test_team_numbers.c), many callers, calls inside of
+ * chunks, the child of a fork. Then the count of CPUs, from the files of control groups as systems write them. */
 #include <check.h>
 #include <pthread.h>
 #include <sched.h>
@@ -49,7 +49,7 @@ static void each_chunk_runs_once(int32_t n_workers, int64_t n, int spin, counts 
   c->n_workers = n_workers;
   c->spin = spin;
   team_run(n_workers, n, count, c);
-  int64_t bad = -1; /* one assertion for all chunks: each takes Check's lock and a write */
+  int64_t bad = -1; /* one assertion for all chunks, because an assertion takes Check's lock and a write */
   for (int64_t i = 0; i < MANY; i++)
     if (c->runs[i] != (i < n)) bad = i;
   ck_assert_msg(bad < 0, "chunk %lld of %lld ran %d times", (long long)bad, (long long)n, bad < 0 ? 0 : c->runs[bad]);
@@ -72,7 +72,7 @@ START_TEST(every_chunk_runs_once) { run_many(&(unsigned){1}); }
 END_TEST
 
 START_TEST(many_callers_share_the_helpers) {
-  enum { CALLERS = 36 }; /* more than there are places for jobs */
+  enum { CALLERS = 36 }; /* more callers than the team has places for jobs */
   pthread_t threads[CALLERS];
   unsigned seeds[CALLERS];
   for (unsigned i = 0; i < CALLERS; i++) {
@@ -120,7 +120,7 @@ typedef struct meeting {
   sem_t go, held;
   atomic_int n_held;
   pthread_t caller;
-  atomic_int elsewhere; /* chunks that a helper has run */
+  atomic_int elsewhere; /* chunks that another thread than the caller has run */
 } meeting;
 
 /* A helper that gets a chunk stays in it; the caller's own chunks wait for a helper to be held. */
@@ -152,7 +152,7 @@ static void note_thread(void *context, int64_t chunk, int32_t worker) {
  * caller waited for helpers that have begun nothing, this test would hang. */
 static void runs_beside_a_held_helper(void) {
   meeting m = {.caller = pthread_self()};
-  team_assume_processors(8); /* so that the second caller asks for a helper too */
+  team_assume_processors(8); /* the second caller asks for a helper only if CPUs are left */
   pthread_t holder;
   sem_init(&m.go, 0, 0);
   sem_init(&m.held, 0, 0);
@@ -274,9 +274,9 @@ static void meet_all_helpers(int32_t n_workers) {
 }
 
 /* Before the fork all helpers are met: a thread that is still being started may hold a lock of the sanitizers' heap
- * (gcc 12), which nobody would give back in the child. */
+ * (gcc 12), which no thread of the child would release. */
 START_TEST(the_child_of_a_fork_has_helpers_of_its_own) {
-  enum { WORKERS = 5 }; /* the most that run_many asks for */
+  enum { WORKERS = 5 }; /* the most workers that run_many asks for */
   run_many(&(unsigned){2});
   meet_all_helpers(WORKERS);
   pid_t child = fork();
@@ -325,7 +325,7 @@ static void *be_hog(void *context) {
 }
 
 typedef struct seen {
-  int caller; /* its CPU */
+  int caller; /* the caller's CPU */
   atomic_int together, apart;
 } seen;
 
@@ -343,7 +343,7 @@ START_TEST(a_helper_keeps_off_its_callers_cpu) {
   int n_cpus = CPU_COUNT(&all);
   if (n_cpus < 2) return;
   meet_all_helpers(2);
-  for (int turn = 0; turn < 2; turn++) { /* then the caller moves to where the helper is */
+  for (int turn = 0; turn < 2; turn++) { /* in the second turn the caller moves to the helper's CPU */
     seen s = {.caller = nth_cpu(&all, turn)};
     pin(s.caller);
     hog *hogs = calloc((size_t)n_cpus, sizeof *hogs);
@@ -365,7 +365,8 @@ START_TEST(a_helper_keeps_off_its_callers_cpu) {
 }
 END_TEST
 
-/* What somebody else sets while a thread keeps off a CPU is obeyed; before, it may return to the CPU that it left. */
+/* A thread that keeps off CPU a may return to it when it leaves CPU b. An affinity that other code sets meanwhile is
+ * obeyed. */
 START_TEST(a_thread_leaves_only_for_cpus_that_it_is_allowed) {
   cpu_set_t all, now;
   ck_assert_int_eq(sched_getaffinity(0, sizeof all, &all), 0);
@@ -426,7 +427,7 @@ START_TEST(quotas_of_version_2_count) {
   put("sys/fs/cgroup/pod/box/cpu.max", "max 100000\n");
   expect(0);
   put("sys/fs/cgroup/pod/cpu.max",
-      "250000 100000\n"); /* a group around it; two and a half CPUs are worth three threads */
+      "250000 100000\n"); /* the quota of the enclosing group; two and a half CPUs are worth three threads */
   expect(3);
   put("sys/fs/cgroup/pod/box/cpu.max", "50000 100000\n");
   expect(1);

@@ -19,11 +19,11 @@ static int post_and_wait(sem_t *finished);
 static struct {
   atomic_int n_first;   /* helpers in a chunk of the first job */
   atomic_int n_second;  /* the same of the second job */
-  atomic_int numbers;   /* of these: the sum of 1 << worker */
+  atomic_int numbers;   /* the sum of 1 << worker over the helpers of n_second */
   sem_t second_is_open; /* a helper is in a chunk of the second job */
 } seen;
 
-static _Thread_local bool is_held; /* the helper of the first job */
+static _Thread_local bool is_held; /* true in the helper that ran a chunk of the first job */
 
 static int post_and_wait(sem_t *finished) {
   int status = sem_post(finished);

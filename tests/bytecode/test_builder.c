@@ -194,7 +194,7 @@ START_TEST(every_role_has_its_row) {
   for (int role = 0; role < INSN_ROLE_COUNT; role++) {
     const insn_role_info *info = &insn_roles[role];
     ck_assert(info->name && info->text);
-    /* RD_STORED, SU: the first letter is the bank; names of no register begin with any other */
+    /* RD_STORED, SU: the first letter names the bank; a role that is no register begins with another letter */
     ck_assert_int_eq(info->bank == INSN_BANK_R, info->name[0] == 'R' && role != INSN_ROLE_REASON);
     ck_assert_int_eq(info->bank == INSN_BANK_S, strcmp(info->name, "SD") == 0 || strcmp(info->name, "SU") == 0);
     ck_assert(info->bank == INSN_BANK_R || (!info->optional && !info->flagged));
@@ -204,7 +204,7 @@ START_TEST(every_role_has_its_row) {
 }
 END_TEST
 
-/* insn_sharing_at reads any of them as a view. */
+/* insn_sharing_at reads every instruction that shares memory as if it were a view. */
 START_TEST(what_shares_memory_begins_with_dst_and_src) {
   for (int id = 0; id < INSN_COUNT; id++) {
     if (!insn_shares_src((insn_id)id)) continue;
@@ -265,7 +265,7 @@ START_TEST(every_operand_is_emitted_and_read_by_name) {
     (void)here, (void)n; \
     given_##op = (insn_##op){__VA_ARGS__.next = NULL}; \
     if (insn_table[INSN_##id].roles[0] != INSN_ROLE_STR) \
-      insn_emit_##op(b, NULL, given_##op); /* a string is renumbered */ \
+      insn_emit_##op(b, NULL, given_##op); /* the builder renumbers strings */ \
   }
 #include "bytecode/insn.def"
 #undef ONE

@@ -18,7 +18,7 @@ typedef struct front {
   reed_status status; /* of the last step */
   ir_module *m;
   pass_run run;
-  void *bytes; /* of the built model: weights stay in them */
+  void *bytes; /* the built model, in which the weights stay */
 } front;
 
 static inline void front_read_bytes(front *f, const void *bytes, size_t n, const char *folder) {

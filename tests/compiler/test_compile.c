@@ -8,7 +8,7 @@
 #include "tests/compiler/front.h"
 #include "tests/suite.h"
 
-/* Something for every pass, with a branch and a loop. */
+/* A model with a place for every pass to change, with a branch and a loop. */
 static onnx_build *small_model(void) {
   onnx_build *b = build_open(11), *then = build_subgraph(b), *otherwise = build_subgraph(b), *body = build_subgraph(b);
   build_input(b, "x", "f32[n,2,h,w]");
@@ -120,7 +120,8 @@ START_TEST(passes_can_be_disabled_but_for_those_that_are_needed) {
 }
 END_TEST
 
-/* Two products; the second one's result is chosen from if _i, or else a result of the model. */
+/* Two products; if _i, an operator chooses from the second product's result; otherwise the result is an output of the
+ * model. */
 START_TEST(a_head_whose_result_is_chosen_from_keeps_its_precision) {
   static float weights[64 * 64];
   onnx_build *b = build_open(13);
@@ -205,7 +206,7 @@ START_TEST(progress_goes_forward_to_the_end) {
 }
 END_TEST
 
-/* A sink that keeps all pieces. It refuses piece number `fails`; 0: it refuses the beginning. */
+/* A sink that keeps all pieces. The sink refuses piece number `fails`; 0: the sink refuses the beginning. */
 typedef struct picky_sink {
   char *bytes;
   size_t n_bytes, n;

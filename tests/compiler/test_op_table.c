@@ -1,6 +1,6 @@
-/* The operator table against the compiler. An attribute that a model gives with its default and one that it omits are
- * the same, for every attribute of the table with a default. Each of the passes' own tables over operators has a row or
- * a reason for every operator. */
+/* The operator table against the compiler. A model that spells an attribute's default and a model that omits the
+ * attribute give the same module, for every attribute of the table with a default. Each of the passes' own tables over
+ * operators has a row or a reason for every operator. */
 #include "base/mem.h"
 #include "compiler/ir/integer_values.h"
 #include "compiler/ir/nonnegative.h"
@@ -72,7 +72,7 @@ static onnx_build *model_of(const reed_op *op, const reed_op_attr *spelled) {
   build_required(b, n, op);
   if (spelled) build_default(b, n, spelled);
   build_output(b, "y", "f32");
-  build_graph(b)->output[0]->type = NULL; /* of whatever dtype it is */
+  build_graph(b)->output[0]->type = NULL; /* the output's dtype is left to inference */
   return b;
 }
 
@@ -84,7 +84,7 @@ static char *graph_of(const reed_op *op, const reed_op_attr *spelled) {
   text_buffer text = {0};
   ir_print(f.m, &text);
   const reed_attrs attrs = ir_attrs(f.m->main->nodes.items[0]);
-  for (int32_t i = 0; i < op->n_attrs; i++) /* complete either way */
+  for (int32_t i = 0; i < op->n_attrs; i++) /* the call has all attributes, spelled or not */
     ck_assert_msg(!op->attrs[i].otherwise || reed_attrs_find(&attrs, op->attrs[i].name), "%s: %s", op->name,
                   op->attrs[i].name);
   front_fini(&f);
@@ -114,7 +114,7 @@ static compiled compiled_of(onnx_build *b) {
 
 static compiled module_of(const reed_op *op, const reed_op_attr *spelled) { return compiled_of(model_of(op, spelled)); }
 
-/* Import turns these into others, or they are made of regions. */
+/* Operators that are no nodes after import: import turns them into others, or they have bodies. */
 static bool is_named_only(const reed_op *op) {
   return op_is_control(op) || op == op_builtin(OP_Upsample) || op == op_builtin(OP_Constant);
 }
@@ -152,7 +152,7 @@ END_TEST
 static const struct {
   op_id op;
   const char *types[3];
-  const char *window; /* kernel_shape where it may be left out */
+  const char *window; /* kernel_shape if the operator has a default for it */
 } ranked[] = {{OP_Conv, {"f32[n,4,h,w]", "f32[4,4,3,2]"}, "3,2"},
               {OP_ConvTranspose, {"f32[n,4,h,w]", "f32[4,4,3,2]"}, "3,2"},
               {OP_DeformConv, {"f32[n,4,h,w]", "f32[4,4,3,2]", "f32[n,12,a,b]"}, "3,2"},
@@ -208,7 +208,7 @@ START_TEST(a_list_of_defaults_for_each_axis_gives_the_module_without_it) {
   }
   for (int id = 0; id < OP_COUNT; id++)
     for (int32_t i = 0; i < op_builtin((op_id)id)->n_attrs; i++) n_rows += op_builtin((op_id)id)->attrs[i].each != NULL;
-  ck_assert_int_eq(n_lists, n_rows); /* an operator is missing above */
+  ck_assert_int_eq(n_lists, n_rows); /* the table above lacks an operator */
 }
 END_TEST
 

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Modules are found beside the library, wherever that lies: libraries and command are copied as an installation has them, to a folder that no build knows.
+# Modules are found beside the library, in any folder: libraries and command are copied, laid out as in an installation, to a folder that no build knows.
 # Arguments: the build folder, the vm, libreed, libreed-compiler, libreed-sim.
 build=$(realpath "$1") vm=$(realpath "$2") library=$(realpath "$3") compiler=$(realpath "$4") sim=$(realpath "$5")
 work=$(mktemp -d) || exit 1
@@ -38,7 +38,7 @@ cp "$sim" lib/ && cp "$sim" elsewhere/other.so || exit 1
 run sim || { cat out; exit 1; }
 grep -q -- '-3' out || { cat out; exit 1; }
 run "$work/elsewhere/other.so" || { cat out; exit 1; }
-# what `meson install` would put where
+# the same layout as `meson install` gives
 [ -d "$build/meson-info" ] || exit 0
 installed() { grep -o "\"[^\"]*/$1\"" "$build/meson-info/intro-installed.json" | tail -1 | tr -d '"'; }
 [ -n "$(installed libreed-sim.so)" ] || { echo "libreed-sim.so is not installed"; exit 1; }

@@ -42,7 +42,7 @@ static const char *const names[] = {
 enum { N_NAMES = sizeof names / sizeof *names };
 
 static device *dev;
-static device_queue *queue; /* the queue of these tests, except where a test names another */
+static device_queue *queue; /* the queue of these tests, unless a test names another queue */
 static const device_interface *on;
 static reed_diagnosis *said;
 static device_error fault;

@@ -11,7 +11,7 @@
 #include "tests/device/kernels.h"
 #include "tests/suite.h"
 
-/* Uses what a launch may give: an absent input, a workspace, extents. */
+/* Uses everything that a launch may give: an absent input, a workspace, extents. */
 static reed_status run_everything(const void *state, const reed_kernel_buffers *buffers) {
   memset(buffers->workspace, 1, 64);
   const uint8_t *input = buffers->inputs[1];
@@ -160,7 +160,7 @@ START_TEST(device_finds_kernels) {
   open_it(names[_i]);
   reed_op op = {.name = "X"};
   ck_assert(on->kernel(dev, &op) == prepare_nothing);
-  size_t n = strcspn(names[_i], "?"); /* options are no part of what messages say */
+  size_t n = strcspn(names[_i], "?"); /* messages name a device without its options */
   ck_assert(strlen(dev->name) == n && strncmp(dev->name, names[_i], n) == 0);
   ck_assert_int_eq(on->host_memory, !_i);
   close_it();

@@ -30,7 +30,7 @@ START_TEST(a_device_is_opened_once_and_counted) {
   device_close(&a); /* NULL is allowed */
   device_close(&b);
   void *data = NULL;
-  ck_assert_int_eq(kept->interface->allocate(kept, 10, 0, &data, &said), REED_OK); /* c keeps it open */
+  ck_assert_int_eq(kept->interface->allocate(kept, 10, 0, &data, &said), REED_OK); /* c keeps the device open */
   kept->interface->release(kept, data, NULL);
   device_retain(c);
   device *again = c;
@@ -39,7 +39,7 @@ START_TEST(a_device_is_opened_once_and_counted) {
   device_memory memory;
   again->interface->memory(again, &memory);
   ck_assert_int_eq(memory.n_allocations, 2);
-  device_close(&again); /* the last one: its memory goes, too */
+  device_close(&again); /* the last reference: the device's memory goes, too */
   c = opened("sim");
   c->interface->memory(c, &memory);
   ck_assert_int_eq(memory.n_allocations, 0);

@@ -23,7 +23,7 @@ START_TEST(events_order_the_queues) {
   device_event *copied = NULL, *computed = NULL;
   ck_assert_int_eq(q.on->event_open(q.dev, &copied, q.said), REED_OK);
   ck_assert_int_eq(q.on->event_open(q.dev, &computed, q.said), REED_OK);
-  ck_assert(q.on->event_done(q.dev, copied)); /* never recorded: holds up nobody */
+  ck_assert(q.on->event_done(q.dev, copied)); /* an event that was never recorded is done */
   ck_assert_int_eq(q.on->event_wait(q.compute, copied, q.said), REED_OK);
   int64_t *in = slot_of(&q, 20), *out = slot_of(&q, 20);
   void *a = memory_of(&q, 8), *b = memory_of(&q, 8);
@@ -52,7 +52,7 @@ START_TEST(events_order_the_queues) {
 }
 END_TEST
 
-/* Without an event some seed runs the kernel before the copy that it needs: a forgotten one shows. */
+/* Without an event some seed runs the kernel before the copy that it needs: the test would notice a forgotten event. */
 START_TEST(a_forgotten_event_shows) {
   int wrong = 0;
   for (int seed = 1; seed <= 16; seed++) {
@@ -121,7 +121,7 @@ START_TEST(a_slot_belongs_to_its_copy_until_the_event) {
   ck_assert_int_eq(q.on->copy_in(q.copies, a, &slot[0], 8, NULL, q.said), REED_OK);
   ck_assert_int_eq(q.on->event_record(q.copies, copied, q.said), REED_OK);
   ck_assert(!q.on->event_done(q.dev, copied));
-  slot[0] = 2; /* too early: the copy takes this */
+  slot[0] = 2; /* too early: the copy reads this value */
   device_error error;
   ck_assert_int_eq(wait_both(&q, &error), REED_OK);
   ck_assert(q.on->event_done(q.dev, copied));

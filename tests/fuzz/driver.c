@@ -26,12 +26,12 @@
 #include "tests/fuzz/fuzz.h"
 
 #define INPUT_MOST ((size_t)16 << 20)
-#define HANG_SECONDS 60      /* for one input; machines may be busy */
-#define LIBFUZZER_MOST 65536 /* larger seeds would set the size of everything that it tries */
+#define HANG_SECONDS 60      /* the limit for one input, generous for busy machines */
+#define LIBFUZZER_MOST 65536 /* libFuzzer makes inputs up to the size of the largest seed */
 #define CORPUS_MOST 4000
 #define SUMMARIES_MOST 200
 
-/* Every fault ends the process: a report that scrolls by is none. */
+/* Every fault ends the process, because nobody reads a report that scrolls by. */
 __attribute__((visibility("default"))) const char *__asan_default_options(void) {
   return "abort_on_error=0:exitcode=99:allocator_may_return_null=1:detect_leaks=0:handle_abort=1";
 }
@@ -100,7 +100,7 @@ static int64_t odd_number(void) {
   return pick(2) ? odd[pick(sizeof odd / sizeof *odd)] : (int64_t)pick(12);
 }
 
-/* A place in the bytes, mostly hot, `width` before the end, aligned to it. */
+/* A random offset, mostly among the hot bytes, a multiple of `width` and at least `width` before the end. */
 static size_t place(const fuzz_input *in, size_t width) {
   size_t n = pick(20) ? in->n_hot : in->n;
   return n < width ? 0 : (size_t)pick(n - width + 1) / width * width;
@@ -293,7 +293,7 @@ static void save(const settings *set, const shared *sh, const char *what, FILE *
   fflush(stdout);
 }
 
-/* Waits for the child; *out_what says how it ended when not well. */
+/* Waits for the child; *out_what says how a child ended that did not end well. */
 static bool ended_well(pid_t child, const shared *sh, char out_what[64]) {
   uint64_t last = sh->iteration;
   double since = now();

@@ -24,15 +24,15 @@ extern const fuzz_target fuzz_this;
 typedef struct fuzz_corpus fuzz_corpus;
 /* Adds valid inputs to start from. */
 void fuzz_seeds(fuzz_corpus *corpus);
-/* Must return, whatever the bytes. A fault is a crash: of the sanitizers, or fuzz_fail. */
+/* Must return for any bytes. A fault is a crash: of the sanitizers, or fuzz_fail. */
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
 
-/* ---- for targets (common.c) ---- */
+/* ---- for targets (fuzz.c) ---- */
 
 /* Adds a copy. Mutations mostly change its first n_hot bytes; the rest is payload. */
 void fuzz_seed(fuzz_corpus *corpus, const void *bytes, size_t n, size_t n_hot);
-/* ... of a file; of every file below the folder with that ending and at most `most` bytes. Those that cannot be read
- * are left out. */
+/* The same with the bytes of a file, and of every file below the folder with that ending and at most `most` bytes.
+ * Files that cannot be read are left out. */
 void fuzz_seed_file(fuzz_corpus *corpus, const char *path);
 void fuzz_seed_folder(fuzz_corpus *corpus, const char *folder, const char *ending, size_t most);
 /* The folder of this source tree (REED_SOURCE) with `path` below it. Static storage. */
@@ -59,7 +59,7 @@ typedef struct fuzz_choices {
 uint64_t fuzz_bytes(fuzz_choices *c, int n);
 /* 0 .. n-1 */
 uint64_t fuzz_pick(fuzz_choices *c, uint64_t n);
-/* A number that tends to break things. */
+/* A number at a limit of a type, or a small number: such numbers often show faults. */
 int64_t fuzz_number(fuzz_choices *c);
 
 /* ---- for drivers ---- */

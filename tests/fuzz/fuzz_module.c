@@ -9,7 +9,7 @@
 
 const fuzz_target fuzz_this = {"module", FUZZ_WORDS};
 
-/* Everything before the payload of constants counts. */
+/* The bytes before the payload of constants are hot. */
 static void seed_module(fuzz_corpus *corpus, const void *bytes, size_t n) {
   size_t n_hot = n;
   format_header header;
@@ -32,7 +32,8 @@ static void seed_texts(fuzz_corpus *corpus, const char *folder) {
     memcpy(text, texts.items[i].bytes, texts.items[i].n);
     text[texts.items[i].n] = 0;
     if (reed_module_assemble(text, NULL, &bytes, &n, NULL) == REED_OK) {
-      for (int k = 0; k < 4; k++) seed_module(corpus, bytes, n); /* small ones are worth more tries */
+      /* small modules are seeds four times, because they are worth more tries */
+      for (int k = 0; k < 4; k++) seed_module(corpus, bytes, n);
       reed_text_free(bytes);
     }
     free(text);
@@ -60,7 +61,7 @@ void fuzz_seeds(fuzz_corpus *corpus) {
   seed_texts(corpus, fuzz_source("examples"));
   seed_texts(corpus, fuzz_source("tests/fuzz/seeds"));
   seed_models(corpus, fuzz_source("examples/shapes"), 8 << 20);
-  const char *cases = getenv("REED_ONNX_CASES"); /* ONNX's own node cases, where this machine has them */
+  const char *cases = getenv("REED_ONNX_CASES"); /* ONNX's own node cases, if this machine has them */
   if (cases) seed_models(corpus, cases, 4096);
 }
 
@@ -107,7 +108,7 @@ static void run_once(reed_session *session, const reed_program *program, uint64_
     fuzz_seen(status, status == REED_OK ? "ran" : reed_diagnosis_message(d));
     for (size_t i = 0; i < n_outputs; i++) {
       if (!outputs[i]) continue;
-      volatile uint8_t sum = 0; /* every byte is there */
+      volatile uint8_t sum = 0; /* reads every byte of the output */
       for (int64_t k = 0; k < reed_tensor_bytes(outputs[i]); k++)
         sum = (uint8_t)(sum + ((uint8_t *)reed_tensor_data(outputs[i]))[k]);
       reed_tensor_close(&outputs[i]);

@@ -9,7 +9,7 @@ const fuzz_target fuzz_this = {"onnx", FUZZ_BYTES};
 
 void fuzz_seeds(fuzz_corpus *corpus) {
   fuzz_seed_folder(corpus, fuzz_source("tests/fuzz/seeds"), ".onnx", 65536);
-  const char *cases = getenv("REED_ONNX_CASES"); /* ONNX's own node cases, where this machine has them */
+  const char *cases = getenv("REED_ONNX_CASES"); /* ONNX's own node cases, if this machine has them */
   if (cases) fuzz_seed_folder(corpus, cases, ".onnx", 4096);
   size_t n;
   char *model = fuzz_read(fuzz_source("examples/shapes/shapes.onnx"), &n);

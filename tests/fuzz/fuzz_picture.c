@@ -37,7 +37,8 @@ static void seed_jpeg(fuzz_corpus *corpus, const uint8_t *pixels, int width, int
   free(file);
 }
 
-/* libpng stops at a chunk whose checksum is wrong: all are made right, or nothing would be reached behind them. */
+/* libpng stops at a chunk whose checksum is wrong: all checksums are made right, so that the bytes after them are read.
+ */
 static void repair_png(uint8_t *bytes, size_t n) {
   for (size_t at = 8; n >= 12 && at <= n - 12;) {
     uint32_t length = (uint32_t)bytes[at] << 24 | (uint32_t)bytes[at + 1] << 16 | (uint32_t)bytes[at + 2] << 8 |

@@ -1,8 +1,9 @@
 #!/bin/bash
 # Modules that commit e1fc776 compiled still load, verify and give its results. For every line of cases.txt: runs the module at the CPU level `reference` on the
 # device, writes every output as .npy and compares its sha256 with "case output sha256" of expected.txt, which has these lines as e1fc776's own release build
-# gave them, the same on host and sim. That level is plain C without contraction, so its bits hold for every build. Then the module runs at the machine's own level, whose
-# kernels add in an order of their own, and every output must be near that of `reference`. Arguments: VM FOLDER DEVICE [--print]; --print shows the lines instead of comparing them.
+# gave them, the same on host and sim. The level `reference` is plain C without contraction, so its bits hold for every build. Then the module runs at the machine's own level,
+# whose kernels add in an order of their own, and every output must be near that of `reference`. Arguments: VM FOLDER DEVICE [--print]; --print shows the lines instead of comparing
+# them.
 set -euo pipefail
 export LC_ALL=C
 vm=$(readlink -f "$1") here=$(cd "$2" && pwd) device=$3 print=${4:-}

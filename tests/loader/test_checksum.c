@@ -35,7 +35,7 @@ START_TEST(threads_give_the_checksum_that_one_gives) {
   for (int i = 0; i < 4; i++) ck_assert(sum_of(data, sizes[i]) == sum_of_blocks(data, sizes[i]));
   uint64_t whole = sum_of(data, sizes[3]);
   for (size_t at = 0; at < sizes[3];
-       at += FORMAT_BLOCK_BYTES * 3 + 77) { /* whatever block a damaged byte is in, and blocks that change places */
+       at += FORMAT_BLOCK_BYTES * 3 + 77) { /* a damaged byte in any block; below, two blocks that change places */
     data[at] ^= 0x10;
     ck_assert(sum_of(data, sizes[3]) != whole);
     data[at] ^= 0x10;
@@ -99,8 +99,8 @@ static void spring(int number, siginfo_t *info, void *context) {
   __atomic_fetch_add(&n_sprung, 1, __ATOMIC_SEQ_CST);
 }
 
-/* Most blocks are traps. In whatever order the threads take blocks, each thread springs those at most that it reads at
- * a time: a checksum that went on would spring all. */
+/* Most blocks are traps. In whatever order the threads take blocks, each thread springs at most the traps that it reads
+ * at a time; a checksum that went on would spring all. */
 START_TEST(a_checksum_that_is_cancelled_ends_at_the_next_blocks_of_each_thread) {
   enum { N_BLOCKS = 256, READABLE = 100 };
   size_t n = N_BLOCKS * FORMAT_BLOCK_BYTES;

@@ -155,9 +155,10 @@ START_TEST(forgotten_constants_leave_memory_and_can_be_read_again) {
   mem_free(made);
   int64_t bytes = desc_bytes(&mapped->constants[0].desc), before = resident_bytes();
   module_forget(mapped, mapped->constants[0].data, bytes);
-  ck_assert_int_le(resident_bytes(), before - bytes * 3 / 4); /* all but the pages shared with what lies beside it */
-  module_forget(copied, copied->constants[0].data, bytes);    /* this one is nowhere else */
-  int ours = 1;                                               /* no part of the module */
+  /* all pages but those that the constant shares with its neighbours */
+  ck_assert_int_le(resident_bytes(), before - bytes * 3 / 4);
+  module_forget(copied, copied->constants[0].data, bytes); /* a copy stays, because no file has its bytes */
+  int ours = 1;                                            /* memory outside of the module */
   module_forget(mapped, &ours, sizeof ours);
   module_forget(mapped, mapped->constants[0].data, 3);
   ck_assert_float_eq(sum_of_constant(mapped), 1 << 18);
@@ -175,7 +176,8 @@ START_TEST(bytes_are_borrowed_if_they_are_aligned) {
   module *m;
   ck_assert_int_eq(loader_open_bytes(aligned, n_bytes, &(load_options){.borrow = true}, &m, NULL), REED_OK);
   ck_assert((const char *)m->constants[0].data > aligned && (const char *)m->constants[0].data < aligned + n_bytes);
-  module_forget(m, m->constants[0].data, desc_bytes(&m->constants[0].desc)); /* they are nowhere else */
+  /* borrowed bytes stay, because no file has them */
+  module_forget(m, m->constants[0].data, desc_bytes(&m->constants[0].desc));
   module_close(&m);
   ck_assert_mem_eq(aligned, bytes, n_bytes);
   memmove(aligned + 16, aligned, n_bytes);
@@ -209,7 +211,7 @@ START_TEST(a_file_is_mapped_and_used_in_place) {
 }
 END_TEST
 
-/* The rest is read beside the checksum, and would be refused for a reason of its own. */
+/* The sections are read while the checksum is computed, and would be refused for another reason. */
 START_TEST(damage_is_the_reason_that_is_told) {
   bytes[toc(FORMAT_CODE)->offset] ^= 0xff;
   reed_diagnosis *d;
@@ -275,7 +277,7 @@ START_TEST(an_older_module_may_break_a_newer_rule) {
 }
 END_TEST
 
-/* A reader that does not know ranges must not run a module that has some, because the compiler relied on them. */
+/* A reader that does not know ranges must not run a module that has some, because the compiler relied on the ranges. */
 START_TEST(only_ranges_that_exist_must_be_known) {
   ck_assert_uint_eq(toc(FORMAT_RANGES)->flags, 0);
   void *made;
@@ -453,7 +455,7 @@ START_TEST(every_allocation_of_loading_may_fail) {
 }
 END_TEST
 
-/* The sanitizers' builds say more than this one. */
+/* Builds with sanitizers notice more faults than this build. */
 START_TEST(damaged_modules_never_crash) {
   uint8_t *whole = mem_copy(bytes, n_bytes);
   uint64_t seed = (uint64_t)_i + 1;
@@ -482,7 +484,7 @@ START_TEST(damaged_modules_never_crash) {
 END_TEST
 
 START_TEST(every_rule_of_the_file_is_broken_above) {
-  /* The rules of the cases above. A new rule below 20 fails here until it has a case. */
+  /* The rules of the cases above. A new rule with a number below 20 fails here until it has a case. */
   static const int tested[] = {RULE_HEADER,    RULE_VERSION,   RULE_CHECKSUM,  RULE_SECTIONS, RULE_STRINGS,
                                RULE_TYPES,     RULE_FUNCTIONS, RULE_INTERFACE, RULE_SITES,    RULE_ATTRIBUTES,
                                RULE_CONSTANTS, RULE_DEBUG,     RULE_RANGES /* test_rules.c */};

@@ -104,7 +104,7 @@ static const struct {
 };
 static bool is_epoch(int id) {
   return id == INSN_EPOCH_ENTER || id == INSN_EPOCH_PLAN || id == INSN_EPOCH_END;
-} /* their rules: test_rules.c */
+} /* rules of these instructions: test_rules.c */
 
 /* The states that an operand takes, by its role; the exceptions that come first are the instruction's own. */
 static unsigned takes(int id, int operand, int item) {
@@ -216,7 +216,8 @@ START_TEST(a_register_is_absent_only_where_its_role_allows_that) {
         char name[32];
         snprintf(name, sizeof name, "'%s'", insn_table[id].names[i]);
         write_text(&t, id, i, k, "_", "");
-        /* all operands of the operators used here are required: their rows refuse what the role allows */
+        /* all operands of the operators used here are required: their rows refuse an absent operand, which the role
+         * allows */
         reject(t.data, "V21", name, role->optional ? " of " : "a register must be given");
       }
     }
@@ -225,8 +226,8 @@ START_TEST(a_register_is_absent_only_where_its_role_allows_that) {
 }
 END_TEST
 
-/* Every instruction inside of an epoch, in either section: allowed exactly where its row says. What stands in the right
- * place may still break another rule. */
+/* Every instruction inside of an epoch, in either section: allowed exactly where its row says. An instruction in the
+ * right place may still break another rule. */
 START_TEST(an_instruction_stands_only_where_its_row_says) {
   reed_diagnosis *d;
   ck_assert_int_eq(reed_diagnosis_open(&d), REED_OK);
@@ -261,8 +262,8 @@ START_TEST(an_instruction_stands_only_where_its_row_says) {
 }
 END_TEST
 
-/* After every instruction whose row says that dst shares the memory of src: an allocated src is no longer a register
- * that a kernel may write, and dst is as complete as src is. After every other instruction that reads r11 and keeps no
+/* After every instruction whose row says that dst shares the memory of src: an allocated src must not be written by a
+ * kernel any more, and dst is as complete as src is. After every other instruction that reads r11 and keeps no
  * reference to it: the kernel still may. */
 START_TEST(a_register_that_shares_its_memory_is_not_written_again) {
   text_buffer t = {0};

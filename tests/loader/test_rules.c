@@ -191,15 +191,16 @@ static const struct {
      "V34", "'inputs'[0] (r4)", NULL},
     {EPOCH("r0:value", "", "  shape shape, device, [r3], [r0:shape]\n  invoke shape, device, [r3], [r0]\n", "") END,
      "V55", "not on the host", NULL},
-    {EPOCH("r0:shape", "", "", "") "  view r2, r0\n" END, "V31", NULL, NULL}, /* filled: not shaped any more */
-    /* a count of this epoch: not for operators that need it, not for instructions, not for a kernel */
+    /* after the epoch r0 is filled, so that `view` may not shape it */
+    {EPOCH("r0:shape", "", "", "") "  view r2, r0\n" END, "V31", NULL, NULL},
+    /* a count that this epoch makes: no operator, no instruction and no kernel of the epoch may need it on the host */
     {EPOCH("r0:shape", "", "  shape nonzero, device, [r3], [r1:shape]\n  shape shape, host, [r4], [r3:shape]\n", "")
          END,
      "V57", "Shape needs it on the host", NULL},
     {EPOCH("r0:shape", "", "  shape nonzero, device, [r3], [r1:shape]\n  shape.like r4, r3, device\n", "") END, "V57",
      "needed on the host here", NULL},
     {EPOCH("r0:shape", "", "  shape.like r3, r0, host\n", "") "  alloc r3\n" END, "V30", "'tensor' (r3)",
-     "dead"}, /* never filled */
+     "dead"}, /* no kernel has filled r3 */
     {MAIN "  shape.like r3, r0, host\n  epoch.enter 0, plan, [r3:shape], []\nplan: epoch.plan 0\n  epoch.end 0\n" END,
      "V31", "'keys'[0] (r3)", NULL},
     {MAIN "  const r1, c, device\n  epoch.enter 0, plan, [r1:value], []\nplan: epoch.plan 0\n  epoch.end 0\n" END,
@@ -228,7 +229,7 @@ static const struct {
      "  epoch.enter 0, plan, [r0:value], []\n  const r3, c, host\n  shape add, host, [r4], [r3:shape, r0:shape]\n  "
      "const r3, c, host\n  invoke add, host, [r4], [r3, r0]\nplan: epoch.plan 0\n  epoch.end 0\n" END,
      "V56", "invoke: an operand is defined again", NULL},
-    /* the second time round, the epoch's own registers are not the first time's */
+    /* in the loop's second round the epoch's own registers do not hold the first round's tensors */
     {MAIN "  s.const s0, 1\n  const r5, c, host\nagain:\n  epoch.enter 0, plan, [r0:shape], [s0]\n  branch.if s0, x\n  "
           "s.dim s1, r5, 0\nx:\n  const r5, c, host\n"
           "plan: epoch.plan 0\n  epoch.end 0\n  branch.if s0, again\n" END,
@@ -280,8 +281,8 @@ static const char *const good[] = {
           "s.add s1, s1, s0\nx:\n",
           "  branch.if s1, y\n  invoke expand, device, [r3], [r2, r0]\n  jump z\ny:\n  invoke expand, device, [r3], "
           "[r2, r0]\nz:\n  kill r2\n") "  kill r3\n  kill r4\n" END,
-    /* a call site called twice; a diamond: what one path shapes, the other one defines otherwise, and before the
-       `shape` all may be defined */
+    /* a call site called twice; a diamond: a register that one path shapes is defined otherwise on the other path, and
+     * before the `shape` all registers may be defined */
     EPOCH(
         "r0:shape", "s0",
         "  shape add, device, [r5], [r2:shape, r1:shape]\n  branch.ifnot s0, x\n  shape.like r3, r0, device\n  shape "
@@ -322,9 +323,10 @@ START_TEST(every_rule_of_code_is_broken_by_some_module) {
   for (int i = 0; i < VERIFY_RULE_COUNT; i++) {
     char name[8];
     snprintf(name, sizeof name, "V%02d", verify_rules[i].number);
-    bool found = verify_rules[i].number < 20;      /* of the file: test_loader.c */
-    found |= i == RULE_DECODE || i == RULE_TARGET; /* words that no text gives: test_reject.c, test_loader.c */
-    found |= i == RULE_LIMIT;                      /* below */
+    bool found = verify_rules[i].number < 20; /* rules of the file: test_loader.c */
+    /* no assembler text gives such words: test_reject.c, test_loader.c */
+    found |= i == RULE_DECODE || i == RULE_TARGET;
+    found |= i == RULE_LIMIT; /* below */
     for (size_t k = 0; k < sizeof broken / sizeof *broken; k++) found |= strcmp(broken[k].rule, name) == 0;
     ck_assert_msg(found, "%s", name);
     if (i) ck_assert_int_lt(verify_rules[i - 1].number, verify_rules[i].number);

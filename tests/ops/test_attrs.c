@@ -100,7 +100,8 @@ START_TEST(properties_go_with_their_rows) {
     n_packable += op_has(op, OP_PROPERTY_PACKABLE);
     n_extents += op_has(op, REED_OP_EXTENTS_ONLY);
     n_any_rank += op_has(op, REED_OP_ANY_RANK);
-    if (op_has(op, OP_PROPERTY_FUSABLE)) { /* a step has room for it, and its result is one element for one */
+    /* a step of a fused program has room for the operator, which gives one element for one */
+    if (op_has(op, OP_PROPERTY_FUSABLE)) {
       ck_assert_msg(op->n_attrs <= FUSED_ATTRS && fused_operands(op) <= FUSED_OPERANDS && op->n_outputs == 1 &&
                         op->light && !op->outputs[0].bounded,
                     "%s", op->name);
@@ -110,7 +111,7 @@ START_TEST(properties_go_with_their_rows) {
     for (int32_t i = 0; op_has(op, REED_OP_EXTENTS_ONLY) && i < op->n_inputs; i++)
       ck_assert_int_eq(op->inputs[i].reads, REED_READS_SHAPE);
     for (int32_t i = 0; i < op->n_inputs; i++) {
-      ck_assert_int_ne(op->inputs[i].reads, REED_READS_BOTH); /* VALUE says as much */
+      ck_assert_int_ne(op->inputs[i].reads, REED_READS_BOTH); /* a built-in row says VALUE, which means the same */
       const reed_op_attr *attr = op->inputs[i].reads_attr ? op_attr_row(op, op->inputs[i].reads_attr) : NULL;
       ck_assert_msg(!op->inputs[i].reads_attr || (attr && attr->type == REED_ATTR_STRING && attr->otherwise), "%s",
                     op->name);
@@ -119,7 +120,7 @@ START_TEST(properties_go_with_their_rows) {
       if (op->outputs[i].type_rule != REED_TYPE_ATTR) continue;
       const reed_op_attr *attr = op_attr_row(op, op->outputs[i].type_attr);
       ck_assert_msg(attr && (attr->type == REED_ATTR_INT || attr->type == REED_ATTR_TENSOR), "%s", op->name);
-      /* OF_OR_LIKE is for attributes that may be absent, OF for the others */
+      /* an attribute that may be absent needs OF_OR_LIKE, which takes the dtype of input 0 */
       ck_assert_msg(attr->required || attr->otherwise || op->n_inputs > 0, "%s", op->name);
     }
   }
@@ -170,7 +171,7 @@ START_TEST(rows_say_which_values_are_valid) {
 }
 END_TEST
 
-/* The flag of Resize's roi, by the mapping: given, left out, unknown to the list. */
+/* The flag of Resize's roi depends on the mapping, which is given or left out; the other inputs' flags do not. */
 START_TEST(a_flag_may_depend_on_an_attribute) {
   const reed_attr crop = {
       .name = "coordinate_transformation_mode", .type = REED_ATTR_STRING, .s = "tf_crop_and_resize"};

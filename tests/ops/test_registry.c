@@ -381,7 +381,8 @@ START_TEST(the_table_is_printed_as_json) {
   ck_assert_str_eq(cJSON_GetObjectItemCaseSensitive(last, "name")->valuestring, "Odd \"name\"\n");
   ck_assert(cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(last, "custom")));
   ck_assert_str_eq(cJSON_GetObjectItemCaseSensitive(slice, "class")->valuestring, "light");
-  ck_assert_str_eq(cJSON_GetObjectItemCaseSensitive(concat, "alias")->valuestring, "join"); /* the last of them */
+  /* the last word of the list of aliases */
+  ck_assert_str_eq(cJSON_GetObjectItemCaseSensitive(concat, "alias")->valuestring, "join");
   const cJSON *starts = cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(slice, "inputs"), 1);
   ck_assert_str_eq(cJSON_GetObjectItemCaseSensitive(starts, "reads")->valuestring, "value");
   const cJSON *add = cJSON_GetArrayItem(list, OP_Add), *leaky = cJSON_GetArrayItem(list, OP_LeakyRelu),
@@ -416,7 +417,8 @@ static void join_words(const cJSON *list, char *out, size_t capacity) {
   cJSON_ArrayForEach(word, list) n += (size_t)snprintf(out + n, capacity - n, "%s ", word->valuestring);
 }
 
-/* An operator's devices are those whose lists have it, each with what the list excludes. */
+/* An operator's devices are the devices whose lists have it, each with the dtypes and attributes that the list
+ * excludes. */
 START_TEST(the_json_has_the_devices_with_kernels) {
   char *json = NULL;
   capability *cuda = NULL;
@@ -453,8 +455,8 @@ START_TEST(the_json_has_the_devices_with_kernels) {
 }
 END_TEST
 
-/* Without `counts` a target's kernels run at every bound; with it those that it names. A device names no operator that
- * has no rule for bounds, because the host fetches the count for it anyway. */
+/* Without `counts` a target's kernels run at every bound; with it the kernels of the named operators do. A list names
+ * no operator without a rule for bounds, because the host fetches the count for such an operator anyway. */
 START_TEST(a_target_names_the_operators_that_run_at_a_bound) {
   capability *c;
   ck_assert_int_eq(capability_open("sim", NULL, &c, NULL), REED_OK);

@@ -17,7 +17,7 @@
 
 enum { MOST = 16, N_RANDOM_CALLS = 300 };
 
-/* The rows a second time, as they are spelled. */
+/* The rows a second time, expanded from op.def as they are spelled there. */
 static const struct {
   const char *name, *shape, *kernel, *class, *alias;
 } spelled[] = {
@@ -112,7 +112,7 @@ START_TEST(a_call_is_checked_against_its_row) {
   for (int32_t i = 0; i < op->n_inputs; i++) {
     row_call without = c, wrong = c;
     without.dtypes[i] = REED_NONE;
-    if (i == 0) /* what has the dtype of input 0 has none to have */
+    if (i == 0) /* input 0 is absent, so an input with the dtype of input 0 is refused, too */
       for (int32_t k = 1; k < op->n_inputs; k++)
         if (op->inputs[k].same_type && op->inputs[k].optional) without.dtypes[k] = REED_NONE;
     snprintf(text, sizeof text, "input %d (%s", i, op->inputs[i].name);
@@ -261,7 +261,8 @@ static void random_call(row_call *c, shape_case *s) {
     c->attrs[i].ints = s->ints[i];
     c->attrs[i].n = c->attrs[i].type == REED_ATTR_INTS ? below(4) : 0;
     for (int k = 0; k < 4; k++) s->ints[i][k] = 1 + below(2);
-    const char *words = op_attr_row(op, c->attrs[i].name)->words; /* the first of the valid words, or an invalid one */
+    /* the attribute becomes the first valid word or, once in eight calls, the empty text */
+    const char *words = op_attr_row(op, c->attrs[i].name)->words;
     if (words && below(8)) snprintf(s->words[i], sizeof s->words[i], "%.*s", (int)strcspn(words, " "), words);
     else s->words[i][0] = 0;
     c->attrs[i].s = s->words[i];

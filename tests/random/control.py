@@ -1,5 +1,5 @@
-"""Random bodies of If and Loop: nested in each other, capturing several values of the graphs around them, giving back what they captured, with conditions
-and trip counts that the host knows and such that only the data shows."""
+"""Random bodies of If and Loop: nested in each other, capturing several values of the graphs around them, giving back captured values, with conditions
+and trip counts that the host knows, and with ones that only the data decide."""
 import numpy as np
 import onnx
 from onnx import TensorProto as T
@@ -31,7 +31,7 @@ class Body:
         return str(self.g.r.choice(self.same))
 
     def reduced(self):
-        """A mean, or, where there may be nothing to average, the number of elements."""
+        """A mean or, if the values may have no elements, the number of elements."""
         if all(a.size for a in self.v.arrays):
             return self.add("ReduceMean", [self.one()], keepdims=0)
         return self.add("Cast", [self.add("Size", [self.one()])], to=self.type)
@@ -115,7 +115,7 @@ def loop_body(g, v, same, scalars, depth, n_states, may_grow):
     for k in range(n_states):
         kind = g.r.integers(5)
         if kind == 0:
-            results.append(b.add("Identity", [str(g.r.choice(states))]))  # carried as it is, or swapped
+            results.append(b.add("Identity", [str(g.r.choice(states))]))  # a state, carried on in its own place or in another state's
         elif kind == 1 and may_grow and v.rank:
             results.append(b.add("Concat", [states[k], b.one()], axis=0))
         else:
@@ -124,7 +124,7 @@ def loop_body(g, v, same, scalars, depth, n_states, may_grow):
     infos = [h.make_tensor_value_info(cond, T.BOOL, [])] + [h.make_tensor_value_info(o, b.type, None) for o in results]
     n_scans = int(g.r.integers(0, 3)) if depth == 0 else 0
     for _ in range(n_scans):
-        step = b.add("Mul", [b.add("Cast", [p + "i"], to=b.type), b.const(.37)])  # of no simple ratio: no ties later
+        step = b.add("Mul", [b.add("Cast", [p + "i"], to=b.type), b.const(.37)])  # a factor of no simple ratio, so that no ties arise
         out = b.add("Add", [b.reduced(), step]) if g.flag() else b.add("Identity", [str(g.r.choice(list(same) or states))])
         infos.append(h.make_tensor_value_info(out, b.type, None))
     params = [h.make_tensor_value_info(p + "i", T.INT64, []), h.make_tensor_value_info(p + "c", T.BOOL, [])]
@@ -191,7 +191,7 @@ def loop(g):
 
 
 def scan(g):
-    """One state and one or two scanned values; axes and directions of both; a body that declares its results, their dtypes only, or nothing of them."""
+    """One state and one or two scanned values; axes and directions of both; a body that declares its results, their dtypes only, or neither."""
     v = g.pick(F32, rank=(1, 2, 3), nonempty=True)
     axis, n_scanned, out_axis = int(g.r.integers(v.rank)), int(g.r.integers(1, 3)), int(g.r.integers(v.rank))
     start, p = g.node("Gather", [v, g.const(np.int64(0))], axis=axis), g.name("s")

@@ -6,8 +6,8 @@ usage: decoders.py --build build [--device cuda-emulated] [--steps 5] [--layers 
 Without a model: three decoders of random weights, whose caches are joined by Concat, by Concat with K as [batch, heads, size, length], and by Attention with a key head
 for two heads. A model's inputs are the ids, i64[batch, tokens], and caches f32[batch, heads, past, size]; its outputs the logits and the grown caches, in the same
 order. A round begins with empty caches; in the
-second the launches of each step are recorded, from the third on replayed. Prints for each model the largest difference, the caches that grew in place and the graphs
-that were replayed."""
+second the launches of each step are recorded, from the third round on they are replayed. Prints for each model the largest difference, the caches that grew in place
+and the graphs that were replayed."""
 import argparse
 import ctypes
 import json

@@ -152,7 +152,7 @@ def to_half(g):
 
 @operator(.6)
 def rounded_often(g):
-    """Operators whose results in f16 differ by a rounding or two: nothing is computed from them."""
+    """Operators whose results in f16 differ by a rounding or two: no operator reads them."""
     v = g.pick(F16, nonempty=True)
     kind = g.r.integers(5)
     if kind == 0:

@@ -12,7 +12,7 @@ I64, I32, I16, I8, U64, U32, U16, U8 = (np.dtype(t) for t in ("int64", "int32", 
 ONNX_TYPES = {F32: T.FLOAT, F64: T.DOUBLE, F16: T.FLOAT16, I64: T.INT64, I32: T.INT32, I16: T.INT16, I8: T.INT8, U64: T.UINT64, U32: T.UINT32,
               U16: T.UINT16, U8: T.UINT8, BOOL: T.BOOL}
 FLOATS = (F32, F64)        # f16 would only show how far rounding errors grow...
-EXACT = (F32, F64, F16)    # ... but where a result is rounded once every evaluator gives the same
+EXACT = (F32, F64, F16)    # ... but a result that is rounded once is the same in every evaluator
 INTS = (I64, I32)
 UNSIGNED = (U8, U16, U32, U64)
 
@@ -26,7 +26,7 @@ SINCE = {"Celu": 12, "GreaterOrEqual": 12, "LessOrEqual": 12, "HardSwish": 14, "
 
 
 class Skip(Exception):
-    """What was chosen does not work here: choose something else."""
+    """The chosen operator or value does not work here: the caller chooses again."""
 
 
 def open_onnxruntime(model):
@@ -38,12 +38,12 @@ def open_onnxruntime(model):
     return ort.InferenceSession(model.SerializeToString(), options)
 
 
-# Where the reference evaluator is wrong: growth and the end of Loops, planes of one or three axes, statistics, older softmaxes.
+# Operators for which the reference evaluator is wrong: growth and the end of Loops, planes of one or three axes, statistics, older softmaxes.
 ONLY_ONNXRUNTIME = ("If", "Loop", "Scan", "LSTM", "GRU", "RNN", "GlobalMaxPool", "MaxPool", "AveragePool", "BatchNormalization", "Softmax", "LogSoftmax", "Hardmax")
 
 
 def evaluator_of(model):
-    """onnxruntime; the reference evaluator for what that one has not."""
+    """onnxruntime, or the reference evaluator for operators that onnxruntime lacks."""
     try:
         return open_onnxruntime(model)
     except Exception as e:
@@ -62,7 +62,7 @@ class Value:
         self.name, self.arrays = name, arrays
         self.dtype = arrays[0].dtype
         self.uses = 0
-        self.final = False  # nothing is computed from it
+        self.final = False  # no operator reads the value
 
     @property
     def rank(self):
@@ -72,7 +72,7 @@ class Value:
         return [a.shape for a in self.arrays]
 
     def fixed(self, axis):
-        """The extent where it is the same at every size, else None."""
+        """The extent if it is the same at every size, else None."""
         extents = {s[axis] if -len(s) <= axis < len(s) else None for s in self.shapes()}
         return extents.pop() if len(extents) == 1 else None
 
@@ -123,7 +123,7 @@ class Graph:
     def const(self, array, dtype=None, hint="c"):
         array = np.asarray(array, dtype)
         name = self.name(hint)
-        if self.r.random() < .15:  # a node instead
+        if self.r.random() < .15:  # a Constant node instead of an initializer
             self.nodes.append(h.make_node("Constant", [], [name], value=onnx.numpy_helper.from_array(array)))
         self.inits.append(onnx.numpy_helper.from_array(array, name))
         return Value(name, [array] * N_SIZES)
@@ -162,11 +162,11 @@ class Graph:
             model = h.make_model(graph, opset_imports=[h.make_opsetid("", self.opset)], ir_version=8)
         evaluator = evaluator_of(model)
         if node.op_type in ("Sin", "Cos") and any(a.size and np.abs(a).max() > 100 for v in captured.values() for a in v.arrays):
-            raise Skip("ill-conditioned")  # the last bit of a large argument is a large part of a period
+            raise Skip("ill-conditioned")  # for a large argument its last bit is a large part of the function's period
         for k in range(N_SIZES):
             try:
                 got = evaluator.run(None, {v.name: v.arrays[k] for v in captured.values()})
-            except Exception as e:  # not valid at this size: choose something else
+            except Exception as e:  # the node is not valid at this size: the caller chooses again
                 raise Skip(str(e)) from e
             for slot, a in zip(results, got):
                 a = np.asarray(a)
@@ -225,7 +225,7 @@ class Graph:
         used = set()
         collect_names(self.nodes, used)
         outputs = [v for v in self.values if not v.name.startswith("in") and (v.name not in used or self.r.random() < .06)]
-        outputs = [v for v in outputs if self.r.random() < .95]  # the others are dead code
+        outputs = [v for v in outputs if self.r.random() < .95]  # values that are left out become dead code
         outputs += [v for v, _ in self.inputs if self.r.random() < .08]  # an output that is an input
         ranked = lambda v: [None] * v.rank if len({a.ndim for a in v.arrays}) == 1 else None
         infos = [h.make_tensor_value_info(v.name, ONNX_TYPES[v.dtype], ranked(v)) for v in outputs]

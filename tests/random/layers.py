@@ -18,7 +18,7 @@ def reduce(g):
     axes = sorted({int(g.r.integers(v.rank)) for _ in range(int(g.r.integers(1, 3)))}) if v.rank and g.flag(.8) else []
     keep = g.flag()
     if any(0 in s for s in v.shapes()) and (op not in ("ReduceSum", "ReduceL1", "ReduceL2", "ReduceProd", "ReduceSumSquare") or not keep):
-        raise Skip("empty")  # onnxruntime forgets axes of what has no elements
+        raise Skip("empty")  # onnxruntime forgets axes of tensors without elements
     if not any(0 in s for s in v.shapes()):
         axes = [a - v.rank if g.flag(.3) else a for a in axes]
     attributes = {"keepdims": keep}
@@ -161,7 +161,7 @@ def pool(g):
         attributes["p"] = int(g.r.integers(1, 4))
     dilations = [1] * n
     same = str(g.r.choice(["SAME_UPPER", "SAME_LOWER"])) if g.flag(.2) else None
-    if same:  # with a stride beyond the kernel nobody agrees where windows begin
+    if same:  # with a stride beyond the kernel evaluators disagree about the windows' beginnings
         attributes["strides"] = [min(s, k) for s, k in zip(attributes["strides"], kernel)]
     if (op == "MaxPool" or g.opset >= 19) and op != "LpPool" and not same and g.flag(.3):  # onnxruntime forgets dilations with SAME
         dilations = [int(g.r.integers(1, 3)) for _ in range(n)]
@@ -261,7 +261,7 @@ def nms(g):
 # ---- extents that only data decide ----
 @operator(1.2)
 def found(g):
-    """What a mask finds: places, and the elements or rows there."""
+    """Places of a mask's true elements, and elements or rows at these places."""
     v = g.pick(EXACT, rank=(1, 2, 3))
     mask = g.node("Greater", [v, g.const(.137, v.dtype)])
     if g.flag(.4):

@@ -119,7 +119,7 @@ def split(g):
         n = g.extent(v, axis)
         half = g.node("Div", [n, g.axes(2)])
         g.node("Split", [v, g.node("Concat", [half, g.node("Sub", [n, half])], axis=0)], n_out=2, axis=axis)
-    else:  # equal parts, and from 18 on a last one that is smaller
+    else:  # equal parts, and from opset 18 on a last part that may be smaller
         parts = int(g.r.integers(1, 5))
         least = min(s[axis] for s in v.shapes())
         if least < parts or (g.opset < 18 and any(s[axis] % parts for s in v.shapes())):
@@ -152,7 +152,7 @@ def pad(g):
 
 @operator(1.5)
 def pad_by_extent(g):
-    """To a multiple of four, or by what data says."""
+    """Pads to a multiple of four, or by amounts that data decide."""
     v = g.pick(EXACT, rank=(1, 2, 3, 4))
     if g.flag():
         missing = g.node("Mod", [g.node("Neg", [g.node("Shape", [v])]), g.axes(4)]) if g.opset >= 13 else None
@@ -198,7 +198,7 @@ def fill(g):
 
 @operator()
 def shape_as_data(g):
-    """A shape that is looked at as numbers and used as a shape as well."""
+    """A shape that is read as numbers and also used as a shape."""
     v = g.pick(FLOATS, rank=(1, 2, 3))
     part = {}
     if g.opset >= 15 and g.flag():

@@ -8,7 +8,7 @@ fails, with the ONNX reference evaluator).
     random_graphs.py --build build --seeds 0:200 [--device host,sim] [--graphs on|off] [--keep FOLDER]
 
 With --placements N every graph is compiled for N random placements (accelerators that lack operators, counts that stay on the device, late and shuffled work),
-which must give the bits of the host.
+whose results must be the host's bits.
 
 With --same-bits PASS the oracle is the model compiled without that pass of the compiler, whose results must be the same to the bit (models with halves
 are left out: in a chain they are rounded less often).
@@ -71,7 +71,7 @@ def differs(got, want):
 
 
 def agrees(got, v, k, model, feeds):
-    """Whether another oracle than the one asked first gives the same."""
+    """Whether `got` agrees with the oracle that made the graph or with the reference evaluator."""
     if not differs(got, v.arrays[k]):
         return True
     try:

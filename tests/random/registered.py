@@ -1,4 +1,4 @@
-"""The list of all that random graphs may add, in the order of its making: a seed's graph depends on it."""
+"""The list of all functions that add nodes to random graphs. A seed's graph depends on the list's order, which is the order of registration."""
 from graph import I8, I16, UNSIGNED
 
 OPERATORS = []

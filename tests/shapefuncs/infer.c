@@ -39,7 +39,8 @@ static const char *parse_values(inference *run, const char *p, int32_t i) {
     known = known && (*p == '-' || isdigit((unsigned char)*p));
     if (in->dtype == REED_I64) memcpy(run->data[i] + (size_t)k * bytes, &run->values[i][k], bytes);
     else reed_dtype_write(in->dtype, run->data[i] + (size_t)k * bytes, number);
-    if (known && end < strpbrk(p, ",}")) end = strpbrk(p, ",}"); /* 0.5: an integer only up to the point */
+    /* parse_dim reads 0.5 up to the point: the rest of the number is skipped */
+    if (known && end < strpbrk(p, ",}")) end = strpbrk(p, ",}");
     p = end;
   }
   if (known) in->data = run->data[i];

@@ -11,14 +11,14 @@
 
 /* A call and its result. Large: on the stack of one test at a time. */
 typedef struct inference {
-  reed_symbols *symbols; /* NULL where the text has numbers only */
+  reed_symbols *symbols; /* NULL: the text has numbers only */
   reed_diagnosis *diagnosis;
   reed_shape_input inputs[INFER_MAX_INPUTS];
   reed_dim dims[INFER_MAX_INPUTS][REED_MAX_RANK], values[INFER_MAX_INPUTS][INFER_MAX_VALUES];
   char data[INFER_MAX_INPUTS][INFER_MAX_VALUES * 8];
   reed_attr attrs[16];
   int64_t ints[16][16], one_element;
-  double floats[16][16]; /* a list of ints as floats, for the attributes that are */
+  double floats[16][16]; /* elements of attributes of type floats */
   char names[16][40], strings[16][40];
   int32_t n_inputs, n_attrs, n_outputs;
   reed_shape_output outputs[INFER_MAX_OUTPUTS];

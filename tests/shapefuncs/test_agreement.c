@@ -135,7 +135,7 @@ static void make_reshape(call_text *t) {
   strcpy(t->op, "Reshape");
   random_dims(t, rank, dims);
   for (int32_t i = 0; i < rank; i++) target[i] = dims[i];
-  if (rank > 1 && pick(t, 0, 1)) { /* two axes become one, or one swaps with another */
+  if (rank > 1 && pick(t, 0, 1)) { /* two axes become one, or two axes are exchanged */
     target[0] = dims[0] * dims[1];
     target[1] = 1;
   }
@@ -337,7 +337,7 @@ typedef struct tally {
   int64_t n_passed, n_extents, n_decided;
 } tally;
 
-/* Output i of both runs; says what differs, NULL: nothing. */
+/* Compares output i of both runs; returns the difference in words, NULL: none. */
 static const char *compare(const inference *numbers, const inference *symbols, int32_t i, tally *counts) {
   static char names_text[MAX_NUMBER][16];
   const char *names[MAX_NUMBER];

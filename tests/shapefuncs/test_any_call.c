@@ -102,7 +102,8 @@ static void random_inputs(random_call *c, const reed_op *op, reed_symbols *symbo
     if (row->optional && pick(2)) continue;
     in->dtype = random_dtype(row, i ? c->inputs[0].dtype : REED_NONE);
     in->dims = c->dims[i];
-    if (row->reads & REED_READS_VALUE) { /* a flag that depends on an attribute: the input gets values in either case */
+    /* an input whose flag depends on an attribute gets values whatever the attribute says */
+    if (row->reads & REED_READS_VALUE) {
       random_values(c, i, symbols);
       continue;
     }

@@ -232,7 +232,7 @@ START_TEST(declared_names_are_equal_once_assumed) {
   ck_assert(x != y && !symbols_equal(s, x, y) && !symbols_equal_if_declared(s, x, other));
   ck_assert(symbols_equal_if_declared(s, x, y) && !symbols_equal(s, x, y));
   ck_assert_uint_eq(symbols_assumptions(s), 0);
-  /* expressions over them, whatever they are made of */
+  /* expressions over declared dims */
   reed_dim of_x = symbols_floordiv(s, symbols_add(s, symbols_mul(s, x, other), 3), 2),
            of_y = symbols_floordiv(s, symbols_add(s, symbols_mul(s, y, other), 3), 2);
   ck_assert(!symbols_equal(s, of_x, of_y) && symbols_equal_if_declared(s, of_x, of_y));
@@ -245,7 +245,7 @@ START_TEST(declared_names_are_equal_once_assumed) {
   ck_assert(symbols_is_assumed(s, y, &first) && first == x);
   ck_assert(symbols_is_assumed(s, x, &first) && first == x);
   ck_assert(!symbols_is_assumed(s, z, &first) && first == z);
-  /* arithmetic does not look at it, so that it can be taken back */
+  /* arithmetic does not use the assumption, so that the assumption can be taken back */
   ck_assert(symbols_sub(s, x, y) != 0);
   symbols_take_back(s, 0);
   ck_assert(!symbols_equal(s, x, y) && !symbols_equal(s, of_x, of_y));
@@ -316,7 +316,7 @@ START_TEST(the_last_rows_broadcast_to_their_number) {
       symbols_range(s, last, &low, &high);
       ck_assert_int_eq(low, 0);
     }
-  ck_assert(symbols_equal(s, symbols_broadcast(s, longer, n), n)); /* there are n rows at least */
+  ck_assert(symbols_equal(s, symbols_broadcast(s, longer, n), n)); /* n + p >= n: all n rows */
   ck_assert(symbols_equal(s, symbols_broadcast(s, symbols_min(s, n, 9), n), n));
   ck_assert(symbols_equal(s, symbols_broadcast(s, symbols_last(s, 9, n), n), n));
   symbols_set_certain(s, false);

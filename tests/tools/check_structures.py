@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Checks the ctypes structures of tests/random/structures.py against the public headers: the compiler is given every size, offset and the number of fields.
+"""Checks the ctypes structures of tests/random/structures.py against the public headers: the compiler checks every size, every offset and the number of
+fields.
 
     check_structures.py ROOT COMPILER...
 """

@@ -1,5 +1,5 @@
-/* Makes ONNX models for the tests of the command that no exporter writes: names with escape sequences, external data, a
- * loop without end, a decoder with caches. Writes them into the given folder. */
+/* Makes ONNX models that no exporter writes, for the tests of the command: names with escape sequences, external data,
+ * a loop without end, a decoder with caches. Writes them into the given folder. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -24,7 +24,7 @@ static void write_model(const char *folder, const char *name, onnx_build *b) {
 #define TURNED "\xe2\x80\xae" /* right-to-left override */
 #define C1 "\xc2\x9b"
 
-/* Every name in it would move the cursor, begin a line or turn the text around. */
+/* If printed as it is, every name of this model would move the cursor, begin a line or turn the text around. */
 static void write_escapes(const char *folder) {
   onnx_build *b = build_open(17);
   build_input(b, "x" RED "\nvm: all is well" TURNED, "f32[n\x1b,3]");

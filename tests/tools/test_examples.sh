@@ -1,5 +1,5 @@
 #!/bin/sh
-# The examples build, run and give what they should. Arguments: vm, embed, custom_op, its plugin, the source root,
+# The examples run and give the expected results. Arguments: vm, embed, custom_op, its plugin, the source root,
 # decode, make_models.
 set -eu
 vm=$(realpath "$1") embed=$(realpath "$2") custom_op=$(realpath "$3") plugin=$(realpath "$4") root=$5

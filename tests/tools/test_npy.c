@@ -126,8 +126,8 @@ START_TEST(damaged_and_foreign_files_are_refused_by_name) {
 }
 END_TEST
 
-/* Every single byte of a small file set to every value: never a crash, and what is accepted has as many elements as
- * bytes. */
+/* Every single byte of a small file set to every value: never a crash, and an accepted file gives a tensor of 8 bytes.
+ */
 START_TEST(flipped_bytes_never_crash) {
   char file[300], copy[300];
   const char zeros[8] = {0};

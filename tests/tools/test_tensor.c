@@ -93,7 +93,7 @@ START_TEST(dlpack_tensors_that_reed_cannot_hold_stay_the_callers) {
   REFUSED(m.dl_tensor.dtype.code = 5);
   REFUSED(m.dl_tensor.ndim = 9);
 #undef REFUSED
-  /* A first or a last element that lies beyond every address */
+  /* The first or the last element would lie beyond the largest address. */
   const uint64_t wrong_offsets[] = {(uint64_t)-4, (uint64_t) - (intptr_t)data, INT64_MAX, (uint64_t)1 << 63,
                                     (uint64_t)(INT64_MAX - (intptr_t)data - 40)};
   for (size_t i = 0; i < sizeof wrong_offsets / sizeof *wrong_offsets; i++) {
@@ -113,7 +113,7 @@ START_TEST(dlpack_tensors_that_reed_cannot_hold_stay_the_callers) {
   reed_tensor_close(&t)
   TAKEN(m.dl_tensor.strides = strides);
   TAKEN(m.dl_tensor.strides = transposed);
-  TAKEN((m.dl_tensor.shape = one_row, m.dl_tensor.strides = odd)); /* the stride of an extent of 1 means nothing */
+  TAKEN((m.dl_tensor.shape = one_row, m.dl_tensor.strides = odd)); /* the stride of an axis of extent 1 is ignored */
   TAKEN((m.dl_tensor.shape = empty, m.dl_tensor.strides = transposed, m.dl_tensor.data = NULL));
 #undef TAKEN
   ck_assert_int_eq(n_deleted, 4);

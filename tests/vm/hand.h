@@ -27,7 +27,7 @@ static inline reed_session *opened(const char *text, const reed_session_options 
   reed_program *program = assembled(text);
   reed_session *session;
   ck_assert_int_eq(reed_session_open(program, options, &session, diagnosis), REED_OK);
-  reed_program_close(&program); /* the session keeps it */
+  reed_program_close(&program); /* the session keeps the program */
   return session;
 }
 

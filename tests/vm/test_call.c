@@ -1,6 +1,6 @@
 /* Calls of operators (vm/call.c), in an epoch and outside of epochs, on the host and on an accelerator: absent
  * operands, one tensor given twice, workspace, kernels that fail while they are prepared or run, calls that do not fit
- * their row or their registers. The operator is a custom one that tells what it was given. */
+ * their row or their registers. The operator is a custom one whose result shows its operands. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -181,7 +181,7 @@ START_TEST(a_call_gets_its_operands) {
     reed_session *session = session_of(&cases[i].call, in_epoch(_i), devices[_i % N_DEVICES]);
     n_prepared = n_freed = 0;
     for (int run = 0; run < 3; run++) check_run(session, cases[i].scale, cases[i].plus, cases[i].n_results);
-    ck_assert_int_eq(n_prepared, 1); /* a hit prepares nothing, and a site finds its last call */
+    ck_assert_int_eq(n_prepared, 1); /* a hit prepares nothing, and outside of epochs the site finds its last call */
     reed_session_close(&session);
     ck_assert_int_eq(n_freed, n_prepared);
   }

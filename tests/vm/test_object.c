@@ -73,7 +73,7 @@ START_TEST(a_sequence_pushed_into_itself_makes_no_cycle) {
 }
 END_TEST
 
-/* A call for each cell would take at least 32 bytes of stack: ten times what the thread has. */
+/* A call for each cell would take at least 32 bytes of stack: ten times the thread's stack. */
 enum { CELLS = 20000, STACK_BYTES = 64 << 10 };
 
 static void *release_list(void *list) {
@@ -126,7 +126,7 @@ START_TEST(an_output_outlives_its_store_and_blocks_are_used_again) {
 END_TEST
 
 #if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__) && \
-    !defined(__SANITIZE_THREAD__) /* sanitizers have a heap of their own */
+    !defined(__SANITIZE_THREAD__) /* these have heaps of their own */
 static int64_t resident_bytes(void) {
   long long pages = 0;
   FILE *f = fopen("/proc/self/statm", "r");

@@ -131,7 +131,7 @@ START_TEST(a_cancelled_call_gives_nothing) {
 }
 END_TEST
 
-/* Every allocation of the call fails once: nothing leaks, and the error says that there is no memory. */
+/* Every allocation of the call fails once: nothing leaks, and the status is ERROR_MEMORY. */
 START_TEST(any_allocation_may_fail) {
   for (int64_t n = 1;; n++) {
     reed_tensor *inputs[2], *keep = NULL;

@@ -8,7 +8,8 @@
 #include "tests/suite.h"
 #include "tests/vm/hand.h"
 
-/* max(x + max(x + x)): the first epoch has x + x in its arena, the second nothing but x + max, which outlives it. */
+/* max(x + max(x + x)): the first epoch has x + x in its arena, the second has nothing in its arena, because x + max
+ * outlives the epoch. */
 static const char three_epochs[] = ".module \"m\" producer \"test\" \"1\" devices 1\n"
                                    ".type t0 = f32[n, 4] \"x\"\n"
                                    ".type t1 = f32[] \"y\"\n"
@@ -60,7 +61,7 @@ START_TEST(an_arena_no_epoch_needs_makes_room_for_what_outlives_them) {
 }
 END_TEST
 
-/* Nothing of it lies in the pool. */
+/* No byte of the output lies in the pool. */
 START_TEST(an_output_is_computed_where_it_is_given) {
   enum { ROWS = 1 << 14 };
   const char *devices[] = {"host", "sim"};
@@ -71,7 +72,7 @@ START_TEST(an_output_is_computed_where_it_is_given) {
                         ROWS * 4 * 4 * 0.1); /* the sum is computed in place */
     reed_tensor *kept[3];
     for (int i = 0; i < 3; i++) ck_assert_int_eq(run_floats(session, ROWS, (float)i, &kept[i]), REED_OK);
-    reed_session_close(&session); /* outputs outlive it */
+    reed_session_close(&session); /* outputs outlive their session */
     for (int i = 0; i < 3; i++) {
       ck_assert_float_eq(((float *)reed_tensor_data(kept[i]))[5], 2 * (float)(i + 5));
       reed_tensor_close(&kept[i]);
@@ -175,7 +176,7 @@ START_TEST(every_host_allocation_failed_once_is_reported_and_leaks_nothing) {
       printf("allocations failed one by one: %lld\n", (long long)n - 1);
       break;
     }
-    /* The pool may do with less, or make room and try again: then all is well. */
+    /* The pool may do with less, or make room and try again: then the run succeeds. */
     ck_assert_msg(status == REED_ERROR_MEMORY || status == REED_OK, "allocation %lld: %s", (long long)n,
                   reed_status_name(status));
   }

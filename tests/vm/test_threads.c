@@ -63,7 +63,8 @@ typedef struct sharing {
 static void *run_small(void *context) {
   sharing *all = context;
   reed_session *session = session_of(all->program, all->device);
-  if (atomic_fetch_add(&all->opened, 1) == N_THREADS - 1) reed_program_close(&all->program); /* the sessions keep it */
+  /* the sessions keep the program */
+  if (atomic_fetch_add(&all->opened, 1) == N_THREADS - 1) reed_program_close(&all->program);
   for (int i = 0; i < 60; i++) {
     reed_tensor *input = rows(i % 7), *output;
     ck_assert_int_eq(reed_session_run(session, &input, 1, &output, 1, NULL), REED_OK);
@@ -172,10 +173,10 @@ static void *produce(void *context) {
     ck_assert_int_eq(reed_session_run(session, &input, 1, &output, 1, NULL), REED_OK);
     hand_over(h, reed_tensor_retain(output));
     check_rows(output);
-    reed_tensor_close(&output); /* either thread may be the last */
+    reed_tensor_close(&output); /* either thread may hold the last reference */
     reed_tensor_close(&input);
   }
-  reed_session_close(&session); /* before its last outputs */
+  reed_session_close(&session); /* the session is closed before its last outputs */
   return NULL;
 }
 
@@ -291,7 +292,7 @@ START_TEST(a_second_run_is_refused_and_harms_nothing) {
     reed_tensor *output = NULL;
     char *json = NULL;
     ck_assert_int_eq(run_endless(session, &loop, &first), REED_OK);
-    if (i % 2) usleep(2000); /* before it begins, and while it runs */
+    if (i % 2) usleep(2000); /* even i: before the run begins; odd i: while it runs */
     ck_assert_int_eq(run_endless(session, &loop, &second), REED_ERROR_ARGUMENT);
     ck_assert_int_eq(reed_session_run(session, NULL, 0, &output, 1, NULL), REED_ERROR_ARGUMENT);
     ck_assert_int_eq(reed_session_stats_json(session, &json, NULL), REED_ERROR_ARGUMENT);
@@ -334,7 +335,7 @@ static void gate_passed(uv_work_t *work, int status) { (void)work, (void)status;
 START_TEST(closing_drops_a_run_that_no_thread_has_begun) {
   uv_loop_t loop;
   uv_sem_t gate;
-  uv_work_t blocked[128]; /* libuv's pool has 4 threads unless told, and never more than 1024 */
+  uv_work_t blocked[128]; /* libuv's pool has 4 threads, or UV_THREADPOOL_SIZE, at most 1024 */
   const char *size = getenv("UV_THREADPOOL_SIZE");
   int n = size ? atoi(size) : 4;
   ck_assert_int_le(n, 128);
@@ -347,7 +348,7 @@ START_TEST(closing_drops_a_run_that_no_thread_has_begun) {
   reed_session *session = endless_session();
   outcome o = {0};
   ck_assert_int_eq(run_endless(session, &loop, &o), REED_OK);
-  reed_session_close(&session); /* would wait for ever for a thread of the pool */
+  reed_session_close(&session); /* without dropping the run, close would wait for ever for a thread of the pool */
   for (int i = 0; i < n; i++) uv_sem_post(&gate);
   run_loop(&loop);
   uv_sem_destroy(&gate);
@@ -362,7 +363,7 @@ START_TEST(the_callback_may_close_the_session) {
   reed_session *session = endless_session();
   outcome o = {.close = session};
   ck_assert_int_eq(run_endless(session, &loop, &o), REED_OK);
-  reed_session_cancel(session); /* at once: it may not have begun */
+  reed_session_cancel(session); /* at once: the run may not have begun */
   run_loop(&loop);
   ck_assert_int_eq(o.status, REED_ERROR_CANCELLED);
 }
@@ -412,7 +413,8 @@ static void *detect(void *context) {
 
 static void check_detecting(const char *device) {
   detecting all = {.program = scenes_program(), .device = device};
-  reed_program *other = scenes_program(); /* so that the threads are first to pack this one's weights */
+  /* another program, so that the threads are the first to pack the weights of all.program */
+  reed_program *other = scenes_program();
   reed_session *session = session_of(other, "host");
   ck_assert_int_eq(scene_run(session, &scenes[1], all.want, NULL), REED_OK);
   reed_session_close(&session);

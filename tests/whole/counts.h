@@ -89,9 +89,9 @@ static inline void run_all(runner *runners, size_t n_runners, reed_tensor *const
   for (size_t i = 0; i < n_outputs; i++) reed_tensor_close(&first[i]);
 }
 
-/* A model with inputs `mask` [p,q] and `table` of that type, which has 16 rows. `rows`: for each element of the mask
- * above 0 the table's row with the number of its row, taken in one Gather at the bound. */
-enum { COUNTED_ROWS_AT_BOUND = 2 }; /* its operators that run at the bound */
+/* A model with inputs `mask` [p,q] and `table` of the given type, which has 16 rows. `rows`: for each element of the
+ * mask above 0, with row number r in the mask, row r of the table. One Gather at the bound takes the rows. */
+enum { COUNTED_ROWS_AT_BOUND = 2 }; /* number of the model's operators that run at the bound */
 static inline onnx_build *counted_rows_open(const char *table, const char *type, const char *rows) {
   onnx_build *b = build_open(18);
   char inputs[64];

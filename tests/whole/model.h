@@ -75,8 +75,8 @@ static inline void keep(model *m, reed_session *session, size_t output, bool on)
   ck_assert_int_eq(reed_session_keep_output(session, output, on, m->said), REED_OK);
 }
 
-/* The last run's figures without line ends; released with reed_text_free. Not inlined, because gcc 12 then takes the
- * text for one that is gone. */
+/* The last run's figures without line ends; released with reed_text_free. Not inlined, because gcc 12 would then warn
+ * that the text is used after its release. */
 __attribute__((noinline, unused)) static char *stats_of(reed_session *session) {
   char *json = NULL;
   ck_assert_int_eq(reed_session_stats_json(session, &json, NULL), REED_OK);

@@ -1,5 +1,5 @@
-/* Outputs in memory of the caller: computed there or copied once, with room along an axis, on host and devices; what
- * does not fit is refused and left alone. */
+/* Outputs in memory of the caller: computed there or copied once, with room along an axis, on host and devices; memory
+ * that does not fit is refused and not written. */
 #include <stdio.h>
 
 #include "tests/whole/model.h"
@@ -61,7 +61,7 @@ START_TEST(an_output_is_computed_or_read_back_in_bound_memory) {
   assert_floats(first, 2, 2, 1);
   assert_floats(second, 2, 4, 1);
   assert_floats(there, 2, 5, 1);
-  /* Unbound: memory of the session's own, and the bound one stays as it is. */
+  /* An unbound output gets memory of the session; memory that was bound stays as it is. */
   bind(&m, 0, NULL, -1);
   run_model(&m, &x, &free_one);
   assert_floats(free_one, 2, 0, 1);
@@ -81,7 +81,7 @@ START_TEST(bound_memory_outlives_the_session) {
   model m = model_open(affine("f32[n,3]"), devices[_i], false);
   reed_tensor *x = floats(2, (int64_t[]){2, 3}, 0), *y = NULL, *memory = memory_on(devices[_i], 2, (int64_t[]){5, 3});
   bind(&m, 0, memory, 0);
-  reed_tensor_close(&memory); /* the session holds it */
+  reed_tensor_close(&memory); /* the session holds the memory */
   run_model(&m, &x, &y);
   model_close(&m);
   ck_assert(reed_tensor_dims(y)[0] == 2 && reed_tensor_is_dense(y));
@@ -185,7 +185,7 @@ START_TEST(a_counted_output_takes_bound_memory) {
         continue;
       }
       ck_assert_msg(status == REED_OK, "%s", reed_diagnosis_message(m.said));
-      /* The bound fits: computed in place. Else: computed elsewhere and copied. */
+      /* If the bound fits, the output is computed in place; otherwise it is computed elsewhere and copied. */
       ck_assert_int_eq(strstr(copies_of(m.session), "output") != NULL, capacity < 6 && count > 0);
       ck_assert_ptr_eq(reed_tensor_address(y), reed_tensor_address(there));
       ck_assert_int_eq(reed_tensor_dims(y)[1], count);
@@ -311,7 +311,7 @@ START_TEST(overlaps_are_refused) {
   ck_assert_msg(strstr(reed_diagnosis_message(m.said), "'z'") && strstr(reed_diagnosis_message(m.said), "'y'"), "%s",
                 reed_diagnosis_message(m.said));
   bind(&m, 1, high, -1);
-  bind(&m, 1, high, -1); /* again: itself is no overlap */
+  bind(&m, 1, high, -1); /* the same binding again: memory does not overlap itself */
   reed_tensor *const inputs[] = {low, mid, high, all};
   for (int i = 0; i < 4; i++) {
     if (i == 3) continue;
@@ -382,9 +382,10 @@ START_TEST(strides_of_bound_memory) {
 }
 END_TEST
 
-/* ---- outputs that are something else as well ---- */
+/* ---- outputs that are also an input, a constant, a view or a carried value ---- */
 
-/* same is the input, y and z are one tensor, c is a constant: each bound, all bound, with and without room. */
+/* Output `same` is the input, y and z are one tensor, c is a constant. Each is bound alone, then all are bound, with
+ * and without room. */
 START_TEST(outputs_that_are_something_else_are_copied_into_place) {
   onnx_build *b = build_open(17);
   build_input(b, "x", "f32[n]");
@@ -429,7 +430,7 @@ START_TEST(outputs_that_are_something_else_are_copied_into_place) {
 }
 END_TEST
 
-/* The output is a view of what the kernel computes: still computed in place. */
+/* The output is a view of the kernel's result: still computed in place. */
 START_TEST(a_view_is_computed_in_place) {
   onnx_build *b = build_open(17);
   build_input(b, "x", "f32[n,4]");

@@ -19,12 +19,12 @@ static int n_devices(void) {
 
 typedef struct cache {
   model m;
-  reed_session *plain;      /* binds nothing, on the host */
-  reed_session *unrecorded; /* of the emulated GPU: binds nothing, without graphs */
+  reed_session *plain;      /* a session on the host that binds nothing */
+  reed_session *unrecorded; /* a session on the emulated GPU that binds nothing, without graphs */
   const char *device;
   spelling spelling;
   int64_t batch, heads;
-  reed_tensor *memory[2]; /* of K and V */
+  reed_tensor *memory[2]; /* bound for K and V */
 } cache;
 
 static void dims_of(const cache *c, int which, int64_t length, int64_t *dims) {
@@ -176,7 +176,7 @@ static bool lies_there(const cache *c, const past *p) {
 START_TEST(a_cache_grows_in_place) {
   EACH_DEVICE_AND_SPELLING;
   cache c = cache_open(s, device, 2, 3, 12);
-  for (int round = 0; round < 3; round++) { /* the same lengths again: the memo has them */
+  for (int round = 0; round < 3; round++) { /* from the second round on the memo has all lengths */
     past p = nothing(&c);
     int64_t length = 0;
     for (int i = 0; i < 6; i++) {
@@ -213,10 +213,10 @@ START_TEST(two_continuations_of_a_past_do_not_meet) {
   past b2 = step(&c, &b, 1, 3), a2 = step(&c, &a, 1, 4);
   ck_assert(!lies_there(&c, &b2) && lies_there(&c, &a2));
   assert_counts(&c, 2, 0);
-  past again = step(&c, &p, 1, 1); /* the past of the first continuation once more */
+  past again = step(&c, &p, 1, 1); /* a third continuation of p */
   ck_assert(!lies_there(&c, &again));
   assert_past(&p), assert_past(&a), assert_past(&b), assert_past(&a2), assert_past(&b2), assert_past(&again);
-  /* When no tensor lies in the memory any more, the other branch moves there, and grows there. */
+  /* When no tensor lies in the memory any more, the other branch moves there, and grows in place. */
   past_close(&p), past_close(&a), past_close(&a2);
   past b3 = step(&c, &b2, 1, 5);
   ck_assert(lies_there(&c, &b3));
@@ -287,7 +287,7 @@ START_TEST(a_cancelled_run_leaves_the_past) {
   int64_t kernels = reed_session_kernel_count(c.m.session), length = 3;
   ck_assert_int_gt(kernels, 2);
   if (device == devices[EMULATED])
-    kernels--; /* a GPU's kernel does not look at the flag, and the last one ends the run */
+    kernels--; /* a GPU's kernel does not poll the flag, so a cancellation at the last kernel comes too late */
   reed_session *plain_session = c.m.session;
   for (int64_t at = 1; at <= kernels; at++) {
     reed_session_options options = {.device = device, .n_threads = 1, .cancel_at_kernel = at};
@@ -350,7 +350,7 @@ END_TEST
 
 /* A branch that computes the output from the past in another way: a new tensor, and the past stays as it is. */
 START_TEST(an_output_that_does_not_grow_leaves_its_past) {
-  bool one = _i / N_DEVICES; /* one head: the memory is dense */
+  bool one = _i / N_DEVICES; /* with one head the memory's rows are dense */
   int64_t b = one ? 1 : 2, h = one ? 1 : 3;
   onnx_build *m_build = build_open(17), *joined = build_subgraph(m_build), *other = build_subgraph(m_build);
   build_input(m_build, "c", "bool[]");
@@ -472,7 +472,8 @@ START_TEST(strided_caches_travel_by_dlpack) {
 }
 END_TEST
 
-/* Memory that was never bound may have its first rows from elsewhere. Later, only the mark counts. */
+/* Memory that was never bound may hold first rows that the caller wrote. Later only the memory's own mark of written
+ * rows counts. */
 START_TEST(memory_with_rows_of_the_caller_grows_in_place) {
   const char *device = devices[_i];
   cache c = cache_open(JOINED, device, 2, 3, 0);
@@ -525,7 +526,8 @@ START_TEST(the_mark_belongs_to_the_memory) {
 }
 END_TEST
 
-/* Without bound memory, or with memory of other extents along the axis only, nothing changes but the count. */
+/* Without bound memory, or with memory of other extents along the axis only, results stay the same, and the past is
+ * copied. */
 START_TEST(caches_that_are_not_bound_are_copied) {
   const char *device = devices[_i];
   cache c = cache_open(JOINED, device, 2, 3, 0);

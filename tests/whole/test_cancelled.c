@@ -62,7 +62,7 @@ START_TEST(a_compilation_is_cancelled_at_every_step) {
     reed_status status = compile(b, &options, &untouched, &n);
     ck_assert_msg(status == REED_ERROR_CANCELLED, "step %d of %d: %s", k, all.n, reed_status_name(status));
     ck_assert_ptr_eq(untouched, &s);
-    ck_assert_int_eq(s.n, k); /* nothing is begun after it */
+    ck_assert_int_eq(s.n, k); /* no step begins after the cancelled step */
   }
   build_close(&b);
 }
@@ -260,7 +260,7 @@ static void cancel_and_go_on(bool empty, const char *device) {
   reed_session *session = session_of(loop_model(empty), device);
   reed_tensor *before, *after;
   ck_assert_int_eq(run(session, 5, &before), REED_OK);
-  for (int i = 0; i < 3; i++) { /* from the second time on, what the first round needs is remembered */
+  for (int i = 0; i < 3; i++) { /* from the second run on the memo has the keys of the first round */
     pthread_t thread;
     ck_assert_int_eq(pthread_create(&thread, NULL, cancel_again_and_again, session), 0);
     ck_assert_int_eq(run(session, (int64_t)1 << 62, &after), REED_ERROR_CANCELLED);

@@ -45,7 +45,7 @@ static onnx_build *convolutions(int seed) {
 }
 
 typedef struct counts {
-  int64_t runs, known; /* of plans; plans made from an engine that is known */
+  int64_t runs, known; /* runs of plans; plans made from a known engine */
 } counts;
 
 static counts counted(void) {
@@ -127,7 +127,7 @@ END_TEST
 
 /* A measurement runs both kernels twice, once for the convolutions of one kind and order of size. */
 START_TEST(a_measurement_is_remembered) {
-  static const int64_t alike[3] = {1, 5, 3}; /* as many binary digits of pixels as sizes[0] */
+  static const int64_t alike[3] = {1, 5, 3}; /* its number of pixels has as many binary digits as that of sizes[0] */
   expected e = expected_of("cuda-emulated", 1);
   reed_tensor *x = image(alike), *out[N_OUT];
   model m = model_open(convolutions(1), "cuda-emulated?cudnn=1", false);
@@ -138,7 +138,8 @@ START_TEST(a_measurement_is_remembered) {
   const int64_t known = counted().known;
   run_model(&m, &x, out);
   ck_assert_int_le(runs() - before, 3);
-  /* two plans by the other size's engines, without a question; the third convolution has the same extents again */
+  /* two plans by the other size's engines, without a measurement; the third convolution has extents that are planned
+   * already */
   ck_assert_int_eq(counted().known - known, 2);
   for (int k = 0; k < N_OUT; k++) reed_tensor_close(&out[k]);
   for (int i = 1; i < SIZES; i++)
@@ -199,7 +200,7 @@ START_TEST(weights_belong_to_their_program) {
 }
 END_TEST
 
-/* One convolution for the library, after one that is not. */
+/* A convolution that the library does not take, then one that it takes. */
 static onnx_build *two_convolutions(void) {
   onnx_build *b = build_open(17);
   float weights[20 * 16];
@@ -218,12 +219,12 @@ static onnx_build *two_convolutions(void) {
 static const struct {
   const char *option;
   int last, step;
-  bool tells; /* a run may fail, and the next one is right; otherwise no run fails */
+  bool tells; /* true: a run may fail, and the next run is right; false: no run fails */
 } failures[] = {{"fail_cudnn", 300, 7, false}, {"fail_call", 420, 11, true}, {"fail_memory", 24, 1, true}};
 
 /* Any call of the library may fail: the own kernel takes its place. Any call of the driver may fail, too: then the run
- * says so. Nothing is lost (the fake driver counts handles and descriptors when the card closes). Some calls; with
- * REED_ALL_EMULATED in the environment each. */
+ * says so. Nothing is lost (the fake driver counts handles and descriptors when the card closes). Some calls are
+ * failed; with REED_ALL_EMULATED in the environment each call. */
 START_TEST(calls_are_failed_once) {
   const int step = getenv("REED_ALL_EMULATED") ? 1 : failures[_i].step;
   int64_t without = 0;

@@ -95,7 +95,7 @@ START_TEST(sessions_share_the_weights_on_a_device) {
   ck_assert_msg(three - one < 2 * (one - BYTES / 2), "three sessions: %lld after %lld", (long long)three,
                 (long long)one);
   ck_assert_int_ge(four - three, session_bytes + BYTES);
-  /* The first session goes, the weights stay; with the last they go. */
+  /* The weights stay when the first session closes, and go with the last session. */
   for (int i = 0; i < 3; i++) {
     reed_session_close(&sessions[i]);
     if (i < 2) run(sessions[2], 2, 5);
@@ -238,7 +238,7 @@ START_TEST(an_arena_grows_in_place) {
   for (int64_t rows = 16; rows < 2000; rows *= 2) run(session, rows, 1);
   for (int64_t rows = 2000; rows > 8; rows /= 2) run(session, rows, 1);
   d->interface->memory(d, &after);
-  /* One arena: no block for each size that was. */
+  /* One arena: no block for each earlier size. */
   ck_assert_int_le(after.n_allocations - before.n_allocations, 2);
   device_close(&d);
   reed_session_close(&session);
@@ -318,7 +318,7 @@ START_TEST(a_module_runs_on_several_accelerators) {
     ck_assert_int_eq(reed_tensor_open(REED_F32, 1, &n, &in), REED_OK);
     float *x = reed_tensor_data(in);
     for (int64_t i = 0; i < n; i++) x[i] = (float)(i % 5) - 3;
-    for (int again = 0; again < 4; again++) { /* a miss, then graphs that are recorded and replayed */
+    for (int again = 0; again < 4; again++) { /* a miss, a hit that records graphs, then replays */
       reed_status status = reed_session_run(session, &in, 1, out, 2, said);
       ck_assert_msg(status == REED_OK, "%s", reed_diagnosis_message(said));
       const float *y = reed_tensor_data(out[0]), *z = reed_tensor_data(out[1]);
@@ -387,7 +387,7 @@ START_TEST(a_copy_inside_an_epoch_has_memory_of_its_own) {
       ck_assert_int_eq(reed_tensor_open(REED_F32, 1, &n, &in), REED_OK);
       for (int64_t i = 0; i < n; i++) ((float *)reed_tensor_data(in))[i] = 1;
       ck_assert_msg(reed_session_run(session, &in, 1, &out, 1, said) == REED_OK, "%s", reed_diagnosis_message(said));
-      for (int64_t i = 0; i < n; i++) /* sums of sums of ones, and one */
+      for (int64_t i = 0; i < n; i++) /* x is 1 everywhere: prefix sums of prefix sums, plus 1 */
         ck_assert_float_eq(((float *)reed_tensor_data(out))[i], (float)((i + 1) * (i + 2) / 2 + 1));
       reed_tensor_close(&in);
       reed_tensor_close(&out);
@@ -398,7 +398,7 @@ START_TEST(a_copy_inside_an_epoch_has_memory_of_its_own) {
 }
 END_TEST
 
-/* A tensor that is killed while it is read back: its memory is the copy's until it has run. */
+/* A tensor that is killed while it is read back: its memory belongs to the copy until the copy has run. */
 START_TEST(the_source_of_a_copy_stays_until_it_has_run) {
   static const char text[] = ".module \"m\" producer \"test\" \"1\" devices 2\n"
                              ".type t0 = f32[n] \"x\"\n"

@@ -1,4 +1,4 @@
-/* DLPack tensors of devices, versions, flags, strides: what is exported, what is taken, what a session copies. */
+/* DLPack tensors of devices, versions, flags, strides: exports, imports, and the copies that a session makes. */
 #include <stdio.h>
 
 #include "tests/whole/model.h"
@@ -17,7 +17,7 @@ START_TEST(dlpack_names_the_device) {
   ck_assert_int_eq(reed_tensor_to_dlpack_versioned(y, false, &made, NULL), REED_OK);
   ck_assert(made->version.major == 1 && made->flags == 0 && made->dl_tensor.device.device_id == 1);
   ck_assert(made->dl_tensor.strides[0] == 3 && made->dl_tensor.strides[1] == 1);
-  reed_tensor_close(&y); /* the views hold it */
+  reed_tensor_close(&y); /* the DLPack tensors hold the memory */
   ck_assert_int_eq(reed_tensor_from_dlpack(old, &back), REED_OK);
   ck_assert_str_eq(reed_tensor_device(back), "sim:1");
   assert_floats(back, 1, 0, 0);
@@ -35,7 +35,7 @@ START_TEST(dlpack_names_the_device) {
 }
 END_TEST
 
-/* A copy for the consumer alone; a device's block of another device and addresses that are nobody's are refused. */
+/* A copy for the consumer alone; a device's block of another device and addresses of no device's memory are refused. */
 START_TEST(dlpack_copies_on_request_and_knows_its_memory) {
   reed_tensor *x = floats(1, (int64_t[]){5}, 0), *y = on_device(x, "sim?seed=3"), *back = NULL;
   DLManagedTensorVersioned *made = NULL;
@@ -43,7 +43,7 @@ START_TEST(dlpack_copies_on_request_and_knows_its_memory) {
   ck_assert_uint_eq(made->flags, DLPACK_FLAG_BITMASK_IS_COPIED);
   ck_assert_ptr_ne(made->dl_tensor.data, reed_tensor_address(y));
   ck_assert_int_eq(reed_tensor_from_dlpack_versioned(made, &back, NULL), REED_OK);
-  ck_assert_str_eq(reed_tensor_device(back), "sim"); /* the one with the seed: found by the address */
+  ck_assert_str_eq(reed_tensor_device(back), "sim"); /* the device with the seed, found by the address */
   assert_floats(back, 1, 0, 0);
   reed_tensor_close(&back);
   int64_t shape[] = {5}, far[] = {6};
@@ -88,7 +88,8 @@ START_TEST(dlpack_versions_and_flags) {
   n_deleted = 0;
   ck_assert_int_eq(reed_tensor_from_dlpack_versioned(&given, &t, NULL), REED_OK);
   ck_assert(reed_tensor_is_read_only(t));
-  ck_assert_int_eq(reed_tensor_to_dlpack(t, &old), REED_ERROR_UNSUPPORTED); /* that form cannot say it */
+  /* the unversioned form has no flag for read-only memory */
+  ck_assert_int_eq(reed_tensor_to_dlpack(t, &old), REED_ERROR_UNSUPPORTED);
   ck_assert_int_eq(reed_tensor_to_dlpack_versioned(t, false, &made, NULL), REED_OK);
   ck_assert_uint_eq(made->flags, DLPACK_FLAG_BITMASK_READ_ONLY);
   made->deleter(made);
@@ -105,7 +106,7 @@ START_TEST(dlpack_versions_and_flags) {
   reed_tensor_close(&t);
   ck_assert_int_eq(n_deleted, 1);
   given.version.major = 2;
-  given.dl_tensor.ndim = 77; /* not to be looked at */
+  given.dl_tensor.ndim = 77; /* must not be read */
   ck_assert_int_eq(reed_tensor_from_dlpack_versioned(&given, &t, m.said), REED_ERROR_UNSUPPORTED);
   given.version.major = 0;
   ck_assert_int_eq(reed_tensor_from_dlpack_versioned(&given, &t, m.said), REED_ERROR_UNSUPPORTED);

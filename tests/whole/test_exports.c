@@ -26,9 +26,9 @@ typedef struct firing {
 #define PROPOSALS {"filter_chain", 2}, {"nms_filter", 2}, SUPPRESSIONS(2)
 static const struct {
   const char *name;
-  int epochs;                 /* the most there may be outside loops */
-  int transposes;             /* the most that may be left: of an output */
-  firing fires[MOST_FIRINGS]; /* up to a NULL */
+  int epochs;                 /* the most epochs outside loops */
+  int transposes;             /* the most Transposes that may be left, such as one of an output */
+  firing fires[MOST_FIRINGS]; /* ends with NULL */
 } exports[] = {
     {"mask",
      3,
@@ -64,8 +64,8 @@ static const struct {
 };
 enum { N_EXPORTS = sizeof exports / sizeof *exports };
 
-/* How far an element may be off, by the output's name. bench/export_torchvision.py picks cases in which peers are off
- * by a quarter of it at most. */
+/* The allowed difference of an element, by the output's name. In the cases that bench/export_torchvision.py picks peers
+ * differ by at most a quarter of it. */
 static const struct {
   const char *output;
   double error, error_f16;
@@ -159,8 +159,8 @@ static void check_shapes(const char *where, const reed_program *program, reed_se
   reed_diagnosis_close(&d);
 }
 
-/* Runs every case of the model `rounds` times: a shape seen before takes another way than a new one. bounded: counts of
- * boxes are bounded in all outputs. */
+/* Runs every case of the model `rounds` times: a shape seen before runs by other code than a new shape. bounded: counts
+ * of boxes are bounded in all outputs. */
 static void check_cases(const char *name, reed_program *program, const char *device, int rounds, bool bounded,
                         reed_graphs graphs) {
   enum { MOST = 8 };
@@ -268,7 +268,7 @@ START_TEST(every_export_equals_pytorch_with_counts_on_the_emulated_gpu) {
 }
 END_TEST
 
-/* On the device that the environment names, whose operators none is left to the host. */
+/* On the device that the environment names; no operator is left to the host. */
 START_TEST(every_export_equals_pytorch_on_that_device) {
   const char *device = getenv("REED_EXPORT_DEVICE");
   reed_program *program = compile(exports[_i].name, &(reed_compile_options){.target = device}, NULL);
@@ -299,7 +299,7 @@ START_TEST(rewrites_fire_and_epochs_and_transposes_are_few) {
 }
 END_TEST
 
-/* scripts/gpu_check.sh: REED_EXPORT_DEVICE names a device; REED_EXPORT one export, else all run. */
+/* scripts/gpu_check.sh: REED_EXPORT_DEVICE names a device; REED_EXPORT names one export; without it all run. */
 static int run_on_that_device(Suite *suite, TCase *cases) {
   const char *only = getenv("REED_EXPORT");
   tcase_set_timeout(cases, 600);
@@ -319,7 +319,7 @@ int main(void) {
   tcase_add_loop_test(cases, every_export_equals_pytorch_without_the_optional_passes, 0, N_EXPORTS);
   tcase_add_loop_test(cases, every_export_equals_pytorch_with_counts_on_the_device, 0, N_EXPORTS);
   reed_device_info kind;
-  for (size_t i = 0; reed_device_kind(i, &kind); i++) /* absent where there is no C++ compiler */
+  for (size_t i = 0; reed_device_kind(i, &kind); i++) /* the emulated GPU is absent if the build had no C++ compiler */
     if (kind.present && strcmp(kind.name, "cuda-emulated") == 0) {
       tcase_add_loop_test(cases, every_export_equals_pytorch_on_the_emulated_gpu, 0, N_EXPORTS);
       tcase_add_loop_test(cases, every_export_equals_pytorch_with_counts_on_the_emulated_gpu, 0, N_EXPORTS);

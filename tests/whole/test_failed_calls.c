@@ -32,7 +32,7 @@ static onnx_build *everything(void) {
   return b;
 }
 
-/* The outputs of all steps, of the use without a failure. */
+/* The outputs of all steps in the use without a failure. */
 typedef struct record {
   bool known;
   int n_runs;
@@ -64,7 +64,7 @@ static bool compare(record *r, int run, reed_tensor *const *out) {
 
 static reed_tensor *cache_rows(int64_t n, int seed) { return floats(4, (int64_t[]){2, 3, n, 4}, (float)(10 * seed)); }
 
-/* Calls twice at most: the failure happens once. */
+/* Makes the call at most twice, because the failure happens once. */
 #define TRY(call) \
   for (int again = 0; (status = (call)) != REED_OK; again++) { \
     n_failed++; \
@@ -77,13 +77,14 @@ static int use_session(model *m, const char *device, record *r) {
   reed_status status = REED_OK;
   reed_session *session = NULL;
   reed_tensor *memory = NULL, *x[2] = {NULL}, *far[2] = {NULL};
-  /* a card that is opened again fails again */
+  /* no second attempt, because opening the card again counts calls anew and fails again */
   if (reed_session_open(m->program, &(reed_session_options){.device = device, .n_threads = 1}, &session, m->said) !=
       REED_OK)
     return 1;
   TRY(reed_tensor_open_on(device, REED_F32, 4, (int64_t[]){2, 3, CAPACITY, 4}, &memory, m->said));
   TRY(reed_session_bind_output(session, 0, memory, 2, m->said));
-  for (int i = 0; i < 2; i++) { /* two places for the same elements: a graph of the one is not replayed for the other */
+  /* two tensors of the same elements: a graph recorded with one is not replayed with the other */
+  for (int i = 0; i < 2; i++) {
     x[i] = floats(2, (int64_t[]){ROWS, 4}, -17.25f);
     TRY(reed_tensor_to_device(x[i], device, &far[i], m->said));
   }
@@ -119,8 +120,8 @@ static model open_model(const char *device, record *r) {
 
 static const struct {
   const char *option;
-  int least; /* failures that are told */
-  int last;  /* a number beyond all of one use */
+  int least; /* the least number of failures that are reported */
+  int last;  /* more calls than one use makes */
   int step;
 } failures[] = {{"fail_call", 60, 640, 5}, {"fail_memory", 2, 30, 1}};
 

@@ -1,6 +1,6 @@
 /* Graphs of accelerators in sessions: a stretch of launches is recorded at the first hit of its memo entry and replayed
  * later. Every model here runs with graphs and without, on devices that work late and in seeded orders; the bits must
- * be equal, and the figures must tell what was recorded, replayed and left out. */
+ * be equal, and the figures must count recorded, replayed and left out stretches. */
 #include <pthread.h>
 #include <string.h>
 #include <unistd.h>
@@ -315,7 +315,7 @@ END_TEST
 
 /* ---- pointers that move ---- */
 
-/* Inputs that lie on the device: the caller's addresses decide. */
+/* Inputs that lie on the device: a graph is replayed only for the caller's addresses with which it was recorded. */
 START_TEST(a_pointer_that_moved_runs_without_the_graph) {
   pair p = pair_open(two_kernels(), devices[_i]);
   enum { INPUTS = 7 };
@@ -328,10 +328,9 @@ START_TEST(a_pointer_that_moved_runs_without_the_graph) {
   static const struct {
     int input;
     int64_t captured, replayed, moved;
-  } steps[] = {
-      {0, 0, 0, 0}, {0, 1, 0, 0}, {0, 1, 1, 0}, {1, 1, 1, 1}, {0, 1, 2, 1}, {1, 2, 2, 1}, {1, 2, 3, 1},
-      {0, 2, 4, 1}, {2, 2, 4, 2}, {3, 2, 4, 3}, {4, 2, 4, 4}, {5, 2, 4, 5}, /* four lists are kept: those of 2 to 5 */
-      {0, 3, 4, 5}, {0, 3, 5, 5}, {1, 3, 5, 6}, {1, 4, 5, 6}, {1, 4, 6, 6}};
+  } steps[] = {{0, 0, 0, 0}, {0, 1, 0, 0}, {0, 1, 1, 0}, {1, 1, 1, 1}, {0, 1, 2, 1}, {1, 2, 2, 1}, {1, 2, 3, 1},
+               {0, 2, 4, 1}, {2, 2, 4, 2}, {3, 2, 4, 3}, {4, 2, 4, 4}, {5, 2, 4, 5}, /* kept are the lists of 2 to 5 */
+               {0, 3, 4, 5}, {0, 3, 5, 5}, {1, 3, 5, 6}, {1, 4, 5, 6}, {1, 4, 6, 6}};
   for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
     run_session(&p.m, p.with, &on[steps[i].input], out);
     assert_floats(out[0], 2, steps[i].input, 1);
@@ -388,7 +387,7 @@ START_TEST(a_run_cancelled_at_any_kernel_leaves_the_session_whole) {
         cancelled++;
       }
     }
-    ck_assert_int_le(cancelled, 1); /* the flag may be raised behind the last look at it */
+    ck_assert_int_le(cancelled, 1); /* the flag may be raised after the run has polled it for the last time */
     ck_assert_int_gt(statistic_of(session, "replayed"), 0);
     reed_session_close(&session);
   }

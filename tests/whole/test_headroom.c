@@ -262,7 +262,7 @@ START_TEST(an_arena_is_near_its_lower_bound_when_it_is_laid_out) {
   bool again;
   ck_assert_double_eq(arena_of(&r, 4000, &again), 1);
   ck_assert(!again);
-  double ratio = arena_of(&r, 4040, &again); /* with headroom for those after it */
+  double ratio = arena_of(&r, 4040, &again); /* the new arena has headroom for later sizes */
   ck_assert(!again && ratio <= 1.1);
   for (int64_t n = 4050; n <= 4100; n += 10) {
     ratio = arena_of(&r, n, &again);
@@ -273,7 +273,7 @@ START_TEST(an_arena_is_near_its_lower_bound_when_it_is_laid_out) {
   ck_assert(again);
   ratio = arena_of(&r, 1500, &again); /* less than half of the layouts */
   ck_assert(!again && ratio <= 1.1);
-  (void)arena_of(&r, 3500, &again); /* the larger layouts are still there */
+  (void)arena_of(&r, 3500, &again); /* the memo still has the larger layouts */
   ck_assert(again);
   uint32_t random = 7;
   int n_made = 0;
@@ -289,7 +289,7 @@ START_TEST(an_arena_is_near_its_lower_bound_when_it_is_laid_out) {
 }
 END_TEST
 
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) /* whose memory has pages of its own */
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) /* the sanitizers' memory has pages of its own */
 static int64_t resident_bytes(void) {
   long long pages = 0;
   FILE *file = fopen("/proc/self/statm", "r");
@@ -328,7 +328,7 @@ int main(void) {
   tcase_set_timeout(c, 60);
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
   tcase_add_loop_test(c, a_size_near_a_seen_one_costs_no_page_fault, 0,
-                      2); /* a sanitizer's memory has faults of its own */
+                      2); /* the sanitizers' memory causes page faults, too */
   tcase_add_test(c, large_blocks_get_an_eighth_from_the_second_size_on);
   tcase_add_test(c, a_tensor_at_its_bound_takes_the_pages_that_are_written);
 #endif

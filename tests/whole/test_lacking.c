@@ -4,10 +4,10 @@
  *     test_lacking FOLDER [--lists N] [--seed S] [--case NAME] [--verbose]
  *
  * Every case below the folder is compiled for a target that lacks a list and runs on that device. It must give the
- * host's bits, and fail where the host fails, with the host's sentence; a second run with other data under the same
+ * host's bits, and fail if the host fails, with the host's sentence; a second run with other data under the same
  * extents must miss the memo no more often than on an accelerator that lacks nothing, because placement makes no keys;
- * a third run must hit everywhere; and whatever travels for the sake of a lacking operator says `placement`. --lists:
- * how many lists each case draws (0: all). Exit status 77 without the folder. */
+ * a third run must hit everywhere; and each copy for a lacking operator has the reason `placement`. --lists: how many
+ * lists each case draws (0: all). Exit status 77 without the folder. */
 #include <cjson/cJSON.h>
 #include <ftw.h>
 #include <stdio.h>
@@ -193,7 +193,7 @@ static void outcome_close(outcome *o) {
   for (size_t i = 0; i < o->n && o->status == REED_OK; i++) reed_tensor_close(&o->outputs[i]);
 }
 
-/* NULL: the same; else how they differ. */
+/* NULL: the outputs are the same; otherwise the difference in words. */
 static const char *difference(const outcome *want, const outcome *got) {
   if (want->status != got->status) return got->status == REED_OK ? "the host fails" : got->message;
   if (want->status != REED_OK) return strcmp(want->message, got->message) ? got->message : NULL;
@@ -208,7 +208,8 @@ static const char *difference(const outcome *want, const outcome *got) {
   return NULL;
 }
 
-/* What the host gives, and an accelerator that lacks nothing: the data set, other data, and these once more. */
+/* The results of the host and of an accelerator that lacks nothing, for the data set, for other data, and for the other
+ * data once more. */
 typedef struct expected {
   outcome host[N_TURNS];
   int64_t misses[N_TURNS];
@@ -277,7 +278,7 @@ static void check_case(const char *folder, const char *name, int n_lists, uint64
   reed_tensor *inputs[MOST] = {0}, *changed[MOST] = {0};
   expected want = {0};
   snprintf(path, sizeof path, "%s/model.onnx", folder);
-  if (runner_open(&host, path, NULL, "host") != REED_OK) { /* an operator that Reed has not */
+  if (runner_open(&host, path, NULL, "host") != REED_OK) { /* the case has an operator that Reed lacks */
     n_refused++;
     runner_close(&host);
     return;

@@ -11,7 +11,7 @@
 #include "tests/suite.h"
 #include "tests/whole/runner.h"
 
-/* The passes that a test leaves out: none, or what could make an operator look elsewhere. */
+/* The passes that a test leaves out: none, or passes that may replace the operator that a message names. */
 static const char *const disabled[][8] = {
     {NULL}, {"chains", NULL}, {"simplify", "fusion", "chains", "norms", "attention", "activations", "cse", NULL}};
 enum { N_WAYS = sizeof disabled / sizeof *disabled };
@@ -37,7 +37,7 @@ static reed_tensor *tensor_of(const reed_value_info *info, const given *g, int k
   return t;
 }
 
-/* Compiles and runs; inputs hold the number of the input, counted from 1. What is told is of output 0. */
+/* Compiles and runs; inputs hold the number of the input, counted from 1. The result is that of output 0. */
 static result run(onnx_build *b, int way, size_t n_inputs, const given *inputs) {
   reed_diagnosis *d;
   result r = {0};
@@ -273,8 +273,8 @@ typedef struct expectation {
   const char *x, *y;
   size_t n;
   given inputs[3];
-  double sum;          /* of output 0 */
-  const char *says[3]; /* what the failure says; NULL first: there is none */
+  double sum;          /* of output 0's elements */
+  const char *says[3]; /* words of the failure's message; NULL first: the run succeeds */
 } expectation;
 
 static const expectation cases[] = {
@@ -289,7 +289,8 @@ static const expectation cases[] = {
      {{2, {2, 3}}, {2, {4, 1}}},
      0,
      {"input 'y': dim 0 ('k') is 4", "3 in dim 1 of input 'x'"}},
-    {product, "f32[n,n]", "f32[n,n]", 2, {{2, {2, 3}}, {2, {3, 4}}}, 48, {NULL}}, /* only the inner ones are needed */
+    /* the product needs only the inner dims equal */
+    {product, "f32[n,n]", "f32[n,n]", 2, {{2, {2, 3}}, {2, {3, 4}}}, 48, {NULL}},
     {product, "f32[?,?]", "f32[?,?]", 2, {{2, {2, 3}}, {2, {3, 4}}}, 48, {NULL}},
     {product, "f32[unk__1,unk__2]", "f32[unk__2,unk__1]", 2, {{2, {2, 3}}, {2, {3, 4}}}, 48, {NULL}},
     {product, "f32[?,?]", "f32[?,?]", 2, {{2, {2, 3}}, {2, {4, 1}}}, 0, {"MatMul node 'a_node'", "3 and 4"}},
@@ -369,7 +370,7 @@ START_TEST(a_rewrite_that_relies_on_a_name_is_asserted) {
 }
 END_TEST
 
-/* Outputs keep their names for people, whatever is believed of them. */
+/* Outputs keep their dims' names for people, whether or not the names are true. */
 START_TEST(outputs_are_described_by_the_names) {
   onnx_build *b = added("f32[n,k]", "f32[n,k]");
   size_t n, n_module;

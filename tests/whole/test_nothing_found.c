@@ -12,13 +12,13 @@
 
 static const struct {
   const char *name;
-  int thresholds; /* that there must be */
+  int thresholds; /* the number of thresholds in the graph */
 } detectors[] = {{"mask", 1},      {"faster", 1}, {"keypoint", 1}, {"faster_mobile", 1},
                  {"retinanet", 2}, {"fcos", 2},   {"ssd300", 2},   {"ssdlite", 2}};
 
 enum { HEIGHT = 90, WIDTH = 116 };
 
-/* Extents of what is found nothing of, by the output's name. */
+/* Extents of outputs without detections, by the output's name. */
 static const struct {
   const char *output;
   int32_t rank;
@@ -46,7 +46,8 @@ static Onnx__ModelProto *read_model(const char *name) {
   return model;
 }
 
-/* Whatever is compared by Greater (scores, with their thresholds) is compared with 2. Gives how many there are. */
+/* Replaces the second operand of each Greater (the threshold of scores) by 2. Returns the number of replaced operands.
+ */
 static int raise_thresholds(Onnx__ModelProto *model) {
   Onnx__GraphProto *graph = model->graph;
   Onnx__TensorProto *high = malloc(sizeof *high);

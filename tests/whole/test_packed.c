@@ -16,9 +16,9 @@ static const char EMULATED[] = "cuda-emulated";
 
 typedef struct product {
   const char *op, *x, *w;        /* X's type; the weights' extents */
-  const char *ints[3][2], *flag; /* attributes; one that is 1 */
+  const char *ints[3][2], *flag; /* attributes that are lists; the name of an attribute that is 1 */
   int group, before, after;      /* channels of a 1x1 convolution before and after, by which the layout pass turns it */
-  int half;                      /* f16 throughout */
+  int half;                      /* X and weights are f16 */
 } product;
 
 static const product products[] = {

@@ -227,7 +227,7 @@ static runner small(onnx_build *b, const char *list, const reed_registry *regist
   for (int64_t rows = 4; rows < 6; rows++)
     for (int turn = 0; turn < 2; turn++) {
       reed_tensor *x = f32_of(2, (int64_t[]){rows, 6}), *want[MOST], *got[MOST];
-      /* elements that were never seen, under extents that were: nothing of them may be a key */
+      /* new elements under known extents: no element may be part of a key */
       if (turn) ((float *)reed_tensor_data(x))[5] = 0.375f;
       run(&host, &x, want, list);
       run(&lacking, &x, got, list);
@@ -265,7 +265,7 @@ START_TEST(independent_operators_share_a_synchronisation) {
   build_output(b, "y", "f32");
   runner r = small(b, "Softmax+CumSum", NULL);
   ck_assert_int_eq(placed(&r, "late_operators"), 2);
-  ck_assert_int_eq(placed(&r, "epochs_outside_loops"), 2); /* one border between the kernels */
+  ck_assert_int_eq(placed(&r, "epochs_outside_loops"), 2); /* one border between epochs, so two epochs */
   ck_assert_int_eq(n_copies(&r, "device-to-host", NULL), 1);
   ck_assert_int_eq(n_copies(&r, "host-to-device", NULL), 2);
   runner_close(&r);
@@ -319,7 +319,7 @@ START_TEST(bounded_results_and_branches) {
 }
 END_TEST
 
-/* Results of late host operators that leave the model as they are: their extents are fetched, too. */
+/* Results of late host operators that are outputs of the model: their extents are fetched, too. */
 START_TEST(bounded_results_are_outputs) {
   onnx_build *b = start();
   static const float level = 0.5f;
@@ -469,7 +469,7 @@ START_TEST(a_device_says_all_that_it_lacks) {
   for (size_t i = 0; i < sizeof words / sizeof *words; i++)
     ck_assert_msg(strstr(reed_diagnosis_message(d), words[i]) != NULL, "'%s' is not in: %s", words[i],
                   reed_diagnosis_message(d));
-  options.device = "sim?lacks=LSTM"; /* nothing that the module asks for */
+  options.device = "sim?lacks=LSTM"; /* the module has no LSTM */
   ck_assert_int_eq(reed_session_open(program, &options, &session, d), REED_OK);
   reed_session_close(&session);
   reed_program_close(&program);

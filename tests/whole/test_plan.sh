@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# vm plan without a card: the host's kernels compute the values, and the plan is the one of emulated kernels. usage: test_plan.sh VM FOLDER
+# vm plan without a card: the host's kernels compute the values, and the plan equals that of emulated kernels. usage: test_plan.sh VM
+# FOLDER
 set -uo pipefail
 vm=$1 folder=$2
 out=$(mktemp -d)

@@ -1,5 +1,5 @@
 /* The shapes example with weights of bf16 and f16: half the bytes, at least 95 % of PyTorch's detections found again
- * with their labels at an IoU of 0.5, scores near, and widened weights that every run gives the same results with. */
+ * with their labels at an IoU of 0.5, scores near, and the same results with weights that were widened before. */
 #include <check.h>
 #include <math.h>
 #include <stdio.h>
@@ -61,7 +61,7 @@ START_TEST(detections_are_found_in_half_the_bytes) {
   ck_assert_uint_le(module_bytes((reed_precision)_i), module_bytes(REED_PRECISION_F32) * 6 / 10);
   reed_program *program = scenes_program_with(&(reed_compile_options){.precision = (reed_precision)_i});
   found f = {0};
-  for (int round = 0; round < 2; round++) { /* two sessions: the second finds weights that the first has widened */
+  for (int round = 0; round < 2; round++) { /* two sessions: the second finds the weights that the first has widened */
     reed_session *session = scene_session(program, &(reed_session_options){.device = "host"});
     for (size_t i = 0; i < n_scenes; i++) {
       reed_tensor *outputs[4];

@@ -62,7 +62,7 @@ START_TEST(shapes_are_those_of_a_run) {
     reed_shape given[2] = {shape_f32(2, (int64_t[]){n, 7}), shape_f32(2, (int64_t[]){5, 7})}, found[2], again[2];
     int64_t misses = n ? statistic_of(m.session, "misses") : 0;
     ask(&m, given, NULL, found);
-    if (n) ck_assert_int_eq(statistic_of(m.session, "misses"), misses); /* nothing is entered */
+    if (n) ck_assert_int_eq(statistic_of(m.session, "misses"), misses); /* the query enters nothing into the memo */
     run_model(&m, in, out);
     ask(&m, NULL, in, again);
     for (int i = 0; i < 2; i++) {
@@ -75,7 +75,7 @@ START_TEST(shapes_are_those_of_a_run) {
       ck_assert_mem_eq(&found[i], &again[i], sizeof found[i]);
       reed_tensor_close(&out[i]);
     }
-    ck_assert_int_eq(statistic_of(m.session, "kernels") > 0, 1); /* the run's figures are still there */
+    ck_assert_int_eq(statistic_of(m.session, "kernels") > 0, 1); /* the query has not replaced the run's figures */
     reed_tensor_close(&in[0]);
     reed_tensor_close(&in[1]);
   }
@@ -237,7 +237,7 @@ START_TEST(a_loop_is_walked_when_its_trip_count_is_known) {
     ck_assert_int_eq(found[1].dims[0], n);
     ck_assert_int_eq(found[2].dims[0], 3);
   }
-  /* Without it: what the model declares; outputs beside the Loop may be known. */
+  /* Without the trip count the Loop's outputs have the dims that the model declares; other outputs may be known. */
   ask(&m, given, NULL, found);
   ASSERT_SHAPE(&found[0], "f32[-1]");
   ck_assert(found[1].rank == 2 && found[1].dims[0] == -1);
@@ -296,7 +296,7 @@ START_TEST(inputs_that_a_run_refuses_are_refused) {
   ck_assert_int_eq(reed_session_shapes(m.session, given, NULL, 2, found, 2, m.said), REED_ERROR_ARGUMENT);
   given[1] = shape_f32(2, (int64_t[]){1ll << 40, 1ll << 40});
   ck_assert_int_eq(reed_session_shapes(m.session, given, NULL, 2, found, 2, m.said), REED_ERROR_SHAPE);
-  given[1] = shape_f32(2, (int64_t[]){5, -7}); /* only -1 says that an extent is not known */
+  given[1] = shape_f32(2, (int64_t[]){5, -7}); /* -1 is the only number for an unknown extent */
   ck_assert_int_eq(reed_session_shapes(m.session, given, NULL, 2, found, 2, m.said), REED_ERROR_ARGUMENT);
   given[1].rank = 9;
   ck_assert_int_eq(reed_session_shapes(m.session, given, NULL, 2, found, 2, m.said), REED_ERROR_ARGUMENT);
@@ -349,7 +349,7 @@ static const reed_op counting = {.domain = "test",
                                  .shape = counting_shape,
                                  .cpu = counting_prepare};
 
-/* No kernel runs; an epoch that the session remembers calls no shape function either; nothing is remembered anew. */
+/* No kernel runs; an epoch that the session remembers calls no shape function either; nothing new is remembered. */
 START_TEST(a_query_runs_no_kernel_and_uses_the_memo) {
   reed_registry *registry = NULL;
   model m = {0};
@@ -388,7 +388,7 @@ START_TEST(a_query_runs_no_kernel_and_uses_the_memo) {
   ask(&m, &given, NULL, &found);
   ck_assert(n_shapes == 3 && n_kernels == 1);
   run_model(&m, &x, &y);
-  ck_assert(n_shapes == 3 && n_kernels == 2); /* and the entry is still there */
+  ck_assert(n_shapes == 3 && n_kernels == 2); /* and the memo still has the entry */
   ck_assert_int_eq(statistic_of(m.session, "entries"), 1);
   reed_tensor_close(&y);
   reed_tensor_close(&x);

@@ -83,7 +83,7 @@ START_TEST(a_program_tells_its_ranges) {
   ck_assert(!reed_program_input_range(r.program, 0, -1, &range));
   reed_value_info info;
   ck_assert_int_eq(reed_program_output(r.program, 0, &info), REED_OK);
-  ck_assert_int_eq(info.dims[0], 4); /* a range of one extent fixes the dim */
+  ck_assert_int_eq(info.dims[0], 4); /* the range 4..4 fixes the dim */
   ck_assert_int_eq(info.dims[1], -1);
   char *json;
   ck_assert_int_eq(reed_program_info_json(r.program, &json, NULL), REED_OK);
@@ -97,7 +97,7 @@ START_TEST(a_program_tells_its_ranges) {
 }
 END_TEST
 
-/* Without a bound of the caller, the range is the bound of an extent that is not known. */
+/* If the caller gives no bound, the range is the bound of an unknown extent. */
 START_TEST(a_question_about_shapes_knows_the_ranges) {
   onnx_build *b = decoder();
   reed_dim_range dims[] = {{"past", 2, 5}};
@@ -144,7 +144,7 @@ START_TEST(names_and_ranges_that_fit_no_dim_are_refused) {
 }
 END_TEST
 
-/* An If that asks whether there is anything, and a Clip of an extent: a range decides both. */
+/* A declared range decides an If on an extent being 0, and a Clip of an extent. */
 START_TEST(the_compiler_folds_what_a_range_proves) {
   for (int known = 0; known < 2; known++) {
     onnx_build *b = build_open(17), *yes = build_subgraph(b), *no = build_subgraph(b);

@@ -25,7 +25,7 @@ START_TEST(an_output_stays_on_the_device_and_is_an_input_there) {
   ck_assert_str_eq(copies_of(m.session), "");
   assert_floats(z, 4, 0, 3);
   assert_floats(y, 2, 0, 1);
-  /* Not kept any more: read back once. */
+  /* The output is not kept any more, so the run reads it back once. */
   keep(&m, m.session, 0, false);
   run_model(&m, &y, &host);
   ck_assert_str_eq(reed_tensor_device(host), "host");
@@ -263,7 +263,7 @@ START_TEST(asynchronous_runs_keep_outputs_and_refuse_changes_meanwhile) {
   ck_assert_int_eq(reed_session_run_async(m.session, &loop, &in, 1, done, &result, m.said), REED_OK);
   ck_assert_int_eq(reed_session_keep_output(m.session, 0, false, m.said), REED_ERROR_ARGUMENT);
   ck_assert_int_eq(reed_session_bind_output(m.session, 0, NULL, -1, m.said), REED_ERROR_ARGUMENT);
-  reed_tensor_close(&in); /* the run holds it */
+  reed_tensor_close(&in); /* the run holds the input */
   uv_run(&loop, UV_RUN_DEFAULT);
   uv_loop_close(&loop);
   ck_assert_int_eq(result.status, REED_OK);
@@ -331,7 +331,7 @@ START_TEST(outputs_that_are_inputs_or_one_another_are_copies) {
   build_output(b, "z", "f32[n,3]");
   model m = model_open(b, devices[_i], false);
   reed_tensor *x = floats(2, (int64_t[]){4, 3}, 0), *in = on_device(x, devices[_i]), *out[3];
-  for (int mode = 0; mode < 3; mode++) { /* all stay; every second one; none */
+  for (int mode = 0; mode < 3; mode++) { /* 0: all outputs are kept; 1: every second output; 2: none */
     for (size_t i = 0; i < 3; i++) keep(&m, m.session, i, mode == 0 || (mode == 1 && i == 1));
     run_model(&m, &in, out);
     for (int i = 0; i < 3; i++) {
@@ -432,7 +432,7 @@ START_TEST(extents_of_a_device_tensor_cost_no_copy) {
   build_output(b, "s", "i64[2]");
   model m = model_open(b, "sim", false);
   reed_tensor *x = floats(2, (int64_t[]){4, 3}, 0), *in = on_device(x, "sim"), *s = NULL;
-  keep(&m, m.session, 0, true); /* the host computes it: a host tensor all the same */
+  keep(&m, m.session, 0, true); /* the host computes this output, so it is a host tensor although it is kept */
   run_model(&m, &in, &s);
   ck_assert_str_eq(copies_of(m.session), "");
   ck_assert_str_eq(reed_tensor_device(s), "host");
@@ -514,7 +514,7 @@ START_TEST(failing_calls_of_the_device_leave_the_session_usable) {
       if (status != REED_OK) continue;
       n_right++;
       reed_tensor *host = NULL;
-      if (reed_tensor_to_host(out[1], &host, m.said) != REED_OK) { /* this copy was the one that fails */
+      if (reed_tensor_to_host(out[1], &host, m.said) != REED_OK) { /* this copy was the call that fails */
         n_failed++;
         ck_assert_int_eq(reed_tensor_to_host(out[1], &host, m.said), REED_OK);
       }
@@ -523,7 +523,7 @@ START_TEST(failing_calls_of_the_device_leave_the_session_usable) {
       reed_tensor_close(&out[0]);
       reed_tensor_close(&out[1]);
     }
-    ck_assert_int_ge(n_right, 3); /* one call fails, once */
+    ck_assert_int_ge(n_right, 3); /* the call fails in one round only */
     reed_tensor_close(&memory);
     reed_tensor_close(&away);
     reed_tensor_close(&x);

@@ -257,7 +257,7 @@ START_TEST(every_device_failure_is_reported_and_survived) {
       reed_status status = scene_run(session, &scenes[1], outputs, d);
       if (status == REED_OK) {
         scene_close(outputs);
-        n = 4000; /* fewer calls than n */
+        n = 4000; /* until the run makes fewer calls than n */
       } else {
         ck_assert(status == REED_ERROR_DEVICE || status == REED_ERROR_MEMORY);
         ck_assert_str_ne(reed_diagnosis_message(d), "");

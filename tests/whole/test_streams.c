@@ -47,7 +47,7 @@ static void set_stream(model *m, const user *u) {
 
 static cu_pointer address(reed_tensor *t) { return (cu_pointer)(uintptr_t)reed_tensor_address(t); }
 
-/* Work before the user's own, so that it is late in most orders. */
+/* Work before the user's own work, so that the latter runs late in most orders. */
 static void enqueue_delay(const user *u, reed_tensor *t) {
   static const float zeros[N];
   for (int i = 0; i < 100; i++) ck_assert_int_eq(u->cu.copy_in(address(t), zeros, sizeof zeros, u->stream), CU_SUCCESS);
@@ -84,7 +84,7 @@ static bool reads_late_input(int seed, int stream, bool told) {
   ck_assert_str_eq(copies_of(m.session), ""); /* neither the input nor the output was copied */
   bool right = holds(y, 1);
   reed_tensor_close(&y); /* needs the stream */
-  user_close(&u);        /* while the tensors keep the card open */
+  user_close(&u);        /* the tensors keep the card open */
   reed_tensor_close(&x);
   reed_tensor_close(&zero);
   model_close(&m);
@@ -121,7 +121,7 @@ static bool keeps_closed_output(int seed, int stream, bool told, bool close_sess
   ck_assert_int_eq(u.cu.copy_within(address(z), (cu_pointer)(uintptr_t)lent->dl_tensor.data, 4 * N, u.stream),
                    CU_SUCCESS);
   lent->deleter(lent);
-  /* the session's stream is another one now: only the event of the closed output keeps the copy's source */
+  /* the session's stream is another one now: so only the closed output's event keeps the copy's source */
   if (told) ck_assert_int_eq(reed_session_set_stream(m.session, 0, m.said), REED_OK);
   if (close_session) reed_session_close(&m.session);
   else run_model(&m, &input, &y);

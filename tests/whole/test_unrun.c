@@ -13,12 +13,12 @@
 
 static const int64_t zero = 0, one = 1;
 
-/* Loop(m) in which z stacks `element`; more = what else the graph has. */
+/* Loop(m) in which z stacks `element`; `more`: other nodes of the graph. */
 typedef struct unrun {
   const char *what;
   void (*body)(onnx_build *body); /* makes `element` */
   int n_extents;
-  int64_t extents[4]; /* of an element, for x of [2,3], shp [4,5], t 7 */
+  int64_t extents[4]; /* the extents of an element, for x of [2,3], shp [4,5], t 7 */
 } unrun;
 
 static void make_add(onnx_build *b) { build_node(b, "Add", "x,x", "element"); }

@@ -37,7 +37,7 @@ typedef struct cuda_call {
 
 /* The row of a kernel in kernels.def. */
 typedef struct cuda_kernel_info {
-  const char *name; /* of the symbol: "reed_copy" */
+  const char *name; /* the name of the symbol, such as "reed_map" */
   uint32_t args_bytes, args_align, threads;
 } cuda_kernel_info;
 extern const cuda_kernel_info cuda_kernel_infos[CUDA_KERNELS];

@@ -37,8 +37,8 @@ typedef struct winograd_product {
   int64_t tiles, channels, width, v_row, m_row;
 } winograd_product;
 
-/* One tile of Y, outputs first_output.. + outputs: y = activation(transformed m + bias + residual). bias and residual
- * may be NULL; residual lies like y and may be y. All pointers are at the first of the outputs. */
+/* One tile of Y, `outputs` of its outputs: y = activation(transformed m + bias + residual). bias and residual may be
+ * NULL; residual lies like y and may be y. All pointers are at the first of the outputs. */
 typedef struct winograd_output {
   const float *m, *bias, *residual;
   float *y;

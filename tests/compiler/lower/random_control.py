@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Random control flow against onnxruntime: If and Loop nested three deep around operators whose extents depend on data.
 
-Every value is a float vector of any length or an int64 or bool scalar, and every operator takes any of them, so that what is generated is valid whatever
-happens at run time. One session a device runs each model on several inputs, twice each (a miss and a hit).
+Every value is a float vector of any length or an int64 or bool scalar, and every operator takes any of them, so that every generated model is valid for
+any values at run time. One session a device runs each model on several inputs, twice each (a miss and a hit).
 
     random_control.py --build build --seeds 0:200 [--device host,sim] [--keep FOLDER]
 """
@@ -64,7 +64,7 @@ class Scope:
 
     # ---- operators that take anything ----
     def first(self, v):
-        """Its first element, or 0: a vector of one."""
+        """A vector of one element: the first of the given vector, or 0."""
         padded = self.add("Concat", [v, self.m.const(np.zeros(1, np.float32))], axis=0)
         return self.add("Slice", [padded, self.m.const(np.array([0])), self.m.const(np.array([1]))])
 

@@ -1,5 +1,6 @@
 /* Properties of a call in the operator table, from the compiler to the run: a flag that depends on an attribute
- * (Resize's roi), and custom operators: defaults of attributes, flags `value` and `both`, a dtype from an attribute. */
+ * (Resize's roi), and properties of custom operators: defaults of attributes, flags `value` and `both`, a dtype from an
+ * attribute. */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +17,7 @@
 
 /* ---- Resize's roi ---- */
 
-/* A roi that the device computes, and x twice as large either way: all of it is the region. */
+/* Resizes x to twice its height and width with a roi that the device computes: the region is the whole of x. */
 static lowered resized(const char *mapping) {
   ir_module *m = graph_open();
   ir_value *x = graph_param(m->main, "x", REED_F32, 4, DIMS(1, 1, 2, 2)),
@@ -103,7 +104,7 @@ static reed_status scaled_run(const void *state, const reed_kernel_buffers *buff
   return REED_OK;
 }
 
-/* The attributes' own values where they are left out would show as nonsense here. */
+/* The fallbacks of -999 are used only if an omitted attribute lacks the row's default; then the results are wrong. */
 static reed_status scaled_prepare(const reed_kernel_call *call, reed_kernel *out_kernel) {
   int64_t n_taps;
   const int64_t *taps = reed_attrs_ints(call->attrs, "taps", &n_taps);
@@ -222,7 +223,8 @@ START_TEST(custom_rows_give_values_for_what_a_model_leaves_out) {
 }
 END_TEST
 
-/* `value` and `both` are the same: the elements are part of the key. Where the flag does not hold, they are not. */
+/* With flag `value`, as with `both`, the elements are part of the key. In a mode for which the flag does not hold they
+ * are not. */
 START_TEST(a_flag_of_a_custom_operator_decides_the_key) {
   static const struct {
     reed_reads reads;
@@ -254,8 +256,8 @@ START_TEST(a_flag_of_a_custom_operator_decides_the_key) {
 }
 END_TEST
 
-/* A module's flag may ask for more than the row: `both` or `value` of what is not read, `value` where the row says
- * `both`. It may not ask for less. */
+/* A module's flag may ask for more than the row: `both` or `value` for an input whose elements are not read, `value`
+ * where the row says `both`. It may not ask for less. */
 START_TEST(modules_may_ask_for_more_than_the_row) {
   static const struct {
     reed_reads row;
@@ -278,7 +280,7 @@ START_TEST(modules_may_ask_for_more_than_the_row) {
   reed_status status = reed_module_assemble(text, registry, &m.bytes, &m.n, diagnosis);
   if (cases[_i].fits) {
     WELL(status);
-    if (cases[_i].row != REED_READS_SHAPE) { /* its shape function has no elements */
+    if (cases[_i].row != REED_READS_SHAPE) { /* with flag `shape` the shape function gets no elements and fails */
       reed_session *session = opened(&m, "host");
       run(session, 4, 4, 3.5f, 3);
       reed_session_close(&session);

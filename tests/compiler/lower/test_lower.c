@@ -141,7 +141,7 @@ START_TEST(only_the_flagged_value_is_read_back) {
   lowered l = graph_lower(m);
   ck_epochs(l, 2);
   ck_count(l, "readback", 2);
-  ck_has(l, "reason0, Cast'Cast"); /* the small sum, for the Cast that moved to the host */
+  ck_has(l, "reason0, Cast'Cast"); /* the small sum is read back, because the Cast moved to the host */
   ck_count(l, "copy r", 1);
   lowered_close(&l);
 }
@@ -255,7 +255,7 @@ START_TEST(nested_ifs_have_conditions_on_every_path) {
   graph_type(n->outputs[0], REED_F32, 1, DIMS(N));
   ir_node *inner = open_if(yes, d, 1, &inner_yes, &inner_no);
   graph_type(inner->outputs[0], REED_F32, 1, DIMS(N));
-  /* a bounded kernel under two predicates: its extent is there one epoch later */
+  /* a bounded kernel under two predicates: the next epoch knows its extent */
   ir_value *where = graph_op(inner_yes, OP_NonZero, REED_I64, 2, DIMS(1, N), x, GRAPH_END);
   ir_value *index = graph_op(inner_yes, OP_Squeeze, REED_I64, 1, DIMS(N), where, graph_i64(m, 1, DIMS(0)), GRAPH_END);
   graph_result(inner_yes, graph_op(inner_yes, OP_Gather, REED_F32, 1, DIMS(N), x, index, GRAPH_END));

@@ -201,12 +201,12 @@ START_TEST(external_files_lie_in_the_models_folder_links_followed) {
       {"to_secret", REED_ERROR_FORMAT, REED_OK},
       {"to_to_secret", REED_ERROR_FORMAT, REED_OK},
       {"out/secret", REED_ERROR_FORMAT, REED_OK},
-      {"sub/up/../secret", REED_ERROR_FORMAT, REED_OK}, /* ".." of what the link leads to */
-      {"to_model2", REED_ERROR_FORMAT, REED_OK},        /* a name that begins as the folder's does */
+      {"sub/up/../secret", REED_ERROR_FORMAT, REED_OK}, /* ".." is the parent of the link's target */
+      {"to_model2", REED_ERROR_FORMAT, REED_OK}, /* a sibling folder whose name begins with the model folder's name */
       {"data", REED_ERROR_FORMAT, REED_OK},
       {"../secret", REED_ERROR_FORMAT, REED_OK},
       {"sub/../../secret", REED_ERROR_FORMAT, REED_OK},
-      {"absolute", REED_ERROR_FORMAT, REED_ERROR_FORMAT}, /* too few bytes, at most */
+      {"absolute", REED_ERROR_FORMAT, REED_ERROR_FORMAT}, /* with the option only the file's size is wrong */
       {"/etc/passwd", REED_ERROR_FORMAT, REED_OK},
       {"loop", REED_ERROR_IO, REED_ERROR_IO},
       {"fifo", REED_ERROR_IO, REED_ERROR_IO},
@@ -237,7 +237,7 @@ START_TEST(external_files_may_lie_where_the_models_own_links_lead) {
   put_link(&t, "model/m.onnx", "../blobs/77c");
   ck_assert_msg(compile(in_tree(&t, "model/m.onnx"), false, read, &d) == REED_OK, "%s", d.message);
   ck_assert_ptr_nonnull(strstr(read, "/blobs/5a1"));
-  /* a link to anywhere else is none of that folder */
+  /* a link that leaves the folder of files is refused */
   put_model(&t, "blobs/77c", "to_secret");
   ck_assert_int_eq(compile(in_tree(&t, "model/m.onnx"), false, read, &d), REED_ERROR_FORMAT);
   ck_assert_ptr_nonnull(strstr(d.message, "/secret"));
@@ -247,7 +247,7 @@ START_TEST(external_files_may_lie_where_the_models_own_links_lead) {
 END_TEST
 
 typedef struct reader {
-  int n, at, cancel; /* files read; the file at which the compilation is cancelled */
+  int n, at, cancel; /* files opened so far; number of the file at which the compilation is cancelled */
 } reader;
 
 static void cancel_reading(void *context, const char *path) {

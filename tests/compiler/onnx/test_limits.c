@@ -5,7 +5,7 @@
 #include "tests/compiler/front.h"
 #include "tests/suite.h"
 
-/* The process has never held more than this. Sanitizers keep much more than the program asks for. */
+/* The process has never held more memory than this limit. Sanitizers keep much more than the program asks for. */
 static void check_memory(int64_t mib) {
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
   struct rusage used;
@@ -168,7 +168,7 @@ static int64_t constant_bytes(const front *f) {
   return bytes;
 }
 
-/* Each of N nodes makes of the one before it, or of two, something as large or larger. */
+/* Each of n nodes makes a result at least as large as the result of the node before it, or of two nodes before it. */
 static onnx_build *growing(const char *op, int n) {
   onnx_build *b = build_open(13);
   build_f32(b, "c0", "1,8", (float[]){1, 2, 3, 4, 5, 6, 7, 8});
@@ -231,7 +231,7 @@ START_TEST(operators_of_constants_do_not_grow_without_end) {
 }
 END_TEST
 
-/* Weights go through several operators: each of them is folded, none of what is between them stays. */
+/* Weights go through several operators: every operator is folded, and no constant between two operators stays. */
 START_TEST(weights_go_through_several_operators) {
   enum { ROWS = 1024, COLUMNS = 1024, STEPS = 6 };
   float *weights = calloc(ROWS * COLUMNS, sizeof *weights);

@@ -310,7 +310,7 @@ START_TEST(recurrent_cells_of_every_opset) {
 }
 END_TEST
 
-/* The body says of its parameters only their names: they have the dtypes of what the Loop is given. */
+/* The body declares only its parameters' names: their dtypes are those of the Loop's inputs. */
 START_TEST(castlike_to_an_untyped_parameter_of_a_loop) {
   onnx_build *b = build_open(15), *body = build_subgraph(b);
   build_input(b, "x", "f16[n]");

@@ -1,4 +1,4 @@
-"""device/cuda/proofs.py: a row of verified.tsv counts while the kernel's PTX is the one that was proven, and only then. usage: check_proofs.py ROOT"""
+"""device/cuda/proofs.py: a row of verified.tsv counts only while the kernel's PTX is the PTX that was proven. usage: check_proofs.py ROOT"""
 import os, subprocess, sys, tempfile
 
 sys.path.insert(0, os.path.join(sys.argv[1], 'device/cuda'))

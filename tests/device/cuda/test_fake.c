@@ -232,7 +232,7 @@ START_TEST(memory_is_used_after_its_allocation_in_stream_order) {
       ck_assert_int_eq(cu.pool_allocate(&data, 64, pool, giver), CU_SUCCESS);
       ck_assert_int_eq(cu.event_record(given, giver), CU_SUCCESS);
       ck_assert_int_eq(cu.stream_wait(user, given, 0), CU_SUCCESS);
-    } else { /* the allocation waits for work that comes after the copy */
+    } else { /* the allocation waits for work that is enqueued after the copy */
       ck_assert_int_eq(cu.event_record(given, user), CU_SUCCESS);
       ck_assert_int_eq(cu.stream_wait(giver, given, 0), CU_SUCCESS);
       ck_assert_int_eq(cu.pool_allocate(&data, 64, pool, giver), CU_SUCCESS);

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# scripts/gpu_check.sh without a card: its stages run on the emulated device, a stage that was cut goes on, results are written where they belong; a card that is not there
-# is one sentence. usage: test_gpu_check.sh ROOT BUILD
+# scripts/gpu_check.sh without a card: its stages run on the emulated device, a stage that was cut goes on, results are written where they belong; a missing card is
+# reported in one sentence. usage: test_gpu_check.sh ROOT BUILD
 set -uo pipefail
 root=$1 build=$2
 out=$(mktemp -d)
@@ -22,7 +22,7 @@ for stage in build parity sanitizers accuracy speed; do
 done
 grep -q 'subpixel-graphs-on: median' "$out/tree/docs/gpu.md" || fail "docs/gpu.md lacks a latency"
 grep -v '^#' "$out/tree/tests/cuda/verified.tsv" && fail "an emulated device has verified a kernel"
-# a unit that fails is told, and is run again once its cause is gone
+# a failed unit is reported, and runs again once its cause is gone
 rm "$out/check/parity/test_softmax.passed"
 check --device 'cuda-emulated?fail_work=9' parity >"$out/log5" 2>&1 && fail "a failing unit passes"
 [ -e "$out/check/parity/test_softmax.failed" ] || fail "a failing unit is not told"

@@ -1,4 +1,5 @@
-/* Graphs of the CUDA module over the fake driver: the cases of sim/test_graph.c. Graphs of sessions: tests/vm. */
+/* Graphs of the CUDA module over the fake driver: the cases of sim/test_graph.c. Graphs of sessions:
+ * tests/whole/test_graphs.c. */
 #include <uv.h>
 
 #include "tests/device/cuda/cuda_test.h"
@@ -60,7 +61,7 @@ START_TEST(a_graph_is_noted_and_replayed) {
   ck_assert_float_eq(get(), 8);
   put(10);
   MUST(q.on->replay(q.compute, graph, NULL, q.said));
-  MUST(launch_add(&q, q.compute, &add, b, b, a, NULL)); /* in order with other work */
+  MUST(launch_add(&q, q.compute, &add, b, b, a, NULL)); /* replays run in order with other work */
   ck_assert_float_eq(get(), 40);
   MUST(q.on->replay(q.compute, graph, NULL, q.said));
   MUST(wait_both(&q, &fault));
@@ -136,7 +137,7 @@ START_TEST(what_a_graph_must_not_do_is_refused) {
   ck_assert_int_eq(q.on->end_record(q.compute, &graph, q.said), REED_ERROR_DEVICE);
   ck_assert_msg(strstr(reed_diagnosis_message(q.said), said[_i]) != NULL, "%s", reed_diagnosis_message(q.said));
   ck_assert_ptr_null(graph);
-  ck_assert_int_eq(q.on->end_record(q.compute, &graph, q.said), REED_ERROR_DEVICE); /* there is none any more */
+  ck_assert_int_eq(q.on->end_record(q.compute, &graph, q.said), REED_ERROR_DEVICE); /* the recording has ended */
   put(2);                                                                           /* the queue works again */
   ck_assert_float_eq(get(), 2);
   q.on->event_close(q.dev, event);

@@ -21,7 +21,7 @@ START_TEST(events_order_the_queues) {
   reed_kernel add = {0};
   MUST(q.on->event_open(q.dev, &copied, q.said));
   MUST(q.on->event_open(q.dev, &computed, q.said));
-  ck_assert(q.on->event_done(q.dev, copied)); /* never recorded: holds up nobody */
+  ck_assert(q.on->event_done(q.dev, copied)); /* an event that was never recorded is done */
   MUST(q.on->event_wait(q.compute, copied, q.said));
   MUST(prepare_add(q.dev, N, &add, q.said));
   float *in = floats_of(&q, 8 * N), *out = floats_of(&q, 8 * N);
@@ -217,7 +217,8 @@ START_TEST(a_full_card_says_what_was_asked_and_what_is_live) {
   ck_assert_msg(strstr(said, "no memory for 500000 bytes (700000 are in use") != NULL, "%s", said);
   ck_assert_int_eq(q.on->allocate(q.dev, INT64_MAX - 5, 0, &b, q.said), REED_ERROR_MEMORY);
   MUST(q.on->allocate(q.dev, 65536, 1048576, &arena, q.said));
-  ck_assert(!q.on->extend(q.dev, arena, 600000)); /* the addresses are there, the memory is not */
+  /* the arena has addresses for the extension, the card has no memory for it */
+  ck_assert(!q.on->extend(q.dev, arena, 600000));
   q.on->release(q.dev, a, q.compute);
   ck_assert(q.on->extend(q.dev, arena, 600000));
   q.on->release(q.dev, arena, q.compute);
@@ -227,7 +228,7 @@ START_TEST(a_full_card_says_what_was_asked_and_what_is_live) {
 }
 END_TEST
 
-/* `memory` is stronger than the card's. */
+/* The option `memory` overrides the memory of the described card. */
 START_TEST(a_described_card_has_its_memory) {
   static const struct {
     const char *name;
@@ -250,7 +251,7 @@ END_TEST
 
 /* ---- failures ---- */
 
-/* Uses every function of a device once; the first failure ends it. All that was taken is given back. */
+/* Uses every function of a device once; the first failure ends it. Everything that was taken is given back. */
 static reed_status use_everything(const char *name, reed_diagnosis *said) {
   device *dev = NULL;
   device_queue *queues[2] = {NULL};

@@ -58,7 +58,7 @@ START_TEST(a_graph_is_noted_and_replayed) {
   ck_assert_int_eq(get(), 15);
   put(10);
   ck_assert_int_eq(q.on->replay(q.compute, graph, NULL, q.said), REED_OK);
-  ck_assert_int_eq(launch_step(&q, q.compute, a, a, 0), REED_OK); /* in order with other work */
+  ck_assert_int_eq(launch_step(&q, q.compute, a, a, 0), REED_OK); /* replays run in order with other work */
   ck_assert_int_eq(get(), 43);
   q.on->drop(q.dev, graph);
   close_all();
@@ -147,7 +147,7 @@ START_TEST(what_a_graph_must_not_do_is_refused) {
   ck_assert_int_eq(q.on->end_record(q.compute, &graph, q.said), REED_ERROR_DEVICE);
   ck_assert_msg(strstr(reed_diagnosis_message(q.said), said[_i]) != NULL, "%s", reed_diagnosis_message(q.said));
   ck_assert_ptr_null(graph);
-  ck_assert_int_eq(q.on->end_record(q.compute, &graph, q.said), REED_ERROR_DEVICE); /* there is none any more */
+  ck_assert_int_eq(q.on->end_record(q.compute, &graph, q.said), REED_ERROR_DEVICE); /* the recording has ended */
   put(2);                                                                           /* the queue works again */
   ck_assert_int_eq(get(), 2);
   q.on->event_close(q.dev, event);

@@ -22,13 +22,13 @@ static reed_status run_gate(const void *state, const reed_kernel_buffers *buffer
 
 static reed_status run_fail_silently(const void *state, const reed_kernel_buffers *buffers) { return REED_ERROR_SHAPE; }
 
-/* Reports what its first input points to without reading it. */
+/* Writes its first input's address to the output without reading the input. */
 static reed_status run_keep_pointer(const void *state, const reed_kernel_buffers *buffers) {
   *(const void **)buffers->outputs[0] = buffers->inputs[0];
   return REED_OK;
 }
 
-/* Whether the host may read the byte: the system call says so instead of dying. */
+/* Whether the host may read the byte: write fails with EFAULT instead of ending the process. */
 static bool readable(const void *p) {
   int ends[2];
   ck_assert_int_eq(pipe(ends), 0);
@@ -52,7 +52,7 @@ START_TEST(sim_works_later_than_the_call) {
   on->release(dev, a, queue);
   on->release(dev, b, queue);
   usleep(2000);
-  ck_assert_int_eq(y, 0); /* nothing has happened yet: reading without synchronize shows it */
+  ck_assert_int_eq(y, 0); /* the copy has not run yet: without synchronize the host reads the old value */
   gate_set(true);
   synchronize();
   ck_assert_int_eq(y, 5);
@@ -82,7 +82,7 @@ START_TEST(sim_kills_a_host_that_reads_its_memory) {
   volatile uint8_t *a = allocate(64);
   pid_t child = fork();
   if (child == 0) {
-    signal(SIGSEGV, SIG_DFL); /* a sanitizer would write a report */
+    signal(SIGSEGV, SIG_DFL); /* the fault makes a sanitizer write a report */
     _exit(a[0] == 0 ? 0 : 1);
   }
   int ended;
@@ -197,7 +197,7 @@ START_TEST(sim_fails_the_call_it_was_told_to) {
   launch(run_scale, twice, a, b);
   ck_assert_int_eq(on->synchronize(queue, &fault, said), REED_ERROR_DEVICE);
   ck_assert_ptr_nonnull(strstr(reed_diagnosis_message(said), "launch 1 "));
-  launch(run_scale, twice, a, b); /* each fails once */
+  launch(run_scale, twice, a, b); /* allocation, copy and launch each fail once */
   get(&y, b, 8);
   synchronize();
   ck_assert_int_eq(y, 2);
@@ -205,7 +205,7 @@ START_TEST(sim_fails_the_call_it_was_told_to) {
 }
 END_TEST
 
-/* The same work again, at whatever speed the device has, takes nothing from the heap. */
+/* Repeated work takes nothing from the heap, whether the device is fast or held back. */
 START_TEST(sim_takes_nothing_from_the_heap_in_a_steady_state) {
   enum { N = 40000 };
   static uint8_t data[N], back[N];
@@ -230,7 +230,7 @@ START_TEST(sim_takes_nothing_from_the_heap_in_a_steady_state) {
     gate_set(true);
     synchronize();
     ck_assert_int_eq(back[0], round + 19);
-    if (round == 1) before = alloc_hook_requests(); /* both kinds of round were seen */
+    if (round == 1) before = alloc_hook_requests(); /* the device has been held back once and been free once */
   }
   ck_assert_int_eq(alloc_hook_requests(), before);
   on->queue_close(queue);

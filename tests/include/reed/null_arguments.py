@@ -8,7 +8,7 @@ import pathlib
 import re
 import sys
 
-# An argument that is not here is required: NULL is ERROR_ARGUMENT where the function returns a status, else a harmless
+# An argument that these lists lack is required: NULL is ERROR_ARGUMENT where the function returns a status, else a harmless
 # value (0, -1, false, NULL, "") or nothing.
 MAY_BE_NULL = {
     "*": {"diagnosis", "options", "context"},
@@ -22,7 +22,7 @@ MAY_BE_NULL = {
     "reed_compile_bytes": {"out_report_json"},
     "reed_onnx_read_tensor": {"out_name"},
 }
-# These return the failure that the caller describes, whatever else is NULL.
+# These functions return the failure that the caller describes, even if another argument is NULL.
 TELL_A_FAILURE = {"reed_shape_fail", "reed_kernel_fail", "reed_kernel_fault"}
 
 
@@ -83,7 +83,7 @@ def main():
                 missing.append(f"{function}: argument '{name}' of type '{kind}' needs {value} in null_fixture.h")
         pointers = [i for i, (kind, _) in enumerate(wanted) if is_pointer(kind)]
         for i in pointers or [None]:
-            plain = function.startswith("reed_dim_")  # without a call: arithmetic on numbers
+            plain = function.startswith("reed_dim_")  # functions on numbers that may be called without a shape call
             may = i is None or plain or wanted[i][1] in MAY_BE_NULL["*"] | MAY_BE_NULL.get(function, set())
             given = ", ".join("NULL" if k == i else value for k, value in enumerate(values))
             name = f"{function}_without_{wanted[i][1]}" if i is not None else f"{function}_returns"

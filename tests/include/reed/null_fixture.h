@@ -147,13 +147,13 @@ static void nothing(void *context) { (void)context; }
 #define FIXTURE_const_int64_t_P fixtures.dims
 #define FIXTURE_double_P &fixtures.real
 
-/* A required argument was NULL. */
+/* The expected results if a required argument was NULL. */
 #define REFUSES_STATUS(call) ck_assert_int_eq(call, REED_ERROR_ARGUMENT)
 #define REFUSES_NOTHING(call) call
 #define REFUSES_TEXT(call) \
   do { \
     const char *text_ = call; \
-    if (text_ && text_ != module_text) ck_assert_str_eq(text_, ""); /* its `otherwise` */ \
+    if (text_ && text_ != module_text) ck_assert_str_eq(text_, ""); /* the function's argument `otherwise` */ \
   } while (0)
 #define REFUSES_POINTER(call) ck_assert_ptr_null(call)
 #define REFUSES_NUMBER(call) \
@@ -162,7 +162,7 @@ static void nothing(void *context) { (void)context; }
     ck_assert(number_ == 0 || number_ == -1); \
   } while (0)
 #define FAILS_STATUS(call) ck_assert_int_ne(call, REED_OK)
-/* An argument that may be NULL, or none at all: the call comes back. */
+/* The argument may be NULL, or no argument was: the call must return. */
 #define MAY_STATUS(call) ck_assert_int_le(call, REED_OK)
 #define MAY_NOTHING(call) call
 #define MAY_TEXT(call) ck_assert_ptr_nonnull(call)

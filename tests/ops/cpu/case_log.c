@@ -1,4 +1,4 @@
-/* Kernel cases that fail (kernel_case.h). A test makes many cases; one that fails is noted and the next one runs, so
+/* Kernel cases that fail (kernel_case.h). A test makes many cases; a failed case is noted and the next case runs, so
  * that no case hides another. A test runs in a process of its own (beside Check's, which waits for it): where a case
  * crashes, the test is run again without the cases up to that one. At the end Check is told of all failures. A process
  * a case would cost more than the cases do. */
@@ -17,7 +17,7 @@ enum { LOG_BYTES = 1 << 16, MOST_CRASHES = 20 };
 
 /* Shared with the test's process. */
 typedef struct case_log {
-  int n_begun; /* cases of the test, those that were skipped too */
+  int n_begun; /* cases of the test, skipped cases included */
   int n_failed;
   size_t n_text;
   char current[2048], text[LOG_BYTES];
@@ -25,16 +25,16 @@ typedef struct case_log {
 
 typedef struct listed {
   const TTest *test;
-  int i; /* the test's own loop */
+  int i; /* the index of the test's own loop (_i) */
 } listed;
 
 static listed *list;
 static int n_listed;
 
 static case_log *noted;
-static int n_made, resume_at; /* cases of this process; the first one that is to run */
+static int n_made, resume_at; /* cases made by this process; number of the first case that is to run */
 static uint64_t first_seed;
-static jmp_buf *next_case; /* NULL: the test looks at the case itself */
+static jmp_buf *next_case; /* NULL: the test checks the case itself, so a failure ends the test */
 
 /* FNV-1a (Fowler, Noll, Vo), so that a case's elements do not depend on the other tests of its file. */
 static uint64_t hash(uint64_t h, const void *bytes, size_t n) {
@@ -46,7 +46,7 @@ void case_begin(kernel_case *c) {
   int number = n_made++;
   const char *given = getenv("REED_CASE_SEED");
   c->seed = given ? strtoull(given, NULL, 0) : hash(first_seed, &number, sizeof number);
-  if (!c->seed) c->seed = 1; /* zero stays zero */
+  if (!c->seed) c->seed = 1; /* the generator's state must not be zero */
   c->skipped = number < resume_at;
   if (!noted || c->skipped) return;
   noted->n_begun = n_made;
@@ -102,7 +102,7 @@ static bool run_apart(const listed *one) {
   }
   ck_assert_int_eq(waitpid(child, &status, 0), child);
   if (WIFEXITED(status) && WEXITSTATUS(status) != 0)
-    exit(WEXITSTATUS(status)); /* Check has been told, or a sanitizer */
+    exit(WEXITSTATUS(status)); /* Check or a sanitizer has reported the failure */
   if (!WIFSIGNALED(status)) return false;
   char text[64];
   snprintf(text, sizeof text, "signal %d (%s)", WTERMSIG(status), strsignal(WTERMSIG(status)));
@@ -132,7 +132,7 @@ static given *all_given;
 
 void case_add_tests(TCase *cases, const TTest *test, int from, int to) {
   int first = n_listed;
-  case_devices(); /* found once for all processes */
+  case_devices(); /* the devices are looked up once for all processes */
   for (int i = from; i < to; i++) {
     if ((n_listed & (n_listed - 1)) == 0) {
       list = realloc(list, (size_t)(n_listed ? 2 * n_listed : 1) * sizeof *list);

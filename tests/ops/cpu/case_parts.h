@@ -1,4 +1,5 @@
-/* What the parts of the kernel cases share: kernel_case.c, device_case.c, case_log.c. Tests include kernel_case.h. */
+/* Functions shared by the parts of the kernel cases: kernel_case.c, device_case.c, case_log.c. Tests include
+ * kernel_case.h. */
 #ifndef TESTS_OPS_CPU_CASE_PARTS_H_
 #define TESTS_OPS_CPU_CASE_PARTS_H_
 
@@ -32,11 +33,11 @@ void case_open_output(kernel_case *c, int32_t i, const reed_desc *desc);
 /* After a run: outputs whose kernel reports an extent get that extent. */
 void case_take_extents(kernel_case *c, const case_call *made);
 
-/* Gives the case its seed, and says whether it is to run. */
+/* Gives the case its seed, and sets c->skipped if the case must not run. */
 void case_begin(kernel_case *c);
-/* Notes which case is about to run, for the message if it crashes. */
+/* Notes the case that is about to run, for the message if the case crashes. */
 void case_note(const kernel_case *c);
-/* Notes the failure and goes on with the test after this case; where the test runs the case itself, the test ends. */
+/* Notes the failure and goes on with the test after this case; if the test runs the case itself, the test ends. */
 void case_fail(const kernel_case *c, const char *format, ...) __attribute__((format(printf, 2, 3), noreturn));
 /* Runs and compares a case, unless it is to be skipped, and closes it. */
 void case_guard(kernel_case *c, void (*run)(kernel_case *c, const void *argument), const void *argument);

@@ -1,7 +1,8 @@
-/* One call of an operator as a test sees it: inputs in, shape function for the outputs, kernel at a CPU level, outputs
- * with guard bands around them, compared with the plain reference's; then the same on every other device that has the
- * call (device_case.c). A case that fails or crashes hides no other one (case_log.c); its text names operator, dtypes,
- * shapes, attributes, device, level and seed. REED_CASE_SEED=0x12 in the environment fills cases from that seed. */
+/* One call of an operator as tests make it: inputs, the shape function for the outputs, a kernel at a CPU level, and
+ * outputs with guard bands around them, which are compared with the plain reference's; then the same on every other
+ * device that has the call (device_case.c). A case that fails or crashes hides no other one (case_log.c); its text
+ * names operator, dtypes, shapes, attributes, device, level and seed. REED_CASE_SEED=0x12 in the environment fills
+ * cases from that seed. */
 #ifndef TESTS_OPS_CPU_KERNEL_CASE_H_
 #define TESTS_OPS_CPU_KERNEL_CASE_H_
 
@@ -19,7 +20,7 @@
 
 typedef struct value {
   reed_desc desc;
-  void *block; /* with the bands */
+  void *block; /* the tensor's memory with its guard bands */
   void *data;  /* NULL for a tensor without elements */
 } value;
 
@@ -36,17 +37,18 @@ typedef struct kernel_case {
   int in_place;   /* this input's memory is output 0 as well; -1: none */
   int room_input; /* this input's memory has room for ROOM_MORE elements more along room_axis; -1: none */
   int32_t room_axis;
-  bool no_rooms;    /* case_parity runs without room: the test has a loop with case_rooms of its own */
-  bool parts;       /* outputs that the kernel says lie in input 0 are given that memory */
-  int n_parts;      /* how many were, in all runs */
-  bool hide_values; /* do not give the inputs as constants on the host (with a program's cache) but where the operator's
-                       table says so */
+  bool no_rooms; /* case_parity runs without room: the test has a loop with case_rooms of its own */
+  bool parts;    /* outputs that the kernel says lie in input 0 are given that memory */
+  int n_parts;   /* the number of such outputs, over all runs */
+  /* false: all inputs are constants on the host, and the call has a program's cache; true: the host has only the values
+   * of inputs that the operator's table flags */
+  bool hide_values;
   bool unwanted[CASE_OUTPUTS]; /* optional outputs that the call leaves out */
   int64_t extents[CASE_OUTPUTS];
   reed_diagnosis diagnosis;
-  uint64_t seed;      /* of the elements that case_input fills in */
-  bool skipped;       /* the test is run again after this case has crashed: it is made, but not filled or run */
-  const char *device; /* that runs or ran the case, and the CPU level of its kernel; for messages */
+  uint64_t seed;      /* the seed of the elements that case_input fills in */
+  bool skipped;       /* the test runs again after this case has crashed: the case is made, but not filled or run */
+  const char *device; /* the device that runs or ran the case, and the CPU level of its kernel; for messages */
   const char *level;
 } kernel_case;
 

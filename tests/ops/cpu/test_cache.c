@@ -43,7 +43,7 @@ static void *get(kernel_cache *cache, int key, counts *c) {
   return data;
 }
 
-/* Values that nobody holds go after four windows of runs; a value that is used again stays for four more. */
+/* Values without a holder go after four windows of runs; a value that is used again stays for four more windows. */
 START_TEST(cache_frees_values_that_windows_have_not_used) {
   kernel_cache *cache;
   counts c = {.bytes = 1 << 20};
@@ -107,9 +107,9 @@ START_TEST(cache_drops_the_oldest_idle_values_over_its_limit) {
   kernel_cache_count(cache, &values, &bytes);
   ck_assert_int_eq(values, 3);
   ck_assert_int_eq(bytes, 3 * c.bytes);
-  kernel_cache_release(cache, get(cache, 2, &c)); /* still there */
+  kernel_cache_release(cache, get(cache, 2, &c)); /* value 2 was kept */
   ck_assert_int_eq(c.n_built, 4);
-  kernel_cache_release(cache, get(cache, 1, &c)); /* was the oldest */
+  kernel_cache_release(cache, get(cache, 1, &c)); /* value 1 was the oldest, so it was freed */
   ck_assert_int_eq(c.n_built, 5);
   kernel_cache_release(cache, held);
   kernel_cache_close(&cache);

@@ -24,7 +24,7 @@ START_TEST(wrong_cases) {
 }
 END_TEST
 
-static char told[4096]; /* what Check was told of them */
+static char told[4096]; /* the failures that Check was told */
 
 static void run_wrong_cases(void) {
   Suite *suite = suite_create("wrong");

@@ -31,7 +31,7 @@ static const int64_t kernel_shape[2] = {2, 2};
 #define KERNEL_SHAPE \
   .attrs = {{.name = "kernel_shape", .type = REED_ATTR_INTS, .ints = kernel_shape, .n = 2}}, .n_attrs = 1
 
-/* channels_last has no meaning for a matrix */
+/* channels_last means nothing for a matrix */
 #define PACKED(...) \
   .attrs = {{.name = "channels_last", .type = REED_ATTR_INT, .i = 1}, \
             {.name = "packed", \

@@ -1,6 +1,6 @@
-/* The base of a miss, by hand: epochs in which one check alone tells that a call, a root or the whole plan of the base
- * does not fit. Each entry must be the one that a session makes that has never run. Random epochs: test_random.c. The
- * number of calls: test_miss.c. */
+/* The base of a miss, by hand: epochs in which only one check notices that a call, a root or the whole plan of the base
+ * does not fit. Each entry must equal the entry that a new session makes. Random epochs: test_random.c. The number of
+ * calls: test_miss.c. */
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -145,7 +145,7 @@ static reed_session *session_of(reed_program *program, const char *device) {
   return session;
 }
 
-/* One run; the output, which the caller closes. */
+/* One run; returns the output, which the caller closes. */
 static reed_tensor *run(reed_session *session, int rank, const int64_t *x, const int64_t *z) {
   reed_tensor *inputs[2], *output = NULL;
   for (int k = 0; k < 2; k++) {
@@ -159,10 +159,10 @@ static reed_tensor *run(reed_session *session, int rank, const int64_t *x, const
   return output;
 }
 
-/* Runs the sizes one after the other; each entry and each output must be those of a session that has never run. */
+/* Runs the sizes one after the other; each entry and each output must equal those of a new session. */
 static void compare(const char *text, int rank, int n, const int64_t (*sizes)[2][2]) {
   static const char *const devices[] = {"host", "sim", "sim?late=1&poison=1"};
-  reed_program *program = program_of(text); /* one for all sessions, so that constants have one address */
+  reed_program *program = program_of(text); /* one program for all sessions, so that constants have one address */
   for (int d = 0; d < 3; d++) {
     reed_session *session = session_of(program, devices[d]);
     for (int i = 0; i < n; i++) {
@@ -212,8 +212,8 @@ START_TEST(results_of_another_call_are_not_taken) {
 }
 END_TEST
 
-/* The first eight elements fill their source or do not, so the Relu after them may take the source's place or may not:
- * its operand is the same. */
+/* The Slice's eight elements are the whole source or a part of it. Only if they are the whole source may the Relu take
+ * the source's place. The Relu's operand is the same both times. */
 START_TEST(a_root_of_another_size_is_seen_by_calls_that_read_a_part_of_it) {
   static const char text[] =
       VECTORS ".const from = i64[1] {0}\n.const to = i64[1] {8}\n.site a = Neg (1 -> 1) \"a\"\n"
@@ -233,8 +233,9 @@ START_TEST(a_root_of_another_size_is_seen_by_calls_that_read_a_part_of_it) {
 }
 END_TEST
 
-/* The result of Pick takes the place of its first operand, or of its second one where the first is shorter: neither its
- * shape nor the number of roots tells. The Relu has an operand of the same shape both times, but on another root. */
+/* The result of Pick takes the place of its first operand, or of its second one if the first is shorter. Neither the
+ * result's shape nor the number of roots shows the difference. The Relu has an operand of the same shape both times,
+ * but on another root. */
 START_TEST(a_base_whose_results_lie_on_other_roots_is_dropped) {
   static const char text[] =
       VECTORS ".site a = Neg (1 -> 1) \"a\"\n.site b = Pick in \"test\" (2 -> 1) \"b\"\n"
@@ -254,8 +255,8 @@ START_TEST(a_base_whose_results_lie_on_other_roots_is_dropped) {
 }
 END_TEST
 
-/* The result of Pick takes its first operand's place beside a workspace, or has a root of its own where the workspace
- * was: the number of roots and the bytes of this one are the same. The Relu has the same operand both times. */
+/* The result of Pick takes its first operand's place beside a workspace, or has a root of its own in the workspace's
+ * place. The number of roots and the bytes of this root are the same. The Relu has the same operand both times. */
 START_TEST(a_base_with_as_many_other_roots_is_dropped) {
   static const char text[] =
       VECTORS ".site a = Neg (1 -> 1) \"a\"\n.site b = Pick in \"test\" (2 -> 1) \"b\"\n"
@@ -275,8 +276,9 @@ START_TEST(a_base_with_as_many_other_roots_is_dropped) {
 }
 END_TEST
 
-/* On an accelerator, a copy reads the first operand of a Concat until the epoch's end. With one row it lies inside the
- * result, which therefore may not be overwritten; with more rows it does not. The view of the result is the same. */
+/* On an accelerator, a copy reads the first operand of a Concat until the epoch's end. With one row the operand lies
+ * inside the result, which therefore must not be overwritten; with more rows it does not lie there. The view of the
+ * result is the same. */
 START_TEST(a_base_with_other_parts_is_dropped) {
   static const char text[] =
       ".module \"m\" producer \"test\" \"1\" devices 2\n.type x = f32[n, k] \"x\"\n.type z = f32[n, k] \"z\"\n"
@@ -303,7 +305,7 @@ START_TEST(a_base_with_other_parts_is_dropped) {
 END_TEST
 
 /* Eight elements of x from the number of elements of z on, then the first six of them: the cut changes its place and
- * not its size, and its part moves with it. */
+ * not its size, and the part of the cut moves with the cut. */
 START_TEST(parts_of_a_part_move_with_it) {
   static const char text[] =
       VECTORS ".const eight = i64[1] {8}\n.const six = i64[2] {6, 2}\n.site f = Shape (1 -> 1) \"f\"\n"
@@ -325,7 +327,7 @@ START_TEST(parts_of_a_part_move_with_it) {
 }
 END_TEST
 
-/* The second result alone: its count is the second one that the kernel reports. */
+/* The call has its second result only, whose count is the second count that the kernel reports. */
 START_TEST(a_repeated_call_reports_its_own_count) {
   static const char text[] =
       VECTORS ".site a = Find in \"test\" (1 -> 2) \"a\"\n.site b = Neg (1 -> 1) \"b\"\n"

@@ -11,7 +11,8 @@
 static reed_registry *registry;
 static int n_shaped, n_prepared, n_freed, n_ran;
 
-/* test.Step: y = x + 1, everything counted. A state knows its number of elements and is spoiled when it is freed. */
+/* test.Step: y = x + 1, with counts of all calls. A state knows its number of elements and is spoiled when it is freed.
+ */
 static reed_status step_shape(reed_shape_call *call) {
   n_shaped++;
   call->outputs[0].rank = call->inputs[0].rank;
@@ -137,7 +138,7 @@ enum { N_DEVICES = sizeof devices / sizeof *devices };
   "  epoch.end 0\n  readback r8, r5, output, a, 0\n  readback r9, r7, output, c, 0\n  sync\n" \
   "  kill r5\n  kill r7\n  return [r8, r9], []\n"
 
-/* a of x, c of b of z */
+/* Outputs: a(x) and c(b(z)). */
 static const char two_inputs[] =
     HEAD "  epoch.enter 0, plan, [r0:shape, r1:shape], []\n"
          "  shape.like r2, r0, device\n  shape.like r3, r1, device\n"
@@ -162,11 +163,11 @@ START_TEST(a_miss_makes_the_calls_whose_operands_changed) {
   ck_assert_double_eq(figure(session, "memo", NULL, "kernels_held"), 5);
   run(session, 6, 5, 3, 1, 2); /* a changes */
   counts(6, 6, 0);
-  run(session, 6, 4, 4, 1, 2); /* b and c are as two runs before: shapes again, kernels found */
+  run(session, 6, 4, 4, 1, 2); /* b and c as two runs before: shape functions run, kernels are found */
   counts(8, 6, 0);
   run(session, 3, 4, 5, 1, 2); /* a hit */
   counts(8, 6, 0);
-  run(session, 0, 4, 6, 1, 2); /* nothing to compute: a kernel that does nothing is not the operator's */
+  run(session, 0, 4, 6, 1, 2); /* without elements the call gets a kernel that does nothing, not a Step */
   counts(9, 6, 0);
   ck_assert_double_eq(memo_figure(session, "misses"), 5);
   ck_assert_double_eq(memo_figure(session, "hits"), 1);
@@ -199,7 +200,7 @@ START_TEST(a_miss_says_how_much_it_shared) {
     double bytes = epoch_figure(session, "shared_bytes");
     ck_assert(bytes >= runs[i].shared * (1 << 16) && bytes < (runs[i].shared + 0.5) * (1 << 16));
   }
-  double bytes = memo_figure(session, "bytes"); /* six states, each once, though ten places use them */
+  double bytes = memo_figure(session, "bytes"); /* six states, each counted once, though ten places use them */
   ck_assert(bytes >= 6 * (1 << 16) && bytes < 7 * (1 << 16));
   reed_session_close(&session);
 }
@@ -216,13 +217,13 @@ START_TEST(a_state_goes_with_the_last_entry_that_uses_it) {
   counts(5, 5, 0);
   if (second_first) run(session, 3, 4, 2, 1, 2);
   run(session, 8, 9, 1, 1, 2); /* shares nothing */
-  counts(8, 8, 2);             /* b and c of the entry that went; a stays for the other */
+  counts(8, 8, 2);             /* b and c of the evicted entry were freed; a stays for the other entry */
   run(session, 3, second_first ? 4 : 5, 3, 1, 2);
   counts(8, 8, 2);
   run(session, 7, 7, 1, 1, 2); /* the entry of 8 and 9 goes */
   counts(11, 11, 5);
   run(session, 7, 7, 1, 1, 2);
-  run(session, 6, 6, 1, 1, 2); /* the last one with the shared state goes */
+  run(session, 6, 6, 1, 1, 2); /* evicts the last entry with the shared state */
   counts(14, 14, 8);
   reed_session_close(&session);
   counts(14, 14, 14);
@@ -267,7 +268,7 @@ START_TEST(a_shape_section_repeats_its_host_kernels) {
   run(session, 5, 4, 1, 1, 2); /* x has another size, z the same elements */
   counts(4, 4, 0);
   ck_assert_int_eq(n_ran, 4);
-  run(session, 5, 4, 9, 1, 2); /* z has other elements: kernels run, and are not prepared */
+  run(session, 5, 4, 9, 1, 2); /* z has other elements: b and c run again, but are not prepared again */
   counts(6, 4, 0);
   ck_assert_int_eq(n_ran, 7);
   run(session, 5, 2, 9, 1, 2);
@@ -292,7 +293,7 @@ START_TEST(a_miss_on_the_other_path_makes_its_own_calls) {
   reed_session *session = session_of(text, &(reed_session_options){.device = devices[_i]});
   run(session, 3, 4, 1, 1, 1);
   counts(2, 2, 0);
-  run(session, 3, 7, 1, 1, 1); /* c instead of b */
+  run(session, 3, 7, 1, 1, 1); /* the other path: c instead of b */
   counts(3, 3, 0);
   run(session, 4, 7, 1, 1, 1);
   counts(4, 4, 0);
@@ -303,7 +304,7 @@ START_TEST(a_miss_on_the_other_path_makes_its_own_calls) {
 }
 END_TEST
 
-/* a of x, e of d of z: three calls with equal attributes. */
+/* Outputs: a(x) and e(d(z)); three calls with equal attributes. */
 START_TEST(equal_layers_share_shapes_and_kernels) {
   static const char text[] =
       HEAD "  epoch.enter 0, plan, [r0:shape, r1:shape], []\n"
@@ -316,11 +317,11 @@ START_TEST(equal_layers_share_shapes_and_kernels) {
   reed_session *session = session_of(text, &(reed_session_options){.device = devices[_i]});
   run(session, 3, 4, 1, 1, 2);
   counts(2, 2, 0);
-  run(session, 5, 5, 1, 1, 2); /* all three are equal */
+  run(session, 5, 5, 1, 1, 2); /* all three calls are equal */
   counts(3, 3, 0);
   run(session, 4, 3, 1, 1, 2); /* the kernels of the first run, at other sites */
   counts(5, 3, 0);
-  run(session, 4, 5, 1, 1, 2); /* the base has a; d and e are new */
+  run(session, 4, 5, 1, 1, 2); /* the base has a; the shapes of d and e are new */
   counts(6, 3, 0);
   run(session, 0, 1, 1, 1, 2);
   counts(8, 4, 0);

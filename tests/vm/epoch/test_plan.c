@@ -34,7 +34,7 @@ static reed_status counted_run(const void *state, const reed_kernel_buffers *buf
 }
 
 static reed_status counted_prepare(const reed_kernel_call *call, reed_kernel *out_kernel) {
-  static counted_state state; /* one shape a test */
+  static counted_state state; /* one state, because a test uses one shape at a time */
   state.bytes = reed_dtype_bytes(call->outputs[0].dtype);
   for (int32_t i = 0; i < call->outputs[0].rank; i++) state.bytes *= (size_t)call->outputs[0].dims[i];
   *out_kernel = (reed_kernel){.run = counted_run, .state = &state};
@@ -88,7 +88,7 @@ static reed_session *older(const char *text, const char *device) {
   ck_assert_int_eq(status, REED_ERROR_FORMAT);
   ck_assert_int_eq(strncmp(reed_diagnosis_message(diagnosis), "V56", 3), 0);
   ((format_header *)bytes)->minor = 0;
-  format_trailer checksum = hash_bytes(bytes, n - sizeof checksum, 0); /* of the one block */
+  format_trailer checksum = hash_bytes(bytes, n - sizeof checksum, 0); /* the module is one block */
   memcpy((char *)bytes + n - sizeof checksum, &checksum, sizeof checksum);
   reed_session *session = opened(bytes, n, device);
   mem_free(bytes);
@@ -132,7 +132,7 @@ static double shape_functions(reed_session *session) {
   return n;
 }
 
-/* A host kernel in the shape section, one kernel in the run section, and a call outside of epochs. */
+/* Three calls: a host kernel in the shape section, a kernel in the run section, and a call outside of epochs. */
 static const char three_calls[] =
     HEAD ".function main (x) -> (x)\n"
          "  epoch.enter 0, plan, [r0:value], []\n  shape h, host, [r1], [r0:shape]\n  invoke h, host, [r1], [r0]\n"
@@ -256,8 +256,9 @@ START_TEST(an_older_module_without_proof_is_planned_with_second_calls) {
 }
 END_TEST
 
-/* The verifier does not know which branch is taken: both lead to the invoke, and for four elements the other one shapes
- * its output otherwise. The register tells, and only then the shape function is asked again. */
+/* Both branches lead to the invoke, and for four elements the second branch shapes its output otherwise, which the
+ * verifier does not notice. Planning compares the site in the register, and calls the shape function again only if it
+ * differs. */
 #define BRANCHED(other) \
   HEAD ".function main (x) -> (x)\n  s.dim s0, r0, 0\n  s.const s1, 4\n  s.eq s0, s0, s1\n" \
        "  epoch.enter 0, plan, [r0:shape], [s0]\n  shape.like r2, r0, device\n  branch.if s0, other\n" \
@@ -268,7 +269,7 @@ END_TEST
 START_TEST(planning_compares_the_call_site_that_shaped_an_output) {
   static const struct {
     const char *text;
-    int n_calls; /* with four elements; -1: refused */
+    int n_calls; /* calls in a run with four elements; -1: the run is refused */
   } cases[] = {{BRANCHED("shape.like r3, r2, device"), 1},
                {BRANCHED("shape h, device, [r3], [r2:shape]"), 2},
                {BRANCHED("const r6, n, host\n  shape.like r3, r6, device"), -1}};
@@ -317,7 +318,8 @@ static double memo_figure(reed_session *session, const char *key) {
   return n;
 }
 
-/* late: the device's work runs when somebody waits for it, so that a copy reads whatever its source has become. */
+/* With option `late` the device's work runs when the host waits, so that a copy reads the bytes that its source has at
+ * that time. */
 START_TEST(results_of_the_host_in_a_run_section_live_in_its_arena) {
   static const char *const devices[] = {"sim", "sim?late=1&poison=1", "sim?seed=3&late=1&poison=1"};
   reed_session *session = assembled(host_kernels, devices[_i]);
@@ -332,8 +334,8 @@ START_TEST(results_of_the_host_in_a_run_section_live_in_its_arena) {
 }
 END_TEST
 
-/* The same kernels, r0 copied too, in two epochs that nothing waits for in between: the second one's host results must
- * not lie where the first one's copies still read. r4 = 2 r0 + r0, r9 = 2 r4 + r0 by way of the host. */
+/* The same kernels in two epochs without a wait in between; r0 is copied, too. The second epoch's host results must not
+ * lie where the first epoch's copies still read. r4 = 2 r0 + r0, r9 = 2 r4 + r0 by way of the host. */
 static const char two_epochs[] = HEAD
     ".function main (x) -> (x)\n"
     "  epoch.enter 0, p0, [r0:shape], []\n  shape add, host, [r1], [r0:shape, r0:shape]\n  shape.like r2, r1, device\n"
@@ -350,7 +352,7 @@ START_TEST(a_copy_reads_its_bytes_before_a_later_epoch_has_the_arena) {
   static const char *const devices[] = {"host", "sim", "sim?late=1&poison=1", "sim?seed=3&late=1&poison=1"};
   reed_session *session = assembled(two_epochs, devices[_i]);
   for (int i = 0; i < 5; i++) runs_well(session, (float)i, 7);
-  if (_i) { /* r1 and, because r0 is the caller's, a slot for it */
+  if (_i) { /* r1, and a slot for the copy of r0, which is the caller's */
     ck_assert_double_eq(arena_bytes(session, "host", "bytes"), 2 * 64);
     ck_assert_double_eq(arena_bytes(session, "sim", "bytes"),
                         64); /* r3; r2 and r4 are one block that outlives the epoch */

@@ -1,9 +1,9 @@
 /* Plans of random epochs. Each program is a random graph of element-wise operators, Concat and Split over tensors of
- * the host and of a device, made from two inputs of independent sizes, with a kill as soon as a tensor is not needed.
- * Its result must be the bits that the graph has by arithmetic, and the memory that the plan gives its tensors is
- * checked tensor by tensor: pieces of an arena that are live at one step do not overlap, parts lie inside their whole,
- * and a piece lives from the step that writes a tensor on it to the last step that reads one. Cases by hand:
- * test_plan.c, test_share.c. */
+ * the host and of a device, made from two inputs of independent sizes, with a kill as soon as a tensor is not needed
+ * any more. Its result must be the bits that the graph has by arithmetic, and the memory that the plan gives its
+ * tensors is checked tensor by tensor: pieces of an arena that are live at one step do not overlap, parts lie inside
+ * their whole, and a piece lives from the step that writes a tensor on it to the last step that reads one. Cases by
+ * hand: test_plan.c, test_share.c. */
 #include <check.h>
 #include <math.h>
 #include <stdlib.h>
@@ -32,7 +32,7 @@ static int64_t elements_of(size s, const int64_t *rows) { return (s.of[0] * rows
 typedef struct made {
   kind kind;
   bool on_host;
-  int half;                          /* of Split: which output */
+  int half;                          /* the output of a Split: 0 or 1 */
   int n_inputs, inputs[MOST_INPUTS]; /* -2 and -1: the program's inputs */
   size parts;
   int step, killed; /* steps of the run section */
@@ -108,7 +108,7 @@ static void append_outputs(text_buffer *out, const program *p, int i) {
   else text_append(out, "[r%d], ", i + 2);
 }
 
-/* Kills what the tensors from `next` on do not read. The result of all that is left is read by the last Concat. */
+/* Kills tensors that no tensor from `next` on reads. The last Concat reads all tensors without a reader. */
 static void append_kills(text_buffer *out, program *p, int next, const bool *kept, int *step) {
   for (int i = 0; i < next; i++) {
     bool read = kept[i];
@@ -121,7 +121,7 @@ static void append_kills(text_buffer *out, program *p, int next, const bool *kep
   }
 }
 
-/* The text; all tensors of the device that nobody reads, joined, are the output. */
+/* The text; the output is a Concat of all tensors of the device without a reader. */
 static char *text_of(program *p) {
   text_buffer out = {0};
   bool kept[MOST_TENSORS] = {0};
@@ -340,8 +340,8 @@ START_TEST(random_epochs_compute_their_graph_in_memory_of_their_own) {
 }
 END_TEST
 
-/* A new size of one input starts from the entry of the size before. Whatever the sizes, the entry is the one that a
- * session makes that has never run: in offsets, roots and kernels' places. */
+/* A new size of one input starts from the entry of the size before. Whatever the sizes, the entry equals that of a new
+ * session: in offsets, roots and kernels' places. */
 START_TEST(an_entry_made_from_another_equals_one_made_from_nothing) {
   program p;
   make(&p, (uint64_t)_i + 1000, 8 + _i % 30);
@@ -365,7 +365,7 @@ START_TEST(an_entry_made_from_another_equals_one_made_from_nothing) {
 }
 END_TEST
 
-/* An accelerator's arena grows in place: its address stays, whatever the epoch needs. */
+/* An accelerator's arena grows in place: its address stays, however much the epoch needs. */
 START_TEST(the_arena_of_an_accelerator_grows_where_it_is) {
   program p;
   make(&p, 11, 24);
@@ -391,8 +391,8 @@ START_TEST(the_arena_of_an_accelerator_grows_where_it_is) {
 }
 END_TEST
 
-/* The n-th request of a run that plans, of one that hits, and of one whose layout is used again: each run is refused or
- * right, and the session goes on. */
+/* The n-th request for memory fails in a run that plans, in a run that hits, and in a run whose layout is used again:
+ * each run is refused or right, and the session goes on. */
 START_TEST(every_failed_allocation_of_an_epoch_is_reported) {
   program p;
   make(&p, 5, 20);
@@ -405,7 +405,8 @@ START_TEST(every_failed_allocation_of_an_epoch_is_reported) {
     int n_refused = 0;
     request_failed = true;
     for (int64_t n = 1; request_failed; n++) {
-      int64_t other = kind == 0 ? 2 * n : kind == 1 ? 0 : -2 * n; /* a key that the memo has only for kind 1 */
+      /* kind 1 repeats a key that the memo has; the other kinds have new keys */
+      int64_t other = kind == 0 ? 2 * n : kind == 1 ? 0 : -2 * n;
       n_refused += run_rows(&p, session, rows[kind] + other, n) != REED_OK;
     }
     if (kind != 1) ck_assert_int_gt(n_refused, 10); /* a hit takes little or nothing */

@@ -42,7 +42,7 @@ static const char *const programs[] = {
                               "  shape split, device, [r3, r4], [r2:shape]\n" PLAN
                               "  invoke add, device, [r2], [r1, r1]\n  kill r1\n"
                               "  invoke split, device, [r3, r4], [r2]\n  kill r2\n  kill r3\n" RETURN("r4"),
-    /* an epoch in a loop: its registers hold the last round's tensors when it is entered again */
+    /* an epoch in a loop, whose registers hold the last round's tensors when the epoch is entered again */
     HEAD GIVES(
         "x") "  s.const s0, 5\n  s.const s1, 1\n  const r5, one, host\nagain:\n"
              "  epoch.enter 0, plan, [r0:shape, r5:shape], []\n  shape.like r1, r0, device\n  shape.like r6, r5, "
@@ -209,7 +209,7 @@ START_TEST(a_list_is_cancelled_at_each_kernel) {
       }
       reed_session_close(&session);
     }
-    /* the run that ends with the kernel is over before anyone asks, as is the flag of the next run */
+    /* the run that ends with the kernel is over before the flag is polled, and the next run has a flag of its own */
     ck_assert_int_eq(n_cancelled[0], n % KERNELS == 0 ? 0 : 1 + (int)(n / KERNELS));
     ck_assert_int_eq(n_cancelled[0], n_cancelled[1]);
     if (said[0]) ck_assert_str_eq(said[0], said[1]);
@@ -218,7 +218,7 @@ START_TEST(a_list_is_cancelled_at_each_kernel) {
 }
 END_TEST
 
-/* Entries that go take their lists along, and a session of many keys makes new ones. */
+/* Evicted entries take their lists along, and a session of many keys makes new lists. */
 START_TEST(lists_go_with_their_entries) {
   reed_session *session = opened(programs[0], &(reed_session_options){.memo_entries = 2});
   for (int turn = 0; turn < 3; turn++)

@@ -85,19 +85,20 @@ START_TEST(what_is_joined_is_computed_in_its_place) {
       int64_t rows;
       float first;
     } runs[] = {{4099, -20000}, {4099, 3},    {17, -9}, {1, 0.25f},
-                {3, -2},        {4099, -1e4f}}; /* smaller ones use the plan of the first, with other places */
+                {3, -2},        {4099, -1e4f}}; /* smaller sizes use the first size's plan, with other places */
     for (size_t i = 0; i < sizeof runs / sizeof *runs; i++)
       ck_assert_float_eq(joined_result(session, runs[i].rows, runs[i].first),
                          joined_expected(runs[i].rows, runs[i].first));
     ck_assert_double_eq(memo_figure(session, "plans_reused"), 3);
-    /* the whole of five and the sum that is wanted later; on an accelerator x, too. Beside it: what the maxima need */
+    /* the joined result of five parts and the sum that is read later, on an accelerator x, too; the rest is the
+     * maxima's workspace */
     ck_assert_double_lt(figure(session, "memory", d ? "sim" : "host", "arena_bytes"), 4099 * 16 * (6.1 + d));
     reed_session_close(&session);
   }
 }
 END_TEST
 
-/* w = x + x is cut in two; y = max over relu(w), which is computed while the parts are wanted, + max over the first +
+/* w = x + x is cut in two; y = max over relu(w), which is computed before the parts are read, + max over the first +
  * first + max over second * second. */
 static const char cut[] = ".module \"m\" producer \"test\" \"1\" devices 2\n"
                           ".type t0 = f32[n, 4] \"x\"\n"
@@ -172,7 +173,7 @@ START_TEST(what_is_cut_out_lies_where_it_was) {
       int64_t rows;
       float first;
     } runs[] = {{4098, -20000}, {4098, 3},    {17, -9}, {2, 0.25f},
-                {3, -2},        {4098, -1e4f}}; /* smaller ones use the plan of the first, with other places */
+                {3, -2},        {4098, -1e4f}}; /* smaller sizes use the first size's plan, with other places */
     for (size_t i = 0; i < sizeof runs / sizeof *runs; i++)
       ck_assert_float_eq(joined_result(session, runs[i].rows, runs[i].first),
                          cut_expected(runs[i].rows, runs[i].first));
@@ -184,7 +185,7 @@ START_TEST(what_is_cut_out_lies_where_it_was) {
 }
 END_TEST
 
-/* The first half of x + x is all that is given: the rest of the sum goes. */
+/* The output is the first half of x + x; the other half is not kept. */
 static const char half[] = ".module \"m\" producer \"test\" \"1\" devices 2\n"
                            ".type t0 = f32[n, 4] \"x\"\n"
                            ".type t1 = f32[m, 4] \"y\"\n"
@@ -224,7 +225,7 @@ START_TEST(a_part_that_outlives_its_epoch_has_memory_of_its_own) {
     for (int k = 0; k < ROWS * 2; k++) ck_assert_float_eq(((float *)reed_tensor_data(output))[k], 2 * (float)(i + k));
     reed_tensor_close(&output);
   }
-  /* the sum and the half that is not given; the other one is in the output's memory, or it would be here */
+  /* the arena has the sum; the returned half lies in the output's memory */
   ck_assert_double_ge(figure(session, "memory", "host", "arena_bytes"), ROWS * 16);
   reed_session_close(&session);
 }

@@ -186,7 +186,7 @@ START_TEST(a_loop_of_a_known_number_of_rounds_gives_that_many) {
 }
 END_TEST
 
-/* A loop within a loop within ..., each of which grows what it carries. */
+/* A loop within a loop within ..., each of which makes its carried value grow. */
 static onnx_build *growing_body(onnx_build *b, int depth) {
   onnx_build *body = build_subgraph(b);
   build_input(body, "i", "i64[]");

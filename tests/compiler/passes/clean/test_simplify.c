@@ -3,14 +3,15 @@
 #include "tests/compiler/passes/squeeze_if_one.h"
 #include "tests/suite.h"
 
-/* Nodes left of x f32[n,4] -> op -> Relu, whose input then is x itself where `goes`. */
+/* Simplifies x f32[n,4] -> operator -> Relu. If `goes`, the operator must go, so that Relu reads x itself; otherwise it
+ * must stay. */
 static void check_simplified(onnx_build *b, bool goes, const char *what) {
   build_node(b, "Relu", "u", "y");
-  build_output(b, "y", ""); /* of whatever dtype */
+  build_output(b, "y", ""); /* the output's dtype is left to inference */
   front f;
   front_read(&f, &b);
   front_ok(&f);
-  front_passes(&f, "layout,chains"); /* layout would move a Transpose behind the Relu */
+  front_passes(&f, "layout,chains"); /* layout would move a Transpose past the Relu */
   front_ok(&f);
   bool gone = front_node(&f, OP_Relu)->inputs[0] == f.m->main->params[0];
   ck_assert_msg(gone == goes, "%s: %s", what, gone ? "went" : "stayed");
@@ -135,7 +136,7 @@ START_TEST(an_if_whose_condition_follows_from_extents_becomes_its_branch) {
 }
 END_TEST
 
-/* Both branches are empty: they give what they capture. Nothing is copied from a list of no nodes. */
+/* Both branches are empty: they give values that they capture. Nothing is copied from a list of no nodes. */
 START_TEST(a_known_branch_without_nodes_is_taken) {
   onnx_build *b = build_open(13), *then = build_subgraph(b), *otherwise = build_subgraph(b);
   build_input(b, "x", "f32[n]");

@@ -7,7 +7,7 @@
 /* x and y: f32[n,6,8]; z: f32[n,6,1]; b: bool[n,6,8]; i: i64[n,6,8]; t: f32[4,8]. "|" in front of a text: its first
  * name is an output too. */
 static const struct {
-  const char *what, *text, *program; /* NULL: there is none */
+  const char *what, *text, *program; /* the chain's program; NULL: no chain is made */
   int n_inputs;
 } cases[] = {
     {"two", "a=Add x,y;o=Exp a", "Add 0 1;Exp 2", 2},
@@ -47,7 +47,7 @@ static onnx_build *chain_model(const char *text) {
   return b;
 }
 
-/* The pass alone, behind inference. */
+/* Reads the model and runs all passes. */
 static void chain(front *f, onnx_build **b) {
   front_read(f, b);
   front_ok(f);
@@ -85,7 +85,7 @@ START_TEST(the_result_keeps_its_name_and_dtype) {
   ck_assert_str_eq(n->name, "o_node");
   ck_assert_int_eq(reed_attrs_int(&attrs, "to", 0), REED_BOOL);
   ck_assert_str_eq(front_type(&f, n->outputs[0]), "bool[n,6,8]");
-  ck_assert_int_eq(front_changes(&f, "chains"), 3); /* one chain, two operators */
+  ck_assert_int_eq(front_changes(&f, "chains"), 3); /* one change for the chain, two for its operators */
   front_fini(&f);
 }
 END_TEST

@@ -103,8 +103,8 @@ END_TEST
 START_TEST(batch_normalisation_that_cannot_fold_stays) {
   for (int miss = 0; miss < 5; miss++) {
     onnx_build *b = conv(false);
-    if (miss == 0) build_output(b, "c", "f32"); /* somebody else sees the convolution */
-    if (miss == 1) {                            /* something is in between */
+    if (miss == 0) build_output(b, "c", "f32"); /* the convolution's result is an output, too */
+    if (miss == 1) {                            /* Exp stands between convolution and normalisation */
       build_node(b, "Exp", "c", "d");
       batch_norm(b, "d", "y");
     } else if (miss == 2) { /* weights are computed */

@@ -7,7 +7,7 @@ typedef struct product {
   const char *what, *op, *x, *dims; /* of the weights */
   const char *ints, *numbers;       /* an attribute */
   const char *scale;                /* a float attribute, 0.5 */
-  bool turned, packs;               /* images with channels last: the layout pass makes them so between convolutions */
+  bool turned, packs; /* turned: the images have channels last, by the layout pass; packs: the weights are packed */
 } product;
 
 static const product products[] = {
@@ -89,9 +89,9 @@ START_TEST(weights_of_several_products_are_packed_once) {
   build_input(b, "x", "f32[n,4]");
   build_f32(b, "w", "4,4", numbers);
   build_node(b, "MatMul", "x,w", "a");
-  build_node(b, "Gemm", "a,w", "b");                            /* in the same order */
-  build_int(b, build_node(b, "Gemm", "b,w", "c"), "transB", 1); /* in another */
-  build_node(b, "Mul", "c,w", "y");                             /* as it is */
+  build_node(b, "Gemm", "a,w", "b");                            /* reads the weights in MatMul's order */
+  build_int(b, build_node(b, "Gemm", "b,w", "c"), "transB", 1); /* reads the weights transposed */
+  build_node(b, "Mul", "c,w", "y");                             /* reads the weights unpacked */
   build_output(b, "y", "f32");
   front f;
   front_optimize(&f, &b);

@@ -7,14 +7,14 @@
 
 typedef enum appending {
   APPENDING_TO_NOTHING,
-  APPENDING_TO_SOME,  /* there are rows before the loop */
+  APPENDING_TO_SOME,  /* the carried value has rows before the loop */
   APPENDING_PAIRS,    /* two rows a turn */
-  APPENDING_SYMBOLIC, /* rows as long as there are turns */
+  APPENDING_SYMBOLIC, /* a row has as many elements as the loop has turns */
   APPENDING_GROWING,  /* more rows in every turn */
   APPENDING_TAKEN,
   APPENDING_IN_FRONT = APPENDING_TAKEN,
   APPENDING_COLUMNS,
-  APPENDING_AND_READING, /* what there is so far decides what comes */
+  APPENDING_AND_READING, /* a new row depends on the rows appended before */
   N_APPENDING
 } appending;
 

@@ -7,20 +7,20 @@
 
 typedef enum choice {
   CHOICE_AS_EXPORTED,
-  CHOICE_OF_LOGITS, /* there is no activation */
+  CHOICE_OF_LOGITS, /* the maps have no activation */
   CHOICE_WITHOUT_BIAS,
   CHOICE_OF_PLANES, /* maps have rows and columns still */
-  CHOICE_SWAPPED,   /* the sum and the product the other way round */
+  CHOICE_SWAPPED,   /* operands of the sum and of the product are exchanged */
   CHOICE_TAKEN,
-  CHOICE_OF_SHARES = CHOICE_TAKEN, /* the activation is one over all classes */
+  CHOICE_OF_SHARES = CHOICE_TAKEN, /* the activation is Softmax over the classes */
   CHOICE_STEPPED,                  /* the convolution leaves out every second pixel */
   CHOICE_WIDE,                     /* the convolution has neighbours */
   CHOICE_GROUPED,                  /* half of the features for half of the classes */
   CHOICE_OTHER_COUNT,              /* regions are less than a number of classes apart */
   CHOICE_FROM_ONE,                 /* regions are counted from 1 */
   CHOICE_GIVEN,                    /* classes are an input: any integers */
-  CHOICE_OUTSIDE,                  /* classes may be one too many */
-  CHOICE_COMPUTED,                 /* classes are what somebody has counted further */
+  CHOICE_OUTSIDE,                  /* a class number may be one beyond the last class */
+  CHOICE_COMPUTED,                 /* classes are computed from the table's elements */
   CHOICE_OF_PIXELS,                /* the choice takes a row of a map */
   N_CHOICES
 } choice;

@@ -7,7 +7,7 @@
 
 static const struct column_case {
   picture p;
-  int turned; /* Gathers that read a Transpose afterwards */
+  int turned; /* number of Gathers that read a Transpose after the pass */
 } column_cases[] = {
     {{"scores of classes", "f32[n,16]",
       "a=Gather x,s_0[axis=1];b=Gather x,s_5[axis=-1];c=Gather x,s_-1[axis=1];d=Gather x,s_2[axis=1];o=Sum a,b,c,d"},

@@ -16,7 +16,7 @@ typedef enum heatmaps {
   HEATMAPS_LINEAR = HEATMAPS_TAKEN, /* maps are resized linearly */
   HEATMAPS_LAST,                    /* the last of equal elements */
   HEATMAPS_TURNED,                  /* rows for columns in the size */
-  HEATMAPS_CORNER,                  /* a pixel's corner, not its middle */
+  HEATMAPS_CORNER,                  /* points are pixels' corners, not their middles */
   HEATMAPS_OTHER_SCALE,             /* columns are scaled by the number of rows */
   HEATMAPS_VISIBLE,                 /* points have a third number of 2 */
   HEATMAPS_OFF_DIAGONAL,            /* the value of another map */

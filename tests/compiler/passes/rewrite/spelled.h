@@ -14,7 +14,7 @@
 
 typedef struct spelled {
   const char *what, *text;
-  const char *made; /* the operator it becomes; NULL: a near miss, which stays */
+  const char *made; /* the operator that the subgraph becomes; NULL: a near miss, which stays */
   const char *x;    /* type of x; NULL: f32[n,6,8] */
 } spelled;
 
@@ -194,7 +194,7 @@ static const spelled spelled_groups[] = {
      "f32[2,6,8]"},
 };
 
-/* Normalisations that the fusion pass changes. `made`: the operator that takes in the operator after it. */
+/* Normalisations that the fusion pass changes. `made`: the operator that the pass joins with the operator after it. */
 static const spelled spelled_norm_ends[] = {
     {"BatchNorm and Relu", "n=BatchNormalization x,gamma,beta,rows,beta;o=Relu n", "BatchNormalization", "f32[n,8,6]"},
     {"InstanceNorm and Relu", "n=InstanceNormalization x,gamma,beta;o=Relu n", "InstanceNormalization", "f32[n,8,n,5]"},

@@ -1,6 +1,6 @@
-/* Parts of decoders (decoders.h): masks that follow from places become attributes of Attention, repeated heads are read
- * once, rotary embeddings become one operator; near misses stay. tests/whole/test_equal.c shows that results are equal.
- */
+/* Parts of decoders (decoders.h): masks that are computed from positions become attributes of Attention, repeated heads
+ * are read once, rotary embeddings become one operator; near misses stay. tests/whole/test_equal.c shows that results
+ * are equal. */
 #include "tests/compiler/front.h"
 #include "tests/compiler/passes/rewrite/decoders.h"
 #include "tests/suite.h"

@@ -54,7 +54,7 @@ START_TEST(both_selections_of_the_example_know_classes) {
   read_example(&f);
   front_passes(&f, NULL);
   front_ok(&f);
-  ck_assert_int_eq(front_changes(&f, "nms_classes"), 2); /* levels of the pyramid, classes of things */
+  ck_assert_int_eq(front_changes(&f, "nms_classes"), 2); /* one selection is by pyramid level, one by class */
   ck_assert_ptr_nonnull(front_node(&f, OP_NonMaxSuppression)->inputs[5]);
   front_fini(&f);
 }
@@ -86,13 +86,13 @@ START_TEST(both_selections_of_the_example_are_limited) {
 }
 END_TEST
 
-/* Node k of an operator in the loop: an attribute, an operand or the operator is another. */
+/* Damage to the loop's k-th node of an operator: another attribute, another operand or another operator. */
 typedef struct damage {
   op_id op;
   int k;
   op_id becomes;
-  const char *attr, *text; /* text NULL: number */
-  int operand;             /* is the constant {number} */
+  const char *attr, *text; /* the attribute and its text; text NULL: the attribute is `number` */
+  int operand;             /* the operand that becomes the constant {number} */
   int64_t number;
 } damage;
 
@@ -109,7 +109,7 @@ static const damage damages[] = {
     BECOMES(ReduceMax, 2, ReduceMin),
     BECOMES(ReduceMin, 1, ReduceMax),
     BECOMES(Sub, 0, Add),
-    OPERAND(Add, 0, 1, 2),      /* the last pixel's next but one */
+    OPERAND(Add, 0, 1, 2),      /* adds 2 to the last pixel, not 1 */
     OPERAND(Gather, 3, 1, 3),   /* another corner */
     OPERAND(Slice, 2, 1, 1),    /* all but the first row */
     ATTR(Concat, 0, "axis", 1), /* an axis that a vector lacks */

@@ -2,15 +2,15 @@
 #include "tests/compiler/front.h"
 #include "tests/suite.h"
 
-/* The misses: what is not as the export has it. */
+/* Differences from the export; with each of them the graph is a near miss. */
 typedef enum miss {
   NONE,
   HALF_A_PYRAMID, /* levels are 1 and 2 */
   A_LEVEL_TWICE,  /* both parts are of level 0 */
-  OTHER_LEVELS,   /* the second part looks at other levels */
+  OTHER_LEVELS,   /* the second part compares another tensor of levels */
   OTHER_ROWS,     /* gathered and scattered by different lists of rows */
   ADDED,          /* ScatterElements adds */
-  ONTO_ONES,      /* regions without a level are 1 */
+  ONTO_ONES,      /* results of regions without a level are 1 */
   OTHER_SAMPLING, /* the levels are sampled differently */
   OTHER_CORNERS,  /* columns in another order */
   SEEN,           /* the first part alone is an output */

@@ -4,10 +4,9 @@
 #include "tests/suite.h"
 
 typedef struct limit_case {
-  int64_t limit, start, end, axis, step,
-      column; /* limit of NonMaxSuppression; end of the Slice; part of the selection that is taken */
+  int64_t limit, start, end, axis, step, column; /* NonMaxSuppression's; the Slice's; the selection's column */
   const char *scores;
-  bool seen, guarded; /* the numbers are an output too; the whole is in a branch */
+  bool seen, guarded; /* the selection's numbers are an output, too; the selection is in a branch of an If */
   int64_t expected;
 } limit_case;
 
@@ -16,17 +15,17 @@ static const limit_case limits[] = {
     {INT64_MAX, 0, 7, 0, 1, 2, "f32[1,1,n]", .guarded = true, .expected = 7},
     {9, 0, 7, -1, 1, 2, "f32[1,1,n]", .expected = 7}, /* the only axis, counted from the last */
     {9, 0, 7, 0, 1, 2, "f32[1,1,n]", .expected = 7},
-    {5, 0, 7, 0, 1, 2, "f32[1,1,n]", .expected = 5},  /* fewer as it is */
-    {9, 1, 7, 0, 1, 2, "f32[1,1,n]", .expected = 9},  /* not from the first on */
-    {9, 0, -1, 0, 1, 2, "f32[1,1,n]", .expected = 9}, /* all but the last */
-    {9, 0, 7, 0, 2, 2, "f32[1,1,n]", .expected = 9},  /* every second */
-    {9, 0, 7, 0, 1, 2, "f32[1,2,n]", .expected = 9},  /* classes */
-    {9, 0, 7, 0, 1, 2, "f32[b,1,n]", .expected = 9},  /* images */
-    {9, 0, 7, 0, 1, 1, "f32[1,1,n]", .expected = 9},  /* class numbers */
+    {5, 0, 7, 0, 1, 2, "f32[1,1,n]", .expected = 5},  /* the selection's limit is less than the Slice's end */
+    {9, 1, 7, 0, 1, 2, "f32[1,1,n]", .expected = 9},  /* the Slice does not begin at the first row */
+    {9, 0, -1, 0, 1, 2, "f32[1,1,n]", .expected = 9}, /* the Slice leaves out the last row */
+    {9, 0, 7, 0, 2, 2, "f32[1,1,n]", .expected = 9},  /* the Slice takes every second row */
+    {9, 0, 7, 0, 1, 2, "f32[1,2,n]", .expected = 9},  /* scores of two classes */
+    {9, 0, 7, 0, 1, 2, "f32[b,1,n]", .expected = 9},  /* scores of several images */
+    {9, 0, 7, 0, 1, 1, "f32[1,1,n]", .expected = 9},  /* takes class numbers, not numbers of boxes */
     {9, 0, 7, 0, 1, 2, "f32[1,1,n]", .seen = true, .expected = 9},
 };
 
-/* The selection's numbers, from values of the graph around or of this one. */
+/* Makes the numbers of the selected boxes. Inputs are values of the graph b or of the graph around it. */
 static void build_selection(onnx_build *b) {
   build_node(b, "NonMaxSuppression", "boxes,scores,limit,iou", "selected");
   build_int(b, build_node(b, "Gather", "selected,column", "taken"), "axis", 1);
@@ -75,8 +74,8 @@ END_TEST
 typedef enum guard {
   GUARD_AS_EXPORTED,
   GUARD_BY_SIZE,
-  GUARD_OTHER_BOXES,  /* asks about others than are selected from */
-  GUARD_OF_ONE,       /* asks whether there is one element */
+  GUARD_OTHER_BOXES,  /* the condition asks about another tensor than that of the boxes */
+  GUARD_OF_ONE,       /* the condition asks for one element, not for none */
   GUARD_TURNED,       /* the empty result is in the branch with boxes */
   GUARD_GIVES_ONE,    /* the branch without boxes gives a number */
   GUARD_LOOKS_AT_ONE, /* the branch needs a first box */
@@ -139,12 +138,12 @@ typedef enum classes {
   CLASSES_AS_EXPORTED,
   CLASSES_SLICED, /* the offsets pass through a Slice of everything, as some exporters write [:, None] */
   CLASSES_I32,
-  CLASSES_CLIPPED,  /* by Clip */
+  CLASSES_CLIPPED,  /* coordinates are bounded by Clip */
   CLASSES_NEGATIVE, /* coordinates may be less than 0 */
   CLASSES_BY_HALF,  /* clipped at -0.5 */
-  CLASSES_STEP,     /* the largest coordinate + 2 */
-  CLASSES_OTHERS,   /* the largest coordinate of other boxes */
-  CLASSES_OF_AXIS,  /* the largest coordinate of each column */
+  CLASSES_STEP,     /* offsets from the largest coordinate + 2, not + 1 */
+  CLASSES_OTHERS,   /* offsets from the largest coordinate of another tensor */
+  CLASSES_OF_AXIS,  /* offsets from the largest coordinate of each column */
   CLASSES_FLOAT,    /* classes are no integers */
   CLASSES_EACH,     /* an offset for each coordinate */
   CLASSES_CENTERS,  /* boxes are centres and sizes */
@@ -211,7 +210,8 @@ START_TEST(boxes_moved_apart_by_class_become_classes) {
     ck_assert_ptr_null(nms->inputs[4]);
     ck_assert_str_eq(front_type(&f, nms->inputs[5]), "i64[1,n]");
     ck_assert_str_eq(front_type(&f, nms->inputs[0]), "f32[1,n,4]");
-    ck_assert_ptr_eq(nms->inputs[0]->producer->inputs[0], f.m->main->results[1]); /* the boxes as they were */
+    ck_assert_ptr_eq(nms->inputs[0]->producer->inputs[0],
+                     f.m->main->results[1]); /* the boxes before offsets were added */
   }
   front_fini(&f);
 }
@@ -220,12 +220,12 @@ END_TEST
 typedef enum filtered {
   FILTERED_AS_EXPORTED,
   FILTERED_SLICED,      /* only the first selected box */
-  FILTERED_COUNTED,     /* how many the second filter keeps is asked */
-  FILTERED_UNBOUNDED,   /* of any number of rows */
-  FILTERED_BY_SUM,      /* the second mask looks at a row and all kept ones before it */
+  FILTERED_COUNTED,     /* the number of rows that the second filter keeps is read */
+  FILTERED_UNBOUNDED,   /* the number of rows has no upper bound */
+  FILTERED_BY_SUM,      /* the second mask depends on a row and on all kept rows before it */
   FILTERED_SEEN,        /* the second list of rows is an output */
-  FILTERED_OTHERS,      /* the second list takes rows of something else too */
-  FILTERED_NUMBERS,     /* numbers of boxes among the kept ones are an output */
+  FILTERED_OTHERS,      /* the second list takes rows of another tensor, too */
+  FILTERED_NUMBERS,     /* numbers of boxes, counted among the kept rows, are an output */
   FILTERED_OTHER_BOXES, /* the selection takes rows of another tensor */
   N_FILTERED
 } filtered;

@@ -12,7 +12,7 @@
 enum { MOST_WORKSPACE = 64 << 20 };
 
 /* From NVIDIA's data sheets and the table of compute capabilities in the "CUDA C++ Programming Guide"; to be replaced
- * by what a card of the kind says of itself. */
+ * by the properties that such a card reports. */
 #define PROPERTIES(version, processors, shared_block, opt_in, threads, blocks, clock, memory_clock, l2, memory, name) \
   "{\"deviceVer\":" version ",\"driverVer\":13000,\"cudaDeviceId\":0,\"maxGridSize\":[2147483647,65535,65535]," \
   "\"maxBlockSize\":[1024,1024,64],\"regsPerBlock\":65536,\"multiProcessorCount\":" processors \

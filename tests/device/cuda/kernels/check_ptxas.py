@@ -1,5 +1,5 @@
-"""Compares what each CUDA kernel takes of a multiprocessor with device/cuda/kernels/ptxas.tsv, both ways: a kernel of the table that is not compiled, a
-compiled one that the table lacks, and any other number are faults. Needs nvcc, no GPU.
+"""Compares each CUDA kernel's registers and memory of a multiprocessor with device/cuda/kernels/ptxas.tsv, both ways: a kernel of the table that is not
+compiled, a compiled one that the table lacks, and any other number are faults. Needs nvcc, no GPU.
 
 usage: check_ptxas.py ROOT [--nvcc PATH] [--write]
 

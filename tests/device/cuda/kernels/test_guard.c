@@ -1,5 +1,5 @@
-/* The guard of plans with counted operands: each launch that touches one must read the count, whatever the call's other
- * launches read. */
+/* The guard of plans with counted operands: each launch that touches one must read the count, even if the call's other
+ * launches read it. */
 #include <check.h>
 #include <stddef.h>
 #include <string.h>

@@ -4,7 +4,7 @@
 
 #include "device/cuda/simt/simt.h"
 
-/* `fault` chooses what a kernel of faults.cu does wrong; 0: nothing. */
+/* `fault` chooses the fault of a kernel of faults.cu; 0: none. */
 typedef struct test_args {
   const float *x;
   float *y;

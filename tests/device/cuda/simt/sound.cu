@@ -1,4 +1,4 @@
-/* Kernels without faults: what CUDA's features compute under the emulation. */
+/* Kernels without faults: the results of CUDA's features under the emulation. */
 #include "device/cuda/simt/device.hpp"
 #include "tests/device/cuda/simt/kernels.h"
 
@@ -23,7 +23,7 @@ KERNEL(sum, 256) {
   a.y[blockIdx.x] = all;
 }
 
-/* y: what the three forms of __syncthreads give for the predicate "x of this thread is not 0". */
+/* y: the results of the three forms of __syncthreads for the predicate "x of this thread is not 0". */
 KERNEL(barriers, 96) {
   const int p = a.x[threadIdx.x] != 0;
   const int count = __syncthreads_count(p), all = __syncthreads_and(p), any = __syncthreads_or(p);

@@ -1,5 +1,5 @@
-/* The emulation of a GPU's threads: what kernels compute, in every order of threads, and that each kind of fault
- * planted into a kernel is found and named. */
+/* The emulation of a GPU's threads: kernels' results in every order of threads, and each kind of fault, planted into a
+ * kernel, is found and named. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -164,7 +164,7 @@ static const planted faults[] = {
 };
 enum { FAULTS = sizeof faults / sizeof *faults };
 
-/* The operands are parts of a larger arena, of which every other byte is live for somebody else. */
+/* The operands are parts of a larger arena, of which every other byte is live for another kernel. */
 START_TEST(planted_faults_are_found_in_every_order) {
   const planted *f = &faults[_i];
   static _Alignas(64) float arena[4096];
@@ -186,7 +186,7 @@ START_TEST(planted_faults_are_found_in_every_order) {
 END_TEST
 
 #if SIMT_TSAN
-/* It prints the race and makes the process end with its status 66. */
+/* The thread sanitizer prints the race and makes the process end with status 66. */
 START_TEST(the_thread_sanitizer_finds_a_removed_barrier) {
   static float x[256], y[256];
   const test_args args = {x, y, 256, _i};
@@ -211,8 +211,7 @@ START_TEST(launches_beyond_the_limits_are_refused) {
 }
 END_TEST
 
-/* What is left of x with `bits` bits after the point, to the nearest, ties away from 0: the numbers below are no ties.
- */
+/* x rounded to `bits` bits after the point, to the nearest, ties away from 0: the numbers below are no ties. */
 static double rounded(double x, int bits) {
   int exponent;
   const double part = frexp(x, &exponent);

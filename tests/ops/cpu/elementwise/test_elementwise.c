@@ -32,8 +32,7 @@ static bool is_float(reed_dtype dtype) {
   return dtype == REED_F32 || dtype == REED_F64 || dtype == REED_F16 || dtype == REED_BF16;
 }
 
-/* Where an operand may not be just anything: divisors are not 0, exponents are small, and a mean of few is no
- * cancellation. */
+/* Changes integers that may not be random: divisors are not 0, exponents lie between 0 and 3. */
 static void settle(kernel_case *c, reed_dtype dtype) {
   value *b = c->n_inputs > 1 ? &c->inputs[1] : NULL;
   bool divides = c->op == OP_Div || c->op == OP_Mod;
@@ -63,7 +62,7 @@ static void check_operator(op_id op, reed_dtype dtype, size_t shape, bool specia
   if (op == OP_BitShift) case_attr_string(&c, "direction", shape % 2 ? "LEFT" : "RIGHT");
   if (op == OP_Gelu && shape % 2) case_attr_string(&c, "approximate", "tanh");
   settle(&c, dtype);
-  for (int32_t i = 0; i < row->n_attrs; i++) /* the one attribute that is required: of shifts */
+  for (int32_t i = 0; i < row->n_attrs; i++) /* the only required attribute is BitShift's direction */
     if (row->attrs[i].required) case_attr_string(&c, row->attrs[i].name, shape % 2 ? "LEFT" : "RIGHT");
   double tolerance = case_tolerance(dtype);
   case_parity(&c, tolerance, tolerance * (dtype == REED_F32 ? 0.5 : 0.1));
@@ -385,7 +384,8 @@ START_TEST(a_recurrent_activation_in_f64_has_the_bits_of_its_operator) {
 #undef ROW
   };
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-    if (rows[i].op == OP_COUNT || strcmp(rows[i].word, "ScaledTanh") == 0) continue; /* no operator of that name */
+    /* the activation has no operator of its own */
+    if (rows[i].op == OP_COUNT || strcmp(rows[i].word, "ScaledTanh") == 0) continue;
     const double alpha = 0.3, beta = 0.7;
     kernel_case c;
     case_init(&c, OP_RNN);

@@ -159,7 +159,7 @@ static const struct {
     {"Add 0 1;Less 4 2;Greater 0 3;And 5 6;Where 7 0 4", REED_F32, REED_F32, 0},
     {"Add 0 1;Less 4 2;Cast 5 to=#0;Mul 3 6", REED_F32, REED_F32, REED_F32},
     {"Mul 0 1;Max 4 2;BitwiseXor 5 3", REED_I64, REED_I64, 0},
-    {"Add 2 3;Add 0 1", REED_F32, REED_F32, 0}, /* a step that nobody uses, of small inputs */
+    {"Add 2 3;Add 0 1", REED_F32, REED_F32, 0}, /* the first step's result is not used, and its inputs are small */
     {"Mul 2 2;Neg 4;Add 1 5;Add 0 6", REED_F32, REED_F32, 0},
     {"Add 0 1;Gelu 4 approximate=tanh;Mul 5 2;Cast 6 to=#0", REED_F32, REED_F16, REED_F16},
     {"Cast 0 to=#0;Cast 4 to=#0;Mul 4 5", REED_F16, REED_F32, REED_F32},

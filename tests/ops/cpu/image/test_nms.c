@@ -184,7 +184,7 @@ START_TEST(nms_of_candidates_is_nms_of_boxes_that_were_filtered) {
 }
 END_TEST
 
-/* Ids keep boxes apart exactly as rows of scores do, and what is kept comes in the order of scores over all ids. */
+/* Ids keep boxes apart exactly as rows of scores do, and kept boxes come in the order of scores over all ids. */
 START_TEST(nms_of_class_ids_is_nms_of_each_class_in_the_order_of_scores) {
   enum { N = 300, IDS = 4 };
   kernel_case all;
@@ -201,7 +201,7 @@ START_TEST(nms_of_class_ids_is_nms_of_each_class_in_the_order_of_scores) {
     int64_t chosen[N], n = 0, expected = 0;
     for (int64_t i = 0; i < N; i++)
       if (ids[i] == ids[k]) chosen[n++] = i;
-    if (chosen[0] != k) continue; /* met before */
+    if (chosen[0] != k) continue; /* this id has had its turn */
     kernel_case one;
     case_init(&one, OP_NonMaxSuppression);
     value *boxes = case_input(&one, REED_F32, DIMS(1, n, 4), 0), *scores = case_input(&one, REED_F32, DIMS(1, 1, n), 0);

@@ -58,7 +58,7 @@ START_TEST(paste_masks_equals_the_reference) {
 }
 END_TEST
 
-/* Exactly what Resize gives, where the picture has it; zeros elsewhere. */
+/* Inside of the picture exactly the elements that Resize gives, zeros elsewhere. */
 START_TEST(a_pasted_mask_is_resize_cut_to_the_picture) {
   enum { M = 7, N = 5, HEIGHT = 21, WIDTH = 32 };
   for (cpu_level level = CPU_BASE; level <= cpu_level_best(); level++) {
@@ -202,7 +202,7 @@ static void turn_maps(kernel_case *c, kernel_case *out_last, const int64_t *s, c
     for (int64_t i = 0; i < s[0]; i++) case_set(&out_last->inputs[k], i, case_get(&c->inputs[k], i));
 }
 
-/* The same bits, whatever the elements: numbers; a NaN, infinities, equal elements between them. */
+/* The same bits for any elements: numbers; a NaN, infinities, equal elements between them. */
 START_TEST(keypoints_are_the_same_with_channels_last) {
   const int64_t *s = heatmap_shapes[_i];
   for (int odd = 0; odd < 2; odd++)
@@ -240,8 +240,7 @@ START_TEST(keypoints_of_maps_with_nan_equal_the_reference) {
 }
 END_TEST
 
-/* Exactly the first largest element of what Resize gives, and its place; equal elements and turned-over maps included.
- */
+/* Exactly the first largest element of Resize's result, and its place; equal elements and turned-over maps included. */
 START_TEST(keypoints_are_the_peaks_of_resized_maps) {
   enum { N = 6, C = 3, M = 5, W = 4 };
   for (cpu_level level = CPU_BASE; level <= cpu_level_best(); level++) {

@@ -127,7 +127,8 @@ static void levels_case(kernel_case *c, reed_dtype dtype, int64_t n_regions, int
   for (int64_t i = 0; i < n_regions; i++) {
     int64_t level = i % 5 - 1;
     ((int64_t *)levels->data)[i] = level;
-    ((int64_t *)images->data)[i] = level < 0 ? 99 : i / 5 % 2; /* nobody asks for the image of a region without a map */
+    /* the image number of a region without a map is not read */
+    ((int64_t *)images->data)[i] = level < 0 ? 99 : i / 5 % 2;
   }
   for (int k = 0; k < 3; k++) case_input(c, dtype, 4, level_maps[k], 2);
   case_attr_int(c, "output_height", 3);

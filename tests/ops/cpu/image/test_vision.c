@@ -7,7 +7,7 @@
 #include "tests/ops/cpu/kernel_case.h"
 #include "tests/suite.h"
 
-/* THE table of the operators: forward, backward, and what they take. */
+/* THE table of the operators: forward, backward, and their operands and attributes. */
 static const struct {
   op_id forward, backward;
   bool position_sensitive, samples, aligned, argmax;
@@ -203,7 +203,7 @@ START_TEST(regions_whose_plans_are_long_equal_the_reference) {
     form f = {_i, REED_F32, 1, 4, 2, 20000, 350, 7, 9, 0, 1, true, k % 2, true, k / 2};
     kernel_case c;
     regions_case(&c, &f);
-    for (int64_t i = 0; !c.skipped && i < 350; i++) { /* small ones, all over the map */
+    for (int64_t i = 0; !c.skipped && i < 350; i++) { /* small regions all over the map */
       double x = case_get(&c.inputs[1], 5 * i + 1);
       case_set(&c.inputs[1], 5 * i + 3, x + (double)(i % 90));
       case_set(&c.inputs[1], 5 * i + 2, -1);

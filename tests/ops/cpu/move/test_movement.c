@@ -163,7 +163,7 @@ START_TEST(pad_in_every_mode_and_sign) {
 }
 END_TEST
 
-/* A negative pad crops first; what is left is then repeated. */
+/* A negative pad crops first; the remaining elements are then repeated. */
 START_TEST(pad_repeats_only_what_the_crop_leaves) {
   static const struct {
     const char *mode;
@@ -254,8 +254,8 @@ START_TEST(gather_from_every_axis) {
 }
 END_TEST
 
-/* Stretches of the input are named as such, and left alone when they lie there: the input's elements are still what
- * they were. */
+/* The kernel names outputs that are parts of the input. If an output is given the part's memory, the kernel leaves the
+ * input's elements as they are. */
 static void check_parts(kernel_case *c, int n_outputs, int n_parts) {
   double sum = 0, after = 0;
   int64_t n = desc_elements(&c->inputs[0].desc);
@@ -271,7 +271,7 @@ static void check_parts(kernel_case *c, int n_outputs, int n_parts) {
 
 START_TEST(outputs_that_are_stretches_of_the_input_are_named) {
   kernel_case c;
-  for (int inner = 0; inner < 2; inner++) { /* along axis 1 behind an extent of 1; along axis 2 */
+  for (int inner = 0; inner < 2; inner++) { /* along axis 1, whose only outer extent is 1; along axis 2 */
     case_init(&c, OP_Split);
     case_input(&c, REED_F32, DIMS(1, 6, 4), 50);
     case_attr_int(&c, "axis", 1 + inner);
@@ -296,7 +296,7 @@ START_TEST(outputs_that_are_stretches_of_the_input_are_named) {
   case_ints(&c, 1, 0);
   case_ints(&c, 1, -1);
   check_parts(&c, 1, 0);
-  case_init(&c, OP_Gather); /* only the run knows which */
+  case_init(&c, OP_Gather); /* the index is known in the run only */
   c.hide_values = true;
   case_input(&c, REED_F32, DIMS(6, 4), 50);
   case_scalar(&c, REED_I64, 2);

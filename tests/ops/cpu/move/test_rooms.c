@@ -1,4 +1,4 @@
-/* Operands with room along an axis: Concat writes new rows behind those that lie there; a kernel that reads no strides
+/* Operands with room along an axis: Concat writes new rows behind the rows of the past; a kernel that reads no strides
  * gets dense copies, which are counted. Every kernel with room in its inputs: kernel_case.c. */
 #include <check.h>
 #include <stdlib.h>

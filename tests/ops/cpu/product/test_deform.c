@@ -13,7 +13,7 @@ typedef struct form {
   reed_dtype dtype;
   int64_t images, channels, height, width, outputs, kernel[2], stride[2], pad[2], dilation[2], groups, offset_groups;
   bool mask, bias, last, single; /* single: without a batch */
-  int64_t pads[4];               /* as ONNX has them */
+  int64_t pads[4];               /* pads in ONNX's order */
 } form;
 
 static int64_t windows(const form *f, int i) {
@@ -160,7 +160,7 @@ START_TEST(results_equal_the_reference) {
       kernel_case c;
       form f = form_of(_i, operators[k], variant);
       f.dtype = variant == 3 ? REED_BF16 : variant == 6 ? REED_F64 : REED_F32;
-      if (_i == N_FORMS - 1 && variant != 2 && variant != 5) continue; /* the largest one */
+      if (_i == N_FORMS - 1 && variant != 2 && variant != 5) continue; /* of the largest form two variants only */
       deform_case(&c, &f);
       double slack = f.dtype == REED_BF16 ? 0.03 : 2e-4;
       case_parity(&c, slack, slack * (f.dtype == REED_BF16 ? 10 : 1));
@@ -223,7 +223,7 @@ START_TEST(results_have_the_same_bits_for_any_number_of_threads) {
 }
 END_TEST
 
-/* Places far outside read zeros, places that are no numbers give NaN, and nothing crashes. */
+/* Sampling places far outside read zeros, places that are no numbers give NaN, and nothing crashes. */
 START_TEST(places_may_be_anywhere) {
   static const double places[] = {NAN, INFINITY, -INFINITY, 1e30, -1e30, -1, 0, 4.5, 3e9};
   for (int k = 0; k < ROWS(operators); k++) {

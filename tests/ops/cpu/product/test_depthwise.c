@@ -82,7 +82,7 @@ START_TEST(depthwise_equals_the_reference_in_every_form) {
               form == 1   ? "relu"
               : form == 3 ? "hardswish"
                           : NULL);
-    c.hide_values = form == 2; /* weights that come with the run */
+    c.hide_values = form == 2; /* weights that are no constants */
     double tolerance = form == 4 ? 2 * case_tolerance(REED_F16) : TOLERANCE;
     case_parity_orders(&c, IMAGES, tolerance, tolerance);
   }
@@ -124,7 +124,7 @@ static void compare_last(kernel_case *c, const depthwise_row *row, int in_place)
   case_close(c);
 }
 
-/* NaN and infinities reach the windows that they are in and no others, and no bound takes NaN away. */
+/* NaN and infinities reach the outputs whose windows have them and no others, and no bound takes NaN away. */
 START_TEST(depthwise_keeps_nan_in_its_windows) {
   static const char *const words[] = {NULL, "relu", "clip", "hardswish"};
   for (int form = 0; form < ROWS(words); form++) {
@@ -157,7 +157,7 @@ START_TEST(depthwise_by_hand) {
 }
 END_TEST
 
-/* Vectors overlap where the channels are no multiple of them: a residual that lies in Y is added once all the same. */
+/* Vectors overlap where the channels are no multiple of them: a residual that lies in Y is added only once. */
 START_TEST(depthwise_residual_may_lie_in_the_output) {
   kernel_case c;
   open_case(&c, &rows[5], REED_F32, true, true, NULL);

@@ -15,7 +15,7 @@ typedef struct few_conv {
   const char *what;
   int64_t images, channels, outputs, in[2], taps[2], dilations[2], pads[4];
   bool joined; /* false: another kernel is faster */
-  int axes;    /* 1: in[0] and taps[0] are not there; 0 is 2 */
+  int axes;    /* number of spatial axes, 0 stands for 2; with 1 axis in[0] and taps[0] are not used */
 } few_conv;
 
 static const few_conv rows[] = {
@@ -55,7 +55,7 @@ static void open_case(kernel_case *c, const few_conv *row, reed_dtype dtype, boo
   const int64_t x[] = {row->images, row->channels, row->in[skip], row->in[1]},
                 w[] = {row->outputs, row->channels, row->taps[skip], row->taps[1]},
                 y[] = {row->images, row->outputs, out_extent(row, skip), out_extent(row, 1)};
-  static int64_t one_axis[2]; /* the case refers to it */
+  static int64_t one_axis[2]; /* the case keeps the address */
   one_axis[0] = row->pads[1];
   one_axis[1] = row->pads[3];
   case_init(c, OP_Conv);

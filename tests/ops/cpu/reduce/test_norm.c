@@ -120,9 +120,8 @@ START_TEST(rms_norm_divides_by_the_root_of_the_mean_square) {
 }
 END_TEST
 
-/* A mean far from zero leaves the differences exact. */
-/* A plane of more than one block and rows of an odd number of elements; a NaN in the first, which is all of what it is
- * normalised with. */
+/* A plane of more than one block, and rows of an odd number of elements. In half of the cases a NaN in the first plane
+ * or row makes all elements NaN that are normalised with it. */
 START_TEST(norms_end_with_any_activation) {
   static const op_id ops[] = {OP_BatchNormalization, OP_GroupNormalization, OP_InstanceNormalization,
                               OP_LayerNormalization, OP_RMSNormalization};

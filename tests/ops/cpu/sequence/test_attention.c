@@ -18,7 +18,7 @@ typedef struct attention_case {
   int64_t left, right;   /* windows, with 1 added; 0: not given */
   bool to_last_key;
   double hidden;  /* 0: not given */
-  int64_t padded; /* keys at the beginning that a mask of numbers hides by LOWEST */
+  int64_t padded; /* the number of first keys that a mask of floats hides by LOWEST */
 } attention_case;
 
 #define LOWEST -3.4028234663852886e38
@@ -233,8 +233,7 @@ END_TEST
 START_TEST(rows_that_are_masked_whole_give_zero_or_nan) {
   for (int truth = 0; truth < 2; truth++)
     for (int nan = -1; nan < 2; nan++)
-      for (int odd = 0; odd < 2;
-           odd++) { /* keys and values that are masked may be anything where the mask says so by a truth */
+      for (int odd = 0; odd < 2; odd++) { /* odd: with a mask of bools a masked key is infinite */
         kernel_case c;
         case_init(&c, OP_Attention);
         for (int k = 0; k < 3; k++) case_input(&c, REED_F32, DIMS(1, 1, 3, 2), 2);
@@ -258,7 +257,7 @@ START_TEST(rows_that_are_masked_whole_give_zero_or_nan) {
 END_TEST
 
 START_TEST(infinite_and_nan_scores_go_through) {
-  for (int k = 0; k < 6; k++) { /* the last three: the key in the second part of many */
+  for (int k = 0; k < 6; k++) { /* the last three cases: the key lies in the second part of many keys */
     bool many = k > 2;
     kernel_case c;
     case_init(&c, OP_Attention);
@@ -269,7 +268,7 @@ START_TEST(infinite_and_nan_scores_go_through) {
     case_attr_int(&c, "nan_rows", _i - 1);
     case_set(key, many ? 1800 : 300, k % 3 == 0 ? NAN : k % 3 == 1 ? INFINITY : -INFINITY);
     c.n_outputs = 1;
-    case_parity(&c, 1e-5, 1e-5); /* all is NaN but with -INFINITY */
+    case_parity(&c, 1e-5, 1e-5); /* all results are NaN, except with -INFINITY */
   }
 }
 END_TEST

@@ -109,7 +109,7 @@ static const char *const activations[] = {"Affine,Relu,Tanh", "elu,LEAKYRELU,Har
                                           "ScaledTanh,Softplus,Softsign", "ThresholdedRelu,Elu,Affine",
                                           "Sigmoid,ScaledTanh,Relu"};
 
-/* With and without numbers of their own; alpha and beta go to those that take one, in order. */
+/* With and without given alpha and beta, which go, in order, to the activations that take one. */
 START_TEST(activations_equal_the_reference) {
   static const double alphas[] = {0.6, 0.3, 0.5}, betas[] = {0.4, 0.7};
   for (int numbers = 0; numbers < 2; numbers++)
@@ -185,7 +185,7 @@ START_TEST(lengths_beyond_the_steps_are_refused) {
 }
 END_TEST
 
-/* ONNX's own value for RNN has a second name, which a single direction does not need. */
+/* ONNX's default of RNN's activations has two names. A single direction uses the first. */
 START_TEST(an_rnn_of_one_direction_takes_the_plain_names_of_two) {
   for (int i = 0; i < 2; i++) {
     kernel_case c;

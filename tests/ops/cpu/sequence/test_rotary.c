@@ -12,7 +12,7 @@ typedef struct rotary_case {
   int64_t places; /* rows of the caches, which position_ids choose; 0: a row for each place */
   bool flat, interleaved;
   bool full;   /* the caches have a column for each element */
-  bool shared; /* one batch of caches */
+  bool shared; /* the caches have one batch, which all batches of x share */
 } rotary_case;
 
 static const rotary_case cases[] = {
