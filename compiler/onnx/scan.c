@@ -37,6 +37,7 @@ static ir_value *made(ir_graph *g, ir_node *before, op_id op, ir_value *const *i
 
 /* The extent of x along the axis as a scalar, computed before the node `before`. */
 static ir_value *extent(ir_node *before, ir_value *x, int64_t axis) {
+  if (axis < 0 && x->type.rank >= 0) axis += x->type.rank;
   ir_graph *g = before->graph;
   ir_value *shape = made(g, before, OP_Shape, &x, 1, NULL, 0, NULL);
   return made(g, before, OP_Gather, (ir_value *[]){shape, scalar(g->module, REED_I64, axis)}, 2, "axis", 0, NULL);

@@ -48,6 +48,16 @@ static const int64_t *constant_list(const ir_value *v, int64_t *out_n) {
   return v->data;
 }
 
+/* The elements of a constant of at most REED_MAX_RANK indices, of i32 or i64; false: it is none. */
+static bool constant_indices(const ir_value *v, reed_desc *out_desc, int64_t out[REED_MAX_RANK]) {
+  if (!ir_is_constant(v) || !ir_desc(v, out_desc)) return false;
+  if (out_desc->dtype != REED_I32 && out_desc->dtype != REED_I64) return false;
+  const int64_t n = desc_elements(out_desc);
+  for (int64_t i = 0; i < n && n <= REED_MAX_RANK; i++)
+    out[i] = out_desc->dtype == REED_I32 ? ((const int32_t *)v->data)[i] : ((const int64_t *)v->data)[i];
+  return n <= REED_MAX_RANK;
+}
+
 /* ---- lists with a number for each axis of a window ---- */
 
 /* The number of axes that a window has: by the weights, the attribute kernel_shape, the block's extents, or the image.
@@ -141,12 +151,20 @@ static int32_t axes_input(const call *c) {
   return -1;
 }
 
+/* A constant like v with other elements, in v's dtype (i32 or i64); NULL: no memory. */
+static ir_value *with_elements(const call *c, const ir_value *v, const reed_desc *d, const int64_t *elements) {
+  int32_t narrow[REED_MAX_RANK];
+  for (int64_t i = 0; d->dtype == REED_I32 && i < desc_elements(d); i++) narrow[i] = (int32_t)elements[i];
+  return ir_constant(c->m, d, d->dtype == REED_I32 ? (const void *)narrow : elements, false, v->name);
+}
+
 /* Constant axes that are an input count from the first; sorted, unless other inputs have an element for each. */
 static bool settle_axes(call *c) {
   const int32_t at = c->accepted ? axes_input(c) : -1;
-  int64_t n = 0, axes[REED_MAX_RANK];
-  const int64_t *given = at < 0 ? NULL : constant_list(input(c, at), &n);
-  if (!given || n > REED_MAX_RANK) return true;
+  int64_t n = 0, axes[REED_MAX_RANK], given[REED_MAX_RANK];
+  reed_desc d;
+  if (at < 0 || !constant_indices(input(c, at), &d, given)) return true;
+  n = desc_elements(&d);
   const int64_t rank = c->n->op == op_builtin(OP_Unsqueeze) ? c->n->outputs[0]->type.rank : type_of(c, 0)->rank;
   const bool any_order = at == 1; /* as input 3, of Slice and Pad, they belong to starts or pads */
   bool changed = false;
@@ -157,7 +175,7 @@ static bool settle_axes(call *c) {
     axes[k] = axis;
     changed = changed || given[i] < 0 || k < i;
   }
-  return !changed || (c->n->inputs[at] = ir_constant_i64(c->m, axes, n, input(c, at)->name)) != NULL;
+  return !changed || (c->n->inputs[at] = with_elements(c, input(c, at), &d, axes)) != NULL;
 }
 
 /* ---- rules of single operators ---- */
@@ -200,14 +218,12 @@ static bool resize(call *c) {
 
 /* a constant axis as a number from the first */
 static bool cumsum(call *c) {
-  ir_value *axis = input(c, 1);
+  int64_t given[REED_MAX_RANK];
   reed_desc d;
-  if (!c->accepted || !axis || !ir_is_constant(axis) || !ir_desc(axis, &d) || d.dtype != REED_I64 ||
-      desc_elements(&d) != 1)
-    return true;
-  const int64_t given = *(const int64_t *)axis->data, counted = given + type_of(c, 0)->rank;
-  if (given >= 0 || counted < 0) return true;
-  return (c->n->inputs[1] = ir_constant(c->m, &d, &counted, false, axis->name)) != NULL;
+  if (!c->accepted || !constant_indices(input(c, 1), &d, given) || desc_elements(&d) != 1) return true;
+  const int64_t counted = from_first(given[0], type_of(c, 0)->rank);
+  if (given[0] >= 0 || counted < 0) return true;
+  return (c->n->inputs[1] = with_elements(c, input(c, 1), &d, &counted)) != NULL;
 }
 
 /* Without axes all axes are reduced; a list of all of them goes. */

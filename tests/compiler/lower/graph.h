@@ -25,12 +25,12 @@ ir_value *graph_op(ir_graph *g, op_id op, reed_dtype dtype, int32_t rank, const 
 typedef struct lowered {
   void *bytes;
   size_t n_bytes;
-  char *text; /* one instruction a line */
+  char *text; /* the code, one instruction a line */
   char *report;
   int32_t n_epochs;
   module *m;
   reed_program *program;
-  reed_session *sessions[2]; /* host, sim */
+  reed_session *sessions[4]; /* host, sim, sim with late work, the emulated GPU */
 } lowered;
 /* Lowers, loads (which verifies) and writes the code down; closes the graph. Fails the test when one of them fails. */
 lowered graph_lower(ir_module *m);
@@ -45,7 +45,7 @@ typedef struct spec {
 /* Runs twice (a miss, then a hit) on the host and four times on sim (which records a graph at the first hit and
  * replays it later), in sessions that stay open, and compares all outputs. */
 void lowered_expect(lowered *l, const spec *inputs, size_t n_inputs, const spec *outputs, size_t n_outputs);
-/* Runs on host and on sim; each run fails with that status, node, input and message, and a kernel of device 1 ran. */
+/* Runs on every device; each run fails with that status, node, input and message, and a kernel of device 1 ran. */
 void lowered_fails(lowered *l, const spec *inputs, size_t n_inputs, reed_status status, const char *node,
                    const char *input, const char *message);
 #define RUN(l, inputs, outputs) \

@@ -10,7 +10,8 @@
 #define PAIRS(gates) "f32[t,n,5];f32[2," gates ",5];f32[2," gates ",4]"
 #define HEADS "f32[n,2,t,8];f32[n,2,t,8];f32[n,2,t,8]"
 
-/* Inputs: types between semicolons. Attributes: NAME=VALUE between semicolons; the value's form is the type: 1 an int,
+/* Inputs: types between semicolons; `=5` is a constant, `$NAME` a constant whose elements stand among the attributes
+ * (of i32 after `$$`). Attributes: NAME=VALUE between semicolons; the value's form is the type: 1 an int,
  * 1.0 a float, [1,2] ints, [0.5,] floats, {a,b} strings, a a string. */
 static const struct {
   const char *op;
@@ -94,11 +95,48 @@ static const struct {
     {"ReduceMax", 11, "f32[n,3,9]", 1, "", "axes=[-1]", true, "axes=[1]"},
     {"Slice", 9, "f32[n,3,h,w]", 1, "starts=[1,2];ends=[5,7]", "axes=[-1,1]", false, "axes=[3,1]"},
     {"Slice", 9, "f32[n,3,h,w]", 1, "starts=[1,2];ends=[5,7]", "axes=[-1,1]", true, "axes=[1,3]"},
+    /* axes from the last and from the first: a pair for every operator with axes (every_operator_with_axes_has_a_pair)
+     */
+    {"ArgMax", ANY, "f32[n,3,9]", 1, "", "axis=-2", false, "axis=1"},
+    {"ArgMin", ANY, "f32[n,3,9]", 1, "", "axis=-1", false, "axis=2"},
+    {"Compress", ANY, "f32[n,3,9];bool[k]", 1, "", "axis=-2", false, "axis=1"},
+    {"CumSum", ANY, "f32[n,3,4];$axis", 1, "", "axis=[-1]", false, "axis=[2]"},
+    {"CumSum", ANY, "f32[n,3,4];$$axis", 1, "", "axis=[-1]", false, "axis=[2]"},
+    {"CumSum", ANY, "f32[n,3,4];$axis", 1, "", "axis=[-1]", true, "axis=[1]"},
+    {"Flatten", ANY, "f32[n,3,h,w]", 1, "", "axis=-2", false, "axis=2"},
+    {"Gather", 13, "f32[n,3,9];i64[k]", 1, "", "axis=-1", false, "axis=2"},
+    {"GatherElements", ANY, "f32[n,3,9];i64[n,3,2]", 1, "", "axis=-1", false, "axis=2"},
+    {"Hardmax", 13, "f32[n,3,9]", 1, "", "axis=-2", false, "axis=1"},
+    {"LayerNormalization", ANY, "f32[n,3,9];f32[3,9]", 1, "", "axis=-2", false, "axis=1"},
+    {"LogSoftmax", 13, "f32[n,3,9]", 1, "", "axis=-2", false, "axis=1"},
+    {"LpNormalization", ANY, "f32[n,3,9]", 1, "", "axis=-2", false, "axis=1"},
+    {"Pad", ANY, "f32[n,3,9];$pads;;$axes", 1, "pads=[1,2,3,4]", "axes=[-1,-2]", false, "axes=[2,1]"},
+    {"Pad", ANY, "f32[n,3,9];$pads;;$$axes", 1, "pads=[1,2,3,4]", "axes=[-1,1]", false, "axes=[2,1]"},
+    {"Pad", ANY, "f32[n,3,9];$pads;;$axes", 1, "pads=[1,2,3,4]", "axes=[-1,1]", true, "axes=[1,2]"},
+    {"RMSNormalization", ANY, "f32[n,3,9];f32[3,9]", 1, "", "axis=-2", false, "axis=1"},
+    {"ReduceL1", ANY, "f32[n,3,9];$axes", 1, "", "axes=[-1,-3]", false, "axes=[0,2]"},
+    {"ReduceL2", ANY, "f32[n,3,9];$axes", 1, "", "axes=[-1,-3]", false, "axes=[0,2]"},
+    {"ReduceLogSum", ANY, "f32[n,3,9];$axes", 1, "", "axes=[-1,-3]", false, "axes=[0,2]"},
+    {"ReduceLogSumExp", ANY, "f32[n,3,9];$axes", 1, "", "axes=[-1,-3]", false, "axes=[0,2]"},
+    {"ReduceMax", ANY, "f32[n,3,9];$axes", 1, "", "axes=[-1,-3]", false, "axes=[0,2]"},
+    {"ReduceMean", ANY, "f32[n,3,9];$axes", 1, "", "axes=[-1,-3]", false, "axes=[0,2]"},
+    {"ReduceMin", ANY, "f32[n,3,9];$axes", 1, "", "axes=[-1,-3]", false, "axes=[0,2]"},
+    {"ReduceProd", ANY, "f32[n,3,9];$axes", 1, "", "axes=[-1,-3]", false, "axes=[0,2]"},
+    {"ReduceSum", ANY, "f32[n,3,9];$axes", 1, "", "axes=[-1,-3]", false, "axes=[0,2]"},
+    {"ReduceSumSquare", ANY, "f32[n,3,9];$axes", 1, "", "axes=[-1,-3]", false, "axes=[0,2]"},
+    {"ScatterElements", ANY, "f32[n,3,9];i64[n,3,2];f32[n,3,2]", 1, "", "axis=-1", false, "axis=2"},
+    {"Slice", ANY, "f32[n,3,h,w];=1;=2;$axes", 1, "", "axes=[-1]", false, "axes=[3]"},
+    {"Slice", ANY, "f32[n,3,h,w];=1;=2;$$axes", 1, "", "axes=[-1]", false, "axes=[3]"},
+    {"Split", ANY, "f32[n,6,2]", 3, "num_outputs=3", "axis=-2", false, "axis=1"},
+    {"Squeeze", ANY, "f32[1,n,1,5];$axes", 1, "", "axes=[-2,0]", false, "axes=[0,2]"},
+    {"TensorScatter", ANY, "f32[n,2,t,8];f32[n,2,1,8];i64[n]", 1, "", "axis=-3", false, "axis=1"},
+    {"TopK", ANY, "f32[n,9,4];=2", 2, "", "axis=-2", false, "axis=1"},
+    {"Unsqueeze", ANY, "f32[n,3];$axes", 1, "", "axes=[-1,0]", false, "axes=[0,3]"},
     {"Conv", ANY, "f32;f32[4,3,3,3]", 1, "", "strides=[1,1];pads=[0,0,0,0];dilations=[1,1];kernel_shape=[3,3]"},
     {"Conv", ANY, "f32[n,3,h,w];f32", 1, "", "strides=[1,1];pads=[0,0,0,0];dilations=[1,1]"},
     {"Conv", ANY, "f32[n,3,h,w];f32", 1, "", "kernel_shape=[3,3]", true}, /* W may be larger */
-    {"Conv", ANY, "f32;f32", 1, "", "strides=[1,1]", true},               /* there may be three axes */
-    {"Conv", ANY, "f32;f32[4,3,3,3]", 1, "", "pads=[0,0]", true},         /* refused when it runs */
+    {"Conv", ANY, "f32;f32", 1, "", "strides=[1,1]", true},               /* W may have three spatial axes */
+    {"Conv", ANY, "f32;f32[4,3,3,3]", 1, "", "pads=[0,0]", true}, /* pads for one axis only: the run refuses the call */
     {"MaxPool", ANY, "f32", 1, "kernel_shape=[2,2]", "strides=[1,1];pads=[0,0,0,0];dilations=[1,1]"},
     {"AveragePool", ANY, "f32", 1, "kernel_shape=[2]", "strides=[1];pads=[0,0]"},
 };
@@ -121,11 +159,36 @@ static void build_attribute(onnx_build *b, build_node_t *n, char *text) {
   } else build_string(b, n, text, value);
 }
 
-static void build_attributes(onnx_build *b, build_node_t *n, const char *texts) {
+/* True if the case has that constant among its inputs. *out_narrow: its dtype is i32. */
+static bool is_constant(int which, const char *name, size_t n_name, bool *out_narrow) {
+  for (const char *at = strchr(cases[which].inputs, '$'); at; at = strchr(at, '$')) {
+    *out_narrow = at[1] == '$';
+    at += *out_narrow ? 2 : 1;
+    if (strncmp(at, name, n_name) == 0 && (!at[n_name] || at[n_name] == ';')) return true;
+  }
+  return false;
+}
+
+/* NAME=[1,2] as the constant NAME. */
+static void build_constant(onnx_build *b, char *text, bool narrow) {
+  int64_t elements[8];
+  int32_t narrowed[8];
+  int n = 0;
+  char *value = strchr(text, '='), extent[8];
+  *value++ = '\0';
+  for (char *at = value; *at != ']'; n++) narrowed[n] = (int32_t)(elements[n] = strtoll(at + 1, &at, 10));
+  snprintf(extent, sizeof extent, "%d", n);
+  if (narrow) build_tensor(b, text, REED_I32, extent, narrowed, true);
+  else build_i64(b, text, extent, elements);
+}
+
+static void build_attributes(onnx_build *b, build_node_t *n, int which, const char *texts) {
   char copy[256], *at = copy, *text;
+  bool narrow;
   snprintf(copy, sizeof copy, "%s", texts);
   while ((text = strsep(&at, ";")))
-    if (*text) build_attribute(b, n, text);
+    if (*text && is_constant(which, text, strcspn(text, "="), &narrow)) build_constant(b, text, narrow);
+    else if (*text) build_attribute(b, n, text);
 }
 
 typedef struct module {
@@ -155,20 +218,21 @@ static module module_of(int which, bool spelled) {
     char name[16];
     snprintf(name, sizeof name, "in%d", i);
     if (*type == '=') build_i64(b, name, "1", (int64_t[]){atoll(type + 1)});
-    else if (*type) build_input(b, name, type);
-    snprintf(inputs + strlen(inputs), sizeof inputs - strlen(inputs), "%s%s", i ? "," : "", *type ? name : "");
+    else if (*type && *type != '$') build_input(b, name, type);
+    const char *used = *type == '$' ? type + strspn(type, "$") : *type ? name : "";
+    snprintf(inputs + strlen(inputs), sizeof inputs - strlen(inputs), "%s%s", i ? "," : "", used);
   }
   for (int i = 0; i < cases[which].n_outputs; i++)
     snprintf(outputs + strlen(outputs), sizeof outputs - strlen(outputs), "%sy%d", i ? "," : "", i);
   build_node_t *n = build_node(b, cases[which].op, inputs, outputs);
-  build_attributes(b, n, cases[which].common);
+  build_attributes(b, n, which, cases[which].common);
   const char *own = spelled ? cases[which].spelled : cases[which].other;
-  if (own) build_attributes(b, n, own);
+  if (own) build_attributes(b, n, which, own);
   for (int i = 0; i < cases[which].n_outputs; i++) {
     char name[16];
     snprintf(name, sizeof name, "y%d", i);
     build_output(b, name, "f32");
-    build_graph(b)->output[i]->type = NULL; /* of whatever dtype it is */
+    build_graph(b)->output[i]->type = NULL; /* the output's dtype is left to inference */
   }
   return compiled(&b, cases[which].op);
 }
@@ -180,6 +244,87 @@ START_TEST(spelled_and_omitted_give_the_same_module) {
                 same ? "the same bytes" : "other bytes");
   mem_free(omitted.bytes);
   mem_free(spelled.bytes);
+}
+END_TEST
+
+/* Operators with axes for which no pair of spellings is possible, and why. */
+static const struct {
+  const char *op, *name, *reason;
+} excused[] = {
+    {"ReverseSequence", "batch_axis", "ONNX has 0 and 1 only"},
+    {"ReverseSequence", "time_axis", "ONNX has 0 and 1 only"},
+    {"Upsample", "axes", "not of ONNX's Upsample: the importer makes a Resize of it"},
+    {"Scan", "scan_input_axes", "the importer turns the node into a Loop: axes_of_a_scan_count_from_either_end"},
+    {"Scan", "scan_output_axes", "the importer turns the node into a Loop: axes_of_a_scan_count_from_either_end"},
+};
+
+static bool is_excused(const char *op, const char *name) {
+  for (size_t i = 0; i < sizeof excused / sizeof *excused; i++)
+    if (strcmp(excused[i].op, op) == 0 && strcmp(excused[i].name, name) == 0) return true;
+  return false;
+}
+
+/* True if `texts` has NAME with a negative number (negative) or with none. */
+static bool spells(const char *texts, const char *name, bool negative) {
+  const size_t n = strlen(name);
+  for (const char *at = texts; at && *at; at = strchr(at, ';') ? strchr(at, ';') + 1 : NULL) {
+    const size_t length = strcspn(at, ";");
+    if (length > n && strncmp(at, name, n) == 0 && at[n] == '=') return (memchr(at, '-', length) != NULL) == negative;
+  }
+  return false;
+}
+
+/* The case shows that the name counted from the last and from the first gives one module. */
+static bool has_pair(const char *op, const char *name) {
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+    if (strcmp(cases[i].op, op) == 0 && !cases[i].differs && cases[i].other && spells(cases[i].spelled, name, true) &&
+        spells(cases[i].other, name, false))
+      return true;
+  return false;
+}
+
+static void ck_axes(const char *op, const char *name) {
+  if (!strstr(name, "axis") && !strstr(name, "axes")) return;
+  if (strcmp(name, "noop_with_empty_axes") == 0) return; /* a flag */
+  ck_assert_msg(has_pair(op, name) != is_excused(op, name), "%s: %s needs a pair of spellings or an excuse, not both",
+                op, name);
+}
+
+/* Every attribute and every input of ops/op.def whose name speaks of axes. */
+START_TEST(every_operator_with_axes_has_a_pair) {
+  int n_named = 0;
+  for (int id = 0; id < OP_COUNT; id++) {
+    const reed_op *op = op_builtin((op_id)id);
+    for (int32_t i = 0; i < op->n_attrs; i++) ck_axes(op->name, op->attrs[i].name);
+    for (int32_t i = 0; i < op->n_inputs; i++) ck_axes(op->name, op->inputs[i].name);
+    n_named++;
+  }
+  ck_assert_int_gt(n_named, 100);
+}
+END_TEST
+
+/* A Scan over the last axis of x, whose sums are joined along the last axis. */
+static module scan_along(int64_t in, int64_t out) {
+  onnx_build *b = build_open(17), *body = build_subgraph(b);
+  build_input(body, "part", "f32[n,3]");
+  build_node(body, "Relu", "part", "made");
+  build_output(body, "made", "f32[n,3]");
+  build_input(b, "x", "f32[n,3,t]");
+  build_node_t *n = build_node(b, "Scan", "x", "y");
+  build_int(b, n, "num_scan_inputs", 1);
+  build_ints(b, n, "scan_input_axes", in < 0 ? "-1" : "2");
+  build_ints(b, n, "scan_output_axes", out < 0 ? "-1" : "2");
+  build_graph_attr(b, n, "body", body);
+  build_output(b, "y", "f32");
+  return compiled(&b, "Scan");
+}
+
+START_TEST(axes_of_a_scan_count_from_either_end) {
+  module first = scan_along(2, 2), last = scan_along(-1, -1);
+  ck_assert_uint_eq(first.n, last.n);
+  ck_assert_mem_eq(first.bytes, last.bytes, last.n);
+  mem_free(first.bytes);
+  mem_free(last.bytes);
 }
 END_TEST
 
@@ -206,7 +351,8 @@ START_TEST(a_constant_axis_of_a_sum_counts_from_the_first) {
 }
 END_TEST
 
-/* The rank of a carried value grows in every round: what the first round's rank says must not stay in the body. */
+/* The rank of a carried value grows in every round: defaults settled by the first round's rank must not stay in the
+ * body. */
 START_TEST(a_loops_first_round_settles_nothing) {
   onnx_build *b = build_open(17), *body = build_subgraph(b);
   build_input(body, "round", "i64[]");
@@ -244,6 +390,8 @@ int main(void) {
   TCase *c = tcase_create("settle");
   suite_add_tcase(suite, c);
   tcase_add_loop_test(c, spelled_and_omitted_give_the_same_module, 0, sizeof cases / sizeof *cases);
+  tcase_add_test(c, every_operator_with_axes_has_a_pair);
+  tcase_add_test(c, axes_of_a_scan_count_from_either_end);
   tcase_add_test(c, a_constant_axis_of_a_sum_counts_from_the_first);
   tcase_add_test(c, a_loops_first_round_settles_nothing);
   return suite_run(suite);

@@ -1,8 +1,9 @@
-/* accumulate, keypoints, chosen_class, gathered_columns: each fires, and leaves near misses alone. */
+/* accumulate, keypoints, chosen_class, gathered_columns, plain_forms: each fires, and leaves near misses alone. */
 #include "tests/compiler/front.h"
 #include "tests/compiler/passes/rewrite/appending.h"
 #include "tests/compiler/passes/rewrite/choices.h"
 #include "tests/compiler/passes/rewrite/columns.h"
+#include "tests/compiler/passes/rewrite/forms.h"
 #include "tests/compiler/passes/rewrite/heatmaps.h"
 #include "tests/suite.h"
 
@@ -40,7 +41,7 @@ START_TEST(a_loop_that_reads_points_off_maps_becomes_one_operator) {
     ck_assert_str_eq(n->inputs[1]->name, "left");
     ck_assert_str_eq(n->inputs[2]->name, "top");
     ck_assert_str_eq(n->inputs[5]->name, "columns");
-    reed_attrs attrs = ir_attrs(n); /* the maps are read as the convolution stores them */
+    reed_attrs attrs = ir_attrs(n); /* Keypoints reads the maps with channels last, as the convolution stores them */
     ck_assert_int_eq(reed_attrs_int(&attrs, "channels_last", 0), 1);
     ck_assert_int_eq(front_count(&f, OP_Transpose), 0);
   }
@@ -58,7 +59,7 @@ START_TEST(maps_of_all_classes_become_maps_of_the_chosen_ones) {
   ck_assert_int_eq(front_count(&f, OP_MatMul), taken);
   if (taken) {
     ck_assert_int_eq(front_count(&f, OP_Transpose),
-                     0); /* the features are read as the convolution before stores them */
+                     0); /* MatMul reads the features as the first convolution stores them */
     ck_assert_str_eq(front_type(&f, f.m->main->results[0]), _i == CHOICE_OF_PLANES ? "f32[n,6,8]" : "f32[n,48]");
   }
   front_fini(&f);
@@ -83,6 +84,21 @@ START_TEST(columns_taken_one_by_one_become_rows) {
 }
 END_TEST
 
+START_TEST(operators_on_single_numbers_get_cheaper_forms) {
+  const struct form_case *c = &form_cases[_i];
+  front f;
+  onnx_build *b = picture_open(&c->p);
+  front_optimize(&f, &b);
+  ck_assert_msg(front_changes(&f, "plain_forms") == c->changed, "%s: %lld", c->p.what,
+                (long long)front_changes(&f, "plain_forms"));
+  if (c->changed) /* each case that changes has one of these and keeps none */
+    ck_assert_int_eq(front_count(&f, OP_Concat) + front_count(&f, OP_ReduceMax) + front_count(&f, OP_GatherND) +
+                         front_count(&f, OP_Transpose),
+                     0);
+  front_fini(&f);
+}
+END_TEST
+
 int main(void) {
   Suite *suite = suite_create("loops and choices");
   TCase *t = tcase_create("rewrites");
@@ -90,6 +106,7 @@ int main(void) {
   tcase_add_loop_test(t, a_loop_that_reads_points_off_maps_becomes_one_operator, 0, N_HEATMAPS);
   tcase_add_loop_test(t, maps_of_all_classes_become_maps_of_the_chosen_ones, 0, N_CHOICES);
   tcase_add_loop_test(t, columns_taken_one_by_one_become_rows, 0, N_COLUMN_CASES);
+  tcase_add_loop_test(t, operators_on_single_numbers_get_cheaper_forms, 0, N_FORM_CASES);
   suite_add_tcase(suite, t);
   return suite_run(suite);
 }

@@ -1,0 +1,188 @@
+/* Operators on single numbers and along axes of extent 1, in forms that cost less. An exporter writes "at most 300 of
+ * the n rows" as Shape, Gather, Unsqueeze, Concat, ReduceMin and Reshape, and each of these operators has a shape
+ * function, and most have a kernel on the host, whenever n is new. The rows that a mask keeps come as NonZero,
+ * Transpose and GatherND. The forms that this pass makes:
+ *
+ *   Gather(Shape(x), i), as a vector of one element   Shape(x) from i to i + 1
+ *   the Shape of the first K of a vector (TopK)       K
+ *   ReduceMin or ReduceMax of a Concat of numbers     Min or Max of the numbers
+ *   a Transpose that moves axes of extent 1 only      a Reshape, which is a view
+ *   GatherND by places along one axis                 Gather along axis 0
+ *
+ * The pass comes after those that look for the exporters' forms. */
+#include "base/diag.h"
+#include "compiler/ir/attempt.h"
+#include "compiler/ir/pass.h"
+#include "compiler/ir/pattern.h"
+
+enum { NUMBERS_MOST = 8 }; /* operands of a Min or Max that stands for a reduction */
+
+typedef struct forms {
+  ir_module *m;
+  int64_t n_changed;
+  bool no_memory;
+} forms;
+
+/* A new node before n; its output 0 has this type. NULL: no memory. */
+static ir_node *make(forms *f, ir_node *n, op_id op, ir_value *const *inputs, int32_t n_inputs, const ir_type *type) {
+  ir_node *made = ir_node_new(n->graph, n, op_builtin(op), NULL, inputs, n_inputs, NULL, 1);
+  if (made) made->outputs[0]->type = *type;
+  else f->no_memory = true;
+  return made;
+}
+
+/* Puts the value in the place of n's output. */
+static void replace(forms *f, ir_node *n, ir_value *by) {
+  ir_forward(n->outputs[0], by);
+  n->dead = true;
+  f->n_changed++;
+}
+
+static ir_type numbers(int64_t n) { return (ir_type){.dtype = REED_I64, .rank = 1, .dims = {n}}; }
+
+static bool is_one_number(const ir_value *v) { return v->type.rank == 1 && v->type.dims[0] == 1; }
+
+/* ---- one extent ---- */
+
+/* `n` gives one extent of a tensor as a vector of one element: an Unsqueeze of a Gather by a scalar, or a Gather by a
+ * vector. */
+static void one_extent(forms *f, ir_node *n) {
+  ir_node *gather = n->op == op_builtin(OP_Gather) ? n : pattern_made_by(n->inputs[0], OP_Gather);
+  const ir_node *shape = gather ? pattern_made_by(gather->inputs[0], OP_Shape) : NULL;
+  double place;
+  if (gather != n && gather && gather->outputs[0]->n_uses != 1) return; /* it would stay beside the new operator */
+  if (!shape || !is_one_number(n->outputs[0]) || !pattern_number(gather->inputs[1], &place)) return;
+  const reed_attrs attrs = ir_attrs(shape);
+  int64_t rank = shape->inputs[0]->type.rank, at = (int64_t)place;
+  if (rank < 0 || op_attr_int(&attrs, "start") != 0 || reed_attrs_find(&attrs, "end")) return;
+  if (at < 0) at += rank;
+  if (at < 0 || at >= rank) return;
+  const ir_type type = numbers(1);
+  ir_value *from = shape->inputs[0];
+  ir_node *made = make(f, n, OP_Shape, &from, 1, &type);
+  if (!made) return;
+  if (ir_set_attr_int(made, "start", at) && ir_set_attr_int(made, "end", at + 1)) replace(f, n, made->outputs[0]);
+  else f->no_memory = true;
+}
+
+/* The extent of a TopK of a vector is its K. */
+static void extent_of_first(forms *f, ir_node *n) {
+  const ir_node *topk = n->inputs[0]->producer;
+  const reed_attrs attrs = ir_attrs(n);
+  if (!topk || topk->dead || topk->op != op_builtin(OP_TopK) || topk->inputs[0]->type.rank != 1) return;
+  if (!is_one_number(topk->inputs[1]) || op_attr_int(&attrs, "start") != 0 || reed_attrs_find(&attrs, "end")) return;
+  replace(f, n, topk->inputs[1]);
+}
+
+/* ---- the least of some numbers ---- */
+
+/* The axes of the reduction of a vector: all of them. */
+static bool reduces_vector(const ir_node *n) {
+  const reed_attrs attrs = ir_attrs(n);
+  const ir_value *axes = n->n_inputs > 1 ? n->inputs[1] : NULL;
+  double axis;
+  return n->inputs[0]->type.rank == 1 &&
+         (axes ? pattern_number(axes, &axis) : !op_attr_int(&attrs, "noop_with_empty_axes"));
+}
+
+static void least_number(forms *f, ir_node *n) {
+  const ir_node *join = pattern_made_by(n->inputs[0], OP_Concat);
+  if (!join || n->inputs[0]->type.dtype != REED_I64 || join->n_inputs > NUMBERS_MOST || !reduces_vector(n)) return;
+  for (int32_t i = 0; i < join->n_inputs; i++)
+    if (!is_one_number(join->inputs[i])) return;
+  const ir_type one = numbers(1);
+  ir_node *made = make(f, n, n->op == op_builtin(OP_ReduceMin) ? OP_Min : OP_Max, join->inputs, join->n_inputs, &one);
+  if (!made) return;
+  ir_value *least = made->outputs[0];
+  if (n->outputs[0]->type.rank != 1) {
+    ir_value *axes = ir_constant_i64(f->m, (int64_t[]){0}, 1, NULL);
+    ir_node *scalar =
+        axes ? make(f, n, OP_Squeeze, (ir_value *[]){least, axes}, 2, &(ir_type){.dtype = REED_I64}) : NULL;
+    f->no_memory |= !scalar;
+    if (!scalar) return;
+    least = scalar->outputs[0];
+  }
+  replace(f, n, least);
+}
+
+/* ---- axes of extent 1 ---- */
+
+/* The shape by which a Reshape makes `to` from a tensor that has the same extents other than 1, in the same order;
+ * false: none. At the bound of a count (--counts device) a view keeps only the first axis that is not of extent 1. */
+static bool shape_of_view(const forms *f, const ir_type *to, int64_t *out_shape) {
+  int32_t n_symbols = 0, n_before = 0;
+  for (int32_t i = 0; i < to->rank; i++) {
+    const bool symbol = symbol_is(to->dims[i]);
+    if (!symbol && to->dims[i] <= 0) return false;
+    if (symbol && (n_symbols++ || (n_before && f->m->counts_on_device))) return false;
+    n_before += symbol || to->dims[i] != 1;
+    out_shape[i] = symbol ? -1 : to->dims[i];
+  }
+  return true;
+}
+
+static void transpose(forms *f, ir_node *n) {
+  const ir_type *from = &n->inputs[0]->type, *to = &n->outputs[0]->type;
+  const reed_attrs attrs = ir_attrs(n);
+  int64_t n_perm, shape[REED_MAX_RANK], last = -1;
+  const int64_t *perm = reed_attrs_ints(&attrs, "perm", &n_perm);
+  if (from->rank <= 0 || from->rank != to->rank || (perm && n_perm != from->rank)) return;
+  for (int32_t i = 0; i < to->rank; i++) {
+    const int64_t axis = perm ? perm[i] : to->rank - 1 - i;
+    if (axis < 0 || axis >= from->rank) return;
+    if (from->dims[axis] == 1) continue;
+    if (axis < last) return;
+    last = axis;
+  }
+  if (!shape_of_view(f, to, shape)) return;
+  ir_value *dims = ir_constant_i64(f->m, shape, to->rank, NULL);
+  f->no_memory |= !dims;
+  ir_node *made = dims ? make(f, n, OP_Reshape, (ir_value *[]){n->inputs[0], dims}, 2, to) : NULL;
+  if (made) replace(f, n, made->outputs[0]);
+}
+
+/* ---- places along one axis ---- */
+
+static void gather_rows(forms *f, ir_node *n) {
+  const ir_type *places = &n->inputs[1]->type;
+  const reed_attrs attrs = ir_attrs(n);
+  if (places->rank < 1 || places->dims[places->rank - 1] != 1 || op_attr_int(&attrs, "batch_dims") != 0) return;
+  const bool vector = places->rank == 2; /* a view of a view is one Reshape then (simplify) */
+  const int64_t operand = vector ? -1 : places->rank - 1;
+  ir_value *how = ir_constant_i64(f->m, &operand, 1, NULL);
+  ir_type type = *places;
+  type.rank--;
+  f->no_memory |= !how;
+  ir_node *list =
+      how ? make(f, n, vector ? OP_Reshape : OP_Squeeze, (ir_value *[]){n->inputs[1], how}, 2, &type) : NULL;
+  ir_node *made =
+      list ? make(f, n, OP_Gather, (ir_value *[]){n->inputs[0], list->outputs[0]}, 2, &n->outputs[0]->type) : NULL;
+  if (made) replace(f, n, made->outputs[0]);
+}
+
+static reed_status visit(void *context, ir_node *n) {
+  forms *f = context;
+  for (int32_t i = 0; i < n->n_inputs; i++) n->inputs[i] = ir_resolve(n->inputs[i]);
+  if (!n->n_outputs || !n->outputs[0]) return REED_OK;
+  switch (op_id_of(n->op)) {
+    case OP_Gather:
+    case OP_Unsqueeze: one_extent(f, n); break;
+    case OP_Shape: extent_of_first(f, n); break;
+    case OP_ReduceMin:
+    case OP_ReduceMax: least_number(f, n); break;
+    case OP_Transpose: transpose(f, n); break;
+    case OP_GatherND: gather_rows(f, n); break;
+    default: break;
+  }
+  return f->no_memory ? diag_no_memory(f->m->diagnosis, "forms of operators") : REED_OK;
+}
+
+reed_status pass_plain_forms(ir_module *m, pass_report *report) {
+  forms f = {.m = m};
+  ir_count_uses(m);
+  reed_status status = pass_try_each(m, visit, &f, &f.n_changed);
+  ir_settle(m);
+  ir_sweep(m);
+  *report = (pass_report){.counts = {{"operators given cheaper forms", f.n_changed}}};
+  return status;
+}
