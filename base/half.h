@@ -54,8 +54,9 @@ static inline float bf16_to_f32(uint16_t h) {
 static inline uint16_t bf16_from_f32(float f) {
   uint32_t bits;
   memcpy(&bits, &f, 4);
-  if ((bits & 0x7fffffffu) > 0x7f800000u) return (uint16_t)(bits >> 16 | 0x40u); /* quiet NaN */
-  return (uint16_t)((bits + 0x7fffu + (bits >> 16 & 1)) >> 16);
+  uint32_t rounded = bits + 0x7fffu + (bits >> 16 & 1), quiet = bits | 0x400000u;
+  int is_nan = (bits & 0x7fffffffu) > 0x7f800000u;
+  return (uint16_t)((is_nan ? quiet : rounded) >> 16); /* no branch: loops over it become vectors */
 }
 
 #endif

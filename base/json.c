@@ -10,7 +10,8 @@
 
 #define DEPTH_OF_LINES 2
 
-void json_quote(text_buffer *out, const char *text) {
+/* Appends a string literal. */
+static void quote(text_buffer *out, const char *text) {
   text_append_bytes(out, "\"", 1);
   for (size_t n = strlen(text), length; n; text += length, n -= length) {
     length = utf8_length(text, n);
@@ -32,9 +33,9 @@ void json_quote(text_buffer *out, const char *text) {
 /* The comma, the line and the key that go before a value. */
 static void begin_value(json_writer *json, const char *key) {
   if (json->more) text_append_bytes(&json->text, ",", 1);
-  if (json->depth && json->depth <= DEPTH_OF_LINES) text_append_bytes(&json->text, "\n", 1);
+  if (json->depth && json->depth <= DEPTH_OF_LINES && !json->in_one_line) text_append_bytes(&json->text, "\n", 1);
   if (key) {
-    json_quote(&json->text, key);
+    quote(&json->text, key);
     text_append_bytes(&json->text, ":", 1);
   }
   json->more = true;
@@ -61,7 +62,7 @@ void json_end_array(json_writer *json) { end_scope(json, "]"); }
 
 void json_string(json_writer *json, const char *key, const char *value) {
   begin_value(json, key);
-  json_quote(&json->text, value);
+  quote(&json->text, value);
 }
 
 void json_integer(json_writer *json, const char *key, int64_t value) {

@@ -12,15 +12,12 @@
 #include "base/diag.h"
 #include "base/text.h"
 
-/* Appends a string literal. Characters that a terminal obeys are escaped, so that names from models can do nothing to
- * it; bytes that are no UTF-8 become U+FFFD. */
-void json_quote(text_buffer *out, const char *text);
-
 /* A zeroed writer is empty. */
 typedef struct json_writer {
   text_buffer text;
   int depth; /* objects and arrays that are open */
   bool more; /* the open object or array has a member, so the next one needs a comma */
+  bool in_one_line;
 } json_writer;
 
 void json_begin_object(json_writer *json, const char *key);

@@ -79,14 +79,29 @@ static void *map_block(size_t bytes, size_t alignment) {
   return (void *)block;
 }
 
-void *mem_alloc_bulk(size_t bytes) {
-  bool huge = bytes >= HUGE_FROM;
-  char *block = bytes >= MAPPED_FROM && hook_is_libc() ? map_block(bytes, huge ? HUGE_PAGE_BYTES : PAGE_BYTES)
-                                                       : mem_alloc_aligned(bytes, huge ? HUGE_PAGE_BYTES : 64);
+/* Asks for huge pages where whole ones lie within from..to of a block that may have them. */
+static void ask_huge_pages(char *block, size_t from, size_t to) {
 #ifdef MADV_HUGEPAGE
-  if (block && huge) (void)madvise(block, bytes / HUGE_PAGE_BYTES * HUGE_PAGE_BYTES, MADV_HUGEPAGE); /* only advice */
+  from -= from % HUGE_PAGE_BYTES;
+  to -= to % HUGE_PAGE_BYTES;
+  if (from < to) (void)madvise(block + from, to - from, MADV_HUGEPAGE); /* only advice */
+#else
+  (void)block, (void)from, (void)to;
 #endif
+}
+
+void *mem_alloc_bulk(size_t bytes) { return mem_alloc_bulk_room(bytes, bytes); }
+
+void *mem_alloc_bulk_room(size_t bytes, size_t capacity) {
+  bool huge = capacity >= HUGE_FROM;
+  char *block = capacity >= MAPPED_FROM && hook_is_libc() ? map_block(capacity, huge ? HUGE_PAGE_BYTES : PAGE_BYTES)
+                                                          : mem_alloc_aligned(capacity, huge ? HUGE_PAGE_BYTES : 64);
+  if (block && huge) ask_huge_pages(block, 0, bytes);
   return block;
+}
+
+void mem_extend_bulk(void *block, size_t before, size_t bytes, size_t capacity) {
+  if (capacity >= HUGE_FROM) ask_huge_pages(block, before, bytes);
 }
 
 /* The system zeroes a mapping's pages. They are huge, because a fault for each small page would cost more than writing

@@ -26,6 +26,11 @@ void mem_free_aligned(void *block);
  * large block is the system's own mapping, because in the C library's heap small blocks that stay would keep its place
  * from being returned. Released by mem_free_aligned only. */
 void *mem_alloc_bulk(size_t bytes);
+/* The same with addresses for `capacity` bytes, of which the first `bytes` are used for now: only their whole huge
+ * pages are asked for, because a huge page takes all its memory at the first use of any byte. mem_extend_bulk: the
+ * first `bytes` are used from now on, not only `before`. */
+void *mem_alloc_bulk_room(size_t bytes, size_t capacity);
+void mem_extend_bulk(void *block, size_t before, size_t bytes, size_t capacity);
 /* Zeroed bytes, aligned to 64. From 1 MiB on the block is one of mem_alloc_bulk. Released by mem_free_aligned only. */
 void *mem_calloc_bulk(size_t bytes);
 /* Has the system give the pages of a part of a block now, in few calls, instead of at their first use. The part's

@@ -36,8 +36,9 @@ static reed_status host_allocate(device *self, int64_t bytes, int64_t room_bytes
   (void)room_bytes; /* the heap keeps no addresses free */
   if (!figures_hold(figures, bytes)) return figures_refuse(figures, "host", bytes, diagnosis);
   int64_t capacity = bytes < ROOM_FROM_BYTES ? bytes : bytes + bytes / ROOM_SHARE;
-  block_header *header = mem_alloc_bulk((size_t)capacity + sizeof *header);
-  if (!header && capacity > bytes) header = mem_alloc_bulk((size_t)(capacity = bytes) + sizeof *header);
+  const size_t head = sizeof(block_header);
+  block_header *header = mem_alloc_bulk_room((size_t)bytes + head, (size_t)capacity + head);
+  if (!header && capacity > bytes) header = mem_alloc_bulk((size_t)(capacity = bytes) + head);
   if (!header) return figures_refuse(figures, "host", bytes, diagnosis);
   header->bytes = bytes;
   header->capacity = capacity;
@@ -52,6 +53,8 @@ static bool host_extend(device *self, void *data, int64_t bytes) {
   assert(bytes >= header->bytes);
   if (bytes > header->capacity || !figures_hold(figures, bytes)) return false;
   figures_grow(figures, bytes - header->bytes);
+  mem_extend_bulk(header, (size_t)header->bytes + sizeof *header, (size_t)bytes + sizeof *header,
+                  (size_t)header->capacity + sizeof *header);
   header->bytes = bytes;
   return true;
 }

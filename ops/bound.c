@@ -92,6 +92,7 @@ typedef struct question {
   int32_t n_inputs;
   const bound_dims *of;
   bool reports;  /* the answer: the kernel reports a count of its own */
+  bool joins;    /* the answer: this count is made of several counts */
   uint32_t rows; /* the answer: of each counted row of the input the output has so many */
 } question;
 
@@ -189,7 +190,12 @@ static int32_t before_axis(const question *q, const bound_operand *in) {
   return in->axis < attribute_axis(q, in->rank) ? in->axis : -1;
 }
 
-static int32_t concat_axis(const question *q, const bound_operand *in) {
+/* Rows of the counted axis joined to others, counted or not: the kernel reports their sum. */
+static int32_t concat_axis(question *q, const bound_operand *in) {
+  if (in->axis == attribute_axis(q, in->rank)) {
+    q->reports = q->joins = true;
+    return only_ones(q, in, in->axis) && only_ones(q, q->output, in->axis) ? in->axis : -1;
+  }
   for (int32_t i = 0; i < q->n_inputs; i++)
     if (!q->inputs[i].counter) return -1;
   return before_axis(q, in);
@@ -336,7 +342,8 @@ bool bound_has_outputs(const reed_op *op, int32_t n_outputs) { return n_outputs 
 bound_outcome bound_apply(const reed_op *op, const reed_attrs *attrs, const bound_operand *inputs, int32_t n_inputs,
                           const bound_operand *output, const bound_dims *dims) {
   static const bound_outcome is_needed = {-1, -1, 1};
-  question q = {op, attrs, inputs, output, n_inputs, dims, false, 1};
+  question q = {
+      .op = op, .attrs = attrs, .inputs = inputs, .output = output, .n_inputs = n_inputs, .of = dims, .rows = 1};
   int rule = rule_of(op);
   bound_outcome found = is_needed;
   for (int32_t i = 0; i < n_inputs; i++) {
@@ -346,7 +353,7 @@ bound_outcome bound_apply(const reed_op *op, const reed_attrs *attrs, const boun
     int32_t axis = output->rank < 0 ? -1 : axis_of(&q, rule, i);
     if (axis == ABSORBED) continue;
     if (axis < 0 || axis >= output->rank || (found.axis >= 0 && axis != found.axis)) return is_needed;
-    if (found.axis >= 0 && !same_count(in, &inputs[found.input])) return is_needed;
+    if (found.axis >= 0 && !q.joins && !same_count(in, &inputs[found.input])) return is_needed;
     if (!q.reports && q.rows == 1 && !same(&q, output->dims[axis], in->dims[in->axis])) return is_needed;
     if (found.axis < 0) found = (bound_outcome){axis, i, in->factor * q.rows};
   }
@@ -381,7 +388,11 @@ bool bound_cut(const reed_kernel_call *call, int32_t axis, int64_t *out_start, i
 
 int64_t bound_reported(const reed_kernel_call *call, int32_t axis) {
   int64_t start, end, step;
-  const int64_t n = call->inputs[0].dims[axis];
+  int64_t n = call->inputs[0].dims[axis];
+  if (rule_of(call->op) == BOUND_CONCAT) {
+    for (int32_t i = 1; i < call->n_inputs; i++) n += call->inputs[i].dims[axis];
+    return n;
+  }
   if (!bound_cut(call, axis, &start, &end, &step)) return n;
   if (end < 0) end = end < -n ? 0 : end + n;
   if (end > n) end = n;

@@ -37,7 +37,7 @@ static int64_t span(const reed_desc *desc, const reed_room *room) {
   return strides_span(desc, strides, &low, &high) ? high : 0;
 }
 
-static reed_status prepare_both(const reed_kernel_call *call, reed_kernel *out_kernel) {
+static reed_status prepare_both(const reed_kernel_call *call, cuda_math math, reed_kernel *out_kernel) {
   const size_t n = (size_t)(call->n_inputs + call->n_outputs);
   by_host *k = mem_calloc(1, sizeof *k + n * sizeof *k->bytes);
   if (!k) return diag_no_memory(call->diagnosis, "a kernel");
@@ -47,7 +47,7 @@ static reed_status prepare_both(const reed_kernel_call *call, reed_kernel *out_k
     k->bytes[i] = span(&call->inputs[i], call->input_rooms ? &call->input_rooms[i] : NULL);
   for (int32_t i = 0; i < call->n_outputs; i++)
     k->bytes[k->n_inputs + i] = span(&call->outputs[i], call->output_rooms ? &call->output_rooms[i] : NULL);
-  reed_status status = cuda_kernel_of(call->op, CUDA_MATH_HALVES)(call, &k->card);
+  reed_status status = cuda_kernel_of(call->op, math)(call, &k->card);
   if (status == REED_OK) status = room_prepare(call, loadable_host_kernel(call->op), false, &k->host);
   if (status != REED_OK) {
     free_both(k);
@@ -60,9 +60,21 @@ static reed_status prepare_both(const reed_kernel_call *call, reed_kernel *out_k
   return REED_OK;
 }
 
+static reed_status prepare_plain(const reed_kernel_call *call, reed_kernel *out_kernel) {
+  return prepare_both(call, CUDA_MATH_PLAIN, out_kernel);
+}
+static reed_status prepare_halves(const reed_kernel_call *call, reed_kernel *out_kernel) {
+  return prepare_both(call, CUDA_MATH_HALVES, out_kernel);
+}
+static reed_status prepare_tf32(const reed_kernel_call *call, reed_kernel *out_kernel) {
+  return prepare_both(call, CUDA_MATH_TF32, out_kernel);
+}
+static const reed_kernel_prepare_fn prepares[CUDA_MATHS] = {
+    [CUDA_MATH_PLAIN] = prepare_plain, [CUDA_MATH_HALVES] = prepare_halves, [CUDA_MATH_TF32] = prepare_tf32};
+
 reed_kernel_prepare_fn cuda_kernel_by_host(const device *base, const reed_op *op) {
-  (void)base;
-  return cuda_kernel_of(op, CUDA_MATH_HALVES) ? prepare_both : NULL;
+  const cuda_math math = ((const cuda_device *)base)->math;
+  return cuda_kernel_of(op, math) ? prepares[math] : NULL;
 }
 
 bool cuda_is_by_host(const reed_kernel *kernel) { return kernel->run == run_elsewhere; }
@@ -131,6 +143,8 @@ reed_status cuda_launch_by_host(cuda_queue *queue, const reed_kernel *kernel, co
   copies c = {0};
   bool failed = false;
   reed_fault fault = {0};
+  const cuda_driver *cu = &cuda_of(&queue->base)->driver;
+  if (cu->count && k->card.run == cuda_run) cu->count(k->card.state);
   cu_result result = begin(queue, k, given, &c, &failed);
   reed_status status = failed ? diag_no_memory(diagnosis, "copies of a kernel's operands") : REED_OK;
   const reed_kernel_buffers own = {.inputs = (const void *const *)c.operands,

@@ -138,6 +138,7 @@ reed_status cuda_launch_kernel(device_queue *base, const reed_kernel *kernel, co
     status = kernel->run(kernel->state, buffers); /* a kernel of libreed that does nothing (ops/kernel.h) */
   } else if (status == REED_OK) {
     const cuda_prepared *plan = kernel->state;
+    if (self->driver.count) self->driver.count(plan);
     for (uint32_t i = 0; i < plan->n_launches && status == REED_OK; i++)
       if (!has_nothing_to_do(queue, plan, &plan->launches[i], buffers))
         status = launch_one(queue, plan, &plan->launches[i], buffers, number, diagnosis);

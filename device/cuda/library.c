@@ -11,6 +11,7 @@
 
 #include "base/hash.h"
 #include "base/mem.h"
+#include "base/table.h"
 #include "device/cuda/cudnn/cudnn.h"
 #include "device/cuda/state.h"
 #include "ops/op.h"
@@ -36,11 +37,17 @@ typedef struct library_habit {
   cudnn_engine engine;
 } library_habit;
 
-/* Weights in the library's order: a copy of those at `from` in the block `serial`. */
-typedef struct library_weights {
+/* The place of weights: an address in a block of memory, which has the serial number. */
+typedef struct weights_place {
   const void *from;
   uint64_t serial;
-  void *copy;
+} weights_place;
+
+/* Weights in the library's order: a copy of those at the place. */
+typedef struct library_weights {
+  weights_place place;
+  void *copy;    /* NULL: the item is free */
+  uint32_t next; /* another item of the same block, or another free one; TABLE_NONE: the last */
 } library_weights;
 
 typedef struct library {
@@ -53,6 +60,9 @@ typedef struct library {
   VEC_OF(library_plan *) plans;
   VEC_OF(library_habit) habits;
   VEC_OF(library_weights) weights;
+  uint32_t free_weights; /* the first free item of `weights` */
+  table plans_by_extents, habits_by_kind, weights_by_place;
+  table weights_by_block; /* the first item of each block */
 } library;
 
 /* ---- the convolution ---- */
@@ -124,6 +134,10 @@ static void close_library(cuda_library *base) {
   VEC_FREE(&self->plans);
   VEC_FREE(&self->habits);
   VEC_FREE(&self->weights); /* the copies are blocks of the device */
+  table_fini(&self->plans_by_extents);
+  table_fini(&self->habits_by_kind);
+  table_fini(&self->weights_by_place);
+  table_fini(&self->weights_by_block);
   uv_mutex_destroy(&self->lock);
   mem_free(self);
 }
@@ -156,12 +170,17 @@ static void close_queue(cuda_queue *queue) {
 
 /* ---- habits ---- */
 
+static bool same_kind(const void *context, uint32_t item, const void *wanted) {
+  return memcmp(&((const library *)context)->habits.items[item].kind, wanted, sizeof(cudnn_convolution)) == 0;
+}
+
 /* NULL: none yet, or (may_make) no memory for it. */
 static library_habit *find_habit(library *of, const cudnn_convolution *conv, bool may_make) {
   const cudnn_convolution kind = kind_of(conv);
-  for (size_t i = 0; i < of->habits.n; i++)
-    if (memcmp(&of->habits.items[i].kind, &kind, sizeof kind) == 0) return &of->habits.items[i];
-  if (!may_make || !VEC_ROOM(&of->habits)) return NULL;
+  const uint64_t hash = hash_bytes(&kind, sizeof kind, 0);
+  const uint32_t found = table_find(&of->habits_by_kind, hash, same_kind, of, &kind);
+  if (found != TABLE_NONE) return &of->habits.items[found];
+  if (!may_make || !VEC_ROOM(&of->habits) || !table_add(&of->habits_by_kind, hash, (uint32_t)of->habits.n)) return NULL;
   library_habit *made = &of->habits.items[of->habits.n++];
   *made = (library_habit){.kind = kind, .engine = {.n_knobs = -1}};
   return made;
@@ -169,24 +188,36 @@ static library_habit *find_habit(library *of, const cudnn_convolution *conv, boo
 
 /* ---- plans ---- */
 
+static bool same_extents(const void *context, uint32_t item, const void *wanted) {
+  return memcmp(&((const library *)context)->plans.items[item]->conv, wanted, sizeof(cudnn_convolution)) == 0;
+}
+
+/* The item of the plan that was used longest ago. A walk over all of them, next to which making a plan takes long. */
+static uint32_t oldest_plan(const library *of) {
+  uint32_t oldest = 0;
+  for (uint32_t i = 1; i < of->plans.n; i++)
+    if (of->plans.items[i]->used < of->plans.items[oldest]->used) oldest = i;
+  return oldest;
+}
+
 /* The plan with its place in the table; a new one where there is none. NULL: no memory. */
 static library_plan *find_plan(library *of, const cudnn_convolution *conv, bool may_make) {
   const uint64_t hash = hash_bytes(conv, sizeof *conv, 0);
-  size_t oldest = 0;
-  for (size_t i = 0; i < of->plans.n; i++) {
-    library_plan *plan = of->plans.items[i];
-    if (plan->hash == hash && memcmp(&plan->conv, conv, sizeof *conv) == 0) return plan;
-    if (plan->used < of->plans.items[oldest]->used) oldest = i;
-  }
+  const uint32_t found = table_find(&of->plans_by_extents, hash, same_extents, of, conv);
+  if (found != TABLE_NONE) return of->plans.items[found];
   library_plan *made = NULL;
-  if (!may_make) return NULL;
+  if (!may_make || !table_reserve(&of->plans_by_extents, MOST_PLANS)) return NULL;
+  uint32_t item = (uint32_t)of->plans.n;
   if (of->plans.n == MOST_PLANS) { /* graphs do not need the plan that their launches were made from */
-    made = of->plans.items[oldest];
+    item = oldest_plan(of);
+    made = of->plans.items[item];
+    table_remove(&of->plans_by_extents, made->hash, item);
     cudnn_plan_close(&of->calls, &made->plan);
   } else {
     if (!VEC_ROOM(&of->plans) || !(made = mem_alloc(sizeof *made))) return NULL;
     of->plans.items[of->plans.n++] = made;
   }
+  (void)table_add(&of->plans_by_extents, hash, item); /* the room is there */
   *made = (library_plan){.hash = hash, .conv = *conv};
   library_habit *habit = find_habit(of, conv, true);
   if (cudnn_plan_open(&of->calls, of->card, conv, MOST_WORKSPACE_BYTES, habit ? &habit->engine : NULL, &made->plan,
@@ -237,17 +268,50 @@ static reed_status unpack(cuda_queue *queue, const conv_args *a, void *copy, ree
   return status;
 }
 
+static uint64_t hash_of_block(uint64_t serial) { return hash_bytes(&serial, sizeof serial, 0); }
+
+static bool same_place(const void *context, uint32_t item, const void *wanted) {
+  return memcmp(&((const library *)context)->weights.items[item].place, wanted, sizeof(weights_place)) == 0;
+}
+
+static bool same_block(const void *context, uint32_t item, const void *wanted) {
+  return ((const library *)context)->weights.items[item].place.serial == *(const uint64_t *)wanted;
+}
+
+/* Room for one more copy in the list and in its tables. False: no memory. */
+static bool reserve_weights(library *of) {
+  const size_t n = of->weights.n + 1;
+  return VEC_ROOM(&of->weights) && table_reserve(&of->weights_by_place, n) && table_reserve(&of->weights_by_block, n);
+}
+
+/* After reserve_weights. */
+static void keep_weights(library *of, const weights_place *place, void *copy) {
+  uint32_t item = of->free_weights;
+  if (item == TABLE_NONE) item = (uint32_t)of->weights.n++;
+  else of->free_weights = of->weights.items[item].next;
+  const uint64_t hash = hash_of_block(place->serial);
+  const uint32_t first = table_find(&of->weights_by_block, hash, same_block, of, &place->serial);
+  of->weights.items[item] = (library_weights){.place = *place, .copy = copy, .next = TABLE_NONE};
+  (void)table_add(&of->weights_by_place, hash_bytes(place, sizeof *place, 0), item);
+  if (first == TABLE_NONE) {
+    (void)table_add(&of->weights_by_block, hash, item);
+  } else {
+    of->weights.items[item].next = of->weights.items[first].next;
+    of->weights.items[first].next = item;
+  }
+}
+
 /* The weights in the library's order; NULL: no memory, or a graph is recorded. */
 static const void *find_weights(library *of, cuda_queue *queue, const conv_args *a) {
   cuda_device *self = cuda_of(&queue->base);
   uv_mutex_lock(&self->lock);
   const cuda_block *block = cuda_blocks_find(&self->blocks, a->w);
-  const uint64_t serial = block ? block->serial : 0;
+  const weights_place place = {a->w, block ? block->serial : 0};
   uv_mutex_unlock(&self->lock);
-  for (size_t i = 0; i < of->weights.n; i++)
-    if (of->weights.items[i].from == a->w && of->weights.items[i].serial == serial) return of->weights.items[i].copy;
+  const uint32_t found = table_find(&of->weights_by_place, hash_bytes(&place, sizeof place, 0), same_place, of, &place);
+  if (found != TABLE_NONE) return of->weights.items[found].copy;
   void *copy = NULL;
-  if (!block || queue->recording || !VEC_ROOM(&of->weights) ||
+  if (!block || queue->recording || !reserve_weights(of) ||
       cuda_allocate(&self->base, a->groups * a->m * a->taps * a->c * (a->dtype == REED_F32 ? 4 : 2), 0, &copy, NULL) !=
           REED_OK)
     return NULL;
@@ -257,24 +321,35 @@ static const void *find_weights(library *of, cuda_queue *queue, const conv_args 
     cuda_release(&self->base, copy, &queue->base);
     return NULL;
   }
-  of->weights.items[of->weights.n++] = (library_weights){a->w, serial, copy};
+  keep_weights(of, &place, copy);
   return copy;
+}
+
+/* Takes the block's copies out of the tables. The items: a list, which the caller frees; TABLE_NONE: there are none. */
+static uint32_t take_weights(library *of, uint64_t serial) {
+  const uint32_t first = table_find(&of->weights_by_block, hash_of_block(serial), same_block, of, &serial);
+  if (first != TABLE_NONE) table_remove(&of->weights_by_block, hash_of_block(serial), first);
+  for (uint32_t i = first; i != TABLE_NONE; i = of->weights.items[i].next) {
+    const weights_place *place = &of->weights.items[i].place;
+    table_remove(&of->weights_by_place, hash_bytes(place, sizeof *place, 0), i);
+  }
+  return first;
 }
 
 static void forget(cuda_device *self, uint64_t serial, device_queue *after) {
   library *of = (library *)self->library;
-  for (;;) {
-    void *copy = NULL;
-    uv_mutex_lock(&of->lock);
-    for (size_t i = 0; i < of->weights.n && !copy; i++) {
-      if (of->weights.items[i].serial != serial) continue;
-      copy = of->weights.items[i].copy;
-      of->weights.items[i] = of->weights.items[--of->weights.n];
-    }
-    uv_mutex_unlock(&of->lock);
-    if (!copy) return;
+  uv_mutex_lock(&of->lock);
+  for (uint32_t item = take_weights(of, serial), next; item != TABLE_NONE; item = next) {
+    library_weights *w = &of->weights.items[item];
+    void *copy = w->copy;
+    next = w->next;
+    *w = (library_weights){.next = of->free_weights};
+    of->free_weights = item;
+    uv_mutex_unlock(&of->lock); /* the device's lock is taken in the release */
     cuda_release(&self->base, copy, after);
+    uv_mutex_lock(&of->lock);
   }
+  uv_mutex_unlock(&of->lock);
 }
 
 /* Memory of the queue for a plan's workspace. Earlier, smaller ones stay, because graphs name them. False: no memory,
@@ -381,6 +456,7 @@ reed_status cuda_library_open(cuda_library **out_library, reed_diagnosis *diagno
     return diag_no_memory(diagnosis, "the library of convolutions");
   }
   made->base = (cuda_library){convolution_of, forget, close_queue, close_library};
+  made->free_weights = TABLE_NONE;
   *out_library = &made->base;
   return REED_OK;
 }

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "base/random.h"
 #include "device/sim/state.h"
 
 /* ---- one piece of work ---- */
@@ -102,14 +103,6 @@ static void perform_one(sim_queue *queue, work *w) {
 
 /* ---- the thread ---- */
 
-/* splitmix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014). */
-static uint64_t random_next(sim_device *self) {
-  uint64_t x = self->random += 0x9e3779b97f4a7c15ull;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
-  return x ^ (x >> 31);
-}
-
 /* The queue whose first work runs next; NULL: no queue may run. Called under the lock. */
 static sim_queue *choose(sim_device *self) {
   sim_queue *chosen = NULL;
@@ -119,7 +112,8 @@ static sim_queue *choose(sim_device *self) {
     const work *w = queue->head;
     if (!w || (w->kind == WORK_WAIT && w->mark.event->n_done < w->mark.number)) continue;
     n++;
-    if (!chosen || (self->options.seed ? random_next(self) % n == 0 : w->order < chosen->head->order)) chosen = queue;
+    if (!chosen || (self->options.seed ? random_next(&self->random) % n == 0 : w->order < chosen->head->order))
+      chosen = queue;
   }
   return chosen;
 }
@@ -162,7 +156,8 @@ void sim_thread(void *context) {
     }
     work *w = queue->head;
     bool mark = w->kind == WORK_RECORD || w->kind == WORK_WAIT;
-    uint64_t delay = self->options.delay_us && !mark ? random_next(self) % (uint64_t)(self->options.delay_us + 1) : 0;
+    uint64_t delay =
+        self->options.delay_us && !mark ? random_next(&self->random) % (uint64_t)(self->options.delay_us + 1) : 0;
     queue->head = w->next;
     if (mark) {
       pass_mark(queue, w);

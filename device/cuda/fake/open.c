@@ -91,7 +91,7 @@ reed_status cuda_driver_open(const char *options, cuda_driver *out_driver, reed_
   *out_driver = (cuda_driver){
 #define DRIVER(name, symbol, parameters) .name = fake_##name,
 #include "device/cuda/driver/driver.def"
-      .operands = fake_operands, .first_ordinal = number * FAKE_CARDS, .images = fake_images};
+      .operands = fake_operands, .count = fake_count, .first_ordinal = number * FAKE_CARDS, .images = fake_images};
   if (out_driver->init(0) == CU_SUCCESS) return REED_OK;
   status = diag_fail(diagnosis, REED_ERROR_DEVICE, "device 'cuda-emulated': the driver cannot start: %s", world->said);
   cuda_driver_close(out_driver);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/random.h"
 #include "device/cuda/fake/state.h"
 
 cu_result fake_break(fake_world *world, cu_result error, const char *format, ...) {
@@ -107,14 +108,6 @@ static void run(fake_world *world, fake_work *work) {
 
 /* ---- the thread ---- */
 
-/* splitmix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014). */
-static uint64_t random_next(fake_world *world) {
-  uint64_t x = world->random += 0x9e3779b97f4a7c15ull;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
-  return x ^ (x >> 31);
-}
-
 /* The stream whose first work runs next; NULL: none may run. Under the lock. */
 static cu_stream choose(fake_world *world) {
   cu_stream chosen = NULL;
@@ -125,7 +118,7 @@ static cu_stream choose(fake_world *world) {
     if (!work || (work->kind == FAKE_WAIT && work->event->n_done < work->number) || fake_is_held(world, stream))
       continue;
     n++;
-    if (!chosen || (world->options.seed ? random_next(world) % n == 0 : work->order < chosen->head->order))
+    if (!chosen || (world->options.seed ? random_next(&world->random) % n == 0 : work->order < chosen->head->order))
       chosen = stream;
   }
   return chosen;

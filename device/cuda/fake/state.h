@@ -244,6 +244,11 @@ void fake_thread(void *world);
 #include "device/cuda/driver/driver.def"
 void fake_operands(const cu_operand *operands, size_t n);
 
+/* ---- floors.c ---- */
+
+/* Adds the plan's launches to the sums of bytes, operations and least times. */
+void fake_count(const struct cuda_prepared *plan);
+
 /* The kernels of the emulated module; tests use images of their own. */
 extern const void *const fake_images[];
 

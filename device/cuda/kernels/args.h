@@ -65,6 +65,17 @@ typedef struct move_args {
   int64_t start, end, step, row;
 } move_args;
 
+/* Rows behind those of the inputs before, whose number only the device knows: rows of `row` elements. */
+typedef struct join_args {
+  const void *x;
+  void *y;
+  const int64_t *before; /* rows before these; NULL: none */
+  int64_t *after;        /* gets the rows before and these */
+  int64_t rows, row;
+  int32_t size, is_counted;
+  counted_extent counted; /* of the rows if is_counted; else of another input, whose count is not read */
+} join_args;
+
 /* Pad: dim d of the output has `before` pads, then `extent` elements of x from `first` on, then pads. */
 typedef struct pad_args {
   const void *x, *value; /* value NULL: zero */
@@ -195,7 +206,7 @@ typedef struct reduce_args {
   void *y;
   int64_t outputs, n; /* n: elements of each */
   int64_t kept[CUDA_DIMS], kept_strides[CUDA_DIMS], reduced[CUDA_DIMS], reduced_strides[CUDA_DIMS];
-  int32_t n_kept, n_reduced, dtype, op; /* op: OP_Reduce... */
+  int32_t n_kept, n_reduced, dtype, op; /* op: the op_id of a reduction */
   int32_t lanes;                        /* threads an output, a power of two up to the block's */
 } reduce_args;
 
@@ -207,18 +218,22 @@ typedef struct arg_reduce_args {
   counted_extent counted; /* a factor of the outputs */
 } arg_reduce_args;
 
-/* ---- NonMaxSuppression (nms.cu): a row is a class of a batch ---- */
+/* ---- NonMaxSuppression and torchvision's nms (nms.cu): a row is a class of a batch ---- */
 
 typedef struct nms_args {
-  const float *boxes, *scores, *iou, *least; /* iou, least: one element each; NULL: 0, and no least score */
-  const int64_t *ids;                        /* per batch and box; NULL: one id for all */
-  const uint8_t *candidates;                 /* per batch and box; NULL: all are */
-  uint64_t *sorted;                          /* per row `padded` keys */
-  int32_t *kept, *counts;                    /* per row: `limit` numbers of boxes; how many of them */
-  int64_t *selected, *extent;                /* the output and its true extent */
-  int64_t n, padded, classes, rows, limit;   /* n: boxes; padded: a power of two */
-  int32_t centers, shared_keys;              /* shared_keys: so many keys of a row fit shared memory */
-  counted_extent counted;                    /* of n */
+  const void *boxes, *scores;
+  const float *iou, *least;                /* one element each; NULL: 0, and no least score */
+  const int64_t *ids;                      /* per batch and box; NULL: one id for all */
+  const uint8_t *candidates;               /* per batch and box; NULL: all are */
+  uint64_t *sorted;                        /* per row `padded` keys */
+  int32_t *kept, *counts;                  /* per row: `limit` numbers of boxes; how many of them */
+  int64_t *selected, *extent;              /* the output and its true extent */
+  int64_t n, padded, classes, rows, limit; /* n: boxes; padded: a power of two */
+  int32_t centers, shared_keys;            /* shared_keys: so many keys of a row fit shared memory */
+  int32_t boxes_dtype, scores_dtype;
+  int32_t as_given;       /* torchvision's: corners as they are, NaN first, a list of boxes */
+  float threshold;        /* as_given: in place of `iou` */
+  counted_extent counted; /* of n */
 } nms_args;
 
 /* ---- RoiAlign (roi_align.cu): all maps in one launch ---- */
@@ -242,6 +257,35 @@ typedef struct roi_args {
   roi_map maps[ROI_MAPS];
   counted_extent counted; /* of the regions */
 } roi_args;
+
+/* Pools of regions without levels (roi_pool.cu): MaxRoiPool and torchvision's operators. */
+typedef struct roi_pool_args {
+  const void *x, *regions;
+  void *y;
+  int32_t *argmax; /* NULL: not wanted */
+  cuda_fault *fault;
+  int64_t n, images, channels, outputs, height, width, bins_y, bins_x, sampling;
+  double scale;
+  uint32_t launch;
+  int32_t dtype, regions_dtype, columns, kind, half_pixel, last; /* columns: of a region; kind: a roi_kind */
+  counted_extent counted;                                        /* of the regions */
+} roi_pool_args;
+
+/* ---- deformable convolutions (deform.cu): one thread an element of y ---- */
+
+/* Distances in a map [images][channels][pixels]. */
+typedef struct deform_places {
+  int64_t image, channel, pixel;
+} deform_places;
+
+typedef struct deform_args {
+  const void *x, *w, *offset, *mask, *bias; /* mask, bias NULL: absent */
+  void *y;
+  int64_t n, outputs, group_channels, group_outputs, offset_channels;
+  int64_t in[2], out[2], kernel[2], stride[2], dilation[2], pad[2];
+  deform_places input, output, offsets, masks;
+  int32_t dtype;
+} deform_args;
 
 #include "device/cuda/kernels/args_sequence.h"
 

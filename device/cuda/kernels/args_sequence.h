@@ -28,8 +28,8 @@ typedef struct attention_operand {
   int64_t dtype;
 } attention_operand;
 
-/* A block computes `queries_of_tile` rows of one batch and key head, against the keys of one split: rows are the
- * queries of all heads that share the key head. */
+/* A block computes a tile of rows of one batch and key head, against the keys of one split: rows are the queries of all
+ * heads that share the key head. */
 typedef struct attention_args {
   attention_operand q, k, v, past_k, past_v; /* past_k.data NULL: no earlier keys */
   const void *mask;
@@ -62,6 +62,19 @@ typedef struct cache_args {
   int64_t n, extents[4], from[4], to[4];
   int32_t size;
 } cache_args;
+
+/* TensorScatter: writes the update's rows over rows of y, at a place for each batch. n elements, coordinates [batch,
+ * block, row, element]; the blocks of a batch stand before the axis. */
+typedef struct tensor_scatter_args {
+  const void *update;
+  const int64_t *places; /* NULL: 0 */
+  void *y;
+  cuda_fault *fault;
+  int64_t n, batches, blocks, rows, columns, room; /* rows: of the update; room: of the cache along the axis */
+  int64_t y_block, update_block;                   /* elements from block to block */
+  uint32_t launch;
+  int32_t size, circular;
+} tensor_scatter_args;
 
 /* ---- RotaryEmbedding (rotary.cu): one thread a pair of elements, or an element that is not turned ---- */
 typedef struct rotary_args {

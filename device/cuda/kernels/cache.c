@@ -1,8 +1,9 @@
-/* Launches of kernel `cache`. */
+/* Launches of kernel `cache`, and of TensorScatter. */
 #include "device/cuda/kernels/cache.h"
 
 #include <string.h>
 
+#include "base/desc.h"
 #include "ops/cpu/common/common.h"
 
 void cache_add_rows(cuda_plan *plan, const cache_rows *rows) {
@@ -16,4 +17,54 @@ void cache_add_rows(cuda_plan *plan, const cache_rows *rows) {
   cuda_plan_keeps(plan, rows->keeps);
   CUDA_PART(plan, cache_args, x, CUDA_FROM_INPUT, rows->x_input, 0, rows->x_bytes, false);
   CUDA_PART(plan, cache_args, y, CUDA_FROM_OUTPUT, rows->y_output, skipped, rows->y_bytes - skipped, true);
+}
+
+/* Elements from one block of the operand to the next. */
+static int64_t block_elements(const reed_room *rooms, int32_t i, int32_t axis, int64_t rows, int64_t columns) {
+  const bool roomy = rooms && rooms[i].axis == axis && !rooms[i].counted;
+  return (roomy ? rooms[i].capacity : rows) * columns;
+}
+
+/* True if the operand is dense or has its room along the axis. */
+static bool has_room_at(const reed_room *rooms, int32_t i, int32_t axis) {
+  return !rooms || rooms[i].axis < 0 || rooms[i].axis == axis;
+}
+
+reed_status cuda_prepare_tensor_scatter(const reed_kernel_call *call, reed_kernel *out_kernel) {
+  const reed_desc *cache = &call->inputs[0], *update = &call->inputs[1];
+  const int32_t axis = cpu_axis(op_attr_int(call->attrs, "axis"), cache->rank);
+  const int64_t size = (int64_t)reed_dtype_bytes(cache->dtype);
+  cuda_plan plan = {.call = call};
+  tensor_scatter_args made = {.batches = cache->dims[0],
+                              .blocks = cpu_product(cache->dims, 1, axis),
+                              .rows = update->dims[axis],
+                              .columns = cpu_product(cache->dims, axis + 1, cache->rank),
+                              .room = cache->dims[axis],
+                              .size = (int32_t)size,
+                              .circular = op_attr_word(call->op, call->attrs, "mode") == 1};
+  const int64_t blocks = made.batches * made.blocks,
+                from = block_elements(call->input_rooms, 0, axis, made.room, made.columns);
+  made.n = desc_elements(update);
+  made.y_block = block_elements(call->output_rooms, 0, axis, made.room, made.columns);
+  made.update_block = block_elements(call->input_rooms, 1, axis, made.rows, made.columns);
+  const int64_t y_bytes = blocks ? ((blocks - 1) * made.y_block + made.room * made.columns) * size : 0;
+  cache_add_rows(&plan, &(cache_rows){.extents = {1, blocks, made.room, made.columns},
+                                      .from = {0, from, made.columns, 1},
+                                      .to = {0, made.y_block, made.columns, 1},
+                                      .x_bytes = blocks ? ((blocks - 1) * from + made.room * made.columns) * size : 0,
+                                      .y_bytes = y_bytes,
+                                      .size = size,
+                                      .keeps = from == made.y_block});
+  const int64_t threads = made.n > made.batches ? made.n : made.batches;
+  if (made.rows && threads) {
+    cuda_plan_each(&plan, CUDA_tensor_scatter, threads, &made);
+    CUDA_INPUT(&plan, tensor_scatter_args, update, 1);
+    if (cpu_present(call, 2)) CUDA_INPUT(&plan, tensor_scatter_args, places, 2);
+    CUDA_PART(&plan, tensor_scatter_args, y, CUDA_FROM_OUTPUT, 0, 0, y_bytes, true);
+    CUDA_FAULT(&plan, tensor_scatter_args, fault, launch);
+  }
+  const reed_status status = cuda_plan_close(&plan, 0, out_kernel);
+  out_kernel->reads_rooms = status == REED_OK && has_room_at(call->input_rooms, 0, axis) &&
+                            has_room_at(call->input_rooms, 1, axis) && has_room_at(call->output_rooms, 0, axis);
+  return status;
 }

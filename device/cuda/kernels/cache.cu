@@ -12,3 +12,31 @@ KERNEL(cache) {
   }
   copy_element(a.size, a.y, to, a.x, from);
 }
+
+/* The first row of the batch; false: a row of the update has no place in the cache. */
+static __device__ inline bool find_place(const tensor_scatter_args &a, int64_t batch, bool notes, int64_t *out_place) {
+  const int64_t place = a.places ? a.places[batch] : 0,
+                last = place > INT64_MAX - a.rows ? INT64_MAX : place + a.rows - 1;
+  if (place < 0) {
+    if (notes) note_fault(a.fault, a.launch, REED_FAULT_LENGTH, 2, batch, place, a.room);
+    return false;
+  }
+  if (!a.circular && last >= a.room) {
+    if (notes) note_fault(a.fault, a.launch, REED_FAULT_INDEX, 2, batch, last, a.room);
+    return false;
+  }
+  *out_place = place % a.room;
+  return true;
+}
+
+KERNEL(tensor_scatter) {
+  const int64_t i = thread_number(), extents[4] = {a.batches, a.blocks, a.rows, a.columns};
+  int64_t at[4], place;
+  if (i < a.batches && a.places) (void)find_place(a, i, true, &place);
+  if (i >= a.n) return;
+  split_index(i, 4, extents, at);
+  if (!find_place(a, at[0], false, &place)) return;
+  const int64_t block = at[0] * a.blocks + at[1], row = (place + at[2]) % a.room;
+  copy_element(a.size, a.y, block * a.y_block + row * a.columns + at[3], a.update,
+               block * a.update_block + at[2] * a.columns + at[3]);
+}

@@ -151,10 +151,37 @@ static bool same_places(const reed_desc *desc, const int64_t *a, const int64_t *
   return true;
 }
 
+/* Concat of counted rows: a launch for each input, which begins behind the rows that the launch before has counted. The
+ * sums lie in the workspace, the last one is the count of the output. */
+static reed_status prepare_join(const reed_kernel_call *call, int32_t axis, reed_kernel *out_kernel) {
+  const reed_desc *out = &call->outputs[0];
+  const int64_t row = cpu_product(out->dims, axis + 1, out->rank), at = sizeof(int64_t);
+  cuda_plan plan = {.call = call};
+  for (int32_t i = 0; i < call->n_inputs; i++) {
+    const reed_desc *in = &call->inputs[i];
+    const bool last = i == call->n_inputs - 1;
+    const int32_t counted = cuda_is_counted(call, i) ? i : cuda_counted_input(call);
+    const int64_t n = desc_elements(in);
+    const join_args made = {.rows = in->dims[axis],
+                            .row = row,
+                            .size = (int32_t)reed_dtype_bytes(out->dtype),
+                            .is_counted = counted == i,
+                            .counted = cuda_counted_by(call, counted)};
+    cuda_plan_each(&plan, CUDA_join, n ? n : 1, &made);
+    cuda_plan_extent(&plan, offsetof(join_args, counted), counted);
+    CUDA_INPUT(&plan, join_args, x, i);
+    CUDA_OUTPUT(&plan, join_args, y, 0);
+    if (i) CUDA_PART(&plan, join_args, before, CUDA_FROM_WORKSPACE, 0, (i - 1) * at, at, false);
+    CUDA_PART(&plan, join_args, after, last ? CUDA_FROM_EXTENTS : CUDA_FROM_WORKSPACE, 0, last ? 0 : i * at, at, true);
+  }
+  return cuda_plan_close(&plan, call->n_inputs * at, out_kernel);
+}
+
 /* An input that lies at its place in the output, such as the past of a cache, is left out. */
 reed_status cuda_prepare_concat(const reed_kernel_call *call, reed_kernel *out_kernel) {
   const reed_desc *out = &call->outputs[0];
   const int32_t axis = cpu_axis(op_attr_int(call->attrs, "axis"), out->rank);
+  if (bound_is_reported(call, 0)) return prepare_join(call, axis, out_kernel);
   cuda_plan plan = {.call = call};
   int64_t to[REED_MAX_RANK], from[REED_MAX_RANK], offset = 0;
   cpu_output_strides(call, 0, to);

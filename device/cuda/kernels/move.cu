@@ -28,6 +28,13 @@ KERNEL(move) {
   copy_element(a.size, a.y, to, a.x, from);
 }
 
+KERNEL(join) {
+  const int64_t i = thread_number(), before = a.before ? *a.before : 0,
+                rows = a.is_counted ? true_count(a.counted) : a.rows;
+  if (i == 0) *a.after = before + rows;
+  if (i < rows * a.row) copy_element(a.size, a.y, before * a.row + i, a.x, i);
+}
+
 /* The coordinate of x for coordinate i of y; -1: the constant. */
 static __device__ inline int64_t pad_source(int32_t mode, int64_t first, int64_t extent, int64_t before, int64_t i) {
   int64_t at = i - before;

@@ -1,4 +1,4 @@
-/* Launches of NonMaxSuppression. */
+/* Launches of NonMaxSuppression and torchvision's nms. */
 #include "ops/cpu/calls/nms.h"
 
 #include "base/desc.h"
@@ -20,7 +20,7 @@ static void add_launch(cuda_plan *plan, cuda_kernel_id kernel, const nms_args *m
     if (sorts) CUDA_INPUT(plan, nms_args, scores, 1);
     if (selects && n->has_iou) CUDA_INPUT(plan, nms_args, iou, 3);
     if (sorts && n->has_score) CUDA_INPUT(plan, nms_args, least, 4);
-    if (selects && n->has_ids) CUDA_INPUT(plan, nms_args, ids, 5);
+    if (selects && n->has_ids) CUDA_INPUT(plan, nms_args, ids, n->ids_input);
     if (sorts && n->has_candidates) CUDA_INPUT(plan, nms_args, candidates, 6);
   }
   if (sorts) return;
@@ -43,6 +43,10 @@ reed_status cuda_prepare_nms(const reed_kernel_call *call, reed_kernel *out_kern
                    .rows = n.batches * n.classes,
                    .limit = n.limit,
                    .centers = n.centers,
+                   .as_given = n.as_given,
+                   .threshold = n.iou,
+                   .boxes_dtype = call->inputs[0].dtype,
+                   .scores_dtype = call->inputs[1].dtype,
                    .counted = cuda_counted(call)};
   while (made.padded < made.n) made.padded *= 2;
   made.shared_keys = made.padded < SORT_SHARED_KEYS ? made.padded : SORT_SHARED_KEYS;

@@ -1,22 +1,27 @@
-/* NonMaxSuppression in three launches, all rows (classes of batches) side by side, with the bits of the host's
- * (ops/cpu/reference/nms.c): a sort of each row by score, a walk over the sorted boxes 64 at a time, and the list of
- * all rows. Compiled without fused multiply-adds, because a rounding decides. */
-#include "device/cuda/kernels/dialect.cuh"
+/* NonMaxSuppression and torchvision's nms in three launches, all rows (classes of batches) side by side, with the bits
+ * of the host's (ops/cpu/reference/nms.c): a sort of each row by score, a walk over the sorted boxes 64 at a time, and
+ * the list of all rows. Compiled without fused multiply-adds, because a rounding decides. */
+#include "device/cuda/kernels/values.cuh"
 
 enum { CHUNK = 64 };
-static constexpr uint32_t KEY_NAN = 0xfffffffeu, KEY_NONE = 0xffffffffu;
+static constexpr uint32_t KEY_FIRST = 0, KEY_NAN = 0xfffffffeu, KEY_NONE = 0xffffffffu;
+
+/* A coordinate or score, which torchvision's nms also takes in half precision. */
+static __device__ inline float float_at(int dtype, const void *data, int64_t i) {
+  return dtype == REED_F32 ? static_cast<const float *>(data)[i] : value_as<float>(value_load(dtype, data, i));
+}
 
 /* The boxes of a batch. */
 static __device__ inline int64_t boxes_of(const nms_args &a) { return a.counted.count ? true_count(a.counted) : a.n; }
 
 /* A smaller key comes first: a higher score; of equal ones the lower index, which the key's lower half is. NaN comes
- * after all numbers, boxes that take no part after NaN. */
+ * after all numbers (as_given: before them), boxes that take no part after NaN. */
 static __device__ inline uint32_t key_of(const nms_args &a, int64_t n, int64_t row, int64_t i) {
   const int64_t batch = row / a.classes;
-  const float score = a.scores[row * n + i];
+  const float score = float_at(a.scores_dtype, a.scores, row * n + i);
   if (a.candidates && !a.candidates[batch * n + i]) return KEY_NONE;
   if (a.least && !(score > *a.least)) return KEY_NONE;
-  if (score != score) return KEY_NAN;
+  if (score != score) return a.as_given ? KEY_FIRST : KEY_NAN;
   const uint32_t bits = score == 0 ? 0 : __float_as_uint(score);
   return bits >> 31 ? bits : ~(bits | 0x80000000u);
 }
@@ -52,14 +57,17 @@ struct corners {
   float x1, y1, x2, y2;
 };
 
-/* With x1 <= x2 and y1 <= y2, as nms_corners of ops/cpu/calls/nms.c. */
-static __device__ inline corners corners_of(const nms_args &a, const float *box) {
+/* With x1 <= x2 and y1 <= y2 unless boxes are taken as given, as nms_corners of ops/cpu/calls/nms.c. */
+static __device__ inline corners corners_of(const nms_args &a, int64_t box) {
+  float c[4];
+  UNROLL for (int k = 0; k < 4; k++) c[k] = float_at(a.boxes_dtype, a.boxes, 4 * box + k);
+  if (a.as_given) return {c[0], c[1], c[2], c[3]};
   if (a.centers) {
-    const float half_width = box[2] / 2, half_height = box[3] / 2;
-    return {box[0] - half_width, box[1] - half_height, box[0] + half_width, box[1] + half_height};
+    const float half_width = c[2] / 2, half_height = c[3] / 2;
+    return {c[0] - half_width, c[1] - half_height, c[0] + half_width, c[1] + half_height};
   }
-  const bool x_swapped = box[1] > box[3], y_swapped = box[0] > box[2];
-  return {box[x_swapped ? 3 : 1], box[y_swapped ? 2 : 0], box[x_swapped ? 1 : 3], box[y_swapped ? 0 : 2]};
+  const bool x_swapped = c[1] > c[3], y_swapped = c[0] > c[2];
+  return {x_swapped ? c[3] : c[1], y_swapped ? c[2] : c[0], x_swapped ? c[1] : c[3], y_swapped ? c[0] : c[2]};
 }
 
 /* The order of operations is the host's. */
@@ -83,8 +91,8 @@ KERNEL(nms_select) {
   const int64_t row = blockIdx.x, batch = row / a.classes, n_boxes = boxes_of(a);
   const int t = static_cast<int>(threadIdx.x), column = t % CHUNK, part = t / CHUNK,
             parts = static_cast<int>(blockDim.x) / CHUNK;
-  const float limit = a.iou ? *a.iou : 0;
-  const float *const all = a.boxes + batch * n_boxes * 4;
+  const float limit = a.as_given ? a.threshold : a.iou ? *a.iou : 0;
+  const int64_t all = batch * n_boxes;
   const uint64_t *const sorted = a.sorted + row * a.padded;
   int32_t *const kept = a.kept + row * a.limit;
   int64_t n_kept = 0;
@@ -96,7 +104,7 @@ KERNEL(nms_select) {
     if (part == 0 && here) {
       const int32_t box = static_cast<int32_t>(sorted[at] & 0xffffffffu);
       boxes[column] = box;
-      chunk[column] = corners_of(a, all + 4 * static_cast<int64_t>(box));
+      chunk[column] = corners_of(a, all + box);
       ids[column] = a.ids ? a.ids[batch * n_boxes + box] : 0;
     }
     if (part == 0) hits[column] = 0;
@@ -109,7 +117,7 @@ KERNEL(nms_select) {
       for (int64_t k = part; k < n_kept && !suppressed; k += parts) {
         const int64_t box = kept[k];
         if (a.ids && a.ids[batch * n_boxes + box] != id) continue;
-        suppressed = overlap(corners_of(a, all + 4 * box), mine) > limit;
+        suppressed = overlap(corners_of(a, all + box), mine) > limit;
       }
       if (suppressed) atomicOr(&gone, 1ull << column);
       unsigned long long hit = 0;
@@ -153,10 +161,15 @@ KERNEL(nms_list) {
   __syncthreads();
   const int64_t first = static_cast<int64_t>(before), n = a.counts[row];
   for (int64_t k = threadIdx.x; k < n; k += blockDim.x) {
+    const int64_t box = a.kept[row * a.limit + k];
+    if (a.as_given) {
+      a.selected[first + k] = box;
+      continue;
+    }
     int64_t *const to = a.selected + 3 * (first + k);
     to[0] = row / a.classes;
     to[1] = row % a.classes;
-    to[2] = a.kept[row * a.limit + k];
+    to[2] = box;
   }
   if (row == a.rows - 1 && threadIdx.x == 0) *a.extent = first + n;
 }

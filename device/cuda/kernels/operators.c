@@ -18,7 +18,7 @@ static const reed_kernel_prepare_fn rows[OP_COUNT] = {
 /* The call with this copy's row of the operator. */
 static reed_status prepare(const reed_kernel_call *call, cuda_math math, reed_kernel *out_kernel) {
   cuda_call own = {.call = *call, .math = math};
-  own.call.op = op_builtin_named(call->op->name);
+  own.call.op = op_builtin_in(call->op->domain, call->op->name);
   return rooms_prepare(&own.call, rows[op_id_of(own.call.op)], out_kernel);
 }
 static reed_status prepare_plain(const reed_kernel_call *call, reed_kernel *out_kernel) {
@@ -34,7 +34,7 @@ static const reed_kernel_prepare_fn prepares[CUDA_MATHS] = {
     [CUDA_MATH_PLAIN] = prepare_plain, [CUDA_MATH_HALVES] = prepare_halves, [CUDA_MATH_TF32] = prepare_tf32};
 
 reed_kernel_prepare_fn cuda_kernel_of(const reed_op *op, cuda_math math) {
-  const reed_op *own = op->domain && op->domain[0] ? NULL : op_builtin_named(op->name);
+  const reed_op *own = op->domain ? op_builtin_in(op->domain, op->name) : NULL;
   return own && rows[op_id_of(own)] ? prepares[math] : NULL;
 }
 

@@ -1,4 +1,4 @@
-/* Launches of RoiAlign and MultiLevelRoiAlign. */
+/* Launches of RoiAlign, MultiLevelRoiAlign, MaxRoiPool and torchvision's operators on regions. */
 #include "ops/cpu/calls/roi_align.h"
 
 #include "base/desc.h"
@@ -46,4 +46,39 @@ reed_status cuda_prepare_roi_align(const reed_kernel_call *call, reed_kernel *ou
 }
 reed_status cuda_prepare_multi_level_roi_align(const reed_kernel_call *call, reed_kernel *out_kernel) {
   return prepare_roi_align(call, ~7u, out_kernel);
+}
+
+reed_status cuda_prepare_roi_pool(const reed_kernel_call *call, reed_kernel *out_kernel) {
+  cuda_plan plan = {.call = call};
+  roi_call c;
+  const reed_status status = roi_call_read_pooling(call, &c);
+  if (status) return status;
+  const roi_align *r = &c.maps[0];
+  roi_pool_args made = {.n = desc_elements(&call->outputs[0]),
+                        .images = r->images,
+                        .channels = r->channels,
+                        .outputs = roi_outputs(r),
+                        .height = r->height,
+                        .width = r->width,
+                        .bins_y = r->bins_y,
+                        .bins_x = r->bins_x,
+                        .sampling = r->sampling,
+                        .scale = r->scale,
+                        .dtype = c.dtype,
+                        .regions_dtype = c.regions_dtype,
+                        .columns = c.columns,
+                        .kind = (int32_t)r->kind,
+                        .half_pixel = r->half_pixel,
+                        .last = c.last,
+                        .counted = cuda_counted(call)};
+  if (made.n) {
+    cuda_plan_each(&plan, CUDA_roi_pool, made.n, &made);
+    cuda_plan_count(&plan, offsetof(roi_pool_args, counted));
+    CUDA_INPUT(&plan, roi_pool_args, x, 0);
+    CUDA_INPUT(&plan, roi_pool_args, regions, 1);
+    CUDA_OUTPUT(&plan, roi_pool_args, y, 0);
+    if (c.has_argmax) CUDA_OUTPUT(&plan, roi_pool_args, argmax, 1);
+    CUDA_FAULT(&plan, roi_pool_args, fault, launch);
+  }
+  return cuda_plan_close(&plan, 0, out_kernel);
 }

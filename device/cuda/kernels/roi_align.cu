@@ -1,67 +1,15 @@
 /* RoiAlign and MultiLevelRoiAlign: one thread a bin and channel, all maps in one launch; with channels last the lanes
- * of a warp walk the channels of one bin. Places are computed as on the host (ops/cpu/calls/roi_align.h), in the same
- * order and without fused multiply-adds. */
-#include "device/cuda/kernels/values.cuh"
-
-struct roi_span {
-  float start, bin;
-  double grid;
-};
-
-static __device__ inline roi_span span_of(const roi_args &a, const roi_map &map, float low, float high, int64_t bins) {
-  const float offset = a.half_pixel ? 0.5f : 0.0f, scale = static_cast<float>(map.scale);
-  const float start = low * scale - offset;
-  float size = high * scale - offset - start;
-  if (!a.half_pixel && !(size > 1.0f)) size = 1.0f;
-  roi_span span = {start, size / static_cast<float>(bins), static_cast<double>(a.sampling)};
-  if (a.sampling <= 0) span.grid = span.bin > 0 ? ceil(static_cast<double>(span.bin)) : 0;
-  return span;
-}
-
-/* The samples of a bin that may lie in -1..extent; others contribute nothing. */
-static __device__ inline void find_samples(const roi_span &span, int64_t bin, int64_t extent, int64_t *out_begin,
-                                           int64_t *out_end) {
-  const double origin = static_cast<double>(span.start) + static_cast<double>(bin) * static_cast<double>(span.bin),
-               step = static_cast<double>(span.bin) / span.grid;
-  double begin = 0, end = span.grid;
-  if (step != 0 && end > 8) {
-    const double first = (-1 - origin) / step, second = (static_cast<double>(extent) - origin) / step;
-    const double low = floor(first < second ? first : second) - 2, high = ceil(first < second ? second : first) + 2;
-    begin = low > 0 ? low : 0;
-    end = high < end ? high : end;
-  }
-  const bool some = end > begin && end < 4611686018427387904.0;
-  *out_begin = some ? static_cast<int64_t>(begin) : 0;
-  *out_end = some ? static_cast<int64_t>(end) : 0;
-}
-
-static __device__ inline float sample_at(const roi_span &span, int64_t bin, int64_t g) {
-  return span.start + static_cast<float>(bin) * span.bin +
-         (static_cast<float>(static_cast<double>(g)) + 0.5f) * span.bin / static_cast<float>(span.grid);
-}
-
-/* Two neighbours and the weight of the upper one; false outside -1..extent, for NaN, for a map without pixels. */
-static __device__ inline bool neighbours(float at, int64_t extent, int64_t *low, int64_t *high, float *upper) {
-  if (!(at >= -1.0f && at <= static_cast<float>(extent)) || extent == 0) return false;
-  if (at < 0) at = 0;
-  *low = static_cast<int64_t>(at);
-  if (*low >= extent - 1) {
-    *low = *high = extent - 1;
-    *upper = 0;
-  } else {
-    *high = *low + 1;
-    *upper = at - static_cast<float>(*low);
-  }
-  return true;
-}
+ * of a warp walk the channels of one bin. */
+#include "device/cuda/kernels/roi_places.cuh"
 
 static __device__ inline double pixel(const roi_args &a, const roi_map &map, int64_t from, int64_t y, int64_t x) {
   const int64_t at = (y * map.width + x) * (a.last ? a.channels : 1);
   return value_real(a.dtype, value_load(a.dtype, map.x, from + at));
 }
 
-static __device__ inline double align_bin(const roi_args &a, const roi_map &map, int64_t from, const roi_span &span_y,
-                                          const roi_span &span_x, int64_t p, int64_t q) {
+static __device__ inline double align_bin(const roi_args &a, const roi_map &map, int64_t from,
+                                          const roi_span<float> &span_y, const roi_span<float> &span_x, int64_t p,
+                                          int64_t q) {
   int64_t y_begin, y_end, x_begin, x_end, low_y, high_y, low_x, high_x;
   float up_y, up_x;
   double sum = 0, most = 0;
@@ -112,8 +60,9 @@ KERNEL(roi_align) {
     const int64_t from = image * a.channels * map.height * map.width + channel * (a.last ? 1 : map.height * map.width);
     if (x1 != x1 || y1 != y1 || x2 != x2 || y2 != y2) result = static_cast<double>(NAN);
     else
-      result = align_bin(a, map, from, span_of(a, map, y1, y2, a.bins_y), span_of(a, map, x1, x2, a.bins_x),
-                         bin / a.bins_x, bin % a.bins_x);
+      result = align_bin(a, map, from, span_of<float>(a.half_pixel, a.sampling, map.scale, y1, y2, a.bins_y),
+                         span_of<float>(a.half_pixel, a.sampling, map.scale, x1, x2, a.bins_x), bin / a.bins_x,
+                         bin % a.bins_x);
   }
   value_store(a.dtype, a.y, i, convert_real(result, a.dtype));
 }

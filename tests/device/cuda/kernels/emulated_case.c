@@ -114,13 +114,13 @@ static reed_status launch(kernel_case *c, const case_call *made, const reed_kern
     if (m.fault.launch != LAUNCH) case_fail(c, "the failure is of launch %u", m.fault.launch);
     reed_fault fault = {m.fault.record.code, m.fault.record.operand, m.fault.record.element, m.fault.record.value,
                         m.fault.record.limit};
-    return fault_say(&fault, made->call.op, made->call.node, &c->diagnosis);
+    return fault_say(&fault, &made->call);
   }
   case_take_extents(c, made);
   return REED_OK;
 }
 
-/* Large products take minutes, and have no part that smaller ones lack. */
+/* Large products take minutes and test nothing that small products do not test. */
 static int64_t most_elements(op_id op) {
   switch ((int)op) {
     case OP_Conv:
@@ -143,7 +143,8 @@ reed_status case_run_on(kernel_case *c, const char *name, bool *out_has) {
   reed_status status = case_call_init(c, cpu_level_name(cpu_level_best()), &made);
   if (status) return status;
   const int64_t elements = case_elements(c, &made);
-  /* many elements in one order only: a second one would show nothing more, and takes time */
+  /* cases of many elements run in one order of threads only, because a second order takes time and shows nothing more
+   */
   const char *bound = getenv("REED_CASE_ELEMENTS");
   const int64_t most = bound                         ? strtoll(bound, NULL, 10)
                        : getenv("REED_ALL_EMULATED") ? INT64_MAX

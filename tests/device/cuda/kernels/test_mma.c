@@ -5,15 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/diag.h"
 #include "base/dtype.h"
 #include "base/half.h"
-#include "device/cuda/kernels/operators.h"
-#include "device/cuda/simt/simt.h"
-#include "ops/kernel.h"
+#include "tests/device/cuda/kernels/emulated_call.h"
 #include "tests/suite.h"
-
-extern const simt_kernel simt_kernels[];
 
 /* A convolution has all numbers; a product of `images` matrices m x c x n has in = m, tap = 1, group = 1. */
 typedef struct row {
@@ -129,39 +124,14 @@ static void describe(const row *r, reed_dtype dtype, made *m) {
   m->in[2] = (reed_desc){dtype, 1, {r->n}};
 }
 
-static void run_launch(const made *m, const cuda_prepared *plan, uint64_t order) {
-  char args[CUDA_MAX_ARGS_BYTES] __attribute__((aligned(16))), said[512] = "";
-  const cuda_launch *l = plan->launches;
-  simt_operand operands[4];
-  int32_t n = 0;
-  memcpy(args, plan->args + l->args_at, cuda_kernel_infos[l->kernel].args_bytes);
-  for (uint32_t i = 0; i < l->n_pointers; i++) {
-    const cuda_pointer *p = &plan->pointers[l->first_pointer + i];
-    const int32_t of = p->source == CUDA_FROM_INPUT ? p->index : 3;
-    char *data = p->bytes ? (char *)m->data[of] + p->offset : NULL;
-    memcpy(args + p->field, &data, sizeof data);
-    if (data) operands[n++] = (simt_operand){data, p->bytes, p->written};
-  }
-  const simt_launch launch = {.kernel = &simt_kernels[l->kernel],
-                              .grid = {l->grid[0], l->grid[1], l->grid[2]},
-                              .block = {cuda_kernel_infos[l->kernel].threads, 1, 1},
-                              .args = args,
-                              .operands = operands,
-                              .n_operands = n,
-                              .order = order};
-  ck_assert_msg(simt_run(&launch, said, sizeof said), "%s", said);
-}
-
 static void check(const row *r, int kind, uint64_t order) {
   const reed_dtype dtype = kinds[kind].dtype;
   made m = {0};
-  reed_kernel kernel = {0};
-  reed_diagnosis diagnosis = {0};
   describe(r, dtype, &m);
   for (int i = 0; i < 4; i++) m.data[i] = random_tensor(i < 3 ? &m.in[i] : &m.out, &m.bytes[i]);
   memset(m.data[3], 0xff, (size_t)m.bytes[3]);
   const int64_t pads[4] = {r->pad, r->pad, r->pad, r->pad};
-  reed_attr items[4], completed[16];
+  reed_attr items[4];
   reed_attrs given = {items, 0}; /* sorted by name */
   if (r->activation) items[given.n++] = (reed_attr){.name = "activation", .type = REED_ATTR_STRING, .s = r->activation};
   if (r->last) items[given.n++] = (reed_attr){.name = "channels_last", .type = REED_ATTR_INT, .i = 1};
@@ -169,24 +139,20 @@ static void check(const row *r, int kind, uint64_t order) {
     items[given.n++] = (reed_attr){.name = "group", .type = REED_ATTR_INT, .i = r->group};
     items[given.n++] = (reed_attr){.name = "pads", .type = REED_ATTR_INTS, .ints = pads, .n = 4};
   }
-  const reed_attrs attrs = op_attrs_complete(op_builtin(r->op), &given, completed);
-  const reed_kernel_call call = {.op = op_builtin(r->op),
-                                 .attrs = &attrs,
-                                 .node = "n",
-                                 .n_inputs = r->bias ? 3 : 2,
-                                 .n_outputs = 1,
-                                 .inputs = m.in,
-                                 .outputs = &m.out,
-                                 .host_values = (const void *const[]){NULL, NULL, NULL},
-                                 .constant = (const bool[]){false, false, false},
-                                 .env = &(reed_kernel_env){.n_threads = 1},
-                                 .diagnosis = &diagnosis};
-  ck_assert_msg(cuda_kernel_of(call.op, kinds[kind].math)(&call, &kernel) == REED_OK, "%s",
-                reed_diagnosis_message(&diagnosis));
+  emulated_call c = {.op = r->op,
+                     .attrs = &given,
+                     .in = m.in,
+                     .n_in = r->bias ? 3 : 2,
+                     .out = &m.out,
+                     .math = kinds[kind].math,
+                     .inputs = {m.data[0], m.data[1], m.data[2]},
+                     .output = m.data[3],
+                     .order = order};
+  reed_kernel kernel = emulated_prepare(&c);
   const cuda_prepared *plan = kernel.state;
   ck_assert_uint_eq(plan->n_launches, 1);
   ck_assert_int_eq(plan->launches->kernel, r->op == OP_Conv ? kinds[kind].conv : kinds[kind].product);
-  run_launch(&m, plan, order);
+  emulated_run(&c, &kernel);
   for (int64_t i = 0; i < m.bytes[3] / (dtype == REED_F32 ? 4 : 2); i++) {
     double sizes, right = expected(r, &m, i, &sizes), y = element_of(dtype, m.data[3], i);
     const double sums = (double)(r->c * r->tap * r->tap + 2) * 0x1p-24,
