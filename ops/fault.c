@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/diag.h"
+#include "ops/operands.h"
 
 typedef struct fault_row {
   reed_status status;
@@ -71,12 +72,25 @@ static void sentence_text(const reed_fault *f, const char *sentence, char *out, 
   out[n < capacity ? n : capacity - 1] = 0;
 }
 
-reed_status fault_say(const reed_fault *fault, const reed_op *op, const char *node, reed_diagnosis *diagnosis) {
-  char text[256];
+/* The name, dtype and extents of the call's inputs. */
+static void inputs_text(const op_call *call, text_buffer *out) {
+  reed_desc inputs[REED_MAX_OPERANDS];
+  for (int32_t i = 0; i < call->n_inputs; i++)
+    inputs[i] = call->inputs[i].desc ? *call->inputs[i].desc : (reed_desc){.dtype = REED_NONE};
+  operands_append(out, call->op, call->n_inputs, inputs);
+}
+
+reed_status fault_say(const reed_fault *fault, const op_call *call) {
+  char text[256], name[96];
+  const reed_op *op = call->op;
+  text_buffer inputs = {0};
   if (fault->code > 0 && fault->code < N_ROWS) sentence_text(fault, rows[fault->code].sentence, text, sizeof text);
   else snprintf(text, sizeof text, "fault %d, element %lld", (int)fault->code, (long long)fault->element);
-  reed_status status = diag_fail(diagnosis, status_of(fault), "%s node '%s': %s", op->name, node, text);
-  const reed_op_input *declared = fault->operand >= 0 ? reed_op_input_at(op, fault->operand) : NULL;
-  diag_place_node(diagnosis, op->name, node, declared ? declared->name : NULL);
+  inputs_text(call, &inputs);
+  reed_status status = diag_fail(call->diagnosis, status_of(fault), "%s node '%s': %s%s", op->name, call->node, text,
+                                 inputs.data && !inputs.failed ? inputs.data : "");
+  diag_place_node(call->diagnosis, op->name, call->node,
+                  fault->operand >= 0 ? operands_name(op, fault->operand, name) : NULL);
+  text_fini(&inputs);
   return status;
 }

@@ -2,11 +2,11 @@
 #ifndef OPS_FAULT_H_
 #define OPS_FAULT_H_
 
-#include "ops/op.h"
+#include "ops/call.h"
 
-/* Diagnoses "<Op> node '<node>': <sentence>", with the operand's name as the place, and returns the status of the
- * fault: the code's status, or the status that a library returned. The sentence for an unknown code has its number. */
-reed_status fault_say(const reed_fault *fault, const reed_op *op, const char *node,
-                      reed_diagnosis *diagnosis) REED_MUST_CHECK;
+/* Diagnoses "<Op> node '<node>': <sentence> (<inputs with their extents>)", with the operand's name as the place, and
+ * returns the status of the fault: the code's status, or the status that a library returned. The sentence for an
+ * unknown code has its number. Reads the call's op, node, inputs' descs and diagnosis. */
+reed_status fault_say(const reed_fault *fault, const op_call *call) REED_MUST_CHECK;
 
 #endif

@@ -7,6 +7,7 @@
 
 #include "base/desc.h"
 #include "base/diag.h"
+#include "ops/operands.h"
 
 reed_status reed_kernel_fail(const reed_kernel_call *call, reed_status status, const char *format, ...) {
   if (!call || !call->op || !format) return status;
@@ -15,8 +16,12 @@ reed_status reed_kernel_fail(const reed_kernel_call *call, reed_status status, c
   va_start(arguments, format);
   vsnprintf(message, sizeof message, format, arguments);
   va_end(arguments);
-  status = diag_fail(call->diagnosis, status, "%s node '%s': %s", call->op->name, call->node, message);
+  text_buffer inputs = {0};
+  operands_append(&inputs, call->op, call->n_inputs, call->inputs);
+  status = diag_fail(call->diagnosis, status, "%s node '%s': %s%s", call->op->name, call->node, message,
+                     inputs.data && !inputs.failed ? inputs.data : "");
   diag_place_node(call->diagnosis, call->op->name, call->node, NULL);
+  text_fini(&inputs);
   return status;
 }
 

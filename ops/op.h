@@ -15,9 +15,8 @@ typedef enum op_id {
 
 /* The built-in operator's row; id < OP_COUNT. */
 const reed_op *op_builtin(op_id id);
-/* The built-in operator of this name in this domain ("", "torchvision"), and in the domain ""; NULL: none. */
+/* The built-in operator of this name in this domain ("", "torchvision"); NULL: none. */
 const reed_op *op_builtin_in(const char *domain, const char *name);
-const reed_op *op_builtin_named(const char *name);
 /* The id of a built-in row, OP_COUNT for a custom operator. */
 op_id op_id_of(const reed_op *op);
 /* The operator with this domain and name: built-in, or custom if registry is not NULL; NULL: none. The domain "ai.onnx"

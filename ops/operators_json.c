@@ -107,6 +107,24 @@ static const char *const target_names[] = {
 };
 enum { N_TARGETS = sizeof target_names / sizeof *target_names };
 
+/* The reasons for which an operator has no kernel on a kind of device; NULL: none is known. */
+#define CUDA_HOST(name, reason) [OP_##name] = reason,
+static const char *const cuda_reasons[OP_COUNT] = {
+#include "ops/cuda.def"
+};
+#define CUDA_OPERATOR(name, ...) CUDA_ROW_##name,
+#define CUDA_HOST(name, reason) CUDA_ROW_##name,
+enum {
+#include "ops/cuda.def"
+  CUDA_ROWS
+};
+_Static_assert((int)CUDA_ROWS == (int)OP_COUNT, "ops/cuda.def has a row for each operator");
+#define CUDA_LIST "cuda"
+static const bool is_cuda[] = {
+#define TARGET(name, dlpack, host_kernels, list, summary) sizeof list > 1,
+#include "ops/targets.def"
+};
+
 static void close_all(capability **targets) {
   for (size_t i = 0; i < N_TARGETS; i++) capability_close(&targets[i]);
 }
@@ -121,6 +139,16 @@ static void put_devices(json_writer *json, const reed_op *op, capability *const 
       json_string(json, target_names[i], excluded.n ? excluded.data : "");
     text_fini(&excluded);
   }
+  json_end_object(json);
+}
+
+/* The kinds of devices that leave the operator to the host, each with its reason. */
+static void put_reasons(json_writer *json, const reed_op *op) {
+  const op_id id = op_id_of(op);
+  if (id == OP_COUNT || !cuda_reasons[id]) return;
+  json_begin_object(json, "on_host");
+  for (size_t i = 0; i < N_TARGETS; i++)
+    if (is_cuda[i]) json_string(json, target_names[i], cuda_reasons[id]);
   json_end_object(json);
 }
 
@@ -150,6 +178,7 @@ static void put_operator(json_writer *json, const reed_op *op, capability *const
   for (int32_t i = 0; i < op->n_attrs; i++) put_attr(json, &op->attrs[i]);
   json_end_array(json);
   put_devices(json, op, targets);
+  put_reasons(json, op);
   json_end_object(json);
 }
 

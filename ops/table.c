@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "base/table.h"
 #include "ops/properties.h"
 
 #define BIT(dtype) (1u << REED_##dtype)
@@ -114,31 +115,29 @@ static const reed_op builtins[OP_COUNT] = {
 
 const reed_op *op_builtin(op_id id) { return &builtins[id]; }
 
-/* The rows by name, which no two domains share: open addressing, ids + 1, 0 for a free slot. Filled when a row is first
- * wanted, which is a part of opening a program. */
-enum { NAME_SLOTS = 1024 };
-_Static_assert(OP_COUNT <= NAME_SLOTS / 2, "a name is found in a slot or two");
-static uint16_t by_name[NAME_SLOTS];
+/* The rows by name, which no two domains share. Filled when a row is first wanted, which is a part of opening a
+ * program; the slots are enough for all rows, so that the table never grows. */
+enum { NAME_SLOTS = 512 };
+_Static_assert(OP_COUNT <= NAME_SLOTS / 4 * 3, "the slots are enough (base/table.h)");
+static table_slot name_slots[NAME_SLOTS];
+static table by_name = {.slots = name_slots, .capacity = NAME_SLOTS};
 static pthread_once_t by_name_once = PTHREAD_ONCE_INIT;
 
-/* The slot of the row with the name, or the free slot where it would be. */
-static uint16_t *name_slot(const char *name) {
-  size_t i = (size_t)hash_bytes(name, strlen(name), 0) % NAME_SLOTS;
-  while (by_name[i] && strcmp(builtins[by_name[i] - 1].name, name) != 0) i = (i + 1) % NAME_SLOTS;
-  return &by_name[i];
+static uint64_t hash_of(const char *name) { return hash_bytes(name, strlen(name), 0); }
+
+static void fill_names(void) {
+  for (uint32_t id = 0; id < OP_COUNT; id++) (void)!table_add(&by_name, hash_of(builtins[id].name), id);
 }
 
-static void fill_slots(void) {
-  for (uint16_t id = 0; id < OP_COUNT; id++) *name_slot(builtins[id].name) = (uint16_t)(id + 1);
+static bool has_name(const void *context, uint32_t id, const void *name) {
+  return strcmp(((const reed_op *)context)[id].name, name) == 0;
 }
 
 const reed_op *op_builtin_in(const char *domain, const char *name) {
-  pthread_once(&by_name_once, fill_slots);
-  uint16_t found = *name_slot(name);
-  return found && strcmp(builtins[found - 1].domain, domain) == 0 ? &builtins[found - 1] : NULL;
+  pthread_once(&by_name_once, fill_names);
+  const uint32_t id = table_find(&by_name, hash_of(name), has_name, builtins, name);
+  return id != TABLE_NONE && strcmp(builtins[id].domain, domain) == 0 ? &builtins[id] : NULL;
 }
-
-const reed_op *op_builtin_named(const char *name) { return op_builtin_in("", name); }
 
 op_id op_id_of(const reed_op *op) {
   uintptr_t offset = (uintptr_t)op - (uintptr_t)builtins;

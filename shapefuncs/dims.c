@@ -9,7 +9,7 @@
 #include "base/diag.h"
 #include "base/dtype.h"
 #include "base/text.h"
-#include "ops/op.h"
+#include "ops/operands.h"
 #include "shapefuncs/symbols.h"
 
 const char *shapecall_dim_text(const reed_shape_call *call, reed_dim d, char out[64]) {
@@ -28,14 +28,6 @@ char *shapecall_dims_text(const reed_shape_call *call, int32_t rank, const reed_
 }
 
 /* ---- diagnosis ---- */
-
-const char *shapecall_operand_name(const reed_op *op, int32_t input, char out[96]) {
-  const reed_op_input *declared = reed_op_input_at(op, input);
-  if (!declared) return "";
-  if (declared->variadic) snprintf(out, 96, "%s[%d]", declared->name, input - (op->n_inputs - 1));
-  else snprintf(out, 96, "%s", declared->name);
-  return out;
-}
 
 static const char *element_of(const reed_shape_input *in, int64_t k) {
   return (const char *)in->data + (size_t)k * reed_dtype_bytes(in->dtype);
@@ -70,8 +62,7 @@ static void append_inputs(text_buffer *text, reed_shape_call *call) {
   const char *between = " (";
   for (int32_t i = 0; i < call->n_inputs && i < 16; i++) {
     if (op_reads(call->op, call->attrs, i) == REED_READS_NONE || call->inputs[i].dtype == REED_NONE) continue;
-    text_append(text, "%s%s %s%s", between, shapecall_operand_name(call->op, i, name),
-                reed_dtype_name(call->inputs[i].dtype),
+    text_append(text, "%s%s %s%s", between, operands_name(call->op, i, name), reed_dtype_name(call->inputs[i].dtype),
                 shapecall_dims_text(call, call->inputs[i].rank, call->inputs[i].dims, dims, sizeof dims));
     append_values(text, call, i);
     between = ", ";
@@ -89,7 +80,7 @@ reed_status reed_shape_fail(reed_shape_call *call, reed_status status, int32_t i
   va_start(arguments, format);
   vsnprintf(message, sizeof message, format, arguments);
   va_end(arguments);
-  const char *input_name = input >= 0 ? shapecall_operand_name(call->op, input, name) : "";
+  const char *input_name = input >= 0 ? operands_name(call->op, input, name) : "";
   text_buffer inputs = {0};
   append_inputs(&inputs, call);
   status = diag_fail(call->diagnosis, status, "%s node '%s': %s%s%s%s", call->op->name, call->node, input_name,

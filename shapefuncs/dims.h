@@ -11,7 +11,5 @@ char *shapecall_dims_text(const reed_shape_call *call, int32_t rank, const reed_
 
 /* One dim as text: a number or a symbol. */
 const char *shapecall_dim_text(const reed_shape_call *call, reed_dim d, char out[64]);
-/* The declared name of an input, with its index if the declaration is variadic; "" for none. */
-const char *shapecall_operand_name(const reed_op *op, int32_t input, char out[96]);
 
 #endif

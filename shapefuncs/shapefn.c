@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "base/text.h"
+#include "ops/operands.h"
 #include "ops/packed.h"
 #include "shapefuncs/call.h"
 #include "shapefuncs/table.h"
@@ -29,7 +30,7 @@ static reed_status refuse(const call_site *site, reed_status status, int32_t inp
   va_end(arguments);
   status = diag_fail(site->diagnosis, status, "%s node '%s': %s", site->op->name, site->node, message);
   diag_place_node(site->diagnosis, site->op->name, site->node,
-                  input >= 0 ? shapecall_operand_name(site->op, input, name) : NULL);
+                  input >= 0 ? operands_name(site->op, input, name) : NULL);
   return status;
 }
 
@@ -54,16 +55,16 @@ static reed_status check_input(const call_site *site, int32_t i, int32_t n_input
     return refuse(site, REED_ERROR_TYPE, -1, "has %d inputs, at most %d are allowed", n_inputs, site->op->n_inputs);
   if (i >= n_inputs || inputs[i] == REED_NONE) {
     if (declared->optional) return REED_OK;
-    return refuse(site, REED_ERROR_TYPE, i, "input %d (%s) is missing", i, shapecall_operand_name(site->op, i, name));
+    return refuse(site, REED_ERROR_TYPE, i, "input %d (%s) is missing", i, operands_name(site->op, i, name));
   }
   if (inputs[i] < REED_NONE || inputs[i] >= REED_DTYPE_COUNT || !(declared->dtypes & 1u << inputs[i])) {
     dtypes_text(declared->dtypes, allowed);
-    return refuse(site, REED_ERROR_TYPE, i, "input %d (%s) is %s; allowed are %s", i,
-                  shapecall_operand_name(site->op, i, name), reed_dtype_name(inputs[i]), allowed);
+    return refuse(site, REED_ERROR_TYPE, i, "input %d (%s) is %s; allowed are %s", i, operands_name(site->op, i, name),
+                  reed_dtype_name(inputs[i]), allowed);
   }
   if (declared->same_type && inputs[0] != REED_NONE && inputs[i] != inputs[0] && !half_weights(site, i, inputs))
     return refuse(site, REED_ERROR_TYPE, i, "input %d (%s) is %s, input 0 is %s: they must have the same dtype", i,
-                  shapecall_operand_name(site->op, i, name), reed_dtype_name(inputs[i]), reed_dtype_name(inputs[0]));
+                  operands_name(site->op, i, name), reed_dtype_name(inputs[i]), reed_dtype_name(inputs[0]));
   return REED_OK;
 }
 

@@ -20,8 +20,9 @@ typedef struct kernel_row {
   reed_kernel_prepare_fn kernel;
   viewed_prepare_fn viewed; /* instead of `kernel` */
   reed_kernel_prepare_fn reference;
-  uint32_t halves; /* bit i: the dtype of input i decides whether the call runs in f32 */
-  bool native;     /* the kernel takes halves; `halves` is for calls that it declines */
+  reed_kernel_prepare_fn second; /* for what `viewed` declines of plain weights: images have channels second. Or NULL */
+  uint32_t halves;               /* bit i: the dtype of input i decides whether the call runs in f32 */
+  bool native;                   /* the kernel takes halves; `halves` is for calls that it declines */
   uint32_t images;
 } kernel_row;
 
@@ -32,6 +33,9 @@ typedef struct kernel_row {
 #define VIEWED(name, plain, ...) \
   reed_status cpu_prepare_##name(const cpu_view *view, reed_kernel *out_kernel); \
   REFERENCE(plain)
+#define VIEWED_OR_SECOND(name, plain, ...) \
+  reed_status cpu_prepare_##name##_second(const reed_kernel_call *call, reed_kernel *out_kernel); \
+  VIEWED(name, plain)
 #include "ops/cpu/kernels.def"
 
 #define reference_prepare_none NULL
@@ -40,9 +44,16 @@ typedef struct kernel_row {
 #define AS_F32_OF(i, j) .halves = 1u << i | 1u << j
 #define ALSO_AS_F32(i, j) .native = true, .halves = 1u << i | 1u << j
 #define KERNEL(name, plain, ...) \
-  static const kernel_row row_##name = {cpu_prepare_##name, NULL, reference_prepare_##plain, __VA_ARGS__};
+  static const kernel_row row_##name = {cpu_prepare_##name, NULL, reference_prepare_##plain, NULL, __VA_ARGS__};
 #define VIEWED(name, plain, of_halves, of_images) \
-  static const kernel_row row_##name = {NULL, cpu_prepare_##name, reference_prepare_##plain, of_halves, \
+  static const kernel_row row_##name = {NULL, cpu_prepare_##name, reference_prepare_##plain, \
+                                        NULL, of_halves,          .images = of_images};
+#define VIEWED_OR_SECOND(name, plain, of_halves, of_images) \
+  static const kernel_row row_##name = {NULL, \
+                                        cpu_prepare_##name, \
+                                        reference_prepare_##plain, \
+                                        cpu_prepare_##name##_second, \
+                                        of_halves, \
                                         .images = of_images};
 #include "ops/cpu/kernels.def"
 
@@ -79,7 +90,9 @@ static reed_status prepare_kernel(const reed_kernel_call *call, reed_kernel *out
   if (!row->viewed) return row->kernel(call, out_kernel);
   cpu_view view;
   reed_status status = cpu_view_init(call, row->images, &view);
-  return status == REED_OK ? row->viewed(&view, out_kernel) : status;
+  if (status == REED_OK) status = row->viewed(&view, out_kernel);
+  if (status != REED_OK || out_kernel->run || !row->second || view.order) return status;
+  return channels_prepare_second(&view.channels, row->second, out_kernel);
 }
 
 /* Prepares a call without halves, or of a kernel that takes halves. */

@@ -6,32 +6,26 @@
  * or, backward, adds all gradients to zeros in block form and writes the rows of the map. So each element of maps and
  * bins is moved once between memory and the core, whatever its order and dtype, and taps are read from the core's
  * cache: regions are taken in the order of their first rows. Position-sensitive channels: the lanes are outputs, and a
- * unit is one bin of them, or, with channels last, ROI_FOURS bins that lie side by side in the map.
+ * unit is one bin of them, or, where channels last or whole pixels are pooled, ROI_FOURS bins that lie side by side.
+ * Bins of whole pixels need no taps: the unit's bin of many regions is one loop (roi_boxes_loops.h).
  *
- * Every output's sum has the same order whatever the number of threads: regions by map, image, strip of rows, column
- * and number. */
+ * Every output's sum has the same order whatever the number of threads: that of roi_order.h. */
 #include "ops/cpu/image/roi_lanes.h"
 
 #include <math.h>
 
+#include "ops/cpu/image/roi_boxes_loops.h"
 #include "ops/cpu/image/roi_lanes_loops.h"
+#include "ops/cpu/image/roi_order.h"
 #include "ops/cpu/image/roi_plan.h"
 
 #define BLOCK_BYTES_MAX ((int64_t)16 << 20)  /* of a map in block form */
 #define BLOCKS_BYTES_MAX ((int64_t)96 << 20) /* of all threads */
 #define PLANS_BYTES_MAX ((int64_t)8 << 20)   /* of stored plans; larger ones are made again for each block */
-#define STRIP_ROWS 32                        /* of a map, whose regions are taken by columns: neighbours share taps */
 #define OUTPUTS_MIN 4                        /* of ROI_LANES: fewer leave most of a block empty */
 #define FOURS_BYTES_MAX ((int64_t)4 << 20)   /* of ROI_FOURS maps in block form */
+#define BOXES_PART 512                       /* regions, whose boxes are computed before they are written */
 #define TAPS_OF_BIN 4                        /* rough: a map larger than all taps is not worth a copy */
-
-/* A region and the part of its map that its taps need. */
-typedef struct note {
-  int32_t map, group; /* group: number of the image among all maps' images; n_groups: none, all bins are `nothing` */
-  int32_t row, after_row, column, after_column;
-  bool dense;
-  float nothing;
-} note;
 
 typedef struct span {
   int32_t first, after; /* columns */
@@ -40,12 +34,13 @@ typedef struct span {
 typedef struct lanes_kernel {
   roi_call c;
   bool position_sensitive;
+  bool boxes; /* position-sensitive bins of whole pixels, with stored plans */
   int64_t outputs, bins;
   int64_t slots;           /* units of a block of outputs: bins if position-sensitive, else 1 */
   int64_t together;        /* slots of a unit: 1, or ROI_FOURS */
   int64_t map_floats;      /* of a map in block form, of which a thread has `together` */
   int64_t blocks, divided; /* divided: each unit's parts of regions, or bands of rows if backward */
-  int64_t rows, strips;    /* the most of any map */
+  int64_t rows;            /* the most of any map */
   int64_t group_base[ROI_MAPS_MOST], n_groups;
   int64_t room_y, room_x, plan_bytes;
   bool stored; /* plans are made once */
@@ -58,7 +53,7 @@ typedef struct lanes_kernel {
 typedef struct job {
   const lanes_kernel *s;
   const reed_kernel_buffers *buffers;
-  note *notes;
+  roi_note *notes;
   int32_t *order;  /* regions in the order of work */
   int64_t *begins; /* the first place of each group in `order`, n_groups + 2 */
   span *spans;     /* by group and row */
@@ -94,6 +89,9 @@ static void lay_taps(const lanes_kernel *s, char *memory, roi_taps *y, roi_taps 
   x->index = x->begin + s->c.widest.bins_x + 1;
   x->weight = (float *)(x->index + s->room_x);
 }
+
+/* Plans are ranges of whole pixels, not taps. */
+static bool has_ranges(const lanes_kernel *s) { return s->boxes || s->c.widest.kind == ROI_POOL; }
 
 static roi_ranges lay_ranges(const lanes_kernel *s, char *memory) {
   const roi_align *r = &s->c.maps[0];
@@ -132,7 +130,7 @@ static bool make_plan(const job *j, int32_t map, int64_t region, char *memory) {
   float corners[4];
   corners_of(&s->c, j->buffers, region, corners);
   if (roi_is_nowhere(corners)) return false;
-  if (s->c.maps[map].kind == ROI_POOL) {
+  if (has_ranges(s)) {
     roi_ranges ranges = lay_ranges(s, memory);
     roi_ranges_make(&s->c.maps[map], corners, (int32_t *)ranges.y, (int32_t *)ranges.x);
     return true;
@@ -145,8 +143,8 @@ static bool make_plan(const job *j, int32_t map, int64_t region, char *memory) {
 static void make_note(const job *j, const worker *w, int64_t region) {
   const lanes_kernel *s = j->s;
   const roi_call *c = &s->c;
-  note *n = &j->notes[region];
-  *n = (note){.map = roi_map_of(c, j->buffers, region), .group = (int32_t)s->n_groups};
+  roi_note *n = &j->notes[region];
+  *n = (roi_note){.map = roi_map_of(c, j->buffers, region), .group = (int32_t)s->n_groups};
   if (n->map < 0) return;
   int32_t group = (int32_t)(s->group_base[n->map] + roi_image_of(c, j->buffers, region));
   const roi_align *r = &c->maps[n->map];
@@ -160,7 +158,7 @@ static void make_note(const job *j, const worker *w, int64_t region) {
   n->nothing = NAN;
   if (!make_plan(j, n->map, region, memory)) return;
   n->group = group;
-  if (r->kind == ROI_POOL) {
+  if (has_ranges(s)) {
     roi_ranges ranges = lay_ranges(s, memory);
     extent_of_ranges(ranges.y, r->bins_y, &n->row, &n->after_row);
     extent_of_ranges(ranges.x, r->bins_x, &n->column, &n->after_column);
@@ -179,33 +177,9 @@ static void make_notes(void *context, int64_t begin, int64_t end, int32_t number
   for (int64_t i = begin; i < end && !cpu_cancelled_at(&j->s->c.team, i); i++) make_note(j, &w, i);
 }
 
-/* ---- order ---- */
+/* ---- columns that are needed ---- */
 
-static int64_t key_of(const job *j, bool by_strip, int64_t region) {
-  const note *n = &j->notes[region];
-  return by_strip ? n->group * j->s->strips + n->row / STRIP_ROWS : n->column;
-}
-
-/* Sorts by one key of the notes, keeping the order of equals. */
-static void sort_by(const job *j, bool by_strip, int64_t keys, const int32_t *from, int32_t *to) {
-  const lanes_kernel *s = j->s;
-  int64_t *counts = (int64_t *)((char *)j->buffers->workspace + s->counts_at), total = 0;
-  memset(counts, 0, (size_t)keys * sizeof *counts);
-  for (int64_t i = 0; i < s->c.regions; i++) counts[key_of(j, by_strip, i)]++;
-  for (int64_t k = 0; k < keys; k++) {
-    int64_t n = counts[k];
-    if (by_strip && k % j->s->strips == 0) j->begins[k / j->s->strips] = total;
-    counts[k] = total;
-    total += n;
-  }
-  for (int64_t i = 0; i < s->c.regions; i++) {
-    int32_t region = from ? from[i] : (int32_t)i;
-    to[counts[key_of(j, by_strip, region)]++] = region;
-  }
-  if (by_strip) j->begins[s->n_groups + 1] = total;
-}
-
-static void widen_span(span *of, const note *n) {
+static void widen_span(span *of, const roi_note *n) {
   if (n->column < of->first) of->first = n->column;
   if (n->after_column > of->after) of->after = n->after_column;
 }
@@ -215,10 +189,10 @@ static void make_spans(const job *j) {
   const lanes_kernel *s = j->s;
   for (int64_t i = 0; i < s->n_groups * s->rows; i++) j->spans[i] = (span){INT32_MAX, 0};
   for (int64_t i = 0; i < s->c.regions; i++) {
-    const note *n = &j->notes[i];
+    const roi_note *n = &j->notes[i];
     if (n->group == s->n_groups) continue;
     span *spans = j->spans + n->group * s->rows;
-    if (!s->stored || s->c.maps[n->map].kind == ROI_POOL) {
+    if (!s->stored || has_ranges(s)) {
       for (int32_t row = n->row; row < n->after_row; row++) widen_span(&spans[row], n);
       continue;
     }
@@ -253,6 +227,11 @@ static unit slot_of(const lanes_kernel *s, const unit *u, int64_t slot, const wo
   return (unit){u->first, u->bin + slot, 1, u->n};
 }
 
+/* How many of the unit's maps one copy moves: they are side by side with channels last. */
+static int64_t one_copy(const lanes_kernel *s, const unit *u) {
+  return s->c.last && u->slots == ROI_FOURS ? ROI_FOURS : 1;
+}
+
 /* The bins of a region: their form, and the number of the first element. */
 static roi_lane_form bins_form(const lanes_kernel *s, const unit *u, reed_dtype dtype, int64_t region,
                                int64_t *out_first) {
@@ -272,14 +251,13 @@ static roi_lane_form row_form(const lanes_kernel *s, const unit *u, const roi_al
                          .lane = s->slots * (s->c.last ? 1 : plane),
                          .pixel = s->c.last ? r->channels : 1,
                          .n = u->n,
-                         .fours = u->slots == ROI_FOURS,
                          .apart = s->map_floats};
 }
 
 /* Bins of a region that a unit computes: all, or one. */
 static roi_lane_bins bins_of(const job *j, const worker *w, const unit *u, int64_t region, roi_taps *y, roi_taps *x) {
   const lanes_kernel *s = j->s;
-  const note *n = &j->notes[region];
+  const roi_note *n = &j->notes[region];
   const roi_align *r = &s->c.maps[n->map];
   bool one = s->position_sensitive;
   lay_taps(s, plan_memory(j, w, region), y, x);
@@ -298,10 +276,62 @@ static roi_lane_bins bins_of(const job *j, const worker *w, const unit *u, int64
                          .dense = n->dense};
 }
 
+/* ---- boxes of whole pixels ---- */
+
+/* The unit's bins of regions begin..end-1 of the order, in w->bins, BOXES_PART pixels for each bin: written to the
+ * output, or read from the gradient. */
+static void move_boxes(const job *j, const worker *w, const unit *u, int64_t begin, int64_t end) {
+  const lanes_kernel *s = j->s;
+  bool fours = !s->c.last && u->slots == ROI_FOURS;
+  for (int64_t i = begin; i < end; i++)
+    for (int64_t k = 0; k < (fours ? 1 : u->slots); k++) {
+      int64_t at;
+      unit one = {u->first, u->bin + k, 1, u->n};
+      roi_lane_form form = bins_form(s, &one, s->c.dtype, j->order[i], &at);
+      form.fours = fours;
+      form.apart = BOXES_PART * ROI_LANES;
+      float *bins = w->bins + (k * BOXES_PART + i - begin) * ROI_LANES;
+      if (s->c.backward) CPU_PICK(s->c.level, roi_lanes_read)
+      (&form, (const char *)j->buffers->inputs[0] + at * bytes_of(s), 1, bins);
+      else CPU_PICK(s->c.level, roi_lanes_write)(&form, bins, 1, (char *)j->buffers->outputs[0] + at * bytes_of(s)); }
+}
+
+static roi_boxes boxes_of(const job *j, int64_t bin, roi_band band, int64_t begin, int64_t end) {
+  const lanes_kernel *s = j->s;
+  const roi_align *r = &s->c.maps[0];
+  return (roi_boxes){.ranges = (const int32_t *)plan_memory(j, NULL, 0),
+                     .numbers = s->plan_bytes / 4,
+                     .row = 2 * (bin / r->bins_x),
+                     .column = 2 * (r->bins_y + bin % r->bins_x),
+                     .regions = j->order + begin,
+                     .n = end - begin,
+                     .width = r->width,
+                     .band = band};
+}
+
+/* Places begin..end-1 of the order, which are regions of one image; its maps are in block form. */
+static void run_boxes(const job *j, const worker *w, const unit *u, roi_band band, int64_t begin, int64_t end) {
+  const lanes_kernel *s = j->s;
+  for (int64_t part; begin < end && !cpu_cancelled(&s->c.team); begin = part) {
+    part = end - begin < BOXES_PART ? end : begin + BOXES_PART;
+    const roi_note *first = &j->notes[j->order[begin]];
+    if (s->c.backward) move_boxes(j, w, u, begin, part);
+    for (int64_t k = 0; k < u->slots; k++) {
+      roi_boxes boxes = boxes_of(j, u->bin + k, band, begin, part);
+      float *bins = w->bins + k * BOXES_PART * ROI_LANES, *map = w->map + k * s->map_floats;
+      if (first->group == s->n_groups)
+        for (int64_t i = 0; i < boxes.n * ROI_LANES; i++) bins[i] = first->nothing;
+      else if (s->c.backward) CPU_PICK(s->c.level, roi_boxes_mean_back)(&boxes, bins, map);
+      else CPU_PICK(s->c.level, roi_boxes_mean)(&boxes, map, bins);
+    }
+    if (!s->c.backward) move_boxes(j, w, u, begin, part);
+  }
+}
+
 /* ---- forward ---- */
 
 /* Copies rows of an image into block form. */
-static void read_rows(const job *j, const worker *w, const unit *u, const note *n, int64_t begin, int64_t end) {
+static void read_rows(const job *j, const worker *w, const unit *u, const roi_note *n, int64_t begin, int64_t end) {
   const lanes_kernel *s = j->s;
   const roi_align *r = &s->c.maps[n->map];
   const char *map = j->buffers->inputs[s->c.at.maps + n->map];
@@ -309,16 +339,21 @@ static void read_rows(const job *j, const worker *w, const unit *u, const note *
     span of = j->spans[n->group * s->rows + row];
     if (of.first >= of.after) continue;
     int64_t at, first = of.first & ~(int64_t)(ROI_LANES - 1);
-    roi_lane_form form = row_form(s, u, r, n->group - s->group_base[n->map], row, &at);
-    for (int64_t k = 0; k < (form.fours ? 1 : u->slots); k++) CPU_PICK(s->c.level, roi_lanes_read)
-    (&form, map + (at + k + first * form.pixel) * bytes_of(s), of.after - first,
-     w->map + k * s->map_floats + (row * r->width + first) * ROI_LANES);
+    for (int64_t k = 0; k < u->slots; k += one_copy(s, u)) {
+      worker own;
+      unit one = slot_of(s, u, k, w, &own);
+      roi_lane_form form = row_form(s, &one, r, n->group - s->group_base[n->map], row, &at);
+      form.fours = one_copy(s, u) > 1;
+      CPU_PICK(s->c.level, roi_lanes_read)
+      (&form, map + (at + first * form.pixel) * bytes_of(s), of.after - first,
+       own.map + (row * r->width + first) * ROI_LANES);
+    }
   }
 }
 
 static void pool_region(const job *j, const worker *w, const unit *u, int64_t region) {
   const lanes_kernel *s = j->s;
-  const note *n = &j->notes[region];
+  const roi_note *n = &j->notes[region];
   int64_t at, bins = s->position_sensitive ? 1 : s->bins;
   if (n->group == s->n_groups) {
     for (int64_t i = 0; i < bins * ROI_LANES; i++) w->bins[i] = n->nothing;
@@ -345,15 +380,16 @@ static void pool_region(const job *j, const worker *w, const unit *u, int64_t re
 static void pool_part(const job *j, const worker *w, const unit *u, int64_t begin, int64_t end) {
   const lanes_kernel *s = j->s;
   while (begin < end && !cpu_cancelled(&s->c.team)) {
-    const note *n = &j->notes[j->order[begin]];
+    const roi_note *n = &j->notes[j->order[begin]];
     int64_t after = j->begins[n->group + 1] < end ? j->begins[n->group + 1] : end, row = s->rows, after_row = 0;
     for (int64_t i = begin; i < after; i++) {
-      const note *of = &j->notes[j->order[i]];
+      const roi_note *of = &j->notes[j->order[i]];
       if (of->row < row) row = of->row;
       if (of->after_row > after_row) after_row = of->after_row;
     }
     if (n->group < s->n_groups) read_rows(j, w, u, n, row, after_row);
-    for (int64_t k = 0; k < u->slots; k++) {
+    if (s->boxes) run_boxes(j, w, u, (roi_band){0, s->rows}, begin, after);
+    for (int64_t k = 0; k < u->slots && !s->boxes; k++) {
       worker own;
       unit one = slot_of(s, u, k, w, &own);
       for (int64_t i = begin; i < after; i++) pool_region(j, &own, &one, j->order[i]);
@@ -366,7 +402,7 @@ static void pool_part(const job *j, const worker *w, const unit *u, int64_t begi
 
 static void add_region(const job *j, const worker *w, const unit *u, roi_band band, int64_t region) {
   const lanes_kernel *s = j->s;
-  const note *n = &j->notes[region];
+  const roi_note *n = &j->notes[region];
   const roi_align *r = &s->c.maps[0];
   int64_t at, bins = s->position_sensitive ? 1 : s->bins;
   if (n->row >= band.after || n->after_row <= band.first) return;
@@ -391,12 +427,16 @@ static void add_region(const job *j, const worker *w, const unit *u, roi_band ba
 static void write_row(const job *j, const worker *w, const unit *u, int64_t image, int64_t row, bool none) {
   const lanes_kernel *s = j->s;
   const roi_align *r = &s->c.maps[0];
-  int64_t at;
-  roi_lane_form form = row_form(s, u, r, image, row, &at);
-  if (none) form.apart = 0;
-  const float *from = none ? w->sums : w->map + row * r->width * ROI_LANES;
-  for (int64_t k = 0; k < (form.fours ? 1 : u->slots); k++) CPU_PICK(s->c.level, roi_lanes_write)
-  (&form, from + k * form.apart, r->width, (char *)j->buffers->outputs[0] + (at + k) * bytes_of(s));
+  for (int64_t k = 0, at; k < u->slots; k += one_copy(s, u)) {
+    worker own;
+    unit one = slot_of(s, u, k, w, &own);
+    roi_lane_form form = row_form(s, &one, r, image, row, &at);
+    form.fours = one_copy(s, u) > 1;
+    if (none) form.apart = 0;
+    CPU_PICK(s->c.level, roi_lanes_write)
+    (&form, none ? w->sums : own.map + row * r->width * ROI_LANES, r->width,
+     (char *)j->buffers->outputs[0] + at * bytes_of(s));
+  }
 }
 
 /* The rows of a band in all images. */
@@ -411,8 +451,10 @@ static void add_band(const job *j, const worker *w, const unit *u, roi_band band
       for (int64_t row = band.first; row < band.after; row++)
         if (spans[row].first < spans[row].after)
           memset(own.map + row * row_floats, 0, (size_t)row_floats * sizeof *own.map);
-      for (int64_t i = j->begins[image]; i < j->begins[image + 1]; i++) add_region(j, &own, &one, band, j->order[i]);
+      for (int64_t i = j->begins[image]; i < j->begins[image + 1] && !s->boxes; i++)
+        add_region(j, &own, &one, band, j->order[i]);
     }
+    if (s->boxes) run_boxes(j, w, u, band, j->begins[image], j->begins[image + 1]);
     memset(w->sums, 0, (size_t)row_floats * sizeof *w->sums);
     for (int64_t row = band.first; row < band.after; row++)
       write_row(j, w, u, image, row, spans[row].first >= spans[row].after);
@@ -439,15 +481,21 @@ static reed_status run_roi_lanes(const void *state, const reed_kernel_buffers *b
   char *memory = buffers->workspace;
   job j = {s,
            buffers,
-           (note *)(memory + s->notes_at),
+           (roi_note *)(memory + s->notes_at),
            (int32_t *)(memory + s->order_at),
            (int64_t *)(memory + s->begins_at),
            (span *)(memory + s->spans_at)};
   status = cpu_parallel_scratch(cpu_team_for(s->c.team, s->c.regions * 8192), s->c.regions, 1, make_notes, &j);
   if (status != REED_OK) return status;
-  int32_t *spare = (int32_t *)(memory + s->spare_at);
-  sort_by(&j, false, s->c.widest.width + 1, NULL, spare);
-  sort_by(&j, true, s->n_groups * s->strips + 1, spare, j.order);
+  roi_order_make(&(roi_order){.notes = j.notes,
+                              .regions = s->c.regions,
+                              .n_groups = s->n_groups,
+                              .rows = s->rows,
+                              .width = s->c.widest.width,
+                              .order = j.order,
+                              .spare = (int32_t *)(memory + s->spare_at),
+                              .begins = j.begins,
+                              .counts = (int64_t *)(memory + s->counts_at)});
   make_spans(&j);
   const roi_align *r = &s->c.widest;
   int64_t work = s->c.regions * s->outputs * s->bins * 32 + r->images * r->channels * r->height * r->width * 4;
@@ -460,14 +508,14 @@ static reed_status run_roi_lanes(const void *state, const reed_kernel_buffers *b
 /* The workspace: what all threads share, then a part for each thread. */
 static int64_t lay_workspace(lanes_kernel *s) {
   const roi_align *w = &s->c.widest;
-  int64_t at = 0, strips = s->n_groups * s->strips, keys = (w->width > strips ? w->width : strips) + 1;
+  int64_t at = 0;
   struct {
     int64_t *place, bytes;
   } parts[] = {
-      {&s->notes_at, s->c.regions * (int64_t)sizeof(note)},
+      {&s->notes_at, s->c.regions * (int64_t)sizeof(roi_note)},
       {&s->order_at, s->c.regions * 4},
       {&s->spare_at, s->c.regions * 4},
-      {&s->counts_at, keys * 8},
+      {&s->counts_at, roi_order_counts(s->n_groups, s->rows, w->width) * 8},
       {&s->begins_at, (s->n_groups + 2) * 8},
       {&s->spans_at, s->n_groups * s->rows * (int64_t)sizeof(span)},
       {&s->plans_at, s->stored ? s->c.regions * s->plan_bytes : 0},
@@ -480,7 +528,8 @@ static int64_t lay_workspace(lanes_kernel *s) {
   s->map_at = aligned(s->plan_bytes);
   s->sums_at = s->map_at + s->together * s->map_floats * 4;
   s->bins_at = s->sums_at + 2 * w->width * ROI_LANES * 4;
-  s->argmax_at = s->bins_at + s->bins * ROI_LANES * 4;
+  int64_t bins = s->boxes ? s->together * BOXES_PART : s->bins;
+  s->argmax_at = s->bins_at + bins * ROI_LANES * 4;
   s->worker_bytes = s->argmax_at + (w->kind == ROI_POOL ? s->bins * ROI_LANES * 4 : 0);
   return at + s->worker_bytes * s->c.team.threads;
 }
@@ -507,20 +556,22 @@ reed_status roi_lanes_prepare(const reed_kernel_call *call, const roi_call *c, r
   s.bins = w->bins_y * w->bins_x;
   s.outputs = roi_outputs(w);
   s.rows = w->height;
-  s.strips = (s.rows + STRIP_ROWS - 1) / STRIP_ROWS;
   if (!is_worth(&s, pixels)) return REED_OK;
   s.blocks = (s.outputs + ROI_LANES - 1) / ROI_LANES;
   s.slots = s.position_sensitive ? s.bins : 1;
   s.map_floats = pixels * ROI_LANES;
-  bool fours = s.position_sensitive && c->last && s.slots >= ROI_FOURS && s.map_floats * 16 <= FOURS_BYTES_MAX;
+  int64_t ranges_bytes = 2 * (w->bins_y + w->bins_x) * 4;
+  s.boxes = w->kind == ROI_PS_POOL && ranges_bytes * c->regions <= PLANS_BYTES_MAX;
+  bool fours =
+      s.position_sensitive && (c->last || s.boxes) && s.slots >= ROI_FOURS && s.map_floats * 16 <= FOURS_BYTES_MAX;
   s.together = fours ? ROI_FOURS : 1;
   int64_t threads = BLOCKS_BYTES_MAX / (s.together * s.map_floats * 4), units = s.blocks * units_of_block(&s);
   if (s.c.team.threads > threads) s.c.team.threads = (int32_t)threads;
   int64_t wanted = s.c.team.threads > 1 ? 2 * s.c.team.threads : 1, most = c->backward ? s.rows : c->regions;
   s.divided = units < wanted ? (wanted + units - 1) / units : 1;
   if (s.divided > most) s.divided = most;
-  if (w->kind == ROI_POOL) {
-    s.plan_bytes = 2 * (w->bins_y + w->bins_x) * 4;
+  if (has_ranges(&s)) {
+    s.plan_bytes = ranges_bytes;
   } else {
     s.room_y = roi_taps_max(w, w->height, w->bins_y);
     s.room_x = roi_taps_max(w, w->width, w->bins_x);

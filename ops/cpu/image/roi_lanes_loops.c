@@ -31,10 +31,15 @@ typedef uint32_t lane_places __attribute__((vector_size(4 * LANES), aligned(4), 
 #define HIGH2(a, b) _mm_movehl_ps(b, a)
 #endif
 
-/* Transposes LANES x LANES floats. */
-INLINE void turn(const float *from, int64_t from_row, float *to, int64_t to_row) {
+INLINE void turn_store(float *to, int row, int64_t to_row, int rows, lanes x) {
+  if (row < rows) store(to + row * to_row, x);
+}
+
+/* Transposes LANES x LANES floats. Rows rows_in .. of `from` have no memory and are zeros; rows rows_out .. of `to`
+ * have none and are not written. */
+INLINE void turn(const float *from, int64_t from_row, int rows_in, float *to, int64_t to_row, int rows_out) {
   lanes a[LANES], b[LANES];
-  for (int i = 0; i < LANES; i++) a[i] = load(from + i * from_row);
+  for (int i = 0; i < LANES; i++) a[i] = i < rows_in ? load(from + i * from_row) : all(0);
   for (int i = 0; i < LANES; i += 2) {
     b[i] = LOW(a[i], a[i + 1]);
     b[i + 1] = HIGH(a[i], a[i + 1]);
@@ -51,23 +56,24 @@ INLINE void turn(const float *from, int64_t from_row, float *to, int64_t to_row)
     lanes even = _mm512_shuffle_f32x4(a[c], a[4 + c], 0x88), odd = _mm512_shuffle_f32x4(a[c], a[4 + c], 0xdd),
           even2 = _mm512_shuffle_f32x4(a[8 + c], a[12 + c], 0x88),
           odd2 = _mm512_shuffle_f32x4(a[8 + c], a[12 + c], 0xdd);
-    store(to + c * to_row, _mm512_shuffle_f32x4(even, even2, 0x88));
-    store(to + (4 + c) * to_row, _mm512_shuffle_f32x4(odd, odd2, 0x88));
-    store(to + (8 + c) * to_row, _mm512_shuffle_f32x4(even, even2, 0xdd));
-    store(to + (12 + c) * to_row, _mm512_shuffle_f32x4(odd, odd2, 0xdd));
+    turn_store(to, c, to_row, rows_out, _mm512_shuffle_f32x4(even, even2, 0x88));
+    turn_store(to, 4 + c, to_row, rows_out, _mm512_shuffle_f32x4(odd, odd2, 0x88));
+    turn_store(to, 8 + c, to_row, rows_out, _mm512_shuffle_f32x4(even, even2, 0xdd));
+    turn_store(to, 12 + c, to_row, rows_out, _mm512_shuffle_f32x4(odd, odd2, 0xdd));
 #elif defined(__AVX2__)
-    store(to + c * to_row, _mm256_permute2f128_ps(a[c], a[4 + c], 0x20));
-    store(to + (4 + c) * to_row, _mm256_permute2f128_ps(a[c], a[4 + c], 0x31));
+    turn_store(to, c, to_row, rows_out, _mm256_permute2f128_ps(a[c], a[4 + c], 0x20));
+    turn_store(to, 4 + c, to_row, rows_out, _mm256_permute2f128_ps(a[c], a[4 + c], 0x31));
 #else
-    store(to + c * to_row, a[c]);
+    turn_store(to, c, to_row, rows_out, a[c]);
 #endif
   }
 }
 
-/* Transposes ROI_LANES x ROI_LANES floats. */
-static void turn_block(const float *from, int64_t from_row, float *to, int64_t to_row) {
+/* Transposes ROI_LANES x ROI_LANES floats, of which `from` has rows_in rows and `to` rows_out. */
+static void turn_block(const float *from, int64_t from_row, int rows_in, float *to, int64_t to_row, int rows_out) {
   for (int i = 0; i < ROI_LANES; i += LANES)
-    for (int j = 0; j < ROI_LANES; j += LANES) turn(from + i * from_row + j, from_row, to + j * to_row + i, to_row);
+    for (int j = 0; j < ROI_LANES; j += LANES)
+      turn(from + i * from_row + j, from_row, rows_in - i, to + j * to_row + i, to_row, rows_out - j);
 }
 
 static inline int64_t element_bytes(reed_dtype dtype) { return dtype == REED_F16 || dtype == REED_BF16 ? 2 : 4; }
@@ -114,6 +120,37 @@ static inline void write_elements(reed_dtype dtype, const float *from, int64_t n
   else memcpy(tensor, from, (size_t)n * 4);
 }
 
+/* Copies n halves, at most ROI_LANES. */
+static inline void move_halves(const uint16_t *from, int64_t n, uint16_t *to) {
+#if defined(__AVX512BW__) && defined(__AVX512VL__)
+  __mmask16 some = lanes_between(0, n);
+  _mm256_mask_storeu_epi16(to, some, _mm256_maskz_loadu_epi16(some, from));
+#else
+  memcpy(to, from, (size_t)n * sizeof *to);
+#endif
+}
+
+/* The first n lanes of a pixel whose lanes are side by side in the tensor; the others are 0. */
+static inline void read_first(reed_dtype dtype, const void *tensor, int64_t n, float *pixel) {
+  for (int v = 0; v < VECTORS && element_bytes(dtype) == 4; v++)
+    store(pixel + v * LANES, load_some((const float *)tensor + v * LANES, lanes_between(0, n - v * LANES)));
+  if (element_bytes(dtype) == 4) return;
+  uint16_t halves[ROI_LANES] = {0};
+  move_halves(tensor, n, halves);
+  read_halves(dtype, halves, ROI_LANES, pixel);
+}
+static inline void write_first(reed_dtype dtype, const float *pixel, int64_t n, void *tensor) {
+  if (element_bytes(dtype) == 2) {
+    uint16_t halves[ROI_LANES];
+    write_halves(dtype, pixel, ROI_LANES, halves);
+    move_halves(halves, n, tensor);
+    return;
+  }
+  float *to = tensor;
+  for (; n >= LANES; n -= LANES, pixel += LANES, to += LANES) store(to, load(pixel));
+  if (n) store_first(to, load(pixel), n);
+}
+
 /* Elements `lane` bytes apart, ROI_LANES of which the first n exist; halves are converted all at once. */
 static inline void read_lanes(reed_dtype dtype, const char *from, int64_t lane, int32_t n, float *to) {
   uint16_t halves[ROI_LANES] = {0};
@@ -145,6 +182,25 @@ static inline __m128 read_four(reed_dtype dtype, const void *from) {
 #endif
 }
 
+/* bf16 of four numbers, as bf16_from_f32, in the lower half. */
+static inline __m128i bf16_of_four(__m128 x) {
+  __m128i bits = _mm_castps_si128(x), odd = _mm_and_si128(_mm_srli_epi32(bits, 16), _mm_set1_epi32(1)),
+          rounded = _mm_add_epi32(_mm_add_epi32(bits, _mm_set1_epi32(0x7fff)), odd),
+          quiet = _mm_or_si128(bits, _mm_set1_epi32(0x400000)), nan = _mm_castps_si128(_mm_cmpunord_ps(x, x)),
+          high = _mm_srli_epi32(_mm_or_si128(_mm_and_si128(nan, quiet), _mm_andnot_si128(nan, rounded)), 16);
+  return _mm_shuffle_epi32(_mm_shufflehi_epi16(_mm_shufflelo_epi16(high, 0x08), 0x08), 0x08);
+}
+
+static inline void write_four(reed_dtype dtype, __m128 x, void *to) {
+  float four[ROI_FOURS];
+  if (dtype == REED_BF16) {
+    _mm_storel_epi64(to, bf16_of_four(x));
+    return;
+  }
+  _mm_storeu_ps(four, x);
+  write_elements(dtype, four, ROI_FOURS, to);
+}
+
 static void read_fours(const roi_lane_form *f, const char *tensor, int64_t pixels, float *block) {
   int64_t bytes = element_bytes(f->dtype), step = f->pixel * bytes, lane = f->lane * bytes;
   for (int64_t i = 0; i < pixels; i++, tensor += step, block += ROI_LANES)
@@ -164,16 +220,12 @@ static void write_fours(const roi_lane_form *f, const float *block, int64_t pixe
   for (int64_t i = 0; i < pixels; i++, tensor += step, block += ROI_LANES)
     for (int32_t k = 0; k < f->n; k += ROI_FOURS) {
       __m128 row[ROI_FOURS];
-      float four[ROI_FOURS];
       for (int c = 0; c < ROI_FOURS; c++) {
         row[c] = _mm_loadu_ps(block + c * f->apart + k);
         __builtin_prefetch(tensor + AHEAD / 2 * step + (k + c) * lane, 1);
       }
       _MM_TRANSPOSE4_PS(row[0], row[1], row[2], row[3]);
-      for (int c = 0; c < ROI_FOURS && k + c < f->n; c++) {
-        _mm_storeu_ps(four, row[c]);
-        write_elements(f->dtype, four, ROI_FOURS, tensor + (k + c) * lane);
-      }
+      for (int c = 0; c < ROI_FOURS && k + c < f->n; c++) write_four(f->dtype, row[c], tensor + (k + c) * lane);
     }
 }
 
@@ -184,12 +236,8 @@ static void read_side_by_side(const roi_lane_form *f, const char *tensor, int64_
   int64_t step = f->pixel * element_bytes(f->dtype);
   for (int64_t i = 0; i < pixels; i++, tensor += step, block += ROI_LANES) {
     __builtin_prefetch(tensor + AHEAD * step);
-    if (f->n == ROI_LANES) {
-      read_elements(f->dtype, tensor, ROI_LANES, block);
-    } else {
-      memset(block, 0, ROI_LANES * sizeof *block);
-      read_elements(f->dtype, tensor, f->n, block);
-    }
+    if (f->n == ROI_LANES) read_elements(f->dtype, tensor, ROI_LANES, block);
+    else read_first(f->dtype, tensor, f->n, block);
   }
 }
 
@@ -218,8 +266,8 @@ void CPU_LEVELED(roi_lanes_read)(const roi_lane_form *f, const void *tensor, int
   for (; f->pixel == 1 && i + 2 <= pixels; i += ROI_LANES) { /* pixels side by side: transposed in blocks */
     int64_t n = pixels - i < ROI_LANES ? pixels - i : ROI_LANES;
     const char *at = from + i * bytes;
-    if (n == ROI_LANES && f->n == ROI_LANES && bytes == 4) {
-      turn_block((const float *)(const void *)at, f->lane, block + i * ROI_LANES, ROI_LANES);
+    if (n == ROI_LANES && bytes == 4) {
+      turn_block((const float *)(const void *)at, f->lane, f->n, block + i * ROI_LANES, ROI_LANES, ROI_LANES);
       continue;
     }
     float rows[ROI_LANES * ROI_LANES] = {0}, turned[ROI_LANES * ROI_LANES];
@@ -228,7 +276,7 @@ void CPU_LEVELED(roi_lanes_read)(const roi_lane_form *f, const void *tensor, int
       else read_elements(f->dtype, at + k * lane, n, rows + k * ROI_LANES);
     }
     float *to = n == ROI_LANES ? block + i * ROI_LANES : turned;
-    turn_block(rows, ROI_LANES, to, ROI_LANES);
+    turn_block(rows, ROI_LANES, f->n, to, ROI_LANES, ROI_LANES);
     if (to == turned) memcpy(block + i * ROI_LANES, turned, (size_t)n * ROI_LANES * sizeof *block);
   }
   if (bytes == 4) read_apart(f, (const float *)tensor, i, pixels, block);
@@ -244,13 +292,13 @@ void CPU_LEVELED(roi_lanes_write)(const roi_lane_form *f, const float *block, in
   }
   for (; f->lane == 1 && i < pixels; i++) {
     if (f->n == ROI_LANES) write_elements(f->dtype, block + i * ROI_LANES, ROI_LANES, to + i * step);
-    else write_elements(f->dtype, block + i * ROI_LANES, f->n, to + i * step);
+    else write_first(f->dtype, block + i * ROI_LANES, f->n, to + i * step);
   }
   for (; f->pixel == 1 && i + 2 <= pixels; i += ROI_LANES) {
     int64_t n = pixels - i < ROI_LANES ? pixels - i : ROI_LANES;
     char *at = to + i * bytes;
-    if (n == ROI_LANES && f->n == ROI_LANES && bytes == 4) {
-      turn_block(block + i * ROI_LANES, ROI_LANES, (float *)(void *)at, f->lane);
+    if (n == ROI_LANES && bytes == 4) {
+      turn_block(block + i * ROI_LANES, ROI_LANES, ROI_LANES, (float *)(void *)at, f->lane, f->n);
       continue;
     }
     float pixels_read[ROI_LANES * ROI_LANES], rows[ROI_LANES * ROI_LANES];
@@ -260,7 +308,7 @@ void CPU_LEVELED(roi_lanes_write)(const roi_lane_form *f, const float *block, in
       memcpy(pixels_read, read, (size_t)n * ROI_LANES * sizeof *read);
       read = pixels_read;
     }
-    turn_block(read, ROI_LANES, rows, ROI_LANES);
+    turn_block(read, ROI_LANES, (int)n, rows, ROI_LANES, f->n);
     for (int32_t k = 0; k < f->n; k++) {
       if (n == ROI_LANES) write_elements(f->dtype, rows + k * ROI_LANES, ROI_LANES, at + k * lane);
       else write_elements(f->dtype, rows + k * ROI_LANES, n, at + k * lane);

@@ -1,8 +1,8 @@
 /* Conv and ConvTranspose (ONNX opset 22) for f32, with bias, residual and activation: choosing the implementation.
  * Packed weights with channels last, which the compiler makes of most convolutions, have conv_panels.h, conv_few.h,
- * conv_winograd.h and conv_depthwise.h; channels second have conv_depthwise_planes.h and conv_planes.h. Other calls
- * with channels last run between transposes. No kernel needs preparation but arithmetic. The reference computes other
- * dtypes, and what conv_planes.h declines. The reference: reference/conv.c. */
+ * conv_winograd.h and conv_depthwise.h; channels second have conv_depthwise_planes.h and conv_planes.h, and the table
+ * (ops/cpu/table.c) runs these between transposes for other calls with channels last. No kernel needs preparation but
+ * arithmetic. The reference computes other dtypes, and what conv_planes.h declines. The reference: reference/conv.c. */
 #include "ops/cpu/calls/convolution.h"
 #include "ops/cpu/formulas/activation.h"
 #include "ops/cpu/product/conv_depthwise.h"
@@ -12,35 +12,45 @@
 #include "ops/cpu/product/panels.h"
 #include "ops/cpu/product/conv_planes.h"
 #include "ops/cpu/product/conv_winograd.h"
-#include "ops/cpu/views/channels.h"
+#include "ops/cpu/views/half.h"
 #include "ops/cpu/views/view.h"
 
-static reed_status prepare_second(const reed_kernel_call *call, reed_kernel *out_kernel) {
+/* The dtype and extents that the kernels below compute. */
+static bool is_computed(const reed_kernel_call *call) {
+  return call->inputs[0].dtype == REED_F32 && desc_elements(&call->inputs[0]) && desc_elements(&call->inputs[1]);
+}
+
+reed_status cpu_prepare_conv_second(const reed_kernel_call *call, reed_kernel *out_kernel) {
+  if (!is_computed(call)) return REED_OK;
   reed_status status = conv_depthwise_planes_prepare(call, out_kernel);
   if (status != REED_OK || out_kernel->run) return status;
   return conv_planes_prepare(call, false, out_kernel);
 }
-static reed_status prepare_second_transposed(const reed_kernel_call *call, reed_kernel *out_kernel) {
-  return conv_planes_prepare(call, true, out_kernel);
+
+reed_status cpu_prepare_conv_transpose_second(const reed_kernel_call *call, reed_kernel *out_kernel) {
+  return is_computed(call) ? conv_planes_prepare(call, true, out_kernel) : REED_OK;
 }
 
-/* Convolutions over packed weights that need fewer products than a direct one, and those over weights in pairs that are
- * estimated faster in f32. */
+/* Convolutions over packed weights that need fewer products than a direct one. Weights of half precision: only those
+ * whose transformed weights are stored in f32. */
 static reed_status prepare_indirect(const cpu_view *view, const window *w, const activation *act,
                                     reed_kernel *out_kernel) {
-  reed_status status = conv_few_prepare(view->call, view->order, w, act, out_kernel);
+  const bool halves = half_is(view->order->plain.dtype);
+  if (halves && conv_few_is_faster(view->call, view->order, w)) return REED_OK;
+  reed_status status = halves ? REED_OK : conv_few_prepare(view->call, view->order, w, act, out_kernel);
   if (status != REED_OK || out_kernel->run) return status;
   return conv_winograd_prepare(view->call, view->order, view->unpack.constant, w, act, out_kernel);
 }
 static bool indirect_is_faster(const cpu_view *view, const window *w, const activation *act) {
-  return conv_few_is_faster(view->call, view->order, w) || conv_winograd_is_faster(view->call, view->order, w, act);
+  return conv_few_is_faster(view->call, view->order, w) ||
+         conv_winograd_is_faster(view->call, view->order, view->unpack.constant, w, act);
 }
 
 static reed_status prepare(const cpu_view *view, bool transposed, reed_kernel *out_kernel) {
   const reed_kernel_call *call = view->call;
   bool last_in = transposed || !op_attr_int(call->attrs, "channels_first_input");
-  const reed_desc *x = &call->inputs[0], *weights = &call->inputs[1];
-  if (x->dtype != REED_F32 || desc_elements(x) == 0 || desc_elements(weights) == 0) return REED_OK;
+  const reed_desc *weights = &call->inputs[1];
+  if (!is_computed(call)) return REED_OK;
   window w;
   activation act;
   reed_status status = convolution_check_addends(call);
@@ -48,13 +58,13 @@ static reed_status prepare(const cpu_view *view, bool transposed, reed_kernel *o
   (transposed ? window_init_transposed : window_init)(call, weights->dims + 2, &w);
   window_drop_units(&w);
   activation_read(call, &act);
-  if (!packed_computes(view->order, weights->dtype)) return REED_OK;
   if (view->order && last_in && !transposed) {
+    status = prepare_indirect(view, &w, &act, out_kernel);
+    if (status != REED_OK || out_kernel->run) return status;
     if (view->order->pairs && indirect_is_faster(view, &w, &act))
       return REED_OK; /* declined, so that the call is prepared again with weights in f32 */
-    if (!view->order->pairs) status = prepare_indirect(view, &w, &act, out_kernel);
-    if (status != REED_OK || out_kernel->run) return status;
   }
+  if (!packed_computes(view->order, weights->dtype)) return REED_OK;
   if (view->order && !view->order->small_groups) {
     status = transposed ? conv_panels_prepare_transposed(call, view->order, &w, &act, out_kernel)
                         : conv_panels_prepare(call, view->order, &w, last_in, &act, out_kernel);
@@ -63,8 +73,7 @@ static reed_status prepare(const cpu_view *view, bool transposed, reed_kernel *o
   }
   if (view->last && last_in && !transposed)
     status = conv_depthwise_prepare(call, view->order != NULL, &w, &act, out_kernel);
-  if (status != REED_OK || out_kernel->run || view->order) return status;
-  return channels_prepare_second(&view->channels, transposed ? prepare_second_transposed : prepare_second, out_kernel);
+  return status;
 }
 
 reed_status cpu_prepare_conv(const cpu_view *view, reed_kernel *out_kernel) { return prepare(view, false, out_kernel); }

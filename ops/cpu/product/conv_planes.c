@@ -2,14 +2,18 @@
  * with the elements under its windows, whose columns are windows (blocks.h). A group of few outputs is computed without
  * panels, because filling these would take as long as the product. Where windows reach over X's edge or step over
  * elements, they read a copy of X (planes.h); batches of parts are copied and computed in turn, so that the copy stays
- * small. A part is a group of an image. */
+ * small. A part is a group of an image. The weights of a transposed convolution are packed for its phases: once a
+ * program if they are constants, else in each run. */
 #include "ops/cpu/product/conv_planes.h"
 
 #include "ops/cpu/product/blocks.h"
 #include "ops/cpu/product/planes.h"
 #include "ops/packed.h"
 
-#define FEW_OUTPUTS 8                 /* groups of fewer outputs have no panels */
+#define FEW_OUTPUTS 8     /* groups of fewer outputs have no panels, */
+#define FEWER_OUTPUTS 24  /* nor have those of so many, if a chunk's X stays in the second-level cache, */
+#define FEWER_CHANNELS 64 /* because it has at most so many channels, and rows are not shorter than this */
+#define FEWER_WINDOWS 16
 #define COPY_BYTES ((int64_t)4 << 20) /* of a batch's copies, unless one part needs more */
 #define CHUNK_FLOATS 1024             /* of an output that few-outputs items compute at a time, about */
 #define PRODUCTS_PER_BYTE 4           /* of few outputs, in cpu_team_for's count */
@@ -24,6 +28,8 @@ typedef struct conv_planes {
   int64_t batch;                                      /* parts */
   int64_t copies, taps, packed, packed_taps, scratch; /* places in the workspace, in floats */
   cpu_team team;
+  kernel_cache *cache;
+  float *kept; /* the cache's packed weights; NULL: packed in each run */
 } conv_planes;
 
 /* A run, at one phase of one batch. */
@@ -142,12 +148,15 @@ static void run_few(void *context, int64_t begin, int64_t end, int32_t worker) {
   }
 }
 
+/* True for rows of `width` windows that are computed as one, with the sums between them. */
+static bool rows_are_close(int64_t apart, int64_t width) { return apart >= width && apart - width <= width / 4 + 4; }
+
 /* How the windows of a phase are shared out. */
 static void share_few(planes_run *run) {
   int64_t width = run->extents[2], height = run->extents[1];
   run->item_columns = width < CHUNK_FLOATS ? width : CHUNK_FLOATS;
   run->row_items = (width + run->item_columns - 1) / run->item_columns;
-  bool close = run->row_items == 1 && run->windows[1] >= width && run->windows[1] - width <= width / 4 + 4;
+  bool close = run->row_items == 1 && rows_are_close(run->windows[1], width);
   run->rows_per_item = close && run->windows[1] < CHUNK_FLOATS ? CHUNK_FLOATS / run->windows[1] : 1;
   if (run->rows_per_item > height) run->rows_per_item = height;
   run->part_items = run->extents[0] * ((height + run->rows_per_item - 1) / run->rows_per_item) * run->row_items;
@@ -221,24 +230,26 @@ typedef struct packed_tap {
   int64_t place, output, channel; /* the first; distance of outputs and of channels */
 } packed_tap;
 
+static int64_t taps_of(const planes *p) { return p->kernel[0] * p->kernel[1] * p->kernel[2]; }
+
 typedef struct packing {
-  const planes_run *run;
+  const planes *p;
+  const float *weights;
   const packed_tap *taps;
+  float *packed;
 } packing;
 
 /* Outputs begin..end of all groups; the plain weights are W[channel][output][taps]. */
 static void pack_outputs(void *context, int64_t begin, int64_t end) {
   const packing *job = context;
-  const planes_run *run = job->run;
-  const planes *p = &run->c->p;
-  int64_t taps = p->kernel[0] * p->kernel[1] * p->kernel[2];
-  float *packed = run->workspace + run->c->packed;
+  const planes *p = job->p;
+  int64_t taps = taps_of(p);
   for (int64_t i = begin; i < end; i++)
     for (int64_t c = 0; c < p->channels; c++) {
-      const float *from = run->weights + ((i / p->outputs * p->channels + c) * p->outputs + i % p->outputs) * taps;
+      const float *from = job->weights + ((i / p->outputs * p->channels + c) * p->outputs + i % p->outputs) * taps;
       for (int64_t k = 0; k < taps; k++) {
         const packed_tap *tap = &job->taps[k];
-        if (tap->place >= 0) packed[tap->place + i * tap->output + c * tap->channel] = from[k];
+        if (tap->place >= 0) job->packed[tap->place + i * tap->output + c * tap->channel] = from[k];
       }
     }
 }
@@ -252,13 +263,10 @@ static bool next_phase(const planes *p, int64_t *phases) {
   return false;
 }
 
-/* Packs a transposed convolution's weights for all phases. */
-static reed_status pack_weights(planes_run *run) {
-  const conv_planes *c = run->c;
-  const planes *p = &c->p;
-  packed_tap *taps = (packed_tap *)(void *)(run->workspace + c->packed_taps);
-  int64_t phases[PLANE_AXES] = {0}, place = 0, n = p->kernel[0] * p->kernel[1] * p->kernel[2];
-  for (int64_t k = 0; k < n; k++) taps[k].place = -1;
+/* The places of a transposed convolution's taps: its weights are packed for all phases. */
+static void place_taps(const planes *p, packed_tap *taps) {
+  int64_t phases[PLANE_AXES] = {0}, place = 0;
+  for (int64_t k = 0; k < taps_of(p); k++) taps[k].place = -1;
   do {
     plane_axis a[PLANE_AXES];
     for (int i = 0; i < PLANE_AXES; i++) a[i] = planes_axis(p, i, phases[i]);
@@ -270,10 +278,80 @@ static reed_status pack_weights(planes_run *run) {
                a[2].tap + x * a[2].tap_step] = (packed_tap){at++, of_phase * p->channels, of_phase};
     place += p->groups * p->outputs * p->channels * of_phase;
   } while (next_phase(p, phases));
-  packing job = {run, taps};
-  int64_t outputs = p->groups * p->outputs;
-  return cpu_parallel(cpu_team_for(c->team, outputs * p->channels * n * 8), outputs, 1, pack_outputs, &job);
 }
+
+/* Packs into the workspace. */
+static reed_status pack_weights(const planes_run *run) {
+  const conv_planes *c = run->c;
+  const planes *p = &c->p;
+  packed_tap *taps = (packed_tap *)(void *)(run->workspace + c->packed_taps);
+  place_taps(p, taps);
+  packing job = {p, run->weights, taps, run->workspace + c->packed};
+  int64_t outputs = p->groups * p->outputs;
+  return cpu_parallel(cpu_team_for(c->team, outputs * p->channels * taps_of(p) * 8), outputs, 1, pack_outputs, &job);
+}
+
+/* ---- weights that are packed once a program ---- */
+
+/* All that packed weights depend on: the phases do not depend on X's extents, but for their number. */
+typedef struct packed_key {
+  char what[8];
+  const void *constant;
+  int64_t groups, channels, outputs;
+  int64_t kernel[PLANE_AXES], stride[PLANE_AXES], dilation[PLANE_AXES], pad[PLANE_AXES], n_phases[PLANE_AXES];
+} packed_key;
+
+typedef struct packed_context {
+  const planes *p;
+  const float *weights;
+} packed_context;
+
+static int64_t weights_of(const planes *p) { return p->groups * p->channels * p->outputs * taps_of(p); }
+
+static reed_status packed_build(void *context, kernel_cache_value *out_value) {
+  const packed_context *c = context;
+  const int64_t bytes = weights_of(c->p) * (int64_t)sizeof(float);
+  packed_tap *taps = mem_alloc((size_t)taps_of(c->p) * sizeof *taps);
+  float *packed = taps ? mem_alloc_bulk((size_t)bytes) : NULL;
+  if (packed) {
+    (void)mem_warm(packed, (size_t)bytes, NULL);
+    place_taps(c->p, taps);
+    pack_outputs(&(packing){c->p, c->weights, taps, packed}, 0, c->p->groups * c->p->outputs);
+    *out_value = (kernel_cache_value){packed, mem_free_aligned, bytes};
+  }
+  mem_free(taps);
+  return packed ? REED_OK : REED_ERROR_MEMORY;
+}
+
+/* The program's packed weights, unless they are no constant. */
+static reed_status packed_get(const reed_kernel_call *call, conv_planes *c) {
+  const planes *p = &c->p;
+  const float *constant = call->constant[1] ? call->host_values[1] : NULL;
+  kernel_cache *cache = call->env ? call->env->cache : NULL;
+  if (!p->transposed || !cache || !constant || weights_of(p) == 0) return REED_OK;
+  packed_key key = {.what = "planes", constant, p->groups, p->channels, p->outputs};
+  memcpy(key.kernel, p->kernel, sizeof key.kernel);
+  memcpy(key.stride, p->stride, sizeof key.stride);
+  memcpy(key.dilation, p->dilation, sizeof key.dilation);
+  memcpy(key.pad, p->pad, sizeof key.pad);
+  memcpy(key.n_phases, p->n_phases, sizeof key.n_phases);
+  void *kept;
+  if (kernel_cache_get(cache, &key, sizeof key, packed_build, &(packed_context){p, constant}, &kept) != REED_OK)
+    return cpu_no_memory(call);
+  c->cache = cache;
+  c->kept = kept;
+  if (call->env->constant_packed)
+    call->env->constant_packed(call->env->context, constant, weights_of(p) * (int64_t)sizeof(float));
+  return REED_OK;
+}
+
+static void free_planes(void *state) {
+  conv_planes *c = state;
+  if (c->kept) kernel_cache_release(c->cache, c->kept);
+  mem_free(c);
+}
+
+/* ---- batches ---- */
 
 static reed_status run_batch(const planes_run *given, int64_t parts) {
   planes_run run = *given;
@@ -285,7 +363,7 @@ static reed_status run_batch(const planes_run *given, int64_t parts) {
     status = cpu_parallel(team, parts * p->channels, 1, copy_channels, &run);
   }
   int64_t phases[PLANE_AXES] = {0};
-  if (p->transposed) run.weights = run.workspace + c->packed;
+  if (p->transposed) run.weights = c->kept ? c->kept : run.workspace + c->packed;
   do {
     set_phase(&run, phases, (int64_t *)(void *)(run.workspace + c->taps));
     if (status == REED_OK) status = run_phase(&run, parts);
@@ -304,7 +382,7 @@ static reed_status run_planes(const void *state, const reed_kernel_buffers *buff
                     .y = buffers->outputs[0],
                     .workspace = buffers->workspace};
   int64_t parts = c->images * c->p.groups;
-  reed_status status = c->p.transposed ? pack_weights(&run) : REED_OK;
+  reed_status status = c->p.transposed && !c->kept ? pack_weights(&run) : REED_OK;
   for (; run.part < parts && status == REED_OK; run.part += c->batch)
     status = run_batch(&run, parts - run.part < c->batch ? parts - run.part : c->batch);
   return status;
@@ -333,6 +411,15 @@ static void plan_phases(const conv_planes *c, int64_t *out_taps, int64_t *out_sc
                  (c->few ? p->outputs * CHUNK_FLOATS : block_worker_floats_most(p->outputs, p->channels * *out_taps));
 }
 
+/* True for groups of few outputs. */
+static bool without_panels(const planes *p) {
+  if (p->outputs < FEW_OUTPUTS) return true;
+  if (p->outputs > FEWER_OUTPUTS || p->channels > FEWER_CHANNELS) return false;
+  int64_t width = p->out[2] / p->n_phases[2];
+  if (rows_are_close(p->window[1], width)) width *= p->out[1] / p->n_phases[1];
+  return width >= FEWER_WINDOWS;
+}
+
 reed_status conv_planes_prepare(const reed_kernel_call *call, bool transposed, reed_kernel *out_kernel) {
   const reed_desc *x = &call->inputs[0], *weights = &call->inputs[1], *y = &call->outputs[0];
   window w;
@@ -346,7 +433,7 @@ reed_status conv_planes_prepare(const reed_kernel_call *call, bool transposed, r
   *c = (conv_planes){.p = p,
                      .with_bias = cpu_present(call, 2),
                      .with_residual = cpu_present(call, 3),
-                     .few = p.outputs < FEW_OUTPUTS,
+                     .few = without_panels(&p),
                      .images = x->dims[0],
                      .batch = x->dims[0] * groups,
                      .team = cpu_env_team(call)};
@@ -355,13 +442,18 @@ reed_status conv_planes_prepare(const reed_kernel_call *call, bool transposed, r
   if (copy > 0 && c->batch > COPY_BYTES / copy) c->batch = COPY_BYTES / copy > 1 ? COPY_BYTES / copy : 1;
   plan_phases(c, &taps, &scratch);
   c->taps = reserve(&end, taps * (int64_t)(sizeof(int64_t) / sizeof(float)));
-  if (transposed) {
+  reed_status status = packed_get(call, c);
+  if (status != REED_OK) {
+    mem_free(c);
+    return status;
+  }
+  if (transposed && !c->kept) {
     c->packed = reserve(&end, desc_elements(weights));
     c->packed_taps =
         reserve(&end, cpu_product(weights->dims, 2, weights->rank) * (int64_t)(sizeof(packed_tap) / sizeof(float)));
   }
   c->copies = reserve(&end, c->batch * copy / (int64_t)sizeof(float));
   c->scratch = reserve(&end, scratch);
-  *out_kernel = (reed_kernel){run_planes, c, mem_free, end * (int64_t)sizeof(float), (int64_t)sizeof *c};
+  *out_kernel = (reed_kernel){run_planes, c, free_planes, end * (int64_t)sizeof(float), (int64_t)sizeof *c};
   return REED_OK;
 }

@@ -2,6 +2,8 @@
 #include "ops/cpu/product/conv_winograd.h"
 
 #include "ops/cpu/product/winograd.h"
+#include "ops/cpu/views/half.h"
+#include "ops/cpu/views/widen.h"
 
 typedef struct winograd_kernel {
   winograd_plan plan;
@@ -26,8 +28,23 @@ typedef struct stored_key {
 
 typedef struct stored_context {
   const winograd_plan *plan;
-  const float *packed;
+  const packed_order *order;
+  const void *packed;
 } stored_context;
+
+/* The stored transform of packed weights, which halves are widened for. */
+static reed_status store(const stored_context *c, float *out_stored) {
+  if (!half_is(c->order->plain.dtype)) {
+    winograd_plan_store(c->plan, c->packed, out_stored);
+    return REED_OK;
+  }
+  float *widened = mem_alloc_bulk((size_t)packed_desc(c->order).dims[0] * sizeof *widened);
+  if (!widened) return REED_ERROR_MEMORY;
+  widen_packed(c->order, c->plan->p.activation.level, c->packed, widened);
+  winograd_plan_store(c->plan, widened, out_stored);
+  mem_free_aligned(widened);
+  return REED_OK;
+}
 
 static reed_status stored_build(void *context, kernel_cache_value *out_value) {
   const stored_context *c = context;
@@ -36,15 +53,20 @@ static reed_status stored_build(void *context, kernel_cache_value *out_value) {
   if (!stored) return REED_ERROR_MEMORY;
   (void)mem_warm(stored, (size_t)bytes,
                  NULL); /* all pages at once: a fault for each would take as long as the transform */
-  winograd_plan_store(c->plan, c->packed, stored);
+  reed_status status = store(c, stored);
+  if (status != REED_OK) {
+    mem_free_aligned(stored);
+    return status;
+  }
   *out_value = (kernel_cache_value){stored, mem_free_aligned, bytes};
   return REED_OK;
 }
 
-static reed_status stored_get(const reed_kernel_call *call, const void *constant, winograd_kernel *k) {
+static reed_status stored_get(const reed_kernel_call *call, const packed_order *order, const void *constant,
+                              winograd_kernel *k) {
   const winograd_problem *p = &k->plan.p;
   stored_key key = {"winograd", constant, p->channels, p->outputs, p->activation.level};
-  stored_context context = {&k->plan, constant};
+  stored_context context = {&k->plan, order, constant};
   void *stored;
   k->cache = call->env->cache;
   reed_status status = kernel_cache_get(k->cache, &key, sizeof key, stored_build, &context, &stored);
@@ -61,8 +83,8 @@ static reed_status run_winograd(const void *state, const reed_kernel_buffers *bu
 
 /* The problem of the call, if its form allows one, and the form that is estimated fastest. False: a direct convolution
  * is faster. */
-static bool choose(const reed_kernel_call *call, const packed_order *order, const window *w, const activation *act,
-                   bool may_store, winograd_problem *p, winograd_form *out_form) {
+static bool choose(const reed_kernel_call *call, const packed_order *order, const void *constant, const window *w,
+                   const activation *act, winograd_problem *p, winograd_form *out_form) {
   const reed_desc *x = &call->inputs[0], *y = &call->outputs[0];
   if (w->n != 2 || order->n_parts != 1 || order->small_groups) return false;
   *p = (winograd_problem){.images = x->dims[0],
@@ -83,28 +105,28 @@ static bool choose(const reed_kernel_call *call, const packed_order *order, cons
   p->y_pixel = p->outputs;
   p->y_row = p->out[1] * p->y_pixel;
   p->y_image = p->out[0] * p->y_row;
-  return winograd_choose(p, may_store, out_form);
+  return winograd_choose(p, call->env && call->env->cache && constant, out_form);
 }
 
-bool conv_winograd_is_faster(const reed_kernel_call *call, const packed_order *order, const window *w,
-                             const activation *act) {
+bool conv_winograd_is_faster(const reed_kernel_call *call, const packed_order *order, const void *constant,
+                             const window *w, const activation *act) {
   winograd_problem p;
   winograd_form form;
-  return choose(call, order, w, act, false, &p, &form);
+  return choose(call, order, constant, w, act, &p, &form);
 }
 
 reed_status conv_winograd_prepare(const reed_kernel_call *call, const packed_order *order, const void *constant,
                                   const window *w, const activation *act, reed_kernel *out_kernel) {
   winograd_problem p;
   winograd_form form;
-  bool may_store = call->env && call->env->cache && constant;
-  if (!choose(call, order, w, act, may_store, &p, &form)) return REED_OK;
+  if (!choose(call, order, constant, w, act, &p, &form)) return REED_OK;
+  if (half_is(order->plain.dtype) && !form.stored) return REED_OK;
   winograd_kernel *k = mem_calloc(1, sizeof *k);
   if (!k) return cpu_no_memory(call);
   winograd_plan_init(&k->plan, &p, &form, cpu_team_for(cpu_env_team(call), winograd_work(&p)));
   k->with_bias = cpu_present(call, 2);
   k->with_residual = cpu_present(call, 3);
-  if (form.stored && stored_get(call, constant, k) != REED_OK) {
+  if (form.stored && stored_get(call, order, constant, k) != REED_OK) {
     mem_free(k);
     return cpu_no_memory(call);
   }

@@ -275,7 +275,8 @@ typedef struct placed_strip {
   int64_t y;      /* offset of its first pixel in Y */
   int64_t image, slab, row, column, rows, count;
   bool copied;
-  int64_t tap_begin, tap_end; /* tap rows; those before and after lie beyond the image's edge */
+  int64_t tap_begin, tap_end;       /* tap rows; those before and after lie beyond the image's edge */
+  int64_t column_begin, column_end; /* tap columns, likewise for all pixels of the tile */
 } placed_strip;
 
 typedef struct panel_run {
@@ -292,14 +293,18 @@ static void taps_inside(const panel_problem *p, int axis, int64_t from, int64_t 
   *out_end = larger(smaller(end, p->taps[axis]), *out_begin + 1);
 }
 
-/* Leaves out the tap rows of a copied strip before the first one and after the last one that meet X. */
-static void leave_out_rows(const panel_plan *plan, const int64_t *from, placed_strip *t) {
+/* Leaves out the tap rows and columns of a copied strip before the first one and after the last one that meet X. */
+static void leave_out_taps(const panel_plan *plan, const int64_t *from, placed_strip *t) {
   const panel_problem *p = &plan->p;
   int64_t begin[2], end[2];
   if (p->channels_first) return; /* whose tap rows are those of each channel */
   for (int i = 0; i < 2; i++) taps_inside(p, i, from[i], &begin[i], &end[i]);
   t->tap_begin = begin[0] * p->taps[1] + begin[1];
   t->tap_end = (end[0] - 1) * p->taps[1] + end[1];
+  int64_t unused;
+  taps_inside(p, 2, from[2], &unused, &t->column_end);
+  taps_inside(p, 2, from[2] + (t->rows - 1) * p->stride[2], &t->column_begin, &unused);
+  t->column_end = larger(t->column_end, t->column_begin + 1);
 }
 
 /* Up to `most` tiles of an image's row from tile k on, without a division, which would slow small tiles. A tile is
@@ -314,19 +319,20 @@ static placed_strip place(const panel_run *run, int64_t image, int64_t slab, int
                     .rows = plan->rows_least + is_larger,
                     .count = 1,
                     .copied = true,
-                    .tap_end = plan->order.tap_rows};
+                    .tap_end = plan->order.tap_rows,
+                    .column_end = plan->order.tap_columns};
   t.column = k * plan->rows_least + (is_larger ? k : plan->n_larger);
   t.y = t.image * p->y_image + t.slab * p->y_slab + t.row * p->y_row + t.column * p->y_pixel;
   int64_t from[PANEL_AXES] = {t.slab * p->stride[0] - p->pad[0], t.row * p->stride[1] - p->pad[1],
                               t.column * p->stride[2] - p->pad[2]};
   if (plan->all_copied) {
-    leave_out_rows(plan, from, &t);
+    leave_out_taps(plan, from, &t);
     return t;
   }
   for (int i = 0; i < PANEL_AXES && plan->some_copied; i++) {
     int64_t to = from[i] + (p->taps[i] - 1) * p->dilation[i] + (i == 2 ? (t.rows - 1) * p->stride[i] : 0);
     if (from[i] >= 0 && to < p->in[i]) continue;
-    leave_out_rows(plan, from, &t);
+    leave_out_taps(plan, from, &t);
     return t;
   }
   t.copied = false;
@@ -448,6 +454,11 @@ static void run_block(const panel_run *run, const block *b, const placed_strip *
         int64_t tap_end = b->first_tap + b->n_taps, unit = plan->copied.joined ? columns : 1,
                 begin = smaller(larger(b->first_tap, at->tap_begin * columns), tap_end),
                 end = larger(smaller(tap_end, at->tap_end * columns), begin);
+        if (unit == 1 && b->first_tap / columns == (tap_end - 1) / columns) { /* of one tap row */
+          int64_t row = b->first_tap / columns * columns;
+          begin = smaller(larger(begin, row + at->column_begin), tap_end);
+          end = larger(smaller(end, row + at->column_end), begin);
+        }
         t->runs = plan->copied.runs + begin / unit;
         t->n_runs = (end - begin) / unit;
         t->panel = panel_weights + (begin - b->first_tap) * b->n_channels * width;

@@ -7,16 +7,18 @@
 #include <stdio.h>
 #include "ops/cpu/product/whole.h"
 
-#define LINE 16                    /* floats of a cache line */
-#define ALIASED 1024               /* rows at multiples of so many floats share lines of the first-level cache */
-#define BLOCK_BYTES (2 << 20)      /* of V and M of a block, about */
-#define WEIGHT_BYTES (6 << 20)     /* of weights that are transformed together if one block needs them */
-#define BLOCKS_OF_WEIGHTS 4        /* bytes of transformed weights for one of a block, at most */
-#define TILES_LEAST 48             /* of a block: fewer read the weights too often */
-#define PAST_BYTES (4 << 20)       /* of transformed weights that are written past the caches, at least */
-#define CHUNK_PRODUCTS (5 << 17)   /* of a chunk of products, about: some 13 us */
-#define NARROW_PRODUCTS (10 << 20) /* of a panel's chunk, at most */
-#define NARROW_CHUNKS 8 /* at least. Not a matter of threads: an activation's last bits may depend on its vectors */
+#define LINE 16                         /* floats of a cache line */
+#define ALIASED 1024                    /* rows at multiples of so many floats share lines of the first-level cache */
+#define BLOCK_BYTES (2 << 20)           /* of V and M of a block, about */
+#define WEIGHT_BYTES (6 << 20)          /* of weights that are transformed together if one block needs them */
+#define BLOCKS_OF_WEIGHTS 4             /* bytes of transformed weights for one of a block, at most */
+#define TILES_LEAST 48                  /* of a block: fewer read the weights too often */
+#define PAST_BYTES (4 << 20)            /* of transformed weights that are written past the caches, at least */
+#define CHUNK_PRODUCTS (5 << 17)        /* of a chunk of products, about: some 13 us */
+#define NARROW_PRODUCTS (10 << 20)      /* of a chunk, which is a panel: at most if no memory is saved */
+#define NARROW_PRODUCTS_MOST (48 << 20) /* at most where memory is saved: some 1 ms */
+#define NARROW_CHUNKS_EACH 4            /* of each thread, at least, where memory is saved */
+#define NARROW_CHUNKS 8                 /* at least */
 #define OWN_BYTES (384 << 10) /* of V and M of a block that is a chunk, about: they stay in a core's own cache */
 #define OWN_MOST (1 << 20)    /* and at most */
 #define OWN_TILES 28          /* at least: two passes of the products' loop */
@@ -37,6 +39,41 @@ static int64_t position_of(int64_t n) { return round_up(n, ALIASED) + LINE; }
 
 static int64_t block_tiles(const winograd_section *s) { return divided(s->tiles, s->n_blocks); }
 
+/* Floats of V, M and U of a section in the workspace. */
+static int64_t section_elements(const winograd_plan *plan, const winograd_section *s) {
+  int64_t m = s->positions * s->m_position, u = plan->form.stored ? 0 : s->positions * s->u_position;
+  return s->positions * s->v_position + (s->narrow ? plan->team.threads * (m + u) : m + u);
+}
+
+/* The rows and positions of V, M and U, from the number of blocks and the outputs that are taken together. */
+static void lay_out(const winograd_plan *plan, winograd_section *s) {
+  s->m_row = s->narrow ? plan->width : plan->m_row;
+  s->v_position = position_of(block_tiles(s) * plan->v_row);
+  s->m_position = s->narrow ? s->tiles * s->m_row + LINE : position_of(block_tiles(s) * plan->m_row);
+  s->n_ks = divided(round_up(plan->p.outputs, PACKED_STEP), s->k_width);
+  s->u_position = position_of(s->k_width * plan->p.channels);
+}
+
+/* A narrow section in place of `s` where its chunks are short, or where they are enough for all threads and it takes
+ * less memory: V of all tiles, but M and U of one panel for each thread. An activation whose last bits may depend on
+ * its vectors leaves only the first reason, which is no matter of threads. */
+static void consider_narrow(const winograd_plan *plan, winograd_section *s) {
+  const winograd_problem *p = &plan->p;
+  int64_t panels = divided(round_up(p->outputs, PACKED_STEP), plan->width),
+          products = s->positions * s->tiles * p->channels * plan->width;
+  if (plan->form.stored || s->own || panels < NARROW_CHUNKS) return;
+  winograd_section narrow = *s;
+  narrow.n_blocks = 1;
+  narrow.narrow = true;
+  narrow.k_width = plan->width;
+  lay_out(plan, &narrow);
+  bool enough = panels >= NARROW_CHUNKS_EACH * plan->team.threads && products <= NARROW_PRODUCTS_MOST &&
+                (p->activation.kind == ACTIVATION_NONE || p->activation.kind == ACTIVATION_RELU);
+  if ((s->n_blocks == 1 && products <= NARROW_PRODUCTS) ||
+      (enough && section_elements(plan, &narrow) < section_elements(plan, s)))
+    *s = narrow;
+}
+
 static void plan_section(winograd_plan *plan, winograd_section *s) {
   const winograd_problem *p = &plan->p;
   int64_t row = plan->v_row + plan->m_row, columns = round_up(p->outputs, PACKED_STEP);
@@ -52,22 +89,13 @@ static void plan_section(winograd_plan *plan, winograd_section *s) {
   s->own = plan->team.threads > 1 && own * tile <= OWN_MOST && weights / BLOCKS_OF_WEIGHTS <= own * tile &&
            s->tiles >= OWN_BLOCKS * own * plan->team.threads;
   s->n_blocks = divided(s->tiles, s->own ? own : most);
-  s->v_position = position_of(block_tiles(s) * plan->v_row);
-  s->m_position = position_of(block_tiles(s) * plan->m_row);
   s->k_width = columns;
   if (s->n_blocks == 1 && !plan->form.stored) {
     int64_t each = s->positions * p->channels * plan->width * (int64_t)sizeof(float);
     s->k_width = smaller(larger(WEIGHT_BYTES / each, 1) * plan->width, columns);
   }
-  s->m_row = plan->m_row;
-  s->narrow = s->n_blocks == 1 && !plan->form.stored && divided(columns, plan->width) >= NARROW_CHUNKS &&
-              s->positions * s->tiles * p->channels * plan->width <= NARROW_PRODUCTS;
-  if (s->narrow) {
-    s->k_width = s->m_row = plan->width;
-    s->m_position = s->tiles * s->m_row + LINE;
-  }
-  s->n_ks = divided(columns, s->k_width);
-  s->u_position = position_of(s->k_width * p->channels);
+  lay_out(plan, s);
+  consider_narrow(plan, s);
   s->past = !s->narrow && s->positions * s->u_position * (int64_t)sizeof(float) >= PAST_BYTES;
   int64_t m = s->positions * s->m_position, u = s->positions * s->u_position, workers = plan->team.threads;
   if (s->own) plan->worker_v = larger(plan->worker_v, s->positions * s->v_position);

@@ -1,13 +1,13 @@
 /* The choice between the forms of a Winograd convolution and the direct one, by an estimate of time on one core: the
- * products, the transforms, and the reading of weights. The rates of each CPU level are measured (bench_conv), but
- * for that of pairs of bf16, and stand in one table. The estimate does not depend on the number of threads, so that
+ * products, the transforms, and the reading of weights. The rates of each CPU level are measured (bench_conv) and
+ * stand in one table. The estimate does not depend on the number of threads, so that
  * results do not either. */
 #include "ops/cpu/product/winograd.h"
 #include "ops/cpu/product/whole.h"
 
 /* Picoseconds: a product of a direct convolution in f32, in pairs of bf16, and of transformed values; the transform of
  * a value of X, of a weight, and of a value for Y; the reading of a stored weight, which is fetched while others are
- * multiplied. Pairs are taken to be twice as fast, as their instruction is. */
+ * multiplied. The time of pairs includes the rounding of X. */
 typedef struct rates {
   double direct, pairs, product, input, weight, output, read;
 } rates;
@@ -16,7 +16,7 @@ static const rates measured[CPU_LEVEL_COUNT] = {
     [CPU_BASE] = {80, 80, 85, 900, 700, 900, 200},
     [CPU_AVX2] = {22, 22, 23, 600, 400, 550, 200},
     [CPU_AVX512] = {19, 19, 20, 500, 430, 450, 200},
-    [CPU_AVX512_BF16] = {19, 10, 20, 500, 430, 450, 200},
+    [CPU_AVX512_BF16] = {19, 11, 20, 500, 430, 450, 200},
 };
 
 #define STORED_GAIN .8  /* of the time without stored weights: at most so much, for the memory that they take */

@@ -91,11 +91,6 @@ static void mask_scores(const query_block *b, int64_t j, int64_t n) {
         b->m.scores[k * columns + i] = -INFINITY;
 }
 
-static void cap_scores(const query_block *b, int64_t n) {
-  float cap = (float)b->s->a.softcap;
-  for (int64_t i = 0; cap > 0 && i < n * b->columns; i++) b->m.scores[i] = cap * tanhf(b->m.scores[i] / cap);
-}
-
 /* Processes n keys from number j on; k and v are the first of them. */
 static void take_keys(const query_block *b, const char *k, int64_t k_distance, const char *v, int64_t v_distance,
                       int64_t j, int64_t n) {
@@ -107,7 +102,7 @@ static void take_keys(const query_block *b, const char *k, int64_t k_distance, c
       attention_rows(v, v_distance, s->load_v, n, a->value_size, s->value_columns, b->m.values, &v_row);
   memset(b->m.scores, 0, (size_t)(n * columns) * sizeof(float));
   CPU_PICK(a->level, multiply_add)(b->m.scores, columns, keys, k_row, 1, b->m.queries, columns, n, columns, a->size);
-  cap_scores(b, n);
+  attention_cap(a, b->m.scores, n * columns);
   mask_scores(b, j, n);
   CPU_PICK(a->level, attend_keys)(b->m.scores, n, columns, b->m.most, b->m.sum, b->m.shrink);
   for (int64_t i = 0; i < b->n; i++)

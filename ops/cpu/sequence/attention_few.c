@@ -89,8 +89,7 @@ static void mask_row(const item *t, int64_t r, int64_t j, int64_t n, float *scor
   const attention_state *s = t->job->s;
   const attention *a = &s->a;
   int64_t i = r % a->queries, first = attention_first(a, &t->reach, i) - j, end = attention_end(a, &t->reach, i) - j;
-  float cap = (float)a->softcap;
-  for (int64_t k = 0; cap > 0 && k < n; k++) scores[k] = cap * tanhf(scores[k] / cap);
+  attention_cap(a, scores, n);
   if (a->mask_keys - j < end) end = a->mask_keys - j;
   if (a->mask_dtype != REED_NONE)
     attention_mask_query(s, t->job->buffers->inputs[3], (const int64_t[]){t->batch, head_of(s, t->kv_head, r), i, j},

@@ -79,6 +79,11 @@ const float *attention_rows(const char *from, int64_t distance, convert_fn load,
   return *out_row = width, to;
 }
 
+void attention_cap(const attention *a, float *scores, int64_t n) {
+  const float cap = (float)a->softcap;
+  for (int64_t i = 0; cap > 0 && i < n; i++) scores[i] = cap * tanhf(scores[i] / cap);
+}
+
 void attention_mask_query(const attention_state *s, const void *mask, const int64_t *place, int64_t n, float *column,
                           int64_t columns, float *line) {
   const attention *a = &s->a;

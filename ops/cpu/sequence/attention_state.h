@@ -27,6 +27,8 @@ static inline const char *attention_row(const attention_view *v, const void *dat
  * `to`. *out_row: the floats from row to row. */
 const float *attention_rows(const char *from, int64_t distance, convert_fn load, int64_t n, int64_t size, int64_t width,
                             float *to, int64_t *out_row);
+/* Caps n scores: c tanh(score / c), where the call has a softcap c. */
+void attention_cap(const attention *a, float *scores, int64_t n);
 /* Masks the scores column[0], column[columns], ... of n keys; place: batch, head, query, first key. line: n floats. */
 void attention_mask_query(const attention_state *s, const void *mask, const int64_t *place, int64_t n, float *column,
                           int64_t columns, float *line);

@@ -25,11 +25,11 @@ typedef struct widened {
 } widened;
 
 /* [depth / 2][width][2] to [depth][width] */
-static void widen_pairs(const weights *w, const uint16_t *from, float *to) {
-  int64_t depth = w->order.rows * w->order.columns * w->order.channels;
-  for (int64_t part = 0; part < w->order.n_parts; part++)
-    for (int64_t panel = 0; panel < packed_panels(w->order.outputs); panel++) {
-      int64_t width = packed_width(w->order.outputs, panel);
+static void widen_pairs(const packed_order *order, const uint16_t *from, float *to) {
+  int64_t depth = order->rows * order->columns * order->channels;
+  for (int64_t part = 0; part < order->n_parts; part++)
+    for (int64_t panel = 0; panel < packed_panels(order->outputs); panel++) {
+      int64_t width = packed_width(order->outputs, panel);
       for (int64_t pair = 0; pair < depth / 2; pair++, from += 2 * width, to += 2 * width)
         for (int64_t i = 0; i < width; i++) {
           to[i] = bf16_to_f32(from[2 * i]);
@@ -38,8 +38,13 @@ static void widen_pairs(const weights *w, const uint16_t *from, float *to) {
     }
 }
 
+void widen_packed(const packed_order *order, cpu_level level, const void *packed, float *to) {
+  if (order->pairs) widen_pairs(order, packed, to);
+  else convert_between(level, order->plain.dtype, REED_F32)(to, packed, packed_desc(order).dims[0]);
+}
+
 static void widen(const weights *w, const void *from, float *to) {
-  if (w->packed && w->order.pairs) widen_pairs(w, from, to);
+  if (w->packed) widen_packed(&w->order, w->level, from, to);
   else convert_between(w->level, w->dtype, REED_F32)(to, from, w->n);
 }
 

@@ -4,9 +4,12 @@
 #define OPS_CPU_VIEWS_WIDEN_H_
 
 #include "ops/cpu/views/call_copy.h"
+#include "ops/packed.h"
 
 /* True if input 0 is f32 and input 1, the weights, f16 or bf16. */
 bool widen_needed(const reed_kernel_call *call);
+/* Widens packed weights of half precision, all of the order's matrices, to f32 without pairs. */
+void widen_packed(const packed_order *order, cpu_level level, const void *packed, float *to);
 /* Prepares the kernel of `prepare` for the call with weights of f32, without pairs. */
 reed_status widen_prepare(const reed_kernel_call *call, reed_kernel_prepare_fn prepare,
                           reed_kernel *out_kernel) REED_MUST_CHECK;

@@ -23,7 +23,7 @@ static int64_t most_elements(const char *device) {
   return strstr(device, "emulated") && !getenv("REED_ALL_EMULATED") ? EMULATED_ELEMENTS : INT64_MAX;
 }
 
-/* The simulated accelerator runs nothing before somebody waits for it. */
+/* The option `late` makes the simulated accelerator run nothing before a host thread waits. */
 static const char *name_of(const char *kind) { return strcmp(kind, "sim") == 0 ? "sim?late=1" : kind; }
 
 bool case_devices_only(void) { return false; }
@@ -56,7 +56,7 @@ const char *const *case_devices(void) {
     if (strcmp(kind.name, "host") == 0) continue;
     if (n + 1 < MOST_DEVICES && device_open(name_of(kind.name), &dev, &why) == REED_OK) {
       names[n++] = name_of(kind.name);
-    } else if (strcmp(kind.name, "sim") == 0) { /* it is always there */
+    } else if (strcmp(kind.name, "sim") == 0) { /* every build has sim, so a failure to open it is an error */
       fprintf(stderr, "%s\n", reed_diagnosis_message(&why));
       abort();
     }
@@ -150,7 +150,7 @@ static reed_status launch(kernel_case *c, device_run *run, const case_call *made
   reed_status status = on->synchronize(run->queue, &error, &c->diagnosis);
   if (status) {
     if (error.launch != LAUNCH) case_fail(c, "the failure is of launch %u", error.launch);
-    return error.fault.code ? fault_say(&error.fault, made->call.op, made->call.node, &c->diagnosis) : status;
+    return error.fault.code ? fault_say(&error.fault, &made->call) : status;
   }
   for (int32_t i = 0; i < c->n_outputs; i++)
     if (run->outputs[i])

@@ -308,7 +308,8 @@ reed_status case_run(kernel_case *c, const char *level) {
   reed_kernel_buffers buffers = {
       .inputs = data, .outputs = results, .workspace = workspace, .extents = c->extents, .fault = &fault};
   if (workspace) memset(workspace, BAND_BYTE, (size_t)kernel.workspace_bytes);
-  if (strcmp(level, "reference") != 0) { /* it may leave anything in the outputs, and nothing elsewhere */
+  /* a cancelled kernel may leave anything in the outputs, but writes nothing elsewhere */
+  if (strcmp(level, "reference") != 0) {
     made.cancel = true;
     status = kernel.run(kernel.state, &buffers);
     if (!(status == REED_OK || status == REED_ERROR_CANCELLED || fault.code))
@@ -320,8 +321,7 @@ reed_status case_run(kernel_case *c, const char *level) {
   if (c->in_place >= 0 && results[0]) memcpy(results[0], c->inputs[c->in_place].data, (size_t)desc_bytes(&made.out[0]));
   memset(c->extents, 0xff, sizeof c->extents);
   status = kernel.run(kernel.state, &buffers);
-  if (!(status == (fault.code ? fault_say(&fault, op, made.call.node, &c->diagnosis) : REED_OK)))
-    case_fail(c, "%s", reed_status_name(status));
+  if (!(status == (fault.code ? fault_say(&fault, &made.call) : REED_OK))) case_fail(c, "%s", reed_status_name(status));
   for (int32_t i = 0; i < c->n_outputs && c->parts; i++)
     if (results[i] != c->outputs[i].data) memcpy(c->outputs[i].data, results[i], (size_t)desc_bytes(&made.out[i]));
   if (kernel.free) kernel.free(kernel.state);
@@ -440,7 +440,7 @@ static void compare_at_levels(kernel_case *c, const value *expected, cpu_level f
   }
 }
 
-/* Puts the weights of a product in the order that the compiler would; false: it would leave them. */
+/* Puts the weights of a product in the order that the compiler would; false: the compiler would not pack them. */
 static bool pack_weights(kernel_case *c, value *out_plain) {
   const reed_op *op = op_builtin(c->op);
   const reed_attrs given = {c->attrs, c->n_attrs};
@@ -464,7 +464,7 @@ static void drop_attr(kernel_case *c, const char *name) {
   memmove(&c->attrs[i], &c->attrs[i + 1], (size_t)(--c->n_attrs - i) * sizeof *c->attrs);
 }
 
-/* With weights as they are, and packed where they can be. */
+/* Runs with plain weights, then with packed weights if the compiler would pack them. */
 static void compare_levels(kernel_case *c, const value *expected, cpu_level from, bool last, double relative,
                            double absolute) {
   compare_at_levels(c, expected, from, last, relative, absolute);

@@ -33,6 +33,7 @@ static const conv_row convolutions[] = {
     {"no channels", 4, {1, 0, 4, 4}, {3, 0, 1, 1}, 1, {1, 1}, {1, 1}, {0}},
     {"tiles and panels", 4, {2, 20, 5, 41}, {83, 20, 3, 3}, 1, {1, 1}, {1, 1}, {1, 1, 1, 1}},
     {"blocks of tap rows", 4, {1, 300, 4, 15}, {40, 300, 3, 3}, 1, {1, 1}, {1, 1}, {1, 1, 1, 1}},
+    {"blocks of tap rows, dilated", 4, {1, 300, 3, 33}, {40, 300, 3, 3}, 1, {1, 1}, {1, 12}, {1, 12, 1, 12}},
     {"blocks of taps", 4, {1, 900, 3, 5}, {17, 900, 3, 3}, 1, {1, 1}, {1, 1}, {1, 1, 1, 1}},
     {"blocks of channels", 4, {1, 1200, 3, 3}, {33, 1200, 1, 1}, 1, {2, 2}, {1, 1}, {0}},
     {"blocks of channels, many taps", 4, {1, 2400, 2, 3}, {16, 2400, 1, 2}, 1, {1, 1}, {1, 1}, {0, 0, 0, 1}},
@@ -130,7 +131,7 @@ static void check_conv(const conv_row *row, bool turn_x, reed_dtype dtype, bool 
   case_attr_activation(&c, activation);
   int64_t terms = row->w[1];
   for (int64_t i = 0; i < axes; i++) terms *= row->w[2 + i];
-  /* of f32: a sum of many terms may be small, and Winograd's transforms round what they add (test_winograd.c) */
+  /* of f32: a sum of many terms may be small, and Winograd's transforms round their sums (test_winograd.c) */
   double relative = dtype == REED_F32 ? 1e-4 : case_tolerance(dtype),
          absolute = dtype == REED_F32 ? fmax(1e-4, 4e-6 * sqrt((double)terms)) : 2 * case_tolerance(dtype);
   if (!turn_x) case_attr_int(&c, "channels_first_input", 1);

@@ -21,6 +21,7 @@ typedef struct product_row {
 static const product_row rows[] = {
     {OP_Conv, "1x1", 4, {2, 18, 5, 6}, {19, 18, 1, 1}, 1, {1, 1}, {1, 1}, {0}},
     {OP_Conv, "3x3, Winograd or not", 4, {1, 64, 13, 17}, {70, 64, 3, 3}, 1, {1, 1}, {1, 1}, {1, 1, 1, 1}},
+    {OP_Conv, "3x3, a small map", 4, {1, 256, 12, 12}, {256, 256, 3, 3}, 1, {1, 1}, {1, 1}, {1, 1, 1, 1}},
     {OP_Conv, "3x3, stride 2, uneven pads", 4, {2, 20, 11, 30}, {83, 20, 3, 3}, 1, {2, 2}, {1, 1}, {0, 2, 1, 1}},
     {OP_Conv, "dilated", 4, {1, 10, 13, 12}, {33, 10, 3, 2}, 1, {1, 1}, {2, 3}, {2, 3, 2, 0}},
     {OP_Conv, "blocks of tap rows", 4, {1, 600, 4, 15}, {40, 600, 3, 3}, 1, {2, 1}, {1, 1}, {1, 1, 1, 1}},
@@ -96,7 +97,7 @@ static void pack_halves(kernel_case *c, reed_dtype dtype, reed_desc *out_plain) 
   for (int64_t i = 0; i < desc_elements(&plain); i++) reed_dtype_write(dtype, &halves[i], case_get(w, i));
   case_attr_ints(c, PACKED_ATTR, out_plain->dims, plain.rank);
   reed_desc packed = packed_desc(&order);
-  c->n_inputs--; /* the weights again, in memory with guards of its own */
+  c->n_inputs--; /* the packed weights replace input 1, in memory with guard bands of its own */
   value bias = c->inputs[2];
   int64_t n = packed.dims[0];
   value *made = case_input(c, dtype, 1, &n, 0);
@@ -117,7 +118,7 @@ static void check(const product_row *r, reed_dtype dtype, bool exact, bool const
   make(&plain, r, exact);
   ck_assert_int_eq(case_run(&plain, "reference"), REED_OK);
   make(&c, r, exact);
-  for (int i = 0; i < 3; i++) /* every case draws numbers of its own */
+  for (int i = 0; i < 3; i++) /* each case draws other random numbers, so the plain case's inputs are copied */
     if (desc_bytes(&c.inputs[i].desc))
       memcpy(c.inputs[i].data, plain.inputs[i].data, (size_t)desc_bytes(&c.inputs[i].desc));
   c.hide_values = !constant;

@@ -45,7 +45,7 @@ static void pack(trial *t) {
   packed_pack(&order, t->plain, t->packed);
 }
 
-/* Fills in extents that follow from others, and the tensors. `first`: X has channels second. */
+/* Fills in the extents that follow from others, and the tensors. `second`: X has channels second. */
 static void trial_init(trial *t, bool second) {
   winograd_problem *p = &t->p;
   p->x_channel = second ? p->in[0] * p->in[1] : 1;
@@ -227,7 +227,7 @@ END_TEST
 /* Several blocks of tiles, and weights in several parts. */
 START_TEST(blocks_and_parts_are_near_float64) {
   static const int64_t rows[][5] = {
-      {1, 70, 90, 64, 64}, {3, 40, 40, 100, 17}, {1, 9, 9, 520, 200}, {2, 5, 7, 1024, 70}};
+      {1, 70, 90, 64, 64}, {3, 40, 40, 100, 17}, {1, 9, 9, 520, 200}, {2, 5, 7, 1024, 70}, {1, 48, 64, 64, 256}};
   for (int size = 0; size < WINOGRAD_SIZES; size++) {
     state = (uint64_t)_i + 11;
     trial t = {.p = {.images = rows[_i][0],
@@ -326,6 +326,26 @@ START_TEST(large_weights_are_written_past_the_caches) {
 }
 END_TEST
 
+/* With many outputs, a panel's part of the transformed weights and values is in memory for each thread, not all of
+ * them. Threads too many for the panels share all of them; with an activation whose last bits depend on its vectors,
+ * every number of threads does. */
+START_TEST(many_outputs_take_the_memory_of_some) {
+  winograd_problem p = {.images = 1, .channels = 64, .outputs = 256, .in = {48, 64}, .out = {48, 64}, .pad = {1, 1}};
+  const winograd_form form = {.n = {{8}, {11}}};
+  const int64_t all = (int64_t)(64 * sizeof(float)) * p.channels * p.outputs;
+  for (cpu_level level = CPU_BASE; level <= cpu_level_best(); level++)
+    for (int32_t threads = 1; threads <= 64; threads *= 2)
+      for (int sigmoid = 0; sigmoid < 2; sigmoid++) {
+        p.activation = (activation){.level = level, .kind = sigmoid ? ACTIVATION_SIGMOID : ACTIVATION_RELU};
+        winograd_plan plan;
+        winograd_plan_init(&plan, &p, &form, (cpu_team){.threads = threads, .chunks = 1});
+        bool narrow = !sigmoid && p.outputs / plan.width >= 4 * threads;
+        ck_assert_int_eq(plan.sections[0].narrow, narrow);
+        ck_assert_int_eq(winograd_plan_workspace_bytes(&plan) < all, narrow);
+      }
+}
+END_TEST
+
 /* NaN of X stays NaN in the pixels that see it, and reaches no tile that does not. */
 START_TEST(nan_stays_in_its_tiles) {
   state = 5;
@@ -355,17 +375,20 @@ START_TEST(nan_stays_in_its_tiles) {
 }
 END_TEST
 
-/* A Conv of 64 -> 64 channels on side x side pixels, prepared with constant weights. */
-static void prepare(kernel_cache *cache, const float *packed, const reed_desc *packed_shape, int64_t side,
-                    reed_kernel *out_kernel) {
-  static const int64_t plain[] = {64, 64, 3, 3}, pads[] = {1, 1, 1, 1};
+/* A Conv of as many channels as outputs on side x side pixels, prepared with constant weights; those of bf16 lie in
+ * pairs. */
+static void prepare(kernel_cache *cache, const void *packed, const reed_desc *packed_shape, int64_t channels,
+                    int64_t side, reed_kernel *out_kernel) {
+  const int64_t plain[] = {channels, channels, 3, 3}, pads[] = {1, 1, 1, 1};
   const reed_attr items[] = {{.name = "channels_last", .type = REED_ATTR_INT, .i = 1},
                              {.name = PACKED_ATTR, .type = REED_ATTR_INTS, .ints = plain, .n = 4},
-                             {.name = "pads", .type = REED_ATTR_INTS, .ints = pads, .n = 4}};
+                             {.name = "pads", .type = REED_ATTR_INTS, .ints = pads, .n = 4},
+                             {.name = PACKED_PAIRS_ATTR, .type = REED_ATTR_INT, .i = 1}};
   const reed_op *op = op_builtin(OP_Conv);
   reed_attr completed[32];
-  const reed_attrs given = {items, 3}, attrs = op_attrs_complete(op, &given, completed);
-  const reed_desc x = {REED_F32, 4, {1, side, side, 64}}, y = x;
+  const reed_attrs given = {items, packed_shape->dtype == REED_BF16 ? 4 : 3},
+                   attrs = op_attrs_complete(op, &given, completed);
+  const reed_desc x = {REED_F32, 4, {1, side, side, channels}}, y = x;
   const op_call_input inputs[] = {{&x, NULL, false}, {packed_shape, packed, true}};
   reed_kernel_env env = {.n_threads = 1, .cache = cache};
   op_call call = {.op = op,
@@ -391,13 +414,34 @@ START_TEST(small_maps_share_stored_weights) {
   static const int64_t sides[4] = {200, 12, 12, 16};
   for (int i = 0; i < 4; i++) {
     int64_t values, bytes;
-    prepare(cache, packed, &shape, sides[i], &kernels[i]);
+    prepare(cache, packed, &shape, 64, sides[i], &kernels[i]);
     kernel_cache_count(cache, &values, &bytes);
     ck_assert_int_eq(values, i > 0);
     ck_assert(i ? bytes >= 36 * 64 * 64 * 4 && bytes < WINOGRAD_STORED_MOST : bytes == 0);
     ck_assert_str_eq(kernels[i].variant, i ? "winograd 4x4, stored" : "winograd 6x6");
   }
   for (int i = 0; i < 4; i++) kernels[i].free(kernels[i].state);
+  kernel_cache_close(&cache);
+  free(packed);
+}
+END_TEST
+
+/* Halves are widened for their stored transform alone: the program keeps one value for them. */
+START_TEST(weights_of_half_precision_are_stored_transformed) {
+  if (cpu_level_now() == CPU_REFERENCE) return;
+  static const reed_dtype dtypes[] = {REED_F16, REED_BF16};
+  const reed_desc shape = {dtypes[_i], 1, {256 * 256 * 9}};
+  uint16_t *packed = calloc((size_t)shape.dims[0], sizeof *packed);
+  kernel_cache *cache;
+  ck_assert(packed);
+  ck_assert_int_eq(kernel_cache_open(&cache), REED_OK);
+  reed_kernel kernel;
+  int64_t values, bytes;
+  prepare(cache, packed, &shape, 256, 14, &kernel);
+  kernel_cache_count(cache, &values, &bytes);
+  ck_assert_str_eq(kernel.variant, "winograd 4x4, stored");
+  ck_assert_int_eq(values, 1);
+  kernel.free(kernel.state);
   kernel_cache_close(&cache);
   free(packed);
 }
@@ -419,12 +463,14 @@ int main(void) {
   TCase *t = tcase_create("all");
   tcase_set_timeout(t, 240);
   tcase_add_loop_test(t, every_tile_size_is_near_float64, 0, WINOGRAD_SIZES * WINOGRAD_SIZES);
-  tcase_add_loop_test(t, blocks_and_parts_are_near_float64, 0, 4);
+  tcase_add_loop_test(t, blocks_and_parts_are_near_float64, 0, 5);
   tcase_add_loop_test(t, blocks_that_are_chunks_have_the_bits_of_one_thread, 0, 2);
   tcase_add_loop_test(t, weights_written_past_the_caches_have_the_same_bits, 0, LINE_FLOATS + 1);
   tcase_add_test(t, large_weights_are_written_past_the_caches);
+  tcase_add_test(t, many_outputs_take_the_memory_of_some);
   tcase_add_loop_test(t, nan_stays_in_its_tiles, 0, WINOGRAD_SIZES);
   tcase_add_test(t, small_maps_share_stored_weights);
+  tcase_add_loop_test(t, weights_of_half_precision_are_stored_transformed, 0, 2);
   tcase_add_test(t, large_weights_are_not_stored);
   suite_add_tcase(suite, t);
   return suite_run(suite);

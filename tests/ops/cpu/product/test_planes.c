@@ -1,0 +1,59 @@
+/* Convolutions with channels second: constant weights of transposed ones, which a program packs once. Their results are
+ * in test_linear.c. */
+#include <stdlib.h>
+
+#include "base/desc.h"
+#include "ops/call.h"
+#include "ops/cpu/common/cpu.h"
+#include "tests/suite.h"
+
+/* Maps of all extents share one value of constant weights, as do both orders of axes; other strides have their own. */
+START_TEST(conv_transpose_packs_constant_weights_once) {
+  if (cpu_level_now() == CPU_REFERENCE) return;
+  static const int64_t w[] = {6, 9, 4, 4}, strides[] = {2, 2, 2, 3}, sides[] = {8, 5, 8, 8};
+  const reed_desc shape = {REED_F32, 4, {6, 9, 4, 4}};
+  float *weights = calloc((size_t)desc_elements(&shape), sizeof *weights);
+  kernel_cache *cache;
+  ck_assert(weights);
+  ck_assert_int_eq(kernel_cache_open(&cache), REED_OK);
+  reed_kernel kernels[4] = {{0}};
+  for (int i = 0; i < 4; i++) {
+    const bool last = i == 2;
+    const int64_t side = sides[i], stride[] = {strides[i], strides[i]}, out = (side - 1) * strides[i] + 4;
+    const reed_attr items[] = {{.name = "strides", .type = REED_ATTR_INTS, .ints = stride, .n = 2},
+                               {.name = "channels_last", .type = REED_ATTR_INT, .i = last}};
+    const reed_op *op = op_builtin(OP_ConvTranspose);
+    reed_attr completed[32];
+    const reed_attrs given = {items, 2}, attrs = op_attrs_complete(op, &given, completed);
+    const reed_desc x = {REED_F32, 4, {1, last ? side : w[0], side, last ? w[0] : side}},
+                    y = {REED_F32, 4, {1, last ? out : w[1], out, last ? w[1] : out}};
+    const op_call_input inputs[] = {{&x, NULL, false}, {&shape, weights, true}};
+    reed_kernel_env env = {.n_threads = 1, .cache = cache};
+    op_call call = {.op = op,
+                    .attrs = &attrs,
+                    .node = "node",
+                    .n_inputs = 2,
+                    .n_outputs = 1,
+                    .inputs = inputs,
+                    .outputs = &y,
+                    .env = &env,
+                    .prepare = kernel_cpu(op)};
+    ck_assert_int_eq(op_call_prepare(&call, &kernels[i]), REED_OK);
+    int64_t values, bytes;
+    kernel_cache_count(cache, &values, &bytes);
+    ck_assert_int_eq(values, i < 3 ? 1 : 2);
+    ck_assert_int_eq(bytes, values * desc_bytes(&shape));
+  }
+  for (int i = 0; i < 4; i++) kernels[i].free(kernels[i].state);
+  kernel_cache_close(&cache);
+  free(weights);
+}
+END_TEST
+
+int main(void) {
+  Suite *suite = suite_create("planes");
+  TCase *t = tcase_create("planes");
+  suite_add_tcase(suite, t);
+  tcase_add_test(t, conv_transpose_packs_constant_weights_once);
+  return suite_run(suite);
+}
