@@ -44,14 +44,14 @@ static void set_mark(reed_tensor *memory, int64_t mark) {
 /* ---- the beginning of a run ---- */
 
 /* True if the kernel that joins the rows reads and writes strides, and no instruction needs the past's elements on the
- * host instead. */
+ * host instead. Only the host's kernels save the rows that they overwrite (ops/overwritten.h). */
 static bool reads_strides(const reed_session *s, const model_cache *c) {
   int32_t device = s->devices.bind[c->device];
   const vm_device *d = &s->devices.items[device];
   const reed_op *op = s->program->site_ops[c->site];
   const reed_kernel_prepare_fn kernel = d->on->kernel(d->device, op);
   return (device == 0 || !s->program->residence.inputs[c->input].reads) &&
-         (kernel == kernel_cpu(op) || (kernel && d->on->writes_rooms));
+         (kernel == kernel_cpu(op) || (kernel && d->on->writes_rooms && !c->growth.overwrites));
 }
 
 static bool is_there(const reed_session *s, const model_cache *c, const reed_tensor *past) {

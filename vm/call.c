@@ -160,7 +160,7 @@ static reed_status gather_pointers(vm_run *run, const insn_invoke *i, const void
 
 /* Lets the launch wait for the graph of its stretch. */
 static reed_status wait_for_graph(reed_session *s, const insn_invoke *i, vm_device *on, const reed_kernel *kernel,
-                                  const reed_kernel_buffers *buffers) {
+                                  const reed_kernel_buffers *buffers, uint32_t number) {
   const ref *base = &s->run.r.items[frame_top(&s->run)->r_base];
   storage *held[4 * REED_MAX_OPERANDS];
   int32_t n = 0;
@@ -170,17 +170,20 @@ static reed_status wait_for_graph(reed_session *s, const insn_invoke *i, vm_devi
     if (base[reg].t.storage) held[n++] = base[reg].t.storage;
     if (base[reg].extent_storage) held[n++] = base[reg].extent_storage;
   }
-  return stretch_add(on, kernel, buffers, (int32_t)i->n_inputs, (int32_t)i->n_outputs, i->site, held, n,
+  return stretch_add(on, kernel, buffers, (int32_t)i->n_inputs, (int32_t)i->n_outputs, number, held, n,
                      s->run.diagnosis);
 }
 
-static reed_status launch(reed_session *s, const insn_invoke *i, int32_t device, const reed_kernel *kernel,
+static reed_status launch(reed_session *s, const insn_invoke *i, int32_t device, const site_kernel *prepared,
                           const reed_kernel_buffers *buffers, profile_kind kind) {
+  const reed_kernel *kernel = &prepared->kernel;
   s->run.profile.n_kernels += kind == PROFILE_KERNEL;
   if (kind == PROFILE_KERNEL && ++s->run.n_launched == s->run.cancel_at) claim_cancel(&s->claim);
   if (device == 0 && !s->run.profile.spans) return kernel->run(kernel->state, buffers); /* as the host's launch does */
   vm_device *on = &s->devices.items[device];
-  if (device != 0 && s->devices.graphs.graphs && on->on->record) return wait_for_graph(s, i, on, kernel, buffers);
+  const uint32_t number = site_launch_number(&s->kernels, i->site, prepared);
+  if (device != 0 && s->devices.graphs.graphs && on->on->record)
+    return wait_for_graph(s, i, on, kernel, buffers, number);
   profile_event *event = profile_note(&s->run.profile, kind, i->site, (int8_t)device);
   if (device == 0) {
     if (event) event->span.begin_ns = clock_now_ns();
@@ -190,7 +193,7 @@ static reed_status launch(reed_session *s, const insn_invoke *i, int32_t device,
   }
   reed_status status = device_before_launch(on, s->run.diagnosis);
   if (status != REED_OK) return status;
-  return on->on->launch(on->compute, kernel, buffers, (int32_t)i->n_inputs, (int32_t)i->n_outputs, i->site,
+  return on->on->launch(on->compute, kernel, buffers, (int32_t)i->n_inputs, (int32_t)i->n_outputs, number,
                         event ? &event->span : NULL, s->run.diagnosis);
 }
 
@@ -272,7 +275,7 @@ static reed_status invoke_now(reed_session *s, const insn_invoke *i) {
   if (status == REED_OK) {
     reed_kernel_buffers buffers = {
         in, out, workspace ? workspace->data : NULL, extents ? extents->data : NULL, s->run.diagnosis, &s->run.fault};
-    status = launch(s, i, device, &kernel, &buffers, s->epoch.in_shape_section ? PROFILE_HOST_KERNEL : PROFILE_KERNEL);
+    status = launch(s, i, device, prepared, &buffers, s->epoch.in_shape_section ? PROFILE_HOST_KERNEL : PROFILE_KERNEL);
     if (status == REED_OK && device != 0) status = devices_synchronize(&s->devices, &s->run);
   }
   if (status == REED_OK)
@@ -288,11 +291,15 @@ static reed_status invoke_now(reed_session *s, const insn_invoke *i) {
   if (s->epoch.in_shape_section && status == REED_OK)
     for (uint32_t k = 0; k < i->n_outputs; k++)
       if (i->outputs[k] != MODULE_ABSENT) active_note_elements(&s->epoch, i->outputs[k]);
-  if (status == REED_OK) status = keep_kernel(s, i->site, prepared);
-  else site_release(&s->kernels, prepared);
+  if (status == REED_OK) {
+    status = at_site(&s->run, i->site, keep_kernel(s, i->site, prepared));
+  } else {
+    status = at_kernel(&s->run, i->site, prepared, status);
+    site_release(&s->kernels, prepared);
+  }
   storage_release(extents);
   storage_release(workspace);
-  return at_site(&s->run, i->site, status);
+  return status;
 }
 
 reed_status exec_invoke(reed_session *s, const uint32_t *w) {
@@ -331,8 +338,8 @@ reed_status exec_invoke(reed_session *s, const uint32_t *w) {
     }
     buffers.input_extents = extents;
   }
-  status = launch(s, &i, device, &kernel->kernel, &buffers, PROFILE_KERNEL);
-  if (status != REED_OK) return at_site(&s->run, i.site, status);
+  status = launch(s, &i, device, kernel->prepared, &buffers, PROFILE_KERNEL);
+  if (status != REED_OK) return at_kernel(&s->run, i.site, kernel->prepared, status);
   for (uint32_t k = 0; k < i.n_outputs; k++)
     if (i.outputs[k] != MODULE_ABSENT)
       base[i.outputs[k]].kind = base[i.outputs[k]].bounded_axis >= 0 ? REF_PENDING : REF_STORED;

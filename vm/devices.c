@@ -191,7 +191,7 @@ static reed_status queue_synchronize(const vm_device *d, device_queue *queue, vm
   reed_status status = d->on->synchronize(queue, &error, before == REED_OK ? run->diagnosis : NULL);
   if (before != REED_OK || status == REED_OK) return before;
   run->fault = error.fault;
-  return error.launch != DEVICE_NO_LAUNCH ? at_site(run, error.launch, status) : status;
+  return error.launch != DEVICE_NO_LAUNCH ? at_launch(run, error.launch, status) : status;
 }
 
 reed_status devices_synchronize(vm_devices *devices, vm_run *run) {

@@ -139,7 +139,9 @@ static reed_status launch(operator_run *r) {
   if (status != REED_OK) return status;
   status = r->kernel.run(r->kernel.state, &buffers);
   if (status == REED_ERROR_CANCELLED) return diag_cancelled(r->diagnosis);
-  if (fault.code) return fault_say(&fault, r->op, NODE, r->diagnosis);
+  const op_call call = {
+      .op = r->op, .node = NODE, .n_inputs = r->call->n_inputs, .inputs = r->in, .diagnosis = r->diagnosis};
+  if (fault.code) return fault_say(&fault, &call);
   if (status != REED_OK) return diag_fail(r->diagnosis, status, "%s: %s", r->op->name, reed_status_text(status));
   for (int32_t i = 0; i < r->call->n_outputs && status == REED_OK; i++) status = trim(r, i);
   return status;

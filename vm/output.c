@@ -237,10 +237,12 @@ static output_block *take_free(output_store *store, int64_t bytes) {
   return found;
 }
 
-static reed_status memory_take(output_store *store, int64_t bytes, void **out_data, reed_diagnosis *diagnosis) {
+/* Memory of `bytes`, of which the first `used` are needed now. */
+static reed_status memory_take(output_store *store, int64_t used, int64_t bytes, void **out_data,
+                               reed_diagnosis *diagnosis) {
   device *on = store->on;
   switch (store->memory) {
-    case OUTPUT_HEAP: *out_data = mem_alloc_bulk((size_t)bytes); break;
+    case OUTPUT_HEAP: *out_data = mem_alloc_bulk_room((size_t)used, (size_t)bytes); break;
     case OUTPUT_PINNED: return on->interface->allocate_pinned(on, bytes, out_data, diagnosis);
     case OUTPUT_DEVICE: return on->interface->allocate(on, bytes, 0, out_data, diagnosis);
   }
@@ -252,9 +254,9 @@ static reed_status block_open(output_store *store, int64_t bytes, int64_t capaci
                               reed_diagnosis *diagnosis) {
   output_block *block = mem_calloc(1, sizeof *block);
   if (!block) return diag_no_memory(diagnosis, "an output tensor");
-  reed_status status = memory_take(store, capacity, &block->storage.data, capacity > bytes ? NULL : diagnosis);
+  reed_status status = memory_take(store, bytes, capacity, &block->storage.data, capacity > bytes ? NULL : diagnosis);
   if (status != REED_OK && capacity > bytes)
-    status = memory_take(store, capacity = bytes, &block->storage.data, diagnosis);
+    status = memory_take(store, bytes, capacity = bytes, &block->storage.data, diagnosis);
   if (status != REED_OK) {
     mem_free(block);
     return status;
@@ -287,6 +289,7 @@ static void warm(output_store *store, output_block *block, int64_t bytes) {
   if (!store->headroom || store->memory != OUTPUT_HEAP || block->warm_bytes >= bytes) return;
   int64_t end = with_headroom(store, bytes);
   if (end > block->capacity) end = block->capacity;
+  mem_extend_bulk(block->storage.data, (size_t)block->warm_bytes, (size_t)end, (size_t)block->capacity);
   if (block->capacity >= WARM_FROM)
     end = block->warm_bytes + (int64_t)mem_warm((char *)block->storage.data + block->warm_bytes,
                                                 (size_t)(end - block->warm_bytes), store->cancel);

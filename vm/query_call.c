@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "ops/call.h"
+#include "ops/fault.h"
 #include "shapefuncs/shapefn.h"
 #include "vm/epoch/key.h"
 #include "vm/epoch/variant.h"
@@ -150,6 +150,8 @@ reed_status query_invoke(query *q, const insn_invoke *i, bool in_shape_section) 
   reed_status status = op_call_prepare(&call, &kernel);
   if (status == REED_OK) {
     status = run_kernel(q, i, &kernel, in, out_descs);
+    if (q->s->run.fault.code) status = fault_say(&q->s->run.fault, &call);
+    q->s->run.fault.code = REED_FAULT_NONE;
     if (kernel.free) kernel.free(kernel.state);
   }
   return at_site(&q->s->run, i->site, status);

@@ -2,6 +2,7 @@
 #include "vm/run.h"
 #include "base/diag.h"
 #include "ops/fault.h"
+#include "vm/site.h"
 
 #include <string.h>
 
@@ -93,15 +94,33 @@ reed_status at_site(vm_run *run, uint32_t site, reed_status status) {
   if (status == REED_OK) return REED_OK;
   const module_site *c = &run->program->module->sites[site];
   const char *op = string_of(run, c->op), *node = string_of(run, c->node);
-  if (run->fault.code) {
-    status = fault_say(&run->fault, run->program->site_ops[site], node, run->diagnosis);
-    run->fault.code = REED_FAULT_NONE;
-  }
   if (status == REED_ERROR_CANCELLED) status = diag_cancelled(run->diagnosis);
   if (run->diagnosis->status == REED_OK)
     status = diag_fail(run->diagnosis, status, "%s node '%s' failed: %s", op, node, reed_status_text(status));
   diag_place_node(run->diagnosis, op, node, NULL);
   return status;
+}
+
+reed_status at_kernel(vm_run *run, uint32_t site, const site_kernel *kernel, reed_status status) {
+  if (status == REED_OK || !run->fault.code) return at_site(run, site, status);
+  reed_desc descs[REED_MAX_OPERANDS];
+  op_call_input inputs[REED_MAX_OPERANDS];
+  const int32_t n = kernel ? site_kernel_inputs(kernel, descs) : 0;
+  for (int32_t i = 0; i < n; i++) inputs[i] = (op_call_input){.desc = descs[i].dtype == REED_NONE ? NULL : &descs[i]};
+  const op_call call = {.op = run->program->site_ops[site],
+                        .node = string_of(run, run->program->module->sites[site].node),
+                        .n_inputs = n,
+                        .inputs = inputs,
+                        .diagnosis = run->diagnosis};
+  status = fault_say(&run->fault, &call);
+  run->fault.code = REED_FAULT_NONE;
+  return at_site(run, site, status);
+}
+
+reed_status at_launch(vm_run *run, uint32_t number, reed_status status) {
+  const site_kernel *kernel;
+  const uint32_t site = site_of_launch(run->kernels, number, &kernel);
+  return at_kernel(run, site, kernel, status);
 }
 
 reed_status not_a_tensor(vm_run *run, const ref *r, const char *what) {

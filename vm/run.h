@@ -32,6 +32,9 @@ typedef struct run_twin {
   storage *storage; /* one reference; NULL: memory of the caller */
 } run_twin;
 
+struct site_kernel;
+struct site_kernels;
+
 typedef struct vm_run {
   const reed_program *program;
   object_heap objects;
@@ -47,8 +50,9 @@ typedef struct vm_run {
   int64_t cancel_at;  /* the kernel with this number cancels its run (for tests); 0: none */
   const int *cancel;  /* base/cancel.h; the session's flag */
   profile profile;
-  reed_fault fault;          /* of the host kernel or launch that failed; at_site turns it into the diagnosis */
-  reed_diagnosis *diagnosis; /* never NULL during a run */
+  reed_fault fault; /* of the host kernel or launch that failed; at_kernel turns it into the diagnosis */
+  const struct site_kernels *kernels; /* of the session: the calls of failed launches */
+  reed_diagnosis *diagnosis;          /* never NULL during a run */
   reed_diagnosis own_diagnosis;
 } vm_run;
 
@@ -73,6 +77,11 @@ void run_place_failure(vm_run *run, uint32_t pc);
 /* Adds operator and node of a site to the diagnosis of a failure, and a general message if a custom operator's function
  * gave none. Returns `status`. */
 reed_status at_site(vm_run *run, uint32_t site, reed_status status) REED_MUST_CHECK;
+/* The same for a failed kernel, whose fault record (run->fault) becomes the diagnosis, with the extents of the inputs
+ * for which it was prepared; NULL: not known. */
+reed_status at_kernel(vm_run *run, uint32_t site, const struct site_kernel *kernel, reed_status status) REED_MUST_CHECK;
+/* The same for a launch that failed on a device, by its number (site_launch_number). */
+reed_status at_launch(vm_run *run, uint32_t number, reed_status status) REED_MUST_CHECK;
 /* The failure "WHAT is needed, the register holds ...". */
 reed_status not_a_tensor(vm_run *run, const ref *r, const char *what) REED_MUST_CHECK;
 

@@ -52,6 +52,7 @@ reed_status reed_session_open(reed_program *program, const reed_session_options 
   s->memo.max_entries = options.memo_entries ? options.memo_entries : DEFAULT_MEMO_ENTRIES;
   s->memo.max_bytes = options.memo_bytes ? options.memo_bytes : DEFAULT_MEMO_BYTES;
   s->memo.n_epochs = program->module->n_epochs;
+  s->run.kernels = &s->kernels;
   reed_status status = site_kernels_open(&s->kernels, program->families, program->module->n_sites, diagnosis);
   if (status == REED_OK) status = devices_open(&s->devices, program, &options, s->run.cancel, diagnosis);
   if (status == REED_OK)
@@ -111,6 +112,7 @@ static reed_status run_main(reed_session *s, reed_tensor *const *inputs, size_t 
   for (size_t i = 0; i < n_inputs && m->n_ranges && status == REED_OK; i++)
     status = check_ranges(m, i, inputs[i]->desc.rank, inputs[i]->desc.dims, s->run.diagnosis);
   if (status != REED_OK) return status;
+  memo_meet_inputs(&s->memo, inputs, n_inputs);
   append_begin(s, inputs);
   status = frame_push(&s->run, 0, 0);
   if (status == REED_OK) status = border_take(s, inputs, n_inputs);

@@ -68,9 +68,11 @@ static void add_elements(site_kernels *kernels, const void *data, int64_t bytes)
   kernels->words.n += n;
 }
 
-/* Writes the call into kernels->words. *out_listed false: the call has too many `value` elements to be compared. */
+/* Writes the call into kernels->words. *out_listed false: the call has too many `value` elements to be compared, and
+ * the words lack them. */
 static bool form(site_kernels *kernels, const op_call *call, uint32_t family, int32_t device, bool *out_listed) {
   int64_t value_bytes = 0;
+  *out_listed = true;
   kernels->words.n = 0;
   if (!reserve(kernels, 0)) return false;
   add(kernels, family);
@@ -83,7 +85,8 @@ static bool form(site_kernels *kernels, const op_call *call, uint32_t family, in
     value_bytes += bytes;
     if (bytes < 0 || value_bytes > MAX_VALUE_BYTES) {
       *out_listed = false;
-      return true;
+      value = NULL;
+      bytes = value_bytes = 0;
     }
     if (!reserve(kernels, bytes)) return false;
     add_operand(kernels, in->desc, call->input_rooms ? &call->input_rooms[i] : NULL,
@@ -95,8 +98,26 @@ static bool form(site_kernels *kernels, const op_call *call, uint32_t family, in
     if (!reserve(kernels, 0)) return false;
     add_operand(kernels, &call->outputs[i], call->output_rooms ? &call->output_rooms[i] : NULL, 0);
   }
-  *out_listed = true;
   return true;
+}
+
+/* Reads an operand that add_operand and add_elements wrote, and returns the place of the next. */
+static const int64_t *read_operand(const int64_t *words, reed_desc *out_desc) {
+  const int64_t head = *words++;
+  *out_desc = (reed_desc){.dtype = (reed_dtype)(head & 0xff)};
+  if (out_desc->dtype == REED_NONE) return words;
+  out_desc->rank = (int32_t)(head >> 8 & 0xff);
+  for (int32_t i = 0; i < out_desc->rank; i++) out_desc->dims[i] = *words++;
+  if (head & HEAD_ROOM) words += 2;
+  if (head & HEAD_CONSTANT) words++;
+  return head & HEAD_VALUE ? words + (desc_bytes(out_desc) + 7) / 8 : words;
+}
+
+int32_t site_kernel_inputs(const site_kernel *k, reed_desc out_inputs[REED_MAX_OPERANDS]) {
+  const int32_t n = (int32_t)(k->words[1] >> 16 & 0xffff);
+  const int64_t *words = k->words + 2;
+  for (int32_t i = 0; i < n; i++) words = read_operand(words, &out_inputs[i]);
+  return n;
 }
 
 /* ---- finding and freeing ---- */
@@ -112,13 +133,13 @@ static site_kernel *find(const site_kernels *kernels, uint64_t hash) {
   return number == TABLE_NONE ? NULL : kernels->items.items[number];
 }
 
-/* Lets the kernel be found; false: no memory. */
+/* Gives the kernel a number, and lets a listed one be found; false: no memory. */
 static bool enlist(site_kernels *kernels, site_kernel *k) {
   bool recycled = kernels->free.n > 0;
   if (!recycled && (!VEC_RESERVE(&kernels->free, kernels->items.n + 1) || !VEC_PUSH(&kernels->items, NULL)))
     return false;
   uint32_t number = recycled ? kernels->free.items[kernels->free.n - 1] : (uint32_t)kernels->items.n - 1;
-  if (!table_add(&kernels->found, k->hash, number)) {
+  if (k->listed && !table_add(&kernels->found, k->hash, number)) {
     if (!recycled) kernels->items.n--;
     return false;
   }
@@ -130,19 +151,31 @@ static bool enlist(site_kernels *kernels, site_kernel *k) {
 
 static void forget(site_kernels *kernels, const site_kernel *k) {
   if (k->number == TABLE_NONE) return;
-  table_remove(&kernels->found, k->hash, k->number);
+  if (k->listed) table_remove(&kernels->found, k->hash, k->number);
   kernels->items.items[k->number] = NULL;
   kernels->free.items[kernels->free.n++] = k->number;
 }
 
 static void note_last(site_kernels *kernels, uint32_t site, const site_kernel *k) {
-  kernels->last[site] = (site_last){k->number == TABLE_NONE ? 0 : k->number + 1, k->hash};
+  kernels->last[site] = (site_last){k->listed ? k->number + 1 : 0, k->hash};
 }
 
 const site_kernel *site_last_kernel(const site_kernels *kernels, size_t site) {
   const site_last *last = &kernels->last[site];
   const site_kernel *k = last->number ? kernels->items.items[last->number - 1] : NULL;
-  return k && k->hash == last->hash ? k : NULL;
+  return k && k->listed && k->hash == last->hash ? k : NULL;
+}
+
+/* Kernels from 1, then sites: a number beyond 32 bits leaves the kernel out. */
+uint32_t site_launch_number(const site_kernels *kernels, uint32_t site, const site_kernel *k) {
+  const uint64_t number = ((uint64_t)k->number + 1) * kernels->n_sites + site;
+  return number < UINT32_MAX ? (uint32_t)number : site;
+}
+
+uint32_t site_of_launch(const site_kernels *kernels, uint32_t number, const site_kernel **out_kernel) {
+  const size_t kernel = number / kernels->n_sites; /* 0: none */
+  *out_kernel = kernel > 0 && kernel <= kernels->items.n ? kernels->items.items[kernel - 1] : NULL;
+  return (uint32_t)(number % kernels->n_sites);
 }
 
 reed_status site_prepare(site_kernels *kernels, const op_call *call, uint32_t site, int32_t device,
@@ -150,7 +183,7 @@ reed_status site_prepare(site_kernels *kernels, const op_call *call, uint32_t si
   bool listed = false;
   uint32_t family = kernels->families[site];
   if (!form(kernels, call, family, device, &listed)) return diag_no_memory(call->diagnosis, "a prepared kernel");
-  size_t n_words = listed ? kernels->words.n : 0;
+  const size_t n_words = kernels->words.n;
   uint64_t hash = listed ? hash_bytes(kernels->words.items, n_words * sizeof(int64_t), 0) : 0;
   site_kernel *k = listed ? find(kernels, hash) : NULL;
   *out_made = !k;
@@ -163,10 +196,11 @@ reed_status site_prepare(site_kernels *kernels, const op_call *call, uint32_t si
   }
   k = mem_alloc(sizeof *k + n_words * sizeof(int64_t));
   if (!k) return diag_no_memory(call->diagnosis, "a prepared kernel");
-  *k = (site_kernel){.family = family, .number = TABLE_NONE, .n_references = 1, .hash = hash, .n_words = n_words};
-  if (n_words) memcpy(k->words, kernels->words.items, n_words * sizeof(int64_t));
+  *k = (site_kernel){
+      .family = family, .number = TABLE_NONE, .listed = listed, .n_references = 1, .hash = hash, .n_words = n_words};
+  memcpy(k->words, kernels->words.items, n_words * sizeof(int64_t));
   reed_status status = op_call_prepare(call, &k->kernel);
-  if (status == REED_OK && listed && !enlist(kernels, k)) {
+  if (status == REED_OK && !enlist(kernels, k)) {
     if (k->kernel.free) k->kernel.free(k->kernel.state);
     status = diag_no_memory(call->diagnosis, "a prepared kernel");
   }

@@ -13,7 +13,8 @@
 typedef struct site_kernel {
   reed_kernel kernel;
   uint32_t family;      /* of its sites */
-  uint32_t number;      /* among the kernels that can be found; TABLE_NONE: too many `value` elements */
+  uint32_t number;      /* among the session's kernels; TABLE_NONE: not among them yet */
+  bool listed;          /* can be found: the words have all `value` elements */
   int32_t n_references; /* entries that use it, remembered or not; an invoke in progress; a site that keeps it */
   int32_t n_remembered; /* remembered entries among them: the memo counts the bytes once while this is above 0 */
   int64_t bytes;        /* of the state, of this struct and of the call's words */
@@ -34,7 +35,7 @@ typedef struct site_kernels {
   site_kernel **kept;       /* per site: the kernel of its last invoke outside of epochs, with a reference */
   size_t n_sites;
   table found;                 /* the kernels by hash */
-  VEC_OF(site_kernel *) items; /* by number, without references; NULL: the number is free */
+  VEC_OF(site_kernel *) items; /* by number, all kernels, without references; NULL: the number is free */
   VEC_OF(uint32_t) free;       /* free numbers; has room for all */
   VEC_OF(int64_t) words;       /* scratch: the call being looked for */
   struct {
@@ -58,6 +59,12 @@ static inline void site_retain(site_kernel *k) { k->n_references++; }
 void site_release(site_kernels *kernels, site_kernel *k);
 /* The kernel that site_prepare gave to the site last; NULL: none, or it is freed. */
 const site_kernel *site_last_kernel(const site_kernels *kernels, size_t site);
+/* The operands of the kernel's call, as they were prepared: the inputs' descs (dtype REED_NONE: absent). Returns their
+ * number. */
+int32_t site_kernel_inputs(const site_kernel *k, reed_desc out_inputs[REED_MAX_OPERANDS]);
+/* The number by which a device reports a failed launch (device_error): the site, and the kernel while it lives. */
+uint32_t site_launch_number(const site_kernels *kernels, uint32_t site, const site_kernel *k);
+uint32_t site_of_launch(const site_kernels *kernels, uint32_t number, const site_kernel **out_kernel);
 /* The site keeps the kernel, and one reference to it, until its next invoke outside of epochs. */
 void site_keep(site_kernels *kernels, uint32_t site, site_kernel *k);
 

@@ -25,10 +25,10 @@ static bool hold(stretch *w, storage *const *held, int32_t n) {
 }
 
 reed_status stretch_add(vm_device *d, const reed_kernel *kernel, const reed_kernel_buffers *buffers, int32_t n_inputs,
-                        int32_t n_outputs, uint32_t site, storage *const *held, int32_t n_held,
+                        int32_t n_outputs, uint32_t number, storage *const *held, int32_t n_held,
                         reed_diagnosis *diagnosis) {
   stretch *w = &d->stretch;
-  stretch_launch launch = {kernel, site, n_inputs, n_outputs, buffers->input_extents != NULL, w->words.n};
+  stretch_launch launch = {kernel, number, n_inputs, n_outputs, buffers->input_extents != NULL, w->words.n};
   const void *first = kernel, *last[] = {buffers->workspace, buffers->extents};
   bool ok = add_words(w, &first, 1) && add_words(w, buffers->inputs, n_inputs) &&
             add_words(w, (const void *const *)buffers->outputs, n_outputs) && add_words(w, last, 2) &&
@@ -68,7 +68,7 @@ static reed_status enqueue(const vm_device *d, const stretch_launch *launch, ree
                                  .extents = rest[1],
                                  .diagnosis = diagnosis,
                                  .input_extents = launch->counted ? (const int64_t *const *)(rest + 2) : NULL};
-  return d->on->launch(d->compute, launch->kernel, &buffers, launch->n_inputs, launch->n_outputs, launch->site, NULL,
+  return d->on->launch(d->compute, launch->kernel, &buffers, launch->n_inputs, launch->n_outputs, launch->number, NULL,
                        diagnosis);
 }
 
@@ -77,7 +77,7 @@ static reed_status enqueue_all(const vm_device *d, vm_run *run) {
   const stretch *w = &d->stretch;
   for (size_t i = 0; i < w->launches.n; i++) {
     reed_status status = enqueue(d, &w->launches.items[i], run->diagnosis);
-    if (status != REED_OK) return at_site(run, w->launches.items[i].site, status);
+    if (status != REED_OK) return at_launch(run, w->launches.items[i].number, status);
   }
   return REED_OK;
 }

@@ -48,7 +48,7 @@ typedef struct graph_list {
 /* A launch that waits. Its pointers: inputs, outputs, workspace, extents, then the inputs' extents if counted. */
 typedef struct stretch_launch {
   const reed_kernel *kernel;
-  uint32_t site;
+  uint32_t number; /* by which the device reports its failure (vm/site.h) */
   int32_t n_inputs, n_outputs;
   bool counted;
   size_t word; /* of its kernel, before its pointers */
@@ -79,7 +79,7 @@ typedef struct stretch_state {
 
 /* Adds a launch to the device's stretch. held: storage of its operands, n_held of them, NULL allowed. */
 reed_status stretch_add(struct vm_device *d, const reed_kernel *kernel, const reed_kernel_buffers *buffers,
-                        int32_t n_inputs, int32_t n_outputs, uint32_t site, storage *const *held, int32_t n_held,
+                        int32_t n_inputs, int32_t n_outputs, uint32_t number, storage *const *held, int32_t n_held,
                         reed_diagnosis *diagnosis) REED_MUST_CHECK;
 /* Ends the device's stretch: enqueues what waits. */
 reed_status stretch_end(struct vm_device *d) REED_MUST_CHECK;

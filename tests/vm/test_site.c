@@ -1,9 +1,10 @@
-/* Prepared kernels (vm/site.h): a call finds the kernel of an equal call and of no other, whatever part of
- * the call differs; the last reference frees the state. Kernels of entries: epoch/test_entries.c. */
+/* Prepared kernels (vm/site.h): a call finds the kernel of an equal call and of no other, whichever part of the call
+ * differs; the last reference frees the state. Kernels of entries: epoch/test_entries.c. */
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/desc.h"
 #include "base/mem.h"
 #include "tests/alloc_hook.h"
 #include "tests/suite.h"
@@ -59,7 +60,8 @@ static void make(made *m) {
   }
   m->in[1] = (reed_desc){.dtype = REED_I64, .rank = 1, .dims = {2}};
   m->numbers[0] = 5;
-  m->inputs[0].data = m->weights; /* no part of the call: the shape function reads extents only */
+  /* elements of input 0 are no part of the call, because the shape function reads its extents only */
+  m->inputs[0].data = m->weights;
   m->inputs[1].data = m->numbers;
   m->inputs[2].data = m->weights[0];
   m->inputs[2].constant = true;
@@ -151,7 +153,22 @@ static void close_kernels(void) {
   ck_assert_int_eq(alloc_hook_end(), 0);
 }
 
-/* A call with no difference is found (_i == DIFFERENCES); so is an equal one after calls with any difference. */
+/* The kernel tells the call's inputs, and is found by the number of its launches. */
+static void ck_call(const made *m, const site_kernel *k) {
+  reed_desc inputs[REED_MAX_OPERANDS];
+  const site_kernel *launched;
+  ck_assert_int_eq(site_kernel_inputs(k, inputs), m->call.n_inputs);
+  for (int32_t i = 0; i < m->call.n_inputs; i++) {
+    const reed_desc *given = m->call.inputs[i].desc;
+    ck_assert_int_eq(inputs[i].dtype, given ? given->dtype : REED_NONE);
+    if (given) ck_assert(desc_equal(&inputs[i], given));
+  }
+  ck_assert_uint_eq(site_of_launch(&kernels, site_launch_number(&kernels, m->site, k), &launched), m->site);
+  ck_assert_ptr_eq(launched, k);
+}
+
+/* The kernel of a call without a difference is found (_i == DIFFERENCES); so is that of an equal call after calls with
+ * any difference. */
 START_TEST(a_call_finds_the_kernel_of_an_equal_call_only) {
   made plain, other;
   bool is_new;
@@ -164,8 +181,10 @@ START_TEST(a_call_finds_the_kernel_of_an_equal_call_only) {
   site_kernel *b = get(&other, &is_new);
   ck_assert_int_eq(is_new, _i != DIFFERENCES);
   ck_assert_int_eq(a != b, _i != DIFFERENCES);
+  ck_call(&plain, a);
+  ck_call(&other, b);
   for (int turn = 0; turn < 4; turn++) {
-    made copy; /* equal operands at other addresses, but for the constant */
+    made copy; /* equal operands at other addresses; only the constant has the same address */
     const made *same = turn % 2 ? &other : &plain;
     make(&copy);
     if (turn % 2) differ(&copy, _i);
@@ -179,14 +198,14 @@ START_TEST(a_call_finds_the_kernel_of_an_equal_call_only) {
   site_release(&kernels, a);
   site_release(&kernels, b);
   ck_assert_int_eq(n_freed, n_prepared);
-  a = get(&plain, &is_new); /* nothing is left of the first */
+  a = get(&plain, &is_new); /* nothing is left of the first kernel */
   ck_assert(is_new);
   site_release(&kernels, a);
 }
 END_TEST
 
-/* Many calls of a family's two sites: a kernel is found as long as somebody holds it, and never later, whatever the
- * order in which kernels go. */
+/* Many calls of a family's two sites: a kernel is found as long as it is held, and never later, in whatever order
+ * kernels are released. */
 START_TEST(a_kernel_is_found_while_it_lives) {
   enum { CALLS = 300, STEPS = 6000 };
   site_kernel *held[CALLS] = {0};
@@ -205,7 +224,7 @@ START_TEST(a_kernel_is_found_while_it_lives) {
     make(&m);
     m.in[0].dims[0] = n;
     m.site = random >> 21 & 1 ? 2 : 0;
-    m.inputs[2].data = &kernels; /* one constant for all */
+    m.inputs[2].data = &kernels; /* one constant for all calls */
     site_kernel *k = get(&m, &is_new);
     ck_assert_int_eq(is_new, !held[n]);
     if (held[n]) ck_assert_ptr_eq(k, held[n]);
@@ -246,6 +265,9 @@ START_TEST(a_refused_or_large_call_leaves_nothing) {
   m.inputs[1].data = many;
   site_kernel *a = get(&m, &is_new), *b = get(&m, &is_new);
   ck_assert(is_new && a != b);
+  ck_call(&m, a);
+  ck_call(&m, b);
+  ck_assert_ptr_null(site_last_kernel(&kernels, m.site));
   site_release(&kernels, a);
   site_release(&kernels, b);
   free(many);

@@ -5,8 +5,10 @@
 #include <string.h>
 
 #include "base/desc.h"
+#include "vm/epoch/variant_list.h"
 
-reed_status active_begin(epoch_active *active, epoch_entry *e, const epoch_entry *base, vm_run *run) {
+reed_status active_begin(epoch_active *active, epoch_entry *e, const epoch_entry *base, const variant_places *places,
+                         vm_run *run) {
   const module_function *function = frame_top(run)->function;
   size_t n_notes = (size_t)function->n_r + function->n_s;
   if (active->n_notes < n_notes) {
@@ -25,12 +27,16 @@ reed_status active_begin(epoch_active *active, epoch_entry *e, const epoch_entry
   }
   active->n_twins = n_sites;
   active_forget_twins(active);
-  if (base && (!VEC_RESERVE(&e->writes, base->writes.n) || !VEC_RESERVE(&e->scalars, base->scalars.n) ||
-               !VEC_RESERVE(&e->host_kernels, base->host_kernels.n)))
+  if (places && !VEC_RESERVE(&e->writes, places->writes.n))
+    return diag_no_memory(run->diagnosis, "registers of an epoch");
+  if (base && !places &&
+      (!VEC_RESERVE(&e->writes, base->writes.n) || !VEC_RESERVE(&e->scalars, base->scalars.n) ||
+       !VEC_RESERVE(&e->host_kernels, base->host_kernels.n)))
     return diag_no_memory(run->diagnosis, "registers of an epoch");
   active->n_r = function->n_r;
   active->entry = e;
   active->base = base;
+  active->places = places;
   active->run = run;
   active->host_cursor = 0;
   active->n_repeated = 0;
@@ -53,11 +59,18 @@ static bool same_content(const ref *now, const ref *before) {
   return now->t.device == 0 && memcmp(now->t.data, before->t.data, (size_t)now->bytes) == 0;
 }
 
+/* The base's write with this number of the calls that are made; NULL: there are not so many. */
+static const epoch_write *write_numbered(const epoch_active *active, size_t n) {
+  const variant_places *p = active->places;
+  if (n >= (p ? p->writes.n : active->base->writes.n)) return NULL;
+  return &active->base->writes.items[p ? p->writes.items[n] : n];
+}
+
 /* The base's write with this number, if it is of the register; else the base is dropped. */
 static const epoch_write *base_write(epoch_active *active, int32_t write, uint32_t reg) {
   if (!active->base) return NULL;
-  if ((size_t)write < active->base->writes.n && active->base->writes.items[write].reg == reg)
-    return &active->base->writes.items[write];
+  const epoch_write *before = write_numbered(active, (size_t)write);
+  if (before && before->reg == reg) return before;
   active->base = NULL;
   return NULL;
 }
@@ -105,14 +118,14 @@ reed_status active_repeat_shape(epoch_active *active, const insn_shape *i, bool 
   size_t first = active->entry->writes.n, n = 0;
   for (uint32_t k = 0; k < i->n_outputs; k++) {
     if (i->outputs[k] == MODULE_ABSENT) continue;
-    if (first + n >= active->base->writes.n || active_wrote(active, i->outputs[k])) return REED_OK;
-    const epoch_write *before = &active->base->writes.items[first + n++];
+    const epoch_write *before = write_numbered(active, first + n++);
+    if (!before || active_wrote(active, i->outputs[k])) return REED_OK;
     /* The results are this call's, so they do not come from another path of the shape section. */
     if (before->reg != i->outputs[k] || before->value.shaped_by != i->site + 1 || before->value.shaped_as != k)
       return REED_OK;
   }
   for (size_t k = first; k < first + n; k++) {
-    const epoch_write *before = &active->base->writes.items[k];
+    const epoch_write *before = write_numbered(active, k);
     ref_assign(&active->run->objects, reg_r(active->run, before->reg), &before->value);
     reed_status status = push_write(active, before->reg, false, active->run->diagnosis);
     if (status != REED_OK) return status;
@@ -132,7 +145,7 @@ reed_status active_repeat_invoke(epoch_active *active, const insn_invoke *i, boo
         (!active_wrote(active, i->outputs[k]) || reg_r(active->run, i->outputs[k])->kind != REF_STORED))
       return REED_OK;
   const epoch_entry *base = active->base;
-  if (active->host_cursor < base->host_kernels.n &&
+  if (!active->places && active->host_cursor < base->host_kernels.n &&
       base->host_kernels.items[active->host_cursor]->family == active->run->program->families[i->site]) {
     site_kernel *kernel = base->host_kernels.items[active->host_cursor++];
     if (!VEC_PUSH(&active->entry->host_kernels, kernel))
@@ -190,5 +203,6 @@ void active_fini(epoch_active *active) {
   mem_free(active->notes);
   mem_free(active->twins);
   VEC_FREE(&active->key);
+  VEC_FREE(&active->variant_writes);
   VEC_FREE(&active->root_storages);
 }

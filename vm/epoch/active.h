@@ -31,17 +31,19 @@ typedef struct active_twins {
 typedef struct epoch_active {
   epoch_entry *entry; /* NULL outside epochs */
   bool in_shape_section;
-  const epoch_entry *base;         /* NULL: none; borrowed from the memo, until the entry is remembered */
-  vm_run *run;                     /* of the shape section */
-  size_t host_cursor;              /* next of the base's host kernels */
-  int32_t n_repeated;              /* shape functions whose results the base had */
-  size_t kernel_cursor;            /* next of the entry's kernels */
-  size_t copy_cursor;              /* next of the entry's copies */
-  VEC_OF(storage *) root_storages; /* storage of roots that outlive the epoch, while memory is given out */
-  VEC_OF(int64_t) key;             /* scratch of epoch.enter */
-  active_note *notes;              /* per register of the current function, r before s */
-  size_t n_notes, n_r;             /* n_r: of the current function */
-  active_twins *twins;             /* per family */
+  const epoch_entry *base;             /* NULL: none; borrowed from the memo, until the entry is remembered */
+  const struct variant_places *places; /* of the base: only their calls are made (variant.h); NULL: all calls */
+  vm_run *run;                         /* of the shape section */
+  size_t host_cursor;                  /* next of the base's host kernels */
+  int32_t n_repeated;                  /* shape functions whose results the base had */
+  size_t kernel_cursor;                /* next of the entry's kernels */
+  size_t copy_cursor;                  /* next of the entry's copies */
+  VEC_OF(storage *) root_storages;     /* storage of roots that outlive the epoch, while memory is given out */
+  VEC_OF(int64_t) key;                 /* scratch of epoch.enter */
+  VEC_OF(epoch_write) variant_writes;  /* scratch of variants that are being made */
+  active_note *notes;                  /* per register of the current function, r before s */
+  size_t n_notes, n_r;                 /* n_r: of the current function */
+  active_twins *twins;                 /* per family */
   size_t n_twins;
   uint32_t stamp, twin_stamp, twin_mark; /* twin_mark: of the `shape` being executed */
   storage *value_chunk;                  /* host memory being filled with shape-section values */
@@ -49,8 +51,10 @@ typedef struct epoch_active {
 } epoch_active;
 
 /* Begins a shape section of the run's top frame that fills `e`, starting from `base` (NULL: from nothing). The notes of
- * the key registers are the caller's to set then. On failure *active is unchanged. */
-reed_status active_begin(epoch_active *active, epoch_entry *e, const epoch_entry *base, vm_run *run) REED_MUST_CHECK;
+ * the key registers are the caller's to set then. With `places` of the base, the section is theirs. On failure *active
+ * is unchanged. */
+reed_status active_begin(epoch_active *active, epoch_entry *e, const epoch_entry *base,
+                         const struct variant_places *places, vm_run *run) REED_MUST_CHECK;
 /* Notes that the shape section wrote a register, which has its new content already. */
 reed_status active_note_write(epoch_active *active, uint32_t reg, reed_diagnosis *diagnosis) REED_MUST_CHECK;
 /* Forgets the calls so far: a kernel that is no function of its inputs has run. */

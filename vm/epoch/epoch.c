@@ -9,8 +9,8 @@
 #include "vm/epoch/variant.h"
 
 /* The entry from which a miss starts: the epoch's last one, if it tells of every register one content. NULL: none. */
-static const epoch_entry *find_base(const reed_session *s, uint32_t epoch) {
-  epoch_entry *last = s->memo.epochs[epoch].entries;
+static epoch_entry *find_base(const reed_session *s, uint32_t epoch) {
+  epoch_entry *last = memo_latest(&s->memo, epoch);
   return last && !variant_use(last)->rewritten && s->run.program->module->epochs_shaped[epoch] ? last : NULL;
 }
 
@@ -24,8 +24,8 @@ static reed_status start_entry(reed_session *s, const insn_epoch_enter *enter, u
     return diag_no_memory(s->run.diagnosis, "memo entry of an epoch");
   }
   *e = (epoch_entry){.epoch = epoch, .hash = hash, .key = key, .n_key = active->key.n, .remembered = memoizable};
-  const epoch_entry *base = memoizable ? find_base(s, epoch) : NULL;
-  reed_status status = active_begin(active, e, base ? variant_use(s->memo.epochs[epoch].entries) : NULL, &s->run);
+  epoch_entry *base = memoizable ? find_base(s, epoch) : NULL;
+  reed_status status = active_begin(active, e, base ? variant_use(base) : NULL, NULL, &s->run);
   if (status != REED_OK) memo_free_entry(&s->memo, e);
   else if (base) key_note_changes(active, enter, base);
   if (status == REED_OK && base && !key_find_changes(active, enter, base, e->changed_keys))
@@ -48,8 +48,10 @@ reed_status epoch_enter(reed_session *s, const uint32_t *w, uint32_t *pc) {
   const struct replay *list = NULL;
   uint32_t next = *pc + insn_length_at(w);
   bool hit = e != NULL;
-  *(hit ? &s->memo.figures.hits : &s->memo.figures.misses) += 1;
-  if (!hit && s->memo.epochs[epoch].entries) devices_meet_sizes(&s->devices);
+  memo_miss why = MEMO_MISSES;
+  if (hit) s->memo.figures.hits++;
+  else why = memo_count_miss(&s->memo, epoch, hash, memoizable);
+  if (!hit && memo_latest(&s->memo, epoch)) devices_meet_sizes(&s->devices);
   if (!hit && memoizable) e = variant_make(s, &enter, next, hash, note);
   if (!e) {
     status = start_entry(s, &enter, hash, memoizable);
@@ -66,6 +68,7 @@ reed_status epoch_enter(reed_session *s, const uint32_t *w, uint32_t *pc) {
   if (note) {
     note->enter_ns = end - begin - note->shape_ns - note->plan_ns;
     note->hit = hit;
+    note->why = (int32_t)why;
   }
   profile_event *event = profile_note(&s->run.profile, PROFILE_ENTER, epoch, 0);
   if (event) event->span = (device_span){begin, end};

@@ -84,6 +84,12 @@ void key_note_changes(epoch_active *active, const insn_epoch_enter *enter, const
   }
 }
 
+/* True if the rooms of two parts with equal heads differ. */
+static bool room_differs(const int64_t *now, const int64_t *before) {
+  size_t rank = (size_t)(*now >> 8 & 0x7f);
+  return (*now & KEY_HAS_ROOM) && memcmp(now + 1 + rank, before + 1 + rank, 2 * sizeof(int64_t)) != 0;
+}
+
 bool key_find_changes(const epoch_active *active, const insn_epoch_enter *enter, const epoch_entry *base,
                       uint64_t *out_changed) {
   const int64_t *now = active->key.items, *before = base->key;
@@ -91,7 +97,7 @@ bool key_find_changes(const epoch_active *active, const insn_epoch_enter *enter,
   memset(out_changed, 0, ENTRY_KEYS / 8);
   for (uint32_t i = 0; i < enter->n_keys; i++) {
     bool value = INSN_READS(enter->keys[i]) & REED_READS_VALUE;
-    if (*now != *before) return false;
+    if (*now != *before || room_differs(now, before)) return false;
     size_t n = part_words(now, value), n_before = part_words(before, value);
     bool changed = n != n_before || memcmp(now, before, n * sizeof(int64_t)) != 0;
     out_changed[i / 64] |= (uint64_t)changed << i % 64;

@@ -3,7 +3,8 @@
  *
  * Headroom. The first layout of an epoch is exact. When a new layout is needed because extents have changed, slots of
  * roots whose bytes differ from the last entry's get up to a tenth more, so that the next extents fit too; the arena
- * stays within a tenth of the entry's lower bound.
+ * stays within a tenth of the entry's lower bound. In a small arena every slot keeps the room that it had before, so
+ * that tensors whose extents change by chance (a detector's counts of boxes) soon fit whatever they are.
  *
  * Shrinking. A layout serves an entry only if the entry's end in the arena is at most twice its lower bound there (or
  * small). An epoch keeps its last EPOCH_LAYOUTS layouts, so that sizes far apart which take turns are not laid out
@@ -16,7 +17,7 @@
 enum {
   HEADROOM = 10,         /* a slot may be a tenth larger than its root, and the arena than its lower bound */
   FILL = 2,              /* a layout serves an entry that needs half of it */
-  SMALL_BYTES = 1 << 20, /* no entry is laid out anew for fewer bytes */
+  SMALL_BYTES = 1 << 20, /* no entry is laid out anew for fewer bytes, and slots of such an arena keep their room */
 };
 
 typedef struct layout_root {
@@ -137,6 +138,16 @@ static reed_status list_intervals(epoch_planner *p, int32_t device, const epoch_
   return REED_OK;
 }
 
+/* Lists the roots of one arena as intervals that are no smaller than their slots before. */
+static void keep_rooms(epoch_planner *p, int32_t device, const epoch_layout *before) {
+  size_t k = 0;
+  for (size_t i = 0; i < p->entry->roots.n; i++) {
+    if (!in_arena(&p->entry->roots.items[i], device)) continue;
+    plan_interval *v = &p->intervals.items[k++];
+    if (v->bytes < before->roots[i].room) v->bytes = before->roots[i].room;
+  }
+}
+
 /* Places one arena's intervals exactly, or with headroom for roots that have changed since `before` (NULL: exactly) if
  * the arena stays within a tenth of its lower bound. */
 static reed_status place_arena(epoch_planner *p, int32_t device, const epoch_layout *before, plan_figures *out) {
@@ -145,6 +156,18 @@ static reed_status place_arena(epoch_planner *p, int32_t device, const epoch_lay
   reed_status status = list_intervals(p, device, before, 0);
   if (status != REED_OK || !p->intervals.n) return status;
   if (before) status = plan_bound(p->intervals.items, (int32_t)p->intervals.n, &exact, d);
+  if (before && status == REED_OK && exact.lower_bound <= SMALL_BYTES) {
+    status = list_intervals(p, device, before, HEADROOM);
+    if (status != REED_OK) return status;
+    keep_rooms(p, device, before);
+    status = plan_offsets(p->intervals.items, (int32_t)p->intervals.n, out, d);
+    if (status != REED_OK && status != REED_ERROR_MEMORY) return status;
+    if (status == REED_OK && out->bytes <= SMALL_BYTES) {
+      *out = (plan_figures){out->bytes, exact.bytes_without_reuse, exact.lower_bound, exact.fullest};
+      return REED_OK;
+    }
+    status = REED_OK;
+  }
   for (int64_t share = HEADROOM; before && share <= 4 * HEADROOM && status == REED_OK; share *= 2) {
     status = list_intervals(p, device, before, share);
     if (status == REED_OK) status = plan_offsets(p->intervals.items, (int32_t)p->intervals.n, out, d);

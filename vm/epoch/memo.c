@@ -7,15 +7,16 @@
 
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/hook.h"
 #include "vm/epoch/replay_list.h"
 #include "vm/epoch/variant_list.h"
+#include "vm/tensor.h"
 
 enum {
   TRIM_SHARE = 4,   /* the heap is trimmed when freed entries leave gaps of this part of the memo's bytes */
   TRIALS = 4,       /* entries on trial that each epoch may have, whatever their bytes are */
   TRIAL_SHARE = 64, /* more entries may be on trial while all epochs' trials take this part of the memo's bytes */
-  N_MARKS = 1024,
   FREED_AT_ONCE = 4 /* retired entries */
 };
 
@@ -36,9 +37,16 @@ static void drop_whole(epoch_memo *memo, const epoch_entry *variant) {
   memo_free_entry(memo, whole);
 }
 
+static void free_content(epoch_memo *memo, variant_content *c) {
+  for (size_t i = 0; c && i < c->n_values; i++) storage_release(c->values[i].storage);
+  for (size_t i = 0; c && i < c->n_kernels; i++) drop_kernel(memo, c->kernels[i]);
+  mem_free(c);
+}
+
 void memo_free_entry(epoch_memo *memo, epoch_entry *e) {
   memo->figures.freed_bytes += e->bytes;
   if (e->whole) drop_whole(memo, e);
+  free_content(memo, e->content);
   variant_places_close(&e->places);
   replay_free(&e->replay);
   graph_list_fini(&e->graphs);
@@ -53,7 +61,6 @@ void memo_free_entry(epoch_memo *memo, epoch_entry *e) {
   VEC_FREE(&e->copies);
   VEC_FREE(&e->values);
   VEC_FREE(&e->host_kernels);
-  VEC_FREE(&e->root_bytes);
   mem_free(e->key);
   mem_free(e);
 }
@@ -69,6 +76,37 @@ static void link_newest(epoch_memo *memo, epoch_entry *e) {
   e->newer = NULL;
   *(memo->newest ? &memo->newest->newer : &memo->oldest) = e;
   memo->newest = e;
+  e->used = ++memo->time;
+}
+
+/* The list of the entry's epoch that has it. */
+static entry_list *list_of(epoch_memo *memo, const epoch_entry *e) {
+  epoch_state *state = &memo->epochs[e->epoch];
+  return e->trial_bytes ? &state->on_trial : &state->admitted;
+}
+
+static void leave_list(entry_list *list, epoch_entry *e) {
+  *(e->before ? &e->before->after : &list->newest) = e->after;
+  *(e->after ? &e->after->before : &list->oldest) = e->before;
+  e->before = e->after = NULL;
+}
+
+static void join_list(entry_list *list, epoch_entry *e) {
+  e->after = list->newest;
+  e->before = NULL;
+  *(list->newest ? &list->newest->before : &list->oldest) = e;
+  list->newest = e;
+}
+
+/* The chain that has the epoch's entries whose keys have this hash. */
+static epoch_entry **chain_of(epoch_memo *memo, uint32_t epoch, uint64_t hash) {
+  return &memo->chains[(hash ^ hash >> 32 ^ epoch * (uint64_t)61) % MEMO_CHAINS];
+}
+
+static void leave_chain(epoch_memo *memo, const epoch_entry *e) {
+  epoch_entry **at = chain_of(memo, e->epoch, e->hash);
+  while (*at != e) at = &(*at)->next;
+  *at = e->next;
 }
 
 void memo_retire(epoch_memo *memo, epoch_entry *e) {
@@ -122,6 +160,7 @@ static void count_entry(epoch_memo *memo, const epoch_entry *e) {
   count_bytes(memo, e->bytes);
   for (size_t i = 0, call = 0; i < e->kernels.n; i++)
     if (!is_place(e, i, &call)) count_kernel(memo, e->kernels.items[i].prepared);
+  for (size_t i = 0; e->content && i < e->content->n_kernels; i++) count_kernel(memo, e->content->kernels[i]);
   for (size_t i = 0; i < e->host_kernels.n; i++) count_kernel(memo, e->host_kernels.items[i]);
   if (e->whole && e->whole->places->n_remembered++ == 0) count_entry(memo, e->whole);
 }
@@ -130,31 +169,15 @@ static void discount_entry(epoch_memo *memo, const epoch_entry *e) {
   memo->figures.bytes -= e->bytes;
   for (size_t i = 0, call = 0; i < e->kernels.n; i++)
     if (!is_place(e, i, &call)) discount_kernel(memo, e->kernels.items[i].prepared);
+  for (size_t i = 0; e->content && i < e->content->n_kernels; i++) discount_kernel(memo, e->content->kernels[i]);
   for (size_t i = 0; i < e->host_kernels.n; i++) discount_kernel(memo, e->host_kernels.items[i]);
   if (e->whole && --e->whole->places->n_remembered == 0) discount_entry(memo, e->whole);
 }
 
 /* ---- admission ---- */
 
-/* The mark of an epoch's key, never 0. Equal hashes in several epochs have places far from each other. */
-static uint64_t mark_of(uint32_t epoch, uint64_t hash) { return (hash + epoch * (uint64_t)401) | (uint64_t)1 << 63; }
-
-static uint64_t *mark_place(const epoch_memo *memo, uint64_t mark) { return &memo->marks[mark % N_MARKS]; }
-
-/* Leaves the key's mark, in the place of an older one. Without memory for marks there are none. */
-static void leave_mark(epoch_memo *memo, const epoch_entry *e) {
-  if (!memo->marks && !(memo->marks = mem_calloc(N_MARKS, sizeof *memo->marks))) return;
-  uint64_t mark = mark_of(e->epoch, e->hash);
-  *mark_place(memo, mark) = mark;
-}
-
-/* True if the key's mark was there, which is taken away. */
-static bool take_mark(epoch_memo *memo, const epoch_entry *e) {
-  uint64_t mark = mark_of(e->epoch, e->hash);
-  if (!memo->marks || *mark_place(memo, mark) != mark) return false;
-  *mark_place(memo, mark) = 0;
-  return true;
-}
+/* The mark of an epoch's key. Equal hashes in several epochs have places far from each other. */
+static uint64_t mark_of(uint32_t epoch, uint64_t hash) { return hash + epoch * (uint64_t)401; }
 
 static void begin_trial(epoch_memo *memo, epoch_entry *e, int64_t bytes) {
   e->trial_bytes = bytes;
@@ -173,17 +196,15 @@ static void end_trial(epoch_memo *memo, epoch_entry *e) {
 /* ---- eviction ---- */
 
 static void evict(epoch_memo *memo, epoch_entry *e) {
-  epoch_state *state = &memo->epochs[e->epoch];
+  leave_list(list_of(memo, e), e);
+  leave_chain(memo, e);
   if (e->trial_bytes) {
-    leave_mark(memo, e);
+    marks_leave(&memo->tried, mark_of(e->epoch, e->hash));
     end_trial(memo, e);
+  } else {
+    marks_leave(&memo->evicted, mark_of(e->epoch, e->hash));
   }
-  for (epoch_entry **at = &state->entries; *at; at = &(*at)->next)
-    if (*at == e) {
-      *at = e->next;
-      break;
-    }
-  state->n_entries--;
+  memo->epochs[e->epoch].n_entries--;
   unlink_global(memo, e);
   memo->figures.evictions++;
   memo->figures.entries--;
@@ -194,10 +215,8 @@ static void evict(epoch_memo *memo, epoch_entry *e) {
 
 /* The epoch's least recent entry that is on trial, or admitted, other than the newest; NULL: none. */
 static epoch_entry *least_recent(const epoch_state *state, bool on_trial, const epoch_entry *newest) {
-  epoch_entry *last = NULL;
-  for (epoch_entry *e = state->entries; e; e = e->next)
-    if ((e->trial_bytes > 0) == on_trial && e != newest) last = e;
-  return last;
+  epoch_entry *last = on_trial ? state->on_trial.oldest : state->admitted.oldest;
+  return last == newest ? NULL : last; /* the newest is the oldest too: there is no other */
 }
 
 /* Evicts entries over the bounds, but never the newest: of the epoch's own, those on trial beyond its share and then
@@ -220,11 +239,11 @@ static void evict_to_bounds(epoch_memo *memo, epoch_entry *newest, bool device_b
 }
 
 static int64_t entry_bytes(const epoch_entry *e) {
-  int64_t bytes =
-      (int64_t)(sizeof *e + e->n_key * sizeof(int64_t) + e->writes.capacity * sizeof(epoch_write) +
-                e->scalars.capacity * sizeof(epoch_scalar) + e->roots.capacity * sizeof(epoch_root) +
-                e->kernels.capacity * sizeof(epoch_kernel) + e->copies.capacity * sizeof(epoch_copy) +
-                e->host_kernels.capacity * sizeof(site_kernel *) + e->root_bytes.capacity * sizeof(int64_t));
+  int64_t bytes = (int64_t)(sizeof *e + e->n_key * sizeof(int64_t) + e->writes.capacity * sizeof(epoch_write) +
+                            e->scalars.capacity * sizeof(epoch_scalar) + e->roots.capacity * sizeof(epoch_root) +
+                            e->kernels.capacity * sizeof(epoch_kernel) + e->copies.capacity * sizeof(epoch_copy) +
+                            e->host_kernels.capacity * sizeof(site_kernel *)) +
+                  (e->content ? e->content->bytes : 0);
   for (size_t i = 0; i < e->values.n; i++) bytes += e->values.items[i]->bytes;
   return bytes;
 }
@@ -240,16 +259,29 @@ void memo_remember(epoch_memo *memo, epoch_entry *e, bool device_busy) {
   VEC_FIT(&e->host_kernels);
   e->bytes = entry_bytes(e);
   e->remembered = true;
-  e->next = state->entries;
-  state->entries = e;
+  epoch_entry **chain = chain_of(memo, e->epoch, e->hash);
+  e->next = *chain;
+  *chain = e;
   state->n_entries++;
   link_newest(memo, e);
   memo->figures.entries++;
   int64_t before = memo->figures.bytes;
   count_entry(memo, e);
-  if (take_mark(memo, e)) memo->figures.admitted++;
+  if (marks_take(&memo->tried, mark_of(e->epoch, e->hash))) memo->figures.admitted++;
   else begin_trial(memo, e, memo->figures.bytes - before);
+  join_list(list_of(memo, e), e);
   evict_to_bounds(memo, e, device_busy);
+}
+
+/* The entry's content of the places, with the entry's references. */
+static variant_content *content_of(const epoch_entry *e, const variant_places *p) {
+  variant_content *c = variant_content_open(p);
+  int64_t *word = c ? c->words : NULL;
+  for (size_t i = 0; c && i < p->writes.n; i++) word = variant_put(c, word, &e->writes.items[p->writes.items[i]].value);
+  for (size_t i = 0; c && i < p->calls.n; i++)
+    c->kernels[c->n_kernels++] = e->kernels.items[p->calls.items[i].kernel].prepared;
+  for (size_t i = 0; c && i < p->roots.n; i++) c->root_bytes[i] = e->roots.items[p->roots.items[i].root].bytes;
+  return c;
 }
 
 bool memo_divide(epoch_memo *memo, epoch_entry *e, epoch_entry *whole, struct variant_places *places) {
@@ -262,24 +294,12 @@ bool memo_divide(epoch_memo *memo, epoch_entry *e, epoch_entry *whole, struct va
   memset(&kept.values, 0, sizeof kept.values);
   memset(&kept.host_kernels, 0, sizeof kept.host_kernels);
   memset(&kept.graphs, 0, sizeof kept.graphs);
-  if (!VEC_RESERVE(&kept.writes, places->writes.n) || !VEC_RESERVE(&kept.kernels, places->calls.n) ||
-      !VEC_RESERVE(&kept.root_bytes, places->roots.n)) {
-    VEC_FREE(&kept.writes);
-    VEC_FREE(&kept.kernels);
-    VEC_FREE(&kept.root_bytes);
-    return false;
-  }
-  for (size_t i = 0; i < places->writes.n; i++)
-    kept.writes.items[kept.writes.n++] = e->writes.items[places->writes.items[i]];
-  for (size_t i = 0; i < places->calls.n; i++)
-    kept.kernels.items[kept.kernels.n++] = e->kernels.items[places->calls.items[i].kernel];
-  for (size_t i = 0; i < places->roots.n; i++)
-    kept.root_bytes.items[kept.root_bytes.n++] = e->roots.items[places->roots.items[i].root].bytes;
+  if (!(kept.content = content_of(e, places))) return false;
   kept.replay = NULL; /* the whole's */
   kept.whole = whole;
   kept.bytes = entry_bytes(&kept);
   *whole = *e;
-  whole->newer = whole->older = whole->next = NULL;
+  whole->newer = whole->older = whole->after = whole->before = whole->next = NULL;
   whole->key = NULL;
   whole->n_key = 0;
   whole->trial_bytes = 0;
@@ -297,35 +317,57 @@ void memo_add_bytes(epoch_memo *memo, epoch_entry *e, int64_t bytes, bool device
   evict_to_bounds(memo, e, device_busy);
 }
 
-/* The place of the entry in its epoch's list; NULL: none. */
-static epoch_entry **place_of(const epoch_memo *memo, uint32_t epoch, uint64_t hash, const int64_t *key, size_t n_key) {
-  for (epoch_entry **at = &memo->epochs[epoch].entries; *at; at = &(*at)->next)
-    if ((*at)->hash == hash && (*at)->n_key == n_key &&
-        (n_key == 0 || memcmp((*at)->key, key, n_key * sizeof(int64_t)) == 0))
-      return at;
+epoch_entry *memo_latest(const epoch_memo *memo, uint32_t epoch) {
+  epoch_entry *admitted = memo->epochs[epoch].admitted.newest, *on_trial = memo->epochs[epoch].on_trial.newest;
+  if (!admitted || !on_trial) return admitted ? admitted : on_trial;
+  return admitted->used > on_trial->used ? admitted : on_trial;
+}
+
+epoch_entry *memo_peek(epoch_memo *memo, uint32_t epoch, uint64_t hash, const int64_t *key, size_t n_key) {
+  for (epoch_entry *e = *chain_of(memo, epoch, hash); e; e = e->next)
+    if (e->hash == hash && e->epoch == epoch && e->n_key == n_key &&
+        (n_key == 0 || memcmp(e->key, key, n_key * sizeof(int64_t)) == 0))
+      return e;
   return NULL;
 }
 
-epoch_entry *memo_peek(const epoch_memo *memo, uint32_t epoch, uint64_t hash, const int64_t *key, size_t n_key) {
-  epoch_entry **at = place_of(memo, epoch, hash, key, n_key);
-  return at ? *at : NULL;
-}
-
 epoch_entry *memo_find(epoch_memo *memo, uint32_t epoch, uint64_t hash, const int64_t *key, size_t n_key) {
-  epoch_entry **at = place_of(memo, epoch, hash, key, n_key), *e = at ? *at : NULL;
+  epoch_entry *e = memo_peek(memo, epoch, hash, key, n_key);
   if (!e) return NULL;
+  leave_list(list_of(memo, e), e);
   if (e->trial_bytes) {
     end_trial(memo, e);
     memo->figures.admitted++;
   }
-  *at = e->next; /* most recent first */
-  e->next = memo->epochs[epoch].entries;
-  memo->epochs[epoch].entries = e;
+  join_list(list_of(memo, e), e);
   if (memo->newest != e) {
     unlink_global(memo, e);
     link_newest(memo, e);
   }
   return e;
+}
+
+/* ---- reasons of misses ---- */
+
+void memo_meet_inputs(epoch_memo *memo, reed_tensor *const *inputs, size_t n_inputs) {
+  uint64_t hash = n_inputs;
+  for (size_t i = 0; i < n_inputs; i++) {
+    const reed_desc *desc = &inputs[i]->desc;
+    hash = hash_bytes(desc->dims, sizeof *desc->dims * (size_t)desc->rank, hash + (uint64_t)desc->dtype);
+  }
+  memo->sizes_are_new = !marks_has(&memo->sizes, hash);
+  if (memo->sizes_are_new) marks_leave(&memo->sizes, hash);
+}
+
+memo_miss memo_count_miss(epoch_memo *memo, uint32_t epoch, uint64_t hash, bool memoizable) {
+  uint64_t mark = mark_of(epoch, hash);
+  memo_miss why = memo->sizes_are_new ? MEMO_MISS_SIZE : MEMO_MISS_COUNT;
+  if (!memoizable) why = MEMO_MISS_LARGE;
+  else if (marks_has(&memo->tried, mark)) why = MEMO_MISS_TRIAL;
+  else if (marks_take(&memo->evicted, mark)) why = MEMO_MISS_EVICTED;
+  memo->figures.misses++;
+  memo->figures.missed[why]++;
+  return why;
 }
 
 void memo_fini(epoch_memo *memo) {
@@ -336,7 +378,8 @@ void memo_fini(epoch_memo *memo) {
   for (size_t i = 0; memo->epochs && i < memo->n_epochs; i++)
     for (int k = 0; k < EPOCH_LAYOUTS; k++) mem_free(memo->epochs[i].layouts[k].roots);
   mem_free(memo->epochs);
-  mem_free(memo->marks);
+  marks_close(&memo->tried);
+  marks_close(&memo->evicted);
+  marks_close(&memo->sizes);
   memo->epochs = NULL;
-  memo->marks = NULL;
 }

@@ -12,6 +12,7 @@
 #include "allocator/plan.h"
 #include "base/vec.h"
 #include "vm/devices.h"
+#include "vm/epoch/marks.h"
 #include "vm/object.h"
 #include "vm/site.h"
 
@@ -73,8 +74,11 @@ enum { ENTRY_KEYS = 256 }; /* only of an epoch with fewer keys entries have vari
 
 /* The shapes, kernels and memory plan of one epoch under one key. */
 typedef struct epoch_entry {
-  struct epoch_entry *newer, *older; /* global least-recently-used list */
-  struct epoch_entry *next;          /* same epoch, most recent first */
+  struct epoch_entry *newer, *older;  /* global least-recently-used list */
+  struct epoch_entry *after, *before; /* of the same epoch, on trial as this one or admitted as this one: those that
+                                         were used next before and after it */
+  struct epoch_entry *next;           /* of the same chain (epoch_memo.chains), or of the retired entries */
+  int64_t used;                       /* when it was used last, by epoch_memo.time */
   uint32_t epoch;
   uint64_t hash;
   int64_t *key;
@@ -104,9 +108,9 @@ typedef struct epoch_entry {
   bool remembered;           /* true: in the memo; false: freed after the next synchronisation */
   struct epoch_entry *whole; /* of a variant (variant.h), which has the content of the whole's places only, in the
                                 order in which the places list them; NULL: the entry is complete */
-  struct variant_places *places; /* of a whole, which is in no list of the memo; NULL: the entry is no whole */
-  VEC_OF(int64_t) root_bytes;    /* of a variant */
-  int64_t trial_bytes;           /* on trial: the bytes by which the entry made the memo larger; 0: admitted */
+  struct variant_places *places;   /* of a whole, which is in no list of the memo; NULL: the entry is no whole */
+  struct variant_content *content; /* of a variant; NULL: the entry is complete, or being made */
+  int64_t trial_bytes;             /* on trial: the bytes by which the entry made the memo larger; 0: admitted */
 } epoch_entry;
 
 static inline bool entry_key_changed(const epoch_entry *e, uint32_t key) {
@@ -122,26 +126,52 @@ typedef struct epoch_layout {
   plan_figures arenas[MODULE_MAX_DEVICES];
 } epoch_layout;
 
+/* Entries by last use. */
+typedef struct entry_list {
+  epoch_entry *newest, *oldest;
+} entry_list;
+
 typedef struct epoch_state {
-  epoch_entry *entries;
+  entry_list admitted, on_trial;
   int32_t n_entries, n_trials; /* n_trials: of the entries, those on trial */
   epoch_layout layouts[EPOCH_LAYOUTS];
   int32_t wait, waits;       /* misses until the next attempt at a variant, and how many they were last */
   epoch_entry *unremembered; /* the last one that was not remembered, kept for its kernels; NULL: none */
 } epoch_state;
 
+/* Why the memo had no entry for a key. */
+#define MEMO_MISS_LIST(X) \
+  X(SIZE, "size")          /* the run's inputs have extents that the session has not met */ \
+  X(COUNT, "count")        /* it has met them: a number of boxes is new, or elements that the key has */ \
+  X(EVICTED, "evicted")    /* the key's entry was admitted, and went */ \
+  X(TRIAL, "not admitted") /* the key's entry was on trial, and went */ \
+  X(LARGE, "too large")    /* keys with so many elements are not remembered */
+typedef enum memo_miss {
+#define MEMO_MISS_ENUM_(name, text) MEMO_MISS_##name,
+  MEMO_MISS_LIST(MEMO_MISS_ENUM_)
+#undef MEMO_MISS_ENUM_
+      MEMO_MISSES
+} memo_miss;
+
+enum { MEMO_CHAINS = 256 };
+
 typedef struct epoch_memo {
   epoch_state *epochs; /* per module epoch */
   size_t n_epochs;
-  epoch_entry *newest, *oldest; /* all remembered entries */
+  epoch_entry *newest, *oldest;     /* all remembered entries */
+  epoch_entry *chains[MEMO_CHAINS]; /* the remembered entries by their keys' hashes, so that a search touches few */
+  int64_t time;                     /* uses of entries so far */
   epoch_entry *retired; /* evicted or never remembered: freed a few at a time when no work is queued (linked by next) */
-  uint64_t *marks;      /* of keys whose entries went on trial; 0: none. NULL: no entry went yet */
+  marks tried, evicted; /* keys whose entries went on trial; those whose entries went admitted */
+  marks sizes;          /* extents of inputs that the session has met */
+  bool sizes_are_new;   /* those of the run in progress had no mark in `sizes` */
   int64_t max_entries, max_bytes; /* entries of one epoch, bytes of all */
   object_heap *objects;           /* of the registers that entries keep */
   site_kernels *kernels;          /* the table of the kernels that entries use */
   struct {
     int64_t hits, replays /* hits from a list of calls */, misses, evictions, entries, bytes, layouts_reused,
         variants /* misses that made one (variant.h) */;
+    int64_t missed[MEMO_MISSES]; /* misses by reason */
     int64_t trials, trial_bytes; /* entries on trial now */
     int64_t admitted;            /* entries that were admitted so far */
     int64_t freed_bytes;         /* of freed entries whose place no new entry has taken, since the heap was trimmed */
@@ -150,8 +180,14 @@ typedef struct epoch_memo {
 
 /* The entry of the key, which is admitted and becomes the most recently used; NULL: none. */
 epoch_entry *memo_find(epoch_memo *memo, uint32_t epoch, uint64_t hash, const int64_t *key, size_t n_key);
+/* Begins a run whose inputs have these extents. */
+void memo_meet_inputs(epoch_memo *memo, reed_tensor *const *inputs, size_t n_inputs);
+/* Counts a miss and tells why there is no entry for the key. memoizable false: the key is not remembered. */
+memo_miss memo_count_miss(epoch_memo *memo, uint32_t epoch, uint64_t hash, bool memoizable);
+/* The epoch's entry that was used last; NULL: none. */
+epoch_entry *memo_latest(const epoch_memo *memo, uint32_t epoch);
 /* The entry of the key for a question: its key has not come again. */
-epoch_entry *memo_peek(const epoch_memo *memo, uint32_t epoch, uint64_t hash, const int64_t *key, size_t n_key);
+epoch_entry *memo_peek(epoch_memo *memo, uint32_t epoch, uint64_t hash, const int64_t *key, size_t n_key);
 /* Puts a planned entry under its key, on trial or admitted, and evicts others over the bounds. device_busy: kernels of
  * entries may be queued, so that evicted ones stay until the next synchronisation. */
 void memo_remember(epoch_memo *memo, epoch_entry *e, bool device_busy);

@@ -287,14 +287,13 @@ static void give_room(epoch_planner *p, uint32_t reg, int64_t room, int32_t axis
     p->active->notes[reg].changed = true;
 }
 
-/* The cache that output k grows out of, in the memory of its past (vm/append.h); NULL: none. */
-static const model_cache *grown_cache(const epoch_planner *p, const insn_invoke *i, uint32_t k) {
-  const model_caches *caches = &p->run->program->caches;
+const model_cache *plan_grown_cache(const vm_run *run, const insn_invoke *i, uint32_t k) {
+  const model_caches *caches = &run->program->caches;
   for (size_t n = 0; n < caches->items.n; n++) {
     const model_cache *c = &caches->items.items[n];
     if (c->site != i->site || c->growth.output != (int32_t)k) continue;
-    const tensor *past = &reg_of(p, i->inputs[c->growth.input])->t;
-    const reed_desc *grown = &reg_of(p, i->outputs[k])->t.desc;
+    const tensor *past = &reg_r(run, i->inputs[c->growth.input])->t;
+    const reed_desc *grown = &reg_r(run, i->outputs[k])->t.desc;
     if (past->cache == c->output + 1 && grown->dims[past->room_axis] <= past->room) return c;
   }
   return NULL;
@@ -307,7 +306,7 @@ static void plan_growth(epoch_planner *p, const insn_invoke *i) {
     any |= i->inputs[k] != MODULE_ABSENT && reg_of(p, i->inputs[k])->t.cache != 0;
   for (uint32_t k = 0; (any || p->run->program->caches.items.n) && k < i->n_outputs; k++) {
     if (i->outputs[k] == MODULE_ABSENT) continue;
-    const model_cache *c = any ? grown_cache(p, i, k) : NULL;
+    const model_cache *c = any ? plan_grown_cache(p->run, i, k) : NULL;
     const tensor *past = c ? &reg_of(p, i->inputs[c->growth.input])->t : NULL;
     give_room(p, i->outputs[k], past ? past->room : 0, past ? past->room_axis : 0, 0);
     if (c) p->entry->writes.items[note_of(p, i->outputs[k])->write].bound = c->output + 1;

@@ -354,8 +354,8 @@ reed_status replay_run(reed_session *s, uint32_t *pc) {
     }
     run->profile.n_kernels += call - p->calls.items + launched;
     *pc = call->pc;
-    const uint32_t *code = run->program->module->code + frame_top(run)->function->code_offset;
-    return launched ? at_site(run, insn_invoke_at(code + call->pc).site, status) : status;
+    const epoch_kernel *kernel = &s->epoch.entry->kernels.items[call - p->calls.items];
+    return launched ? at_kernel(run, kernel->site, kernel->prepared, status) : status;
   }
   run->profile.n_kernels += (int64_t)p->calls.n;
   run->n_instructions += p->n_instructions;

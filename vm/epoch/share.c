@@ -119,7 +119,7 @@ static void count_dying(epoch_planner *p, const uint32_t *next, int32_t by) {
 /* Makes inputs of Concat parts of the output's root (`whole`), so that their kernels write straight into it. An input
  * qualifies if it is contiguous in the output, fills a root of this epoch on the output's device, that root is not a
  * part already, and every register on it dies at this instruction. The whole then lives from the first use of its
- * earliest part. */
+ * earliest part. Inputs behind rows that only the device counts have no place yet. */
 void share_join(epoch_planner *p, const insn_invoke *i, int32_t whole) {
   const reed_desc *desc = &reg_r(p->run, i->outputs[0])->t.desc;
   int64_t axis = reed_attrs_int(&p->run->program->site_attrs[i->site], "axis", 0), at = 0;
@@ -141,6 +141,7 @@ void share_join(epoch_planner *p, const insn_invoke *i, int32_t whole) {
       roots[part].at = at;
       if (roots[whole].first > roots[part].first) roots[whole].first = roots[part].first;
     }
+    if (r->kind == REF_PENDING && r->bounded_axis == axis) break;
     at += r->bytes;
   }
   count_dying(p, i->next, -1);

@@ -148,8 +148,11 @@ int32_t twin_of_kernel(const vm_run *run, const variant_places *places, const in
   return -1;
 }
 
-/* A kernel may hold the address of a constant. No entry with rooms has variants. */
-static bool fit_alike(const ref *a, const ref *b) { return alike(a, b) && a->constant == b->constant; }
+/* A kernel may hold the address of a constant, and depends on its operands' rooms. */
+static bool fit_alike(const ref *a, const ref *b) {
+  bool same_room = a->t.room == b->t.room && (!a->t.room || a->t.room_axis == b->t.room_axis);
+  return alike(a, b) && a->constant == b->constant && same_room;
+}
 
 bool twin_has_kernel(const vm_run *run, const insn_invoke *i, const insn_invoke *twin) {
   for (uint32_t k = 0; k < i->n_inputs; k++)

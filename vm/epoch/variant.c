@@ -12,6 +12,7 @@
 #include "vm/epoch/replay_list.h"
 #include "vm/epoch/twin.h"
 #include "vm/memory.h"
+#include "vm/room.h"
 
 enum { MOST_WAITS = 64 }; /* misses without an attempt, after several attempts in a row that failed */
 
@@ -20,16 +21,31 @@ enum { MOST_WAITS = 64 }; /* misses without an attempt, after several attempts i
 static void write_places(epoch_entry *whole, const epoch_entry *e) {
   const variant_places *p = whole->places;
   replay *list = whole->replay;
-  for (size_t i = 0; i < p->writes.n; i++) whole->writes.items[p->writes.items[i]].value = e->writes.items[i].value;
-  for (size_t i = 0; i < p->roots.n; i++) whole->roots.items[p->roots.items[i].root].bytes = e->root_bytes.items[i];
+  const variant_content *c = e->content;
+  const int64_t *word = c->words;
+  const variant_value *elements = c->values;
+  for (size_t i = 0; i < p->writes.n; i++) {
+    ref *value = &whole->writes.items[p->writes.items[i]].value;
+    value->bytes = *word++;
+    for (int32_t k = 0; k < value->t.desc.rank; k++) value->t.desc.dims[k] = *word++;
+    if (value->kind != REF_STORED) continue;
+    value->t.data = elements->data;
+    value->t.storage = elements++->storage;
+  }
+  for (size_t i = 0; i < p->roots.n; i++) whole->roots.items[p->roots.items[i].root].bytes = c->root_bytes[i];
   for (size_t i = 0; i < p->calls.n; i++) {
     uint32_t number = p->calls.items[i].kernel;
-    whole->kernels.items[number] = e->kernels.items[i];
-    list->calls.items[number].run = e->kernels.items[i].kernel.run;
-    list->calls.items[number].state = e->kernels.items[i].kernel.state;
+    epoch_kernel *kernel = &whole->kernels.items[number];
+    if (kernel->prepared == c->kernels[i]) continue;
+    kernel->prepared = c->kernels[i];
+    kernel->kernel = kernel->prepared->kernel;
+    list->calls.items[number].run = kernel->kernel.run;
+    list->calls.items[number].state = kernel->kernel.state;
   }
-  for (size_t i = 0; i < p->pointers.n; i++)
-    list->pointers.items[p->pointers.items[i].pointer] = e->writes.items[p->pointers.items[i].write].value.t.data;
+  for (size_t i = 0; i < p->pointers.n; i++) {
+    const epoch_write *write = &whole->writes.items[p->writes.items[p->pointers.items[i].write]];
+    list->pointers.items[p->pointers.items[i].pointer] = write->value.t.data;
+  }
   whole->arenas[0] = e->arenas[0];
   whole->n_shape_functions = e->n_shape_functions;
   whole->n_repeated = e->n_repeated;
@@ -72,6 +88,14 @@ static void clear_registers(reed_session *s, const epoch_entry *whole) {
     ref_clear(&s->run.objects, reg_r(&s->run, whole->writes.items[p->writes.items[i]].reg));
 }
 
+/* True if the registers differ in extents and elements at most, which are what a variant keeps. */
+static bool alike_but_for_extents(const ref *a, const ref *b) {
+  return a->kind == b->kind && a->bounded_axis == b->bounded_axis && a->shaped_as == b->shaped_as &&
+         a->resident == b->resident && a->constant == b->constant && a->counter == b->counter &&
+         a->factor == b->factor && a->shaped_by == b->shaped_by && a->t.desc.dtype == b->t.desc.dtype &&
+         a->t.desc.rank == b->t.desc.rank && a->t.device == b->t.device;
+}
+
 static bool run_shapes(reed_session *s, const epoch_entry *whole, const epoch_entry *e) {
   const variant_places *p = whole->places;
   const uint32_t *code = s->run.program->module->code + frame_top(&s->run)->function->code_offset;
@@ -86,20 +110,25 @@ static bool run_shapes(reed_session *s, const epoch_entry *whole, const epoch_en
   }
   bool same = e->writes.n == p->writes.n;
   for (size_t i = 0; same && i < e->writes.n; i++) {
-    const ref *value = reg_r(&s->run, e->writes.items[i].reg);
+    ref *value = reg_r(&s->run, e->writes.items[i].reg);
     const epoch_write *write = &whole->writes.items[p->writes.items[i]];
+    value->t.room = write->value.t.room; /* rooms_stay looks whether that is right */
+    value->t.room_axis = write->value.t.room_axis;
+    value->t.cache = write->value.t.cache;
     bool changed = s->epoch.notes[write->reg].changed;
-    same = e->writes.items[i].reg == write->reg && value->kind == write->value.kind && (!changed || write->changed);
+    same = e->writes.items[i].reg == write->reg && alike_but_for_extents(value, &write->value) &&
+           (!changed || write->changed);
   }
   return same;
 }
 
 /* Keeps the registers that the shape section wrote. */
-static void capture(reed_session *s, const epoch_entry *whole, epoch_entry *e) {
+static void capture(reed_session *s, epoch_entry *e) {
+  int64_t *word = e->content->words;
   for (size_t i = 0; i < e->writes.n; i++) {
-    const epoch_write *write = &whole->writes.items[whole->places->writes.items[i]];
-    e->writes.items[i] = *write;
-    ref_copy(&e->writes.items[i].value, reg_r(&s->run, write->reg));
+    const ref *value = reg_r(&s->run, e->writes.items[i].reg);
+    if (value->kind == REF_STORED) storage_retain(value->t.storage);
+    word = variant_put(e->content, word, value);
   }
 }
 
@@ -113,7 +142,7 @@ typedef struct content {
 
 static int64_t bytes_of_root(const content *c, int32_t root) {
   int32_t n = c->e ? c->whole->places->root_numbers[root] : NO_ROOT;
-  return n == NO_ROOT ? c->whole->roots.items[root].bytes : c->e->root_bytes.items[n];
+  return n == NO_ROOT ? c->whole->roots.items[root].bytes : c->e->content->root_bytes[n];
 }
 
 /* Whether each input of a call has as many elements as output 0, and fills its root: two bits each. Nothing else of the
@@ -136,6 +165,12 @@ static const ref *before(const reed_session *s, const epoch_entry *whole, uint32
   int32_t n = s->epoch.notes[reg].write;
   bool written = active_wrote(&s->epoch, reg);
   return written ? &whole->writes.items[whole->places->writes.items[n]].value : reg_r(&s->run, reg);
+}
+
+/* The output in whose bound memory a register grows, + 1; 0: it does not. */
+static uint32_t bound_of(const reed_session *s, const epoch_entry *whole, uint32_t reg) {
+  int32_t n = s->epoch.notes[reg].write;
+  return active_wrote(&s->epoch, reg) ? whole->writes.items[whole->places->writes.items[n]].bound : 0;
 }
 
 /* True if the output of an operator that may write over an input finds the same inputs fit for it. */
@@ -172,19 +207,16 @@ static bool prepare(reed_session *s, const epoch_entry *whole, epoch_entry *e, c
   bool made = false;
   const uint32_t *code = s->run.program->module->code + frame_top(&s->run)->function->code_offset;
   const insn_invoke twin = insn_invoke_at(code + whole->places->calls.items[call->twin < 0 ? 0 : call->twin].pc);
-  if (call->twin >= 0 && twin_has_kernel(&s->run, i, &twin))
-    site_retain(prepared = e->kernels.items[call->twin].prepared);
+  if (call->twin >= 0 && twin_has_kernel(&s->run, i, &twin)) site_retain(prepared = e->content->kernels[call->twin]);
   else if (call_prepare(&s->run, &s->devices, &s->kernels, 0, i, &prepared, &made) != REED_OK) return false;
-  epoch_kernel *kernel = &e->kernels.items[e->kernels.n++];
-  *kernel = *had;
-  kernel->kernel = prepared->kernel;
-  kernel->prepared = prepared;
+  e->content->kernels[e->content->n_kernels++] = prepared;
   e->n_shared += !made;
   if (!made) e->shared_bytes += prepared->bytes;
   bool joins = s->run.program->site_ops[i->site]->alias == REED_ALIAS_JOIN;
+  joins = joins && !bound_of(s, whole, i->outputs[0]) &&
+          variant_may_join(&s->run, i->site, &reg_r(&s->run, i->outputs[0])->t.desc);
   for (uint32_t k = 0; joins && k < i->n_inputs; k++)
-    if (whole->places->operands.items[call->operands + k] != NO_ROOT)
-      return !variant_may_join(&s->run, i->site, &reg_r(&s->run, i->outputs[0])->t.desc);
+    if (whole->places->operands.items[call->operands + k] != NO_ROOT) return false;
   return (prepared->kernel.workspace_bytes > 0) == (had->workspace_root != NO_ROOT) &&
          !variant_has_parts(&prepared->kernel, i->n_outputs) && prepared->kernel.dense_bytes == had->kernel.dense_bytes;
 }
@@ -202,23 +234,24 @@ static bool make_kernels(reed_session *s, const epoch_entry *whole, epoch_entry 
       if (!prepare(s, whole, e, call, &i) || !shares_alike(s, whole, e, call, &i)) return false;
       continue;
     }
-    const epoch_kernel *had = &whole->kernels.items[call->kernel];
-    e->kernels.items[e->kernels.n++] = *had;
-    site_retain(had->prepared);
+    site_kernel *had = whole->kernels.items[call->kernel].prepared;
+    e->content->kernels[e->content->n_kernels++] = had;
+    site_retain(had);
     e->n_shared++;
-    e->shared_bytes += had->prepared->bytes;
+    e->shared_bytes += had->bytes;
   }
   return true;
 }
 
 /* Sizes of roots that hold results. */
-static bool size_results(const epoch_entry *whole, epoch_entry *e) {
+static bool size_results(const reed_session *s, const epoch_entry *whole, epoch_entry *e) {
   const variant_places *p = whole->places;
   for (size_t i = 0; i < p->roots.n; i++) {
     const variant_root *r = &p->roots.items[i];
-    int64_t bytes = r->write < 0 ? whole->roots.items[r->root].bytes : e->writes.items[r->write].value.bytes;
+    int64_t bytes =
+        r->write < 0 ? whole->roots.items[r->root].bytes : reg_r(&s->run, e->writes.items[r->write].reg)->bytes;
     if (bytes < r->least || bytes > r->room) return false;
-    e->root_bytes.items[e->root_bytes.n++] = bytes;
+    e->content->root_bytes[i] = bytes;
   }
   return true;
 }
@@ -231,11 +264,11 @@ static bool size_arena(const epoch_entry *whole, epoch_entry *e) {
     const variant_root *r = &p->roots.items[i];
     const epoch_root *root = &whole->roots.items[r->root];
     if (r->write < 0) {
-      int64_t bytes = e->kernels.items[r->call].kernel.workspace_bytes;
+      int64_t bytes = e->content->kernels[r->call]->kernel.workspace_bytes;
       if (bytes < r->least || bytes > r->room) return false;
-      e->root_bytes.items[i] = bytes;
+      e->content->root_bytes[i] = bytes;
     }
-    int64_t bytes = e->root_bytes.items[i];
+    int64_t bytes = e->content->root_bytes[i];
     if (root->outlives || !bytes) continue;
     int64_t end = root->offset + (bytes + PLAN_ALIGNMENT - 1) / PLAN_ALIGNMENT * PLAN_ALIGNMENT;
     if (e->arenas[0].bytes < end) e->arenas[0].bytes = end;
@@ -249,23 +282,73 @@ static bool views_fit(const reed_session *s, const variant_places *p) {
   return true;
 }
 
+/* True if each output of the call grows in bound memory, or does not, as in the base. */
+static bool grows_alike(const reed_session *s, const epoch_entry *whole, const insn_invoke *i) {
+  for (uint32_t k = 0; k < i->n_outputs; k++) {
+    if (i->outputs[k] == MODULE_ABSENT) continue;
+    const model_cache *c = plan_grown_cache(&s->run, i, k);
+    const tensor *past = c ? &reg_r(&s->run, i->inputs[c->growth.input])->t : NULL;
+    const tensor *grown = &reg_r(&s->run, i->outputs[k])->t;
+    if (bound_of(s, whole, i->outputs[k]) != (c ? c->output + 1 : 0) || grown->room != (past ? past->room : 0))
+      return false;
+  }
+  return true;
+}
+
+/* True if the plan would give all registers the rooms that they have in the base. The registers have these rooms
+ * already; if each is right by those before it, all are. */
+static bool rooms_stay(const reed_session *s, const epoch_entry *whole) {
+  const variant_places *p = whole->places;
+  const uint32_t *code = s->run.program->module->code + frame_top(&s->run)->function->code_offset;
+  for (size_t i = 0; whole->rooms && i < p->views.n; i++) {
+    const tensor *to = &reg_r(&s->run, p->views.items[i].dst)->t;
+    tensor view = *to;
+    if (!room_of_view(&reg_r(&s->run, p->views.items[i].src)->t, &view) || view.room != to->room ||
+        (view.room && view.room_axis != to->room_axis))
+      return false;
+  }
+  for (size_t i = 0; whole->rooms && i < p->calls.n; i++) {
+    const insn_invoke call = insn_invoke_at(code + p->calls.items[i].pc);
+    if (!grows_alike(s, whole, &call)) return false;
+  }
+  return true;
+}
+
 /* ---- making: the entry ---- */
+
+/* A variant keeps its content only, so the list of its writes lies in memory of the session while it is made. */
+static void borrow_writes(epoch_active *active, epoch_entry *e) {
+  e->writes.items = active->variant_writes.items;
+  e->writes.capacity = active->variant_writes.capacity;
+  e->writes.n = 0;
+}
+
+static void return_writes(epoch_active *active, epoch_entry *e) {
+  active->variant_writes.items = e->writes.items;
+  active->variant_writes.capacity = e->writes.capacity;
+  memset(&e->writes, 0, sizeof e->writes);
+}
 
 static bool fill(reed_session *s, const insn_epoch_enter *enter, const epoch_entry *base, epoch_entry *whole,
                  epoch_entry *e, profile_epoch *note) {
   const variant_places *p = whole->places;
   int64_t begin = clock_now_ns();
-  if (!VEC_RESERVE(&e->kernels, p->calls.n) || !VEC_RESERVE(&e->root_bytes, p->roots.n) ||
-      active_begin(&s->epoch, e, base, &s->run) != REED_OK)
+  borrow_writes(&s->epoch, e);
+  bool ok = (e->content = variant_content_open(p)) && active_begin(&s->epoch, e, whole, p, &s->run) == REED_OK;
+  if (!ok) {
+    return_writes(&s->epoch, e);
     return false;
+  }
   key_note_changes(&s->epoch, enter, base);
   lend_registers(s, whole);
-  bool ok = run_shapes(s, whole, e);
-  if (ok) capture(s, whole, e);
+  ok = run_shapes(s, whole, e);
+  if (ok) capture(s, e);
   int64_t shaped = clock_now_ns();
-  ok = ok && views_fit(s, p) && size_results(whole, e) && make_kernels(s, whole, e) && size_arena(whole, e);
+  ok = ok && views_fit(s, p) && rooms_stay(s, whole) && size_results(s, whole, e) && make_kernels(s, whole, e) &&
+       size_arena(whole, e);
   clear_registers(s, whole);
   active_end_shapes(&s->epoch);
+  return_writes(&s->epoch, e);
   if (note && ok) note->shape_ns = shaped - begin, note->plan_ns = clock_now_ns() - shaped;
   return ok;
 }
@@ -280,7 +363,7 @@ static epoch_entry *make(reed_session *s, const insn_epoch_enter *enter, epoch_e
   }
   *e = (epoch_entry){.epoch = enter->epoch, .hash = hash, .key = key, .n_key = s->epoch.key.n};
   memcpy(e->changed_keys, whole->changed_keys, sizeof e->changed_keys);
-  memcpy(e->arenas, whole->arenas, sizeof e->arenas);
+  e->arenas[0] = whole->arenas[0];
   bool ok = fill(s, enter, base, whole, e, note);
   s->epoch.entry = NULL;
   s->epoch.base = NULL;
@@ -325,15 +408,13 @@ static bool changes_again(const epoch_entry *base, const uint64_t *changed) {
 
 /* The base for a variant of the key; NULL: there is none. A trace shows all calls of a miss, so there are no variants
  * while spans are collected. Other checks cover what may look forgotten here: an entry whose shape section writes a
- * register twice had no base and so no changed keys (find_base), or took another path (a branch has no places); the
- * head of a key's part tells room; and an entry that is not for lists has no list to be divided with. */
+ * register twice had no base and so no changed keys (find_base), or took another path (a branch has no places);
+ * key_find_changes compares rooms; and an entry that is not for lists has no list to be divided with. */
 static epoch_entry *base_of(reed_session *s, const insn_epoch_enter *enter, uint32_t pc) {
-  epoch_entry *base = s->memo.epochs[enter->epoch].entries;
-  const epoch_entry *complete = base && base->whole ? base->whole : base;
+  epoch_entry *base = memo_latest(&s->memo, enter->epoch);
   uint64_t changed[ENTRY_KEYS / 64];
-  if (!base || s->devices.n > 1 || s->run.profile.spans || complete->rooms ||
-      !s->run.program->module->epochs_shaped[enter->epoch] || !key_find_changes(&s->epoch, enter, base, changed) ||
-      !changes_again(base, changed))
+  if (!base || s->devices.n > 1 || s->run.profile.spans || !s->run.program->module->epochs_shaped[enter->epoch] ||
+      !key_find_changes(&s->epoch, enter, base, changed) || !changes_again(base, changed))
     return NULL;
   return base->whole || divide(s, enter, pc, base) ? base : NULL;
 }

@@ -5,6 +5,8 @@
 
 #include "base/vec.h"
 #include "bytecode/operands.h"
+#include "vm/object.h"
+#include "vm/site.h"
 
 struct epoch_entry;
 
@@ -47,7 +49,35 @@ typedef struct variant_places {
   int64_t rest_end;          /* bytes of the arena up to the last of the other roots */
   int32_t n_shape_functions; /* of the whole shape section */
   int64_t shared_bytes;      /* of the kernels that are not in `calls` */
+  size_t n_words, n_values;  /* of a variant's content */
 } variant_places;
+
+/* Elements of a host value. */
+typedef struct variant_value {
+  void *data;
+  storage *storage; /* counted; NULL: those of a constant */
+} variant_value;
+
+/* What a variant has in the places of its whole, in one block: little, so that many variants stay in the caches. */
+typedef struct variant_content {
+  int64_t *words;             /* per write: bytes, then the extents */
+  int64_t *root_bytes;        /* per root */
+  variant_value *values;      /* per write that has elements */
+  site_kernel **kernels;      /* per call; one reference each */
+  size_t n_values, n_kernels; /* in use: less than the places ask for while the variant is being made */
+  int64_t bytes;              /* of the block */
+} variant_content;
+
+/* A block for the places of a whole, without values and kernels yet; NULL: no memory. */
+variant_content *variant_content_open(const variant_places *places);
+/* Writes a register's extents to `word`, and its elements, whose reference the content takes, behind the values so far.
+ * Returns the word behind. */
+static inline int64_t *variant_put(variant_content *c, int64_t *word, const ref *value) {
+  *word++ = value->bytes;
+  for (int32_t k = 0; k < value->t.desc.rank; k++) *word++ = value->t.desc.dims[k];
+  if (value->kind == REF_STORED) c->values[c->n_values++] = (variant_value){value->t.data, value->t.storage};
+  return word;
+}
 
 /* Frees the lists and nulls. */
 void variant_places_close(variant_places **places);

@@ -168,6 +168,7 @@ static bool list_call(finder *f, const insn_invoke *i, uint32_t pc, uint32_t num
     if (i->outputs[k] == MODULE_ABSENT) continue;
     const epoch_write *write = &f->e->writes.items[f->write_of[i->outputs[k]]];
     if (write->value.shaped_by != i->site + 1 || write->value.shaped_as != k) return false;
+    if (write->bound) continue;
     if (alias == REED_ALIAS_JOIN && on_roots && variant_may_join(f->run, i->site, &write->value.t.desc)) return false;
     if (!f->known[write->root] && f->touched[i->outputs[k]] &&
         !list_root(f, write->root, f->listed[f->write_of[i->outputs[k]]], 0))
@@ -186,14 +187,14 @@ static bool add_kernel(finder *f, const uint32_t *w, uint32_t pc, uint32_t numbe
   for (uint32_t k = 0; k < i.n_outputs; k++) {
     if (i.outputs[k] == MODULE_ABSENT) continue;
     int32_t n = f->write_of[i.outputs[k]];
-    if (n < 0 || f->e->writes.items[n].root < 0) return false;
+    if (n < 0 || (f->e->writes.items[n].root < 0 && !f->e->writes.items[n].bound)) return false;
   }
   if (depends && !list_call(f, &i, pc, number)) return false;
   for (uint32_t k = 0; k < i.n_outputs; k++) {
     if (i.outputs[k] == MODULE_ABSENT) continue;
     int32_t root = f->e->writes.items[f->write_of[i.outputs[k]]].root;
     f->root_of[i.outputs[k]] = root;
-    f->known[root] = true;
+    if (root != NO_ROOT) f->known[root] = true;
   }
   return true;
 }
@@ -289,6 +290,11 @@ static bool find(finder *f, const insn_epoch_enter *enter, uint32_t pc) {
   for (size_t i = 0; i < e->kernels.n; i++) p->shared_bytes += e->kernels.items[i].prepared->bytes;
   for (size_t i = 0; i < p->calls.n; i++) p->shared_bytes -= e->kernels.items[p->calls.items[i].kernel].prepared->bytes;
   find_rooms(f);
+  for (size_t i = 0; i < p->writes.n; i++) {
+    const ref *value = &e->writes.items[p->writes.items[i]].value;
+    p->n_words += 1 + (size_t)value->t.desc.rank;
+    p->n_values += value->kind == REF_STORED;
+  }
   return p->calls.n * VARIANT_SHARE <= e->kernels.n;
 }
 

@@ -11,6 +11,11 @@ static const char *const reason_texts[] = {
     COPY_REASON_LIST(REASON_TEXT)
 #undef REASON_TEXT
 };
+static const char *const miss_texts[] = {
+#define MISS_TEXT(name, text) text,
+    MEMO_MISS_LIST(MISS_TEXT)
+#undef MISS_TEXT
+};
 static const char *const direction_texts[] = {"none", "device-to-host", "host-to-device", "device-to-device",
                                               "host-to-host"};
 
@@ -96,6 +101,7 @@ static reed_status stats_json(reed_session *s, char **out_json, reed_diagnosis *
     json_integer(json, "shape_functions", e->n_shape_functions);
     json_integer(json, "kernels", e->n_kernels);
     if (!e->hit) {
+      json_string(json, "why", miss_texts[e->why]);
       json_integer(json, "shapes_repeated", e->n_repeated);
       json_integer(json, "kernels_shared", e->n_shared);
       json_integer(json, "shared_bytes", e->shared_bytes);
@@ -126,6 +132,11 @@ static reed_status stats_json(reed_session *s, char **out_json, reed_diagnosis *
   json_integer(json, "hits", s->memo.figures.hits);
   json_integer(json, "replays", s->memo.figures.replays);
   json_integer(json, "misses", s->memo.figures.misses);
+  json_integer(json, "missed_sizes", s->memo.figures.missed[MEMO_MISS_SIZE]);
+  json_integer(json, "missed_counts", s->memo.figures.missed[MEMO_MISS_COUNT]);
+  json_integer(json, "missed_evicted", s->memo.figures.missed[MEMO_MISS_EVICTED]);
+  json_integer(json, "missed_not_admitted", s->memo.figures.missed[MEMO_MISS_TRIAL]);
+  json_integer(json, "missed_too_large", s->memo.figures.missed[MEMO_MISS_LARGE]);
   json_integer(json, "evictions", s->memo.figures.evictions);
   json_integer(json, "entries", s->memo.figures.entries);
   json_integer(json, "bytes", s->memo.figures.bytes);

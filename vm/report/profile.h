@@ -55,6 +55,7 @@ typedef struct profile_block {
 typedef struct profile_epoch {
   uint32_t epoch;
   bool hit;
+  int32_t why; /* of a miss: memo_miss (vm/epoch/memo.h) */
   int32_t n_shape_functions, n_kernels;
   int32_t n_repeated, n_shared; /* of a miss: results of shape functions and prepared kernels that it found */
   int64_t shared_bytes;         /* of these kernels */
@@ -65,8 +66,8 @@ typedef struct profile_epoch {
   } arenas[MODULE_MAX_DEVICES];
 } profile_epoch;
 
-/* A copy between devices. Direction NO_COPY: a data dependence that needs no copy, because both module devices are one
- * physical device. */
+/* A copy between devices. Direction PROFILE_NO_COPY: a data dependence that needs no copy, because both module devices
+ * are one physical device. */
 typedef enum profile_direction {
   PROFILE_NO_COPY,
   PROFILE_TO_HOST,

@@ -10,7 +10,7 @@
 #include "vm/epoch/memo.h"
 
 static object_heap objects;
-static site_kernels kernels; /* no table: the kernels below are not in lists */
+static site_kernels kernels; /* no table of kernels: the kernels below are in no table */
 static int n_kernels_freed;
 
 static void free_kernel(void *state) {
@@ -98,7 +98,7 @@ START_TEST(the_bound_of_entries_is_an_epochs_own) {
   epoch_memo memo = memo_of(2, 3, INT64_MAX);
   remember(&memo, 1, 100, 0);
   for (int64_t key = 0; key < 3; key++) remember(&memo, 0, key, 0);
-  ck_assert_ptr_nonnull(find(&memo, 0, 0)); /* now 1 is the least recently used */
+  ck_assert_ptr_nonnull(find(&memo, 0, 0)); /* now key 1 is the least recently used */
   remember(&memo, 0, 3, 0);
   ck_assert_ptr_null(find(&memo, 0, 1));
   ck_assert(find(&memo, 0, 0) && find(&memo, 0, 2) && find(&memo, 0, 3) && find(&memo, 1, 100));
@@ -116,7 +116,7 @@ START_TEST(the_bound_of_bytes_is_of_all_epochs_and_spares_the_newest) {
   remember(&memo, 0, 2, BYTES);
   ck_assert_int_eq(memo.figures.evictions, 0);
   ck_assert_ptr_nonnull(find(&memo, 0, 0));
-  remember(&memo, 0, 3, BYTES); /* the oldest use is that of 1, in the other epoch */
+  remember(&memo, 0, 3, BYTES); /* key 1 of the other epoch has the oldest use */
   ck_assert_ptr_null(find(&memo, 1, 1));
   ck_assert_int_eq(memo.figures.evictions, 1);
   remember(&memo, 1, 4, 100 * (int64_t)BYTES);
@@ -128,7 +128,7 @@ START_TEST(the_bound_of_bytes_is_of_all_epochs_and_spares_the_newest) {
 }
 END_TEST
 
-/* While work is queued on a device its kernels may still be called. */
+/* While a device has queued work, the work's kernels may still be called. */
 START_TEST(evicted_entries_stay_until_no_device_is_busy) {
   epoch_memo memo = memo_of(1, 1, INT64_MAX);
   int64_t key = 1;
@@ -147,7 +147,8 @@ START_TEST(evicted_entries_stay_until_no_device_is_busy) {
 }
 END_TEST
 
-/* Either of two entries that share a kernel goes first; the kernel goes with the second. Its bytes count once. */
+/* Of two entries that share a kernel either may go first; the kernel goes with the second one. The kernel's bytes count
+ * once. */
 START_TEST(a_shared_kernel_goes_with_the_last_of_its_entries) {
   enum { BYTES = 1 << 20 };
   alloc_hook_begin();
@@ -184,7 +185,7 @@ END_TEST
 
 /* ---- admission ---- */
 
-/* Keys that come once, between keys that came twice: those that came twice stay, and the others leave only marks. */
+/* Keys that come once, between keys that came twice. Entries of the latter stay; the former leave only marks. */
 START_TEST(keys_that_never_come_back_take_little_and_push_nothing_out) {
   enum { BYTES = 1 << 16, KEPT = 20, ONCE = 1000 };
   alloc_hook_begin();
@@ -210,12 +211,12 @@ START_TEST(keys_that_never_come_back_take_little_and_push_nothing_out) {
 END_TEST
 
 /* Sizes that take turns, round after round. For entries of a megabyte 1/64 of the memo has no room beyond the share of
- * an epoch: then those beyond the share miss once more, and their marks admit them. */
+ * an epoch: then entries beyond the share miss once more, and their marks admit them. */
 START_TEST(sizes_that_take_turns_hit_from_the_second_or_third_round_on) {
   static const struct {
     int64_t n_keys, bytes;
     int64_t misses;
-    int rounds; /* with misses */
+    int rounds; /* rounds that have misses */
   } rows[] = {{1, 1 << 20, 1, 1}, {2, 1 << 20, 2, 1},   {3, 1 << 20, 3, 1},   {4, 1 << 20, 4, 1},
               {5, 1 << 20, 6, 2}, {30, 1 << 20, 56, 2}, {30, 1 << 10, 30, 1}, {60, 1 << 10, 60, 1}};
   epoch_memo memo = memo_of(1, 64, (int64_t)64 << 20);
@@ -238,7 +239,7 @@ START_TEST(a_question_changes_nothing) {
   for (int i = 0; i < 3; i++) {
     int64_t key = 1;
     ck_assert_ptr_eq(memo_peek(&memo, 0, 31, &key, 1), first);
-    ck_assert(memo.newest == second && memo.epochs[0].entries == second);
+    ck_assert(memo.newest == second && memo_latest(&memo, 0) == second);
     ck_assert(memo.figures.admitted == 0 && memo.figures.trials == 2);
   }
   ck_assert_ptr_eq(find(&memo, 0, 1), first);
@@ -303,7 +304,7 @@ START_TEST(a_random_life_is_that_of_a_list_in_the_order_of_use) {
       marks[epoch][key] = false;
     }
     list[n].epoch = epoch, list[n].key = key, list[n++].on_trial = !admitted;
-    for (;;) { /* a hit evicts nothing: then these bounds hold already */
+    for (;;) { /* after a hit nothing is evicted, because the bounds hold already */
       int in_epoch = 0, trials = 0, oldest[2] = {-1, -1};
       for (int i = n - 1; i >= 0; i--) {
         if (list[i].epoch != epoch) continue;
@@ -313,7 +314,7 @@ START_TEST(a_random_life_is_that_of_a_list_in_the_order_of_use) {
       bool many = trials > SHARE;
       int total = 0;
       for (int i = 0; i < n; i++) total += list[i].on_trial;
-      bool too_large = many && total > 0; /* of a memo of few bytes every trial is more than 1/64 */
+      bool too_large = many && total > 0; /* the memo is so small that every trial takes more than 1/64 of its bytes */
       int out;
       if (in_epoch > ENTRIES || too_large) out = oldest[many] >= 0 ? oldest[many] : oldest[!many];
       else if (n > 8) out = 0;

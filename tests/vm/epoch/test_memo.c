@@ -1,10 +1,20 @@
 /* The memo of epochs: keys, hits, eviction; layouts that are used again for smaller keys. The memo by itself:
  * test_entries.c. */
 #include <check.h>
+#include <stdio.h>
 
 #include "reed/reed.h"
 #include "tests/suite.h"
 #include "tests/vm/hand.h"
+
+/* The last run missed in an epoch for this reason. */
+static void check_why(reed_session *session, const char *why) {
+  char *json, wanted[64];
+  snprintf(wanted, sizeof wanted, "\"why\":\"%s\"", why);
+  ck_assert_int_eq(reed_session_stats_json(session, &json, diagnosis), REED_OK);
+  ck_assert_msg(strstr(json, wanted) != NULL, "%s", json);
+  reed_text_free(json);
+}
 
 static void check_memo(const char *device) {
   reed_session *session = opened(small_epoch, &(reed_session_options){.device = device, .memo_entries = 2});
@@ -16,14 +26,18 @@ static void check_memo(const char *device) {
   check_floats(session, 7, -3);
   ck_assert_double_eq(memo_figure(session, "evictions"), 1);
   ck_assert_double_eq(memo_figure(session, "entries"), 2);
-  check_floats(session, 3, 1); /* its key came twice, so that of 0 went */
+  check_floats(session, 3, 1); /* the key of 3 came twice, so the entry of 0 was evicted */
   ck_assert_double_eq(memo_figure(session, "misses"), 3);
-  check_floats(session, 0, 0); /* its second sight */
+  check_floats(session, 0, 0); /* the second sight of the key of 0 */
   ck_assert_double_eq(memo_figure(session, "misses"), 4);
   ck_assert_double_eq(memo_figure(session, "admitted"), 2);
   ck_assert_double_eq(memo_figure(session, "trials"), 1);
-  check_floats(session, 3, 1); /* the least recent of those that were admitted */
+  check_floats(session, 3, 1); /* the least recently used of the admitted entries was evicted */
   ck_assert_double_eq(memo_figure(session, "misses"), 5);
+  ck_assert_double_eq(memo_figure(session, "missed_sizes"), 3);
+  ck_assert_double_eq(memo_figure(session, "missed_not_admitted"), 1);
+  ck_assert_double_eq(memo_figure(session, "missed_evicted"), 1);
+  check_why(session, "evicted");
   reed_session_close(&session);
 }
 
@@ -33,7 +47,7 @@ START_TEST(a_seen_key_hits_and_a_key_seen_once_goes_first) {
 }
 END_TEST
 
-/* Sizes that never come back, between two that do: on every device the memo keeps few of the former. */
+/* Sizes that never come back, between two sizes that do: on every device the memo keeps few entries of the former. */
 START_TEST(sizes_that_never_come_back_leave_those_that_do) {
   reed_session *session =
       opened(small_epoch, &(reed_session_options){.device = _i ? "sim" : "host", .memo_bytes = 1 << 18});
@@ -47,7 +61,8 @@ START_TEST(sizes_that_never_come_back_leave_those_that_do) {
   ck_assert_double_le(memo_figure(session, "trials"), 8);
   ck_assert_double_eq(memo_figure(session, "entries"), 2 + memo_figure(session, "trials"));
   ck_assert_double_le(memo_figure(session, "bytes"), 1 << 16);
-  for (int64_t i = 0; i < 50; i++) check_floats(session, 100 + i, -5); /* their second sight: marks */
+  /* the second sight of these keys, whose marks admit them */
+  for (int64_t i = 0; i < 50; i++) check_floats(session, 100 + i, -5);
   ck_assert_double_ge(memo_figure(session, "admitted"), 50);
   reed_session_close(&session);
 }
@@ -99,6 +114,8 @@ START_TEST(a_key_holds_what_its_flag_says) {
     check_relu(session, runs[i].rows, runs[i].first);
     ck_assert_double_eq(memo_figure(session, "misses"), cases[_i].misses[i]);
     ck_assert_double_eq(memo_figure(session, "hits"), i + 1 - cases[_i].misses[i]);
+    ck_assert_double_eq(memo_figure(session, "missed_sizes"), 1 + (i > 2)); /* the rows are new in runs 0 and 3 */
+    ck_assert_double_eq(memo_figure(session, "missed_counts"), cases[_i].misses[i] - 1 - (i > 2));
   }
   reed_session_close(&session);
 }
@@ -109,8 +126,9 @@ START_TEST(a_key_of_many_elements_is_not_remembered) {
   reed_session *session = opened(KEYED("r0:value", ""), NULL);
   for (int i = 0; i < 3; i++) check_relu(session, 1 << 13, 5);
   ck_assert_double_eq(memo_figure(session, "misses"), 3);
+  ck_assert_double_eq(memo_figure(session, "missed_too_large"), 3);
   ck_assert_double_eq(memo_figure(session, "entries"), 0);
-  for (int i = 0; i < 3; i++) check_relu(session, 1 << 12, 5); /* as many as it does */
+  for (int i = 0; i < 3; i++) check_relu(session, 1 << 12, 5); /* as many elements as a key compares at most */
   ck_assert_double_eq(memo_figure(session, "misses"), 4);
   ck_assert_double_eq(memo_figure(session, "entries"), 1);
   reed_session_close(&session);

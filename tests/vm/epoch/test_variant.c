@@ -1,6 +1,6 @@
 /* Variants (vm/epoch/variant.h): entries that are made by the calls that depend on the key. Each entry and each result
- * must be that of a session that has never run, in whatever order sizes grow, shrink and come back, and however few
- * entries the memo may have. What a miss calls: test_miss.c. */
+ * must equal that of a new session, in whatever order sizes grow, shrink and come back, and however few entries the
+ * memo may have. The calls of a miss: test_miss.c. */
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,8 @@
 #include "vm/epoch/variant.h"
 
 /* Of x [2, n, 4] and z [2, m, 4]: x beside z, kernels in place, a view whose extents a host kernel computes, an
- * operator that reads these extents, and one that computes with them; and a row of kernels that read z alone. */
+ * operator that reads these extents, and an operator that computes with them; and a row of kernels that read z alone.
+ */
 static const char text[] =
     ".module \"m\" producer \"test\" \"1\" devices 2\n.type x = f32[2, n, 4] \"x\"\n.type z = f32[2, m, 4] \"z\"\n"
     ".type y = f32[2, k, 4] \"y\"\n.type w = f32[a, b, c] \"w\"\n.type v = f32[3] \"v\"\n.inputs x, z\n"
@@ -82,7 +83,7 @@ static const char around_tail[] =
 
 /* r6 of r4 [n, 4, 2], r5 [1, 4, 2] and r2 (x): sites, the shape section, the run section. */
 static const char *const tails[][3] = {
-    /* in the place of r5 if n is 1, of r4 otherwise */
+    /* the result takes the place of r5 if n is 1, of r4 otherwise */
     {".site t = Add (2 -> 1) \"t\"\n", "  shape t, device, [r6], [r5:shape, r4:shape]\n",
      "  kill r2\n  invoke t, device, [r6], [r5, r4]\n  kill r4\n  kill r5\n"},
     /* the operands are computed in the result's place if n is 1 */
@@ -90,7 +91,7 @@ static const char *const tails[][3] = {
      "  shape s, device, [r13], [r2:shape]\n  shape t, device, [r6], [r4:shape, r13:shape]\n",
      "  invoke s, device, [r13], [r2]\n  kill r2\n  kill r5\n  invoke t, device, [r6], [r4, r13]\n  kill r4\n"
      "  kill r13\n"},
-    /* a part of its operand if n is 1 */
+    /* the result is a part of its operand if n is 1 */
     {".site t = Slice (4 -> 1) \"t\"\n", "  shape t, device, [r6], [r4:shape, r11:value, r12:value, r10:value]\n",
      "  kill r2\n  kill r5\n  invoke t, device, [r6], [r4, r11, r12, r10]\n  kill r4\n"},
     /* twins of an operator: with a constant, with an operand of that size, with another operand, with other attributes
@@ -337,7 +338,7 @@ static void close_outputs(reed_tensor **outputs) {
   for (int k = 0; k < N_OUTPUTS; k++) reed_tensor_close(&outputs[k]);
 }
 
-/* One run; entry and results are those of a session that has never run. */
+/* One run; entry and results must equal those of a new session. */
 static void compare(reed_session *session, int64_t n, int64_t m) {
   reed_tensor *a[N_OUTPUTS], *b[N_OUTPUTS];
   reed_session *fresh = session_of(&(reed_session_options){0});
@@ -370,7 +371,7 @@ static void check_arena(const epoch_entry *e) {
 
 static double variants_of(reed_session *session) { return memo_figure(session, "variants"); }
 
-/* With few rows of z, what depends on x lies at the end of the arena, which grows. */
+/* With few rows of z, the tensors that depend on x lie at the end of the arena, which grows. */
 START_TEST(steps_that_grow_are_variants) {
   int64_t m = _i ? 2 : 50;
   reed_session *session = session_of(&(reed_session_options){0});
@@ -379,7 +380,8 @@ START_TEST(steps_that_grow_are_variants) {
     check_arena(variant_use(session->memo.newest));
   }
   ck_assert_double_ge(variants_of(session), 12);
-  for (int64_t n = 100; n < 120; n++) compare(session, n, m); /* hits, in the order in which they were made */
+  /* hits, hits in the order in which the entries were made */
+  for (int64_t n = 100; n < 120; n++) compare(session, n, m);
   for (int64_t n = 119; n >= 100; n -= 3) compare(session, n, m);
   ck_assert_double_eq(memo_figure(session, "hits"), 27);
   reed_session_close(&session);
@@ -414,8 +416,11 @@ END_TEST
 /* The bytes of an entry's kernels but those of the places of a whole; each is counted once. */
 static int64_t kernel_bytes(const epoch_entry *e, const site_kernel **seen, size_t *n_seen) {
   int64_t bytes = 0;
-  for (size_t i = 0, call = 0; i < e->kernels.n + e->host_kernels.n; i++) {
-    const site_kernel *k = i < e->kernels.n ? e->kernels.items[i].prepared : e->host_kernels.items[i - e->kernels.n];
+  size_t n_whole = e->kernels.n, n_own = e->content ? e->content->n_kernels : 0;
+  for (size_t i = 0, call = 0; i < n_whole + n_own + e->host_kernels.n; i++) {
+    const site_kernel *k = i < n_whole           ? e->kernels.items[i].prepared
+                           : i < n_whole + n_own ? e->content->kernels[i - n_whole]
+                                                 : e->host_kernels.items[i - n_whole - n_own];
     bool place = e->places && call < e->places->calls.n && e->places->calls.items[call].kernel == i;
     bool counted = place;
     call += place;
@@ -428,7 +433,7 @@ static int64_t kernel_bytes(const epoch_entry *e, const site_kernel **seen, size
   return bytes;
 }
 
-/* What the memo's entries take: each whole and each kernel once. */
+/* The bytes of the memo's entries, with each whole and each kernel counted once. */
 static int64_t bytes_of_entries(const reed_session *session) {
   const site_kernel *seen[400];
   size_t n_seen = 0;
@@ -442,7 +447,7 @@ static int64_t bytes_of_entries(const reed_session *session) {
   return bytes;
 }
 
-/* Memory goes with the last variant: the bytes that the memo counts are those that come back. */
+/* A whole's memory goes with its last variant: the memo counts as many bytes as its entries have. */
 START_TEST(entries_that_share_a_whole_are_counted_once) {
   reed_session *session = session_of(&(reed_session_options){.memo_entries = 4});
   for (int64_t n = 100; n < 140; n++) {
@@ -451,7 +456,7 @@ START_TEST(entries_that_share_a_whole_are_counted_once) {
     ck_assert_int_le(session->memo.figures.entries, 4);
   }
   ck_assert_double_ge(variants_of(session), 20);
-  while (session->memo.oldest != session->memo.newest) { /* one entry more than the bound evicts one */
+  while (session->memo.oldest != session->memo.newest) { /* one entry more than the bound evicts one entry */
     session->memo.max_entries--;
     compare(session, 200 + session->memo.max_entries, 50);
   }
@@ -465,7 +470,7 @@ START_TEST(every_failed_allocation_is_survived) {
   reed_session *session = session_of(&(reed_session_options){.memo_entries = 3, .n_threads = 1});
   reed_tensor *outputs[N_OUTPUTS];
   int64_t size = 100;
-  for (int kind = 0; kind < 2; kind++) { /* a variant; an entry that is divided first */
+  for (int kind = 0; kind < 2; kind++) { /* kind 0: a variant; kind 1: an entry that is divided first */
     request_failed = true;
     for (int64_t n = 1; request_failed; n++) {
       ck_assert_int_lt(n, 2000);
@@ -501,7 +506,7 @@ static void open_tail(const char *const *parts) {
   tail = true;
 }
 
-/* One check alone tells for each tail that a size needs a plan of its own. */
+/* For each tail one check alone notices that a size needs a plan of its own. */
 static int64_t variants_of_tail(const char *const *parts) {
   open_tail(parts);
   int64_t variants = 0;
@@ -529,8 +534,8 @@ START_TEST(what_decides_more_is_planned) {
 }
 END_TEST
 
-/* An entry that needs less than half of a root's bytes gets a plan of its own, and so does one that needs more than
- * there is. Attempts that fail become rare, until one succeeds. */
+/* An entry that needs less than half of a root's bytes gets a plan of its own, and so does an entry that needs more
+ * bytes than the root has. Failed attempts become rare, until one succeeds. */
 START_TEST(sizes_far_apart_are_planned) {
   open_tail(tails[_i ? WORK : 0]);
   reed_session *session = session_of(&(reed_session_options){0});

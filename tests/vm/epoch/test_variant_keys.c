@@ -1,6 +1,6 @@
 /* Variants (vm/epoch/variant.h) and parts of a key that are no extents: a scalar, and the room of a cache. A key that
- * differs there is planned, however many variants there were before, and a run's results are those of a session that
- * has never run. Extents: test_variant.c. */
+ * differs in such a part is planned, however many variants were made before, and a run's results equal those of a new
+ * session. Extents: test_variant.c. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -34,8 +34,8 @@ static const char scalar_text[] =
     "  readback r18, r15, output, c, 0\n  sync\n  kill r8\n  kill r9\n  kill r15\n  kill r2\n  kill r3\n  kill r4\n"
     "  kill r5\n  return [r16, r17, r18], []\n";
 
-/* Of past [2, n, 4], whose rows may lie apart: its own with one new row, and a view of both; a row of kernels depends
- * on neither. */
+/* Of past [2, n, 4], whose rows may lie apart: past with one new row, and a view of the two halves; a row of kernels
+ * depends on neither. */
 static const char room_text[] =
     ".module \"m\" producer \"test\" \"1\" devices 2\n.type x = f32[2, n, 4] \"x\"\n.type z = f32[2, m, 4] \"z\"\n"
     ".type y = f32[2, k, 4] \"y\"\n.type w = f32[2, k, 4] \"w\"\n.type v = f32[4] \"v\"\n.inputs x, z\n"
@@ -77,7 +77,7 @@ static reed_tensor *opened_tensor(int32_t rank, const int64_t *dims) {
   return t;
 }
 
-/* The results of `inputs` are those that a session of its own has for `others`. */
+/* The session's results for `inputs` must equal those of a new session for `others`, which has the same elements. */
 static void compare(reed_session *session, const char *text, reed_tensor **inputs, reed_tensor **others) {
   reed_tensor *a[N_OUTPUTS], *b[N_OUTPUTS];
   reed_session *fresh = opened(text, NULL);
@@ -92,7 +92,7 @@ static void compare(reed_session *session, const char *text, reed_tensor **input
   reed_session_close(&fresh);
 }
 
-/* n changes in every step, the scalar in some: no variant is made there. */
+/* n changes in every step, the scalar in some: such a step makes no variant. */
 START_TEST(a_scalar_that_changes_is_planned) {
   reed_session *session = opened(scalar_text, NULL);
   static const int64_t scalars[] = {5, 5, 5, 5, 7, 7, 7, 3, 3, 3};
@@ -127,8 +127,8 @@ static reed_tensor *dense_copy(const reed_tensor *memory, int64_t n) {
   return t;
 }
 
-/* A past whose rows lie apart grows in every step; dense ones come between. */
-START_TEST(a_cache_with_room_is_planned) {
+/* A past whose rows lie apart grows in every step; dense ones come between, and are planned. */
+START_TEST(steps_of_a_cache_with_room_are_variants) {
   reed_session *session = opened(room_text, NULL);
   reed_tensor *memory = opened_tensor(3, (int64_t[]){2, ROOM, 4}), *rows = opened_tensor(3, (int64_t[]){2, 1, 4});
   for (int64_t n = 4; n < 20; n++) {
@@ -138,6 +138,7 @@ START_TEST(a_cache_with_room_is_planned) {
     reed_tensor_close(&dense[0]);
     reed_tensor_close(&apart[0]);
   }
+  ck_assert_double_ge(memo_figure(session, "variants"), _i ? 4 : 12);
   reed_tensor_close(&memory);
   reed_tensor_close(&rows);
   reed_session_close(&session);
@@ -150,7 +151,7 @@ int main(void) {
   tcase_add_checked_fixture(t, open_diagnosis, close_diagnosis);
   tcase_set_timeout(t, 60);
   tcase_add_test(t, a_scalar_that_changes_is_planned);
-  tcase_add_loop_test(t, a_cache_with_room_is_planned, 0, 2);
+  tcase_add_loop_test(t, steps_of_a_cache_with_room_are_variants, 0, 2);
   suite_add_tcase(suite, t);
   return suite_run(suite);
 }
