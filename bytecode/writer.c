@@ -4,7 +4,6 @@
  * Sections are built in memory, except DATA: a list holds the places of the constants' elements, which are read once,
  * while they are written. */
 #include <assert.h>
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -56,53 +55,58 @@ static uint32_t put_list(writer *w, const uint32_t *items, uint32_t n) {
   return at;
 }
 
-static void put_json_values(section *s, const module *m, const char *key, const uint32_t *types, uint32_t n) {
-  text_append(s, ",\"%s\":[", key);
+static void write_values(json_writer *json, const module *m, const char *key, const uint32_t *types, uint32_t n) {
+  json_begin_array(json, key);
   for (uint32_t i = 0; i < n; i++) {
     const module_type *t = &m->types[types[i]];
-    text_append(s, "%s{\"name\":", i ? "," : "");
-    json_quote(s, m->strings[t->name]);
-    text_append(s, ",\"dtype\":\"%s\",\"dims\":", t->object ? "object" : reed_dtype_name(t->dtype));
-    if (t->rank < 0) text_append(s, "null");
+    json_begin_object(json, NULL);
+    json_string(json, "name", m->strings[t->name]);
+    json_string(json, "dtype", t->object ? "object" : reed_dtype_name(t->dtype));
+    if (t->rank < 0) json_null(json, "dims");
+    else json_begin_array(json, "dims");
     for (int32_t k = 0; k < t->rank; k++) {
-      put(s, k ? "," : "[", 1);
-      if (t->dims[k] >= 0) text_append(s, "%" PRId64, t->dims[k]);
-      else if (*m->strings[~t->dims[k]]) json_quote(s, m->strings[~t->dims[k]]);
-      else text_append(s, "null");
+      if (t->dims[k] >= 0) json_integer(json, NULL, t->dims[k]);
+      else if (*m->strings[~t->dims[k]]) json_string(json, NULL, m->strings[~t->dims[k]]);
+      else json_null(json, NULL);
     }
-    if (t->rank == 0) put(s, "[", 1);
-    text_append(s, "%s}", t->rank < 0 ? "" : "]");
+    if (t->rank >= 0) json_end_array(json);
+    json_end_object(json);
   }
-  put(s, "]", 1);
+  json_end_array(json);
 }
 
 /* The declared ranges; nothing without ranges. */
-static void put_json_ranges(section *s, const module *m) {
+static void write_ranges(json_writer *json, const module *m) {
+  if (!m->n_ranges) return;
+  json_begin_array(json, "ranges");
   for (size_t i = 0; i < m->n_ranges; i++) {
     const module_range *r = &m->ranges[i];
-    text_append(s, "%s{\"name\":", i ? "," : ",\"ranges\":[");
-    json_quote(s, m->strings[r->name]);
-    text_append(s, ",\"input\":%u,\"axis\":%u,\"low\":%" PRId64 ",\"high\":", r->input, r->axis, r->low);
-    if (r->high == REED_UNBOUNDED) text_append(s, "null}");
-    else text_append(s, "%" PRId64 "}", r->high);
+    json_begin_object(json, NULL);
+    json_string(json, "name", m->strings[r->name]);
+    json_integer(json, "input", r->input);
+    json_integer(json, "axis", r->axis);
+    json_integer(json, "low", r->low);
+    if (r->high == REED_UNBOUNDED) json_null(json, "high");
+    else json_integer(json, "high", r->high);
+    json_end_object(json);
   }
-  if (m->n_ranges) put(s, "]", 1);
+  json_end_array(json);
 }
 
 static void put_metadata(writer *w, const module *m) {
-  section *s = &w->sections[FORMAT_METADATA];
-  text_append(s, "{\"model\":");
-  json_quote(s, m->model_name);
-  text_append(s, ",\"producer\":");
-  json_quote(s, m->producer);
-  text_append(s, ",\"producer_version\":");
-  json_quote(s, m->producer_version);
-  text_append(s, ",\"devices\":%d,\"target\":", m->n_devices);
-  json_quote(s, m->target);
-  put_json_values(s, m, "inputs", m->inputs, m->functions[0].n_r_params);
-  put_json_values(s, m, "outputs", m->outputs, m->functions[0].n_r_results);
-  put_json_ranges(s, m);
-  put(s, "}\n", 2);
+  json_writer json = {.text = w->sections[FORMAT_METADATA], .in_one_line = true};
+  json_begin_object(&json, NULL);
+  json_string(&json, "model", m->model_name);
+  json_string(&json, "producer", m->producer);
+  json_string(&json, "producer_version", m->producer_version);
+  json_integer(&json, "devices", m->n_devices);
+  json_string(&json, "target", m->target);
+  write_values(&json, m, "inputs", m->inputs, m->functions[0].n_r_params);
+  write_values(&json, m, "outputs", m->outputs, m->functions[0].n_r_results);
+  write_ranges(&json, m);
+  json_end_object(&json);
+  w->sections[FORMAT_METADATA] = json.text;
+  put(&w->sections[FORMAT_METADATA], "\n", 1);
 }
 
 static int compare_text(const void *a, const void *b) {

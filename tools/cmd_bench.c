@@ -16,7 +16,7 @@ static const flag flags[] = {
     FLAG_OF_INPUTS,
     {"--runs", NULL, FLAG_INT, offsetof(options, runs), "N", "runs that are timed (default 20)", NULL, 1},
     {"--warmup", NULL, FLAG_INT, offsetof(options, warmup), "N",
-     "runs before them (default 3; the first one is timed on its own)"},
+     "runs before the timed runs (default 3; the first run is timed on its own)"},
     {"--fresh", NULL, FLAG_INT, offsetof(options, fresh), "N",
      "processes that load and run once, one after the other (default 1: this one)", NULL, 1},
     FLAG_OF_DEVICE,

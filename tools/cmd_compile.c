@@ -63,7 +63,8 @@ static void list_passes(FILE *out) {
 
 static const char notes[] =
     "An error lists all parts of the model that are not supported, by node name; 'vm ops' lists the operators.\n"
-    "NAMES are devices with commas between them: host, sim. The name of a device may have a list of what it lacks:\n"
+    "NAMES are devices with commas between them, such as host,sim or cuda ('vm info --devices' lists the devices). A\n"
+    "device's name may have a list of operators that it lacks:\n"
     "sim?lacks=Conv+TopK is sim without Conv and TopK; Conv.f64: without Conv of f64; *.f64: without f64 in any\n"
     "operator; Resize@mode=cubic: without that attribute; sim?only=Conv+Relu: only these operators. An operator that "
     "one\n"

@@ -71,7 +71,7 @@ static void print_fact(const cJSON *fact, const char *between) {
   else printf(" %.0f", fact->valuedouble);
 }
 
-/* The number of the device's own kernels and of those that a card has proven; each of them is in the JSON. */
+/* The number of the device's own kernels and of the kernels that a card has proven; each of them is in the JSON. */
 static void print_proofs(const cJSON *device) {
   const cJSON *kernels = cJSON_GetObjectItemCaseSensitive(device, "kernels"), *kernel;
   int n = 0, n_proven = 0;
@@ -83,7 +83,7 @@ static void print_proofs(const cJSON *device) {
            plain(json_text_of(device, "name")));
 }
 
-/* The facts of one device: a line of those that are single, and a line for each item of the lists. */
+/* The facts of one device: single facts in one line, then a line for each item of a list. */
 static void print_facts(const cJSON *device) {
   const cJSON *fact, *item, *part;
   const char *name = json_text_of(device, "name"), *between = ": ";
@@ -153,7 +153,7 @@ static int run_devices(const options *o, complaint *c) {
 static int run(const options *o, complaint *c) {
   if (o->devices && !o->arguments.n) return run_devices(o, c);
   if (o->devices) return complain(c, MISUSE, "--devices shows no module: vm info --devices");
-  if (!o->arguments.n) return complain(c, MISUSE, "something is missing: vm info M, or vm info --devices");
+  if (!o->arguments.n) return complain(c, MISUSE, "M is missing: vm info M, or vm info --devices");
   model m = {0};
   char *text = NULL;
   int status = model_open(o, o->arguments.items[0], &m, c);

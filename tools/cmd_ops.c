@@ -139,7 +139,11 @@ static void print_places(const cJSON *operators, const char *kind, const cJSON *
     if (excluded)
       table_add(&t, "kernel%s%s%s", holds(emulated_only, json_text_of(op, "name")) ? ", emulated only" : "",
                 *text ? "; on the host: " : "", text);
-    else table_add(&t, "%s", control ? "jumps" : view ? "view, no kernel needed" : "on the host: no kernel");
+    else if (control || view) table_add(&t, "%s", control ? "jumps" : "view, no kernel needed");
+    else {
+      const cJSON *why = cJSON_GetObjectItemCaseSensitive(cJSON_GetObjectItemCaseSensitive(op, "on_host"), kind);
+      table_add(&t, "on the host: %s", why ? why->valuestring : "no kernel");
+    }
   }
   table_print(stdout, &t);
   printf("%d of %d operators have kernels on %s", n_kernels, cJSON_GetArraySize(operators), kind);
@@ -200,7 +204,7 @@ static const char notes[] =
     "no elements); any_rank (inputs may be of unknown rank); packable (its constant weights may be packed).";
 
 const command command_ops = {"ops",
-                             "[--json FILE]",
+                             "[--device D] [--json FILE]",
                              "lists the operators, and what their shape functions read of each input",
                              notes,
                              flags,

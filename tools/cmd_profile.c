@@ -10,9 +10,10 @@
 static const flag flags[] = {
     FLAG_OF_INPUTS,
     {"--runs", NULL, FLAG_INT, offsetof(options, runs), "N", "runs that are profiled (default 5)", NULL, 1},
-    {"--warmup", NULL, FLAG_INT, offsetof(options, warmup), "N", "runs before them, not counted (default 1)"},
+    {"--warmup", NULL, FLAG_INT, offsetof(options, warmup), "N",
+     "runs before the profiled runs, not counted (default 1)"},
     {"--trace", NULL, FLAG_TEXT, offsetof(options, trace), "FILE.json",
-     "their spans, for Perfetto or chrome://tracing"},
+     "spans of the profiled runs, for Perfetto or chrome://tracing"},
     FLAG_OF_DEVICE,
     FLAG_OF_GRAPHS,
     FLAG_OF_THREADS,

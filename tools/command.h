@@ -66,7 +66,8 @@ COMMAND_LIST(COMMAND_DECLARE)
 #define FLAG_OF_GRAPHS \
   { \
     "--graphs", NULL, FLAG_CHOICE, offsetof(options, graphs), "WHEN", \
-        "on or off: an accelerator's launches recorded and replayed (default: on without spans)", graphs_names \
+        "on or off: an accelerator's launches recorded and replayed (default: on, but off while spans are collected)", \
+        graphs_names \
   }
 #define FLAG_OF_THREADS \
   { "--threads", NULL, FLAG_INT, offsetof(options, threads), "N", "CPU threads (default: all)" }

@@ -25,6 +25,14 @@ static const char value_notes[] = "VALUE is one of\n"
                                   "i8 over all they hold, other integers 0..9\n"
                                   "dtypes: f32 f64 f16 bf16 i8 i16 i32 i64 u8 u16 u32 u64 bool\n";
 
+static const char step_notes[] =
+    "First steps with an exported model:\n"
+    "  vm info m.onnx                                names, dtypes and extents of its inputs and outputs\n"
+    "  vm run m.onnx -i image=@photo.jpg             runs it; -o NAME=FILE.npy saves an output, --expect NAME=FILE.npy "
+    "compares one\n"
+    "  vm compile m.onnx -o m.reed                   once; every command then opens m.reed without compiling\n"
+    "  vm bench m.reed -i image=@photo.jpg           its latency and memory\n";
+
 static const char exit_notes[] = "Exit status: 0 done, and all as expected; 1 results differ or a case failed; 2 "
                                  "misuse; 3 a bad file or model; 4 a failed run; 130 ended by a signal (a "
                                  "second one does not wait for the cleaning up)\n";
@@ -38,9 +46,11 @@ static const command *find(const char *name) {
 static void print_overview(FILE *out) {
   fprintf(out, "vm %s: compiles and runs models whose tensor shapes are known only while they run\n\n", reed_version());
   for (int i = 0; i < N_COMMANDS; i++) fprintf(out, "  vm %-9s %s\n", commands[i]->name, commands[i]->summary);
-  fprintf(out, "  vm %-9s %s\n", "help", "this, or all about one COMMAND");
-  fprintf(out, "\nM is a .reed file (a compiled module) or an .onnx file, which is compiled in memory first.\n\n%s\n%s",
-          value_notes, exit_notes);
+  fprintf(out, "  vm %-9s %s\n", "help", "this, or all about one COMMAND, as 'vm COMMAND --help' does");
+  fprintf(out,
+          "\n%s\nM is a .reed file (a compiled module), or an .onnx or .pb file (an ONNX model), which is compiled in "
+          "memory first.\n\n%s\n%s",
+          step_notes, value_notes, exit_notes);
 }
 
 static void print_flag(FILE *out, const flag *f) {
@@ -96,11 +106,12 @@ static int help(int n_words, const char *const *words, complaint *c) {
 static int run_command(const command *command, int n_words, const char *const *words, complaint *c) {
   options o = {.draw_scale = 1, .runs = -1, .warmup = -1};
   int status = flags_parse(command->flags, n_words, words, &o, &o.arguments, c);
-  if (!status && (o.arguments.n < command->min_arguments || o.arguments.n > command->max_arguments))
-    status = complain(c, MISUSE,
-                      o.arguments.n < command->min_arguments ? "something is missing: vm %s %s"
-                                                             : "one word too many ('%3$s'): vm %1$s %2$s",
-                      command->name, command->synopsis, o.arguments.n ? o.arguments.items[o.arguments.n - 1] : "");
+  if (!status && o.arguments.n < command->min_arguments)
+    status = complain(c, MISUSE, "%.*s is missing: vm %s %s", (int)strcspn(command->synopsis, " "), command->synopsis,
+                      command->name, command->synopsis);
+  else if (!status && o.arguments.n > command->max_arguments)
+    status = complain(c, MISUSE, "one word too many ('%s'): vm %s %s", o.arguments.items[o.arguments.n - 1],
+                      command->name, command->synopsis);
   if (!status) status = command->run(&o, c);
   flags_fini(command->flags, &o);
   words_fini(&o.arguments);

@@ -204,7 +204,11 @@ static int describe(model *m) {
 
 static int finish_opening(reed_status opened, const char *path, model *m, complaint *c) {
   if (interrupted()) return complain(c, INTERRUPTED, "interrupted");
-  return opened ? complain_diagnosis(c, BAD_FILE, plain(path), opened, m->diagnosis) : describe(m);
+  if (!opened) return describe(m);
+  int status = complain_diagnosis(c, BAD_FILE, plain(path), opened, m->diagnosis);
+  if (opened == REED_ERROR_FORMAT && !has_extension(path, "reed") && !is_onnx(path))
+    complain_more(c, "; only files whose names end with .onnx or .pb are opened as ONNX models");
+  return status;
 }
 
 int model_open_compiled(const options *o, const char *path, model *m, complaint *c) {

@@ -28,13 +28,21 @@ void complain_more(complaint *c, const char *format, ...) {
   va_end(arguments);
 }
 
+/* True if the message begins with `what` and a colon, or has it in quotes. */
+static bool tells(const char *message, const char *what) {
+  const char *at = strstr(message, what);
+  size_t n = strlen(what);
+  return at && (at == message ? at[n] == ':' : at[-1] == '\'' && at[n] == '\'');
+}
+
 int complain_diagnosis(complaint *c, int exit_status, const char *what, reed_status status,
                        const reed_diagnosis *diagnosis) {
   /* has several lines only for a list of unsupported items, whose names the library has made visible */
   const char *message = reed_diagnosis_message(diagnosis);
   message = strncmp(message, "not supported:\n", 15) == 0 ? plain_lines(message) : plain(message);
   if (status == REED_ERROR_MEMORY || status == REED_ERROR_DEVICE) exit_status = FAILED_RUN;
-  complain(c, exit_status, "%s: %s", what, *message ? message : reed_status_text(status));
+  if (tells(message, what)) complain(c, exit_status, "%s", message);
+  else complain(c, exit_status, "%s: %s", what, *message ? message : reed_status_text(status));
   const char *function = reed_diagnosis_function(diagnosis), *node = reed_diagnosis_node(diagnosis),
              *op = reed_diagnosis_operator(diagnosis), *input = reed_diagnosis_input(diagnosis);
   if (!*function && !*node && !*op && !*input) return exit_status;

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/random.h"
 #include "tools/flags.h"
 #include "tools/npy.h"
 
@@ -134,20 +135,12 @@ done:
   return status;
 }
 
-/* splitmix64, by Sebastiano Vigna (public domain): one addition and three xor-shift-multiplies a number. */
-static uint64_t next_random(uint64_t *state) {
-  uint64_t z = *state += 0x9e3779b97f4a7c15u;
-  z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-  z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-  return z ^ z >> 31;
-}
-
 void value_random(reed_tensor *tensor, uint64_t seed) {
   reed_dtype dtype = reed_tensor_dtype(tensor);
   size_t size = reed_dtype_bytes(dtype);
   char *element = reed_tensor_data(tensor);
   for (int64_t n = reed_tensor_elements(tensor); n > 0; n--, element += size) {
-    uint64_t bits = next_random(&seed);
+    uint64_t bits = random_next(&seed);
     if (is_float(dtype)) reed_dtype_write(dtype, element, (double)(bits >> 40) * 0x1p-24);
     else if (dtype == REED_BOOL) store_integer(dtype, element, bits >> 63);
     else store_integer(dtype, element, size == 1 ? bits >> 56 : (bits >> 32) % 10);

@@ -1,19 +1,20 @@
 """Dead code, from the objects of a full build: no function or variable of the project has external linkage without need.
 
 A symbol that an object of the project defines must be declared in a public header or referred to by another object.
-One that only tests refer to must stand in FOR_TESTS with its reason; entry points that are found by name stand in
+A symbol that only tests refer to must stand in FOR_TESTS with its reason; entry points that are found by name stand in
 BY_NAME. A row that is no longer true fails too.
 
     check_dead.py ROOT BUILD"""
 import collections, json, os, re, subprocess, sys
 
-BY_NAME = {  # symbol: who finds it
+BY_NAME = {  # symbol: the code that finds it by name
     'main': 'the C library',
     'reed_device_module': 'device/module.c, by its name',
     'reed_fake_cudnn_counts': 'tests/whole/test_cudnn.c, by its name',
     'reed_fake_driver': 'tests/whole/test_streams.c, by its name',
+    'reed_fake_floors': 'bench/gpu_floors.py and tests/whole/test_floors.c, by its name',
 }
-FOR_TESTS = {  # symbol: why it is there for tests alone; the file that defines it may use it too
+FOR_TESTS = {  # symbol: the reason to keep it for tests alone; the file that defines it may use it, too
     'cpu_level_best': 'kernel cases run at every level',
     'cpu_level_use': 'kernel cases run at every level',
     'dims_text': 'messages of tests',
@@ -26,7 +27,7 @@ FOR_TESTS = {  # symbol: why it is there for tests alone; the file that defines 
     'team_assume_processors': 'tests of several callers need machines of more CPUs',
     'value_parse_type': 'the fuzzer asks how large a value would be',
 }
-IN_ASSERTIONS = {  # symbol: who calls it in builds with assertions, while builds without have tests alone
+IN_ASSERTIONS = {  # symbol: its caller in builds with assertions; without assertions only tests refer to it
     'plan_check': 'every new layout is checked',
 }
 

@@ -10,8 +10,9 @@ Checked:
   - a word in backquotes that has the form of one of Reed's functions, types or constants is in the sources;
   - architecture.md's list of rewrites has every pass of compiler/passes/rewrite/ and no other name than a pass's;
   - figures.md lists the members of the JSON documents that the files in WRITERS and `vm bench` write, and no others;
-  - README.md's `vm plan` prints what it is said to print, on a CPU level that every machine has and with a given number of threads; CK_RUN_CASE names cases of its program;
-  - headings are noun phrases, and nobody is told what once was: no "formerly", "no longer", "used to be"."""
+  - README.md's `vm plan` prints the lines that README.md shows, at a CPU level that every machine has and with a given number of threads; CK_RUN_CASE names cases of its
+    program;
+  - headings are noun phrases, and no sentence tells of former states: no "formerly", "no longer", "used to be"."""
 import glob, os, re, subprocess, sys, tempfile
 
 WRITERS = ['vm/report/figures.c', 'device/describe.c', 'device/cuda/describe.c', 'device/cuda/driver/libraries.c']
@@ -25,6 +26,7 @@ sources = sorted(f for pattern in ('*/**/*.[ch]', '*/**/*.def', '*/**/*.py', '*/
 words = set(re.findall(r'\w+', '\n'.join(open(f, encoding='utf-8', errors='replace').read() for f in sources)))
 folders = {entry for entry in os.listdir('.') if os.path.isdir(entry) and not entry.startswith(('.', 'build', 'out'))}
 names = {os.path.basename(f) for f in sources}
+for build in glob.glob('**/meson.build', recursive=True): names |= set(re.findall(r"output: '([^']*)'", open(build, encoding='utf-8').read()))  # files that the build makes
 scripts = '\n'.join(open(f, encoding='utf-8').read() for f in sources if f.endswith(('.py', '.sh')))
 history = re.compile(r'\b(formerly|no longer|used to be|in the past|previously|from now on)\b', re.I)
 

@@ -8,7 +8,8 @@ longest name that is a folder of it. Checked, over all source files and their ob
     arrows run down only;
   - an outside library's header is included behind its door only;
   - units (a source file with its header) in circles: at most MOST_SHARE of all, none larger than MOST_CIRCLE;
-  - a file, also one in tests/, has at most MOST_LINES lines and opens with a comment that says what lives here;
+  - a file, also one in tests/, has at most MOST_LINES lines;
+  - a file of code, a script or a build file in any folder opens with a comment that says what lives here, and a script that names its interpreter is executable;
   - docs/architecture.md has the table. --write puts it there; --arrows prints the arrows as they are."""
 import collections, json, os, re, subprocess, sys
 
@@ -153,11 +154,15 @@ def check_circles():
 
 
 def check_files():
-    tests = [os.path.relpath(os.path.join(d, f), root) for d, _, fs in os.walk(os.path.join(root, 'tests')) for f in fs if f.endswith(('.c', '.h', '.py', '.sh'))]
-    for path in files + sorted(tests):
+    outside = ['meson.build'] + [os.path.relpath(os.path.join(d, f), root) for top in TOP + ['tests', 'scripts'] for d, _, fs in os.walk(os.path.join(root, top)) for f in fs
+                                 if f.endswith(('.c', '.h', '.def', '.cu', '.py', '.sh')) or f == 'meson.build']
+    for path in sorted(known.union(outside)):
         text = read(path)
-        if text.count('\n') > MOST_LINES: faults.append(f'{path}: {text.count(chr(10))} lines, more than {MOST_LINES}')
-        if not text.startswith(('/*', '"""', '#!')): faults.append(f'{path}: opens without a comment that says what lives here')
+        code = path in known or path.startswith('tests/') and path.endswith(('.c', '.h', '.py', '.sh'))
+        if code and text.count('\n') > MOST_LINES: faults.append(f'{path}: {text.count(chr(10))} lines, more than {MOST_LINES}')
+        if text.startswith('#!') and not os.access(os.path.join(root, path), os.X_OK): faults.append(f'{path}: names its interpreter and is not executable')
+        head = text.split('\n', 1)[-1] if text.startswith('#!') else text
+        if not head.startswith(('/*', '"""', '# ')): faults.append(f'{path}: opens without a comment that says what lives here')
 
 
 def check_document(write):

@@ -1,5 +1,5 @@
 #!/bin/sh
-# The command as scripts use it: forms, exit statuses, JSON keys, what is said about wrong words, and that no file is ever half-written.
+# The command as scripts use it: forms, exit statuses, JSON keys, the errors about wrong words, and that no file is ever half-written.
 # Arguments: the vm, the source root, the maker of models.
 vm=$(realpath "$1") root=$2 maker=$(realpath "$3")
 work=$(mktemp -d) || exit 1
@@ -111,7 +111,7 @@ expect 0 'arena on host' plan shapes.reed -s image=3x64x64 --device sim
 expect 0 'arena on sim' plan shapes.reed -s image=3x64x64 --device sim
 expect 4 "input 'image'" run shapes.reed -i 4x64x64xf32=0
 
-# 2: misuse, and what was meant
+# 2: misuse, with the likely meant word
 expect 2 "did you mean 'bench'?" bnech
 expect 2 'no command' 'frobnicate'
 expect 2 'vm compile'
@@ -125,8 +125,8 @@ expect 2 'is given twice' run add.reed -i "$x" -i "$x" -i "$b"
 expect 2 'does not say which input' run add.reed -i 2x3xf32=1
 expect 2 'is no f32' run add.reed -i "$x" -i bias=3xf32=1,2,x
 expect 2 '3 elements expected' run add.reed -i "$x" -i bias=3xf32=1,2
-expect 2 'something is missing' run
-expect 2 'one word too many' run add.reed more.reed
+expect 2 'M is missing: vm run M' run
+expect 2 "one word too many ('more.reed'): vm run M" run add.reed more.reed
 expect 2 "did you mean 'sim'?" run add.reed --device simm
 expect 2 'host, sim or cuda-emulated, not' run add.reed --device simm
 expect 2 "did you mean 'sim'?" run add.reed --device sim,simm
@@ -154,7 +154,7 @@ if [ -e "$(dirname "$vm")/../libreed-cuda.so" ]; then
   "$vm" info --devices >out
   grep -q '^cuda: [0-9]* kernels, [0-9]* of them proven on a card; [0-9]* operators emulated only (vm ops --device cuda)$' out || fail 'info --devices does not count the kernels'
   ! grep -qx 'cuda' out || fail 'info --devices has empty lines'
-  # a library of that name that the loader finds, and one that it does not
+  # a library of that name that the loader finds, and a library that it does not find
   : >nothing.c
   mkdir cudnn && cc -shared nothing.c -o cudnn/libcudnn.so.9 && LD_LIBRARY_PATH=$PWD/cudnn "$vm" info --devices >out
   grep -q '^cuda: library cuDNN, file libcudnn.so.9, found yes$' out || fail 'cuDNN is not found'
@@ -170,8 +170,9 @@ if [ -e "$(dirname "$vm")/../libreed-cuda.so" ]; then
   ldconfig -p 2>/dev/null | grep -q 'libcudnn.so.9 ' || grep -q '^cuda: library cuDNN, file libcudnn.so.9, found no, command pip install nvidia-cudnn-cu1' out || fail 'cuDNN is found'
 fi
 expect 2 'shows no module' info add.reed --devices
-expect 2 'something is missing' info
+expect 2 'M is missing: vm info M' info
 expect 0 'operators have kernels on cuda' ops --device cuda
+expect 0 'on the host: the importer turns it into Resize' ops --device cuda
 expect 0 'operators have kernels on sim' ops --device sim
 expect 4 "there is no device module at './libreed-none.so'" run add.reed -i "$x" -i "$b" --device ./libreed-none.so
 expect 4 "no option 'colour'" run add.reed -i "$x" -i "$b" --device 'sim?colour=1'
@@ -199,6 +200,8 @@ expect 3 'cannot open' run add.reed -i x=@nothing.npy -i "$b"
 head -c 100 add.reed >cut.reed
 expect 3 'cut.reed' run cut.reed
 expect 3 'cut.reed' verify cut.reed
+cp "$root/README.md" model
+expect 3 'only files whose names end with .onnx or .pb are opened as ONNX models' run model
 echo 'not a model' >bad.onnx
 expect 3 'bad.onnx' compile bad.onnx -o x.reed
 expect 3 'bad.onnx' run bad.onnx
@@ -228,7 +231,7 @@ expect 0 '' run add.reed -i "$x" -i "$b" -o /dev/null
 [ ! -e /dev/full ] || expect 3 'cannot write' run add.reed -i "$x" -i "$b" -o /dev/full
 ls ./*.tmp* >out 2>/dev/null && fail 'temporary files were left'
 
-# Help is true: every flag that it shows is parsed, and it lists the passes of the table that may be left out.
+# Help is true: every flag in it is parsed, and its list of passes is the table's passes that may be left out.
 for command in compile run test bench plan profile info ops verify dis asm; do
   "$vm" help $command | grep -oE '^ +(-[a-z], )?--[a-z-]+' | grep -oE -- '--[a-z-]+' >shown
   for flag in $(cat shown); do
@@ -272,7 +275,7 @@ expect 2 "--precision takes f32, bf16 or f16, not 'f33'" compile beside.onnx -o 
 expect 3 "need the pass 'pack'" compile beside.onnx -o x.reed --precision bf16 --disable pack
 [ ! -e x.reed ] || fail 'a refused precision wrote a module'
 
-# What is no file is not read, and not waited for.
+# A path that is no regular file is not read, and not waited for.
 mkfifo pipe.onnx pipe.reed pipe.npy
 expect 3 'it is not a file' run pipe.onnx
 expect 3 'it is not a file' compile pipe.onnx -o x.reed
@@ -306,7 +309,7 @@ expect 2 "--target: target 'sim?lacks=If': If is control flow" compile beside.on
 expect 2 "--device: target 'sim?lacks=Loop': Loop is control flow" run beside.onnx --device 'sim?lacks=Loop'
 expect 2 "--device: target 'sim?lacks=Covn'" run beside.onnx --device 'sim?lacks=Covn'
 
-# A source is not replaced by what is made of it, under any of its names; nor is what it reads beside itself.
+# A model is not replaced by the module made of it, under any of the model's names; nor are the model's external files.
 cp beside.onnx kept.onnx
 cp beside.bin kept.bin
 ln -s beside.onnx name.onnx
@@ -356,7 +359,7 @@ ln -s ../cache/1 snapshot/linked.onnx
 ln -s ../cache/2 snapshot/link.bin
 expect 0 '[-1 -2 -3]' run snapshot/linked.onnx
 
-# Names are shown without what a terminal would obey; files have them as they are.
+# Names are printed without characters that a terminal would obey; files have the names as they are.
 e=$(printf '\033') bell=$(printf '\302\233') turned=$(printf '\342\200\256') del=$(printf '\177')
 name=$(printf 'x\033[31m\nvm: all is well\342\200\256')
 shown='x\u001b[31m\nvm: all is well\u202e'
@@ -400,8 +403,8 @@ quiet run "$e[31m.reed" -i "$given" -o "z=$e.npy" --stats "$e.json" --trace "$e.
 quiet run "$e[31m.reed" -i "$given" --expect "@$e[31m.npy"
 rm -f "$e"*
 
-# A signal ends the command with 130, in a run and outside of one; neither it nor a full disk leaves a file that is half
-# written, and no result is put in its place after a signal.
+# A signal ends the command with 130, in a run and outside of one; neither a signal nor a full disk leaves a
+# half-written file, and after a signal no result is put in its place.
 default_signals='env --default-signal=INT,HUP' int=INT hup=HUP # background jobs ignore SIGINT, and below nohup SIGHUP
 $default_signals true 2>/dev/null || default_signals='' int=TERM hup=TERM
 catches() { # waits until process $1 catches SIGTERM
@@ -432,7 +435,7 @@ ended TERM 1 plan endless.reed -i $x64 --json made.json
 ended TERM 1 test endless --json made.json
 grep -q '0 passed, 0 failed, 0 unsupported of 1 cases' out || fail 'a cancelled case has a result'
 ended $int 0 run endless.reed -i $x64 -o y=made.npy
-# Standard input that does not end: the command waits in a read, and no run is there to be cancelled.
+# Standard input that does not end: the command waits in a read, and no run is in flight.
 mkfifo silent
 exec 9<>silent
 ended_reading() {
@@ -464,7 +467,7 @@ for signal in TERM $int; do
     rm -f signal.reed
   done
 done
-# Signals that the command does not answer end it as they end any process, and leave no file either.
+# Signals without a handler end the command as they end any process, and leave no file either.
 for signal in QUIT XCPU USR1 ABRT; do
   for pause in 0 0.02 0.05; do
     (ulimit -c 0; exec ${default_signals:+$default_signals --default-signal=QUIT} "$vm" compile "$shapes/shapes.onnx" -o signal.reed >out 2>&1) &
