@@ -1,14 +1,15 @@
-/* What a new shape costs: runs of extents never seen before beside repeated runs of the same extents. Each step runs a
- * new size once and then twice more, so the kinds are interleaved and share the machine's moods. Each run has inputs
- * that have just been written, as those of a new step are, so that all runs find the caches alike (but see --hot).
+/* The cost of a new shape: runs of extents never seen before beside repeated runs of the same extents. Each step runs a
+ * new size once and then twice more, so that a machine that changes its speed changes all of them alike. Each run has
+ * inputs that have just been written, as those of a new step are, so that all runs find the CPU's caches in the same
+ * state (but see --hot).
  *
  *     bench_steps MODEL.reed [--threads 1] [--steps 100] [--warm 8] [--entries N] [--pictures 1] [--once 1]
  * SYMBOL=EXTENTS...
  *     bench_steps MODEL.reed [--threads 1] [--entries N] --orders 1
  *
  * Every extent that the model leaves open needs EXTENTS: 7 (the same in every step), 100+ (one more in each step),
- * 32:640 (drawn at random for each step). With --pictures an input [3,h,w] is another picture in each step: then the
- * number of boxes that a detector finds is what is new. Pictures 1 are for the shapes model; pictures 2 have up to 40
+ * 32:640 (drawn at random for each step). With --pictures an input [3,h,w] is another picture in each step: then only
+ * the number of boxes that a detector finds is new. Pictures 1 are for the shapes model; pictures 2 have up to 40
  * objects on a shaded ground and any contrast, for models with random weights that find 0 to 100 boxes. With --once no
  * step is repeated, so that no key comes back. With --hot the repeated runs read the same memory as the first one,
  * which lies in the caches. Columns: minimum, median and 99th percentile of a run; its parts (shapes, plan, run
@@ -56,7 +57,7 @@ static double seconds(clockid_t clock) {
 
 /* ---- extents ---- */
 
-static int64_t drawn[MAX_WORDS]; /* of this step, per word */
+static int64_t drawn[MAX_WORDS]; /* the extents of this step, one for each word */
 
 static void draw_extents(int step) {
   static unsigned seed = 11;
@@ -153,7 +154,7 @@ static double sum_of(const char *json, const char *key) {
   return sum;
 }
 
-/* How often the word stands in the session's figures. */
+/* How often the word occurs in the session's figures. */
 static int count_of(const char *json, const char *word) {
   int n = 0;
   for (const char *at = json; (at = strstr(at, word)) != NULL; at += strlen(word)) n++;
@@ -223,7 +224,23 @@ static void report_ratios(const char *name, const parts *first, const parts *sec
          AT(ratios, wall, 0.5), AT(ratios, wall, 0.95), cpu, AT(ratios, cpu, 0.5), AT(ratios, cpu, 0.95));
 }
 
-/* The misses of the first runs: how many, and what they cost. */
+/* The session's misses by reason. */
+static void report_reasons(void) {
+  static const char *const figures[] = {"missed_sizes", "missed_counts", "missed_evicted", "missed_not_admitted",
+                                        "missed_too_large"};
+  char *json;
+  need(reed_session_stats_json(session, &json, diagnosis), "figures");
+  printf("all misses by reason:");
+  for (size_t i = 0; i < sizeof figures / sizeof *figures; i++) {
+    char key[64];
+    snprintf(key, sizeof key, "\"%s\":", figures[i]);
+    printf("%s %s %.0f", i ? "," : "", figures[i] + strlen("missed_"), sum_of(json, key));
+  }
+  printf("\n");
+  reed_text_free(json);
+}
+
+/* The misses of the first runs: their number and their time. */
 static void report_misses(const parts *fresh, const parts *again, int n) {
   static parts rows[MAX_STEPS];
   int n_rows = 0;
@@ -242,6 +259,7 @@ static void report_misses(const parts *fresh, const parts *again, int n) {
   printf("misses: %d of %d first runs, %.0f epochs; %.0f epochs of second runs; shapes and plans of all first runs are "
          "%.4f of the second runs' time\n",
          n_rows, n, misses, later, planned / all);
+  report_reasons();
   if (!n_rows) return;
   n = n_rows;
   printf("of a run with misses: CPU time: median %.0f us, 99th percentile %.0f; shapes and plan: minimum %.1f us, "
@@ -261,7 +279,7 @@ static void report_memo(void) {
 
 enum { FRESH, AGAIN, THIRD, RUNS };
 
-/* Makes input i again, as for a new step, so that the caches are found alike; with the elements that it has. */
+/* Writes input i again with the same elements, so that the CPU's caches are in the same state as in a new step. */
 static void make_again(size_t i, reed_tensor **t) {
   reed_tensor *made = make_input(i);
   memcpy(reed_tensor_data(made), reed_tensor_data(*t), (size_t)reed_tensor_bytes(*t));
@@ -270,7 +288,7 @@ static void make_again(size_t i, reed_tensor **t) {
 }
 
 /* The runs of a step, each with inputs that have just been written, or, if `hot`, all with the same memory; with `once`
- * the first one stands for all. */
+ * the first run stands for all. */
 static void run_step(int step, bool once, parts *runs) {
   reed_tensor *inputs[MAX_INPUTS];
   draw_extents(step);

@@ -43,13 +43,13 @@ typedef struct call {
   double floats[ATTRS_MOST][12];
   uint8_t elements[ATTRS_MOST][64];
   bool constant[INPUTS_MOST];
-  const char *words; /* of fitting, what is left */
+  const char *words; /* the unread words of a row of `fitting` */
   int64_t letters[26];
 } call;
 
-/* A 64-byte aligned block that ends where its data ends. With AddressSanitizer to the byte; without it to the next 64
- * bytes, but for everybody: closed pages before and behind stop code that is not instrumented, too. Released with
- * the call. */
+/* A 64-byte aligned block that ends where its data ends. AddressSanitizer notices an access one byte too far. Without
+ * it closed pages before and after the block stop any code, also uninstrumented code, within 64 bytes of the end.
+ * Released with the call. */
 #ifdef __SANITIZE_ADDRESS__
 static void *exact(call *k, int64_t bytes) {
   void *data = NULL;
@@ -276,8 +276,8 @@ static bool make_input(call *k, int32_t i) {
   bool fits = fit_input(k, &fitted);
   if (!declared || (declared->optional && fuzz_pick(c, 3) == 0)) return true;
   desc->dtype = some_dtype(c, declared, k->inputs[0].dtype);
-  bool value = declared->reads &
-               REED_READS_VALUE; /* a flag that depends on an attribute: the input gets values in either case */
+  /* an input whose flag depends on an attribute gets values whatever the attribute says */
+  bool value = declared->reads & REED_READS_VALUE;
   if (fits && fuzz_pick(c, 32)) {
     desc->rank = fitted.rank;
     memcpy(desc->dims, fitted.dims, sizeof desc->dims);
@@ -289,7 +289,7 @@ static bool make_input(call *k, int32_t i) {
                        : (int32_t)(fuzz_pick(c, 16) ? fuzz_pick(c, 6) : fuzz_pick(c, REED_MAX_RANK + 1));
     for (int32_t a = 0; a < desc->rank; a++)
       desc->dims[a] = value && fuzz_pick(c, 2) ? k->inputs[0].rank : some_extent(c);
-    if (desc->rank > 1 && fuzz_pick(c, 32) == 0) { /* nothing, however large the other extents */
+    if (desc->rank > 1 && fuzz_pick(c, 32) == 0) { /* a tensor without elements, however large its other extents */
       desc->dims[0] = fuzz_pick(c, 2) ? (int64_t)1 << fuzz_pick(c, 60) : 0;
       desc->dims[1] = desc->dims[0] ? 0 : (int64_t)1 << fuzz_pick(c, 60);
     }
@@ -302,7 +302,7 @@ static bool make_input(call *k, int32_t i) {
   return true;
 }
 
-/* An index into make_attr's words: mostly one that the attribute knows. */
+/* An index into make_attr's words, mostly of a word that is valid for the attribute. */
 static uint64_t some_word(fuzz_choices *c, const char *attribute) {
   static const struct {
     const char *attribute;
@@ -402,7 +402,7 @@ static void make_attr(call *k, const reed_op_attr *declared, int32_t i) {
   }
 }
 
-/* Packed weights are hardly ever made by chance. */
+/* Random attributes hardly ever describe packed weights, so half of the calls that may have them get them here. */
 static void pack_weights(call *k, reed_attrs *attrs, const reed_attrs *completed) {
   packed_order order;
   if (k->n_inputs < 2 || packed_is(k->op, completed) || !packed_order_of(k->op, completed, &k->inputs[1], &order) ||
@@ -445,7 +445,7 @@ static void run_kernel(call *k, op_call *made, reed_diagnosis *d) {
     reed_fault fault = {0};
     reed_kernel_buffers buffers = {(const void *const *)k->data, k->results, workspace, extents, NULL, &fault};
     status = kernel.run(kernel.state, &buffers);
-    if (status != (fault.code ? fault_say(&fault, k->op, made->node, d) : REED_OK))
+    if (status != (fault.code ? fault_say(&fault, made) : REED_OK))
       fuzz_fail("%s: the status is not that of the fault record", k->op->name);
     fuzz_seen(status, status == REED_OK ? "ran" : reed_diagnosis_message(d));
     if (status == REED_OK) fuzz_accepted();
@@ -479,7 +479,7 @@ static void run_call(call *k, reed_diagnosis *d) {
   }
   reed_attrs attrs = {k->attrs, 0};
   for (int32_t i = 0; i < k->op->n_attrs && i < ATTRS_MOST; i++) {
-    bool rare = strcmp(k->op->attrs[i].name, PACKED_ATTR) == 0; /* what it says by chance fits no weights */
+    bool rare = strcmp(k->op->attrs[i].name, PACKED_ATTR) == 0; /* a random `packed` attribute fits no weights */
     if (k->op->attrs[i].required || fuzz_pick(c, rare ? 32 : 2) == 1) make_attr(k, &k->op->attrs[i], attrs.n++);
   }
   reed_attr completed[2 * ATTRS_MOST];

@@ -54,14 +54,14 @@ static void add_late_start(onnx_build *b) {
   build_node(b, "Exp", "again", "y");
 }
 
-/* Both operands have the same count: of one Slice. */
+/* Both operands have the same count, made by one Slice. */
 static void add_used_twice(onnx_build *b) {
   slice(b, "parts", 0, 5, 1, "cut");
   build_node(b, "Exp", "cut", "left");
   build_node(b, "Mul", "cut,left", "y");
 }
 
-/* Two counts, of which nobody knows that they are equal. */
+/* Two counts that are equal, which the compiler cannot know. */
 static void add_two_cuts(onnx_build *b) {
   slice(b, "parts", 0, 5, 1, "cut");
   build_node(b, "Neg", "parts", "negative");
@@ -156,6 +156,28 @@ static void add_places_turned(onnx_build *b) {
   places(b, "turned");
 }
 
+/* Rows of two counts, then rows of none, joined; and used with the sum of the counts. */
+static void add_rows_behind_rows(onnx_build *b) {
+  static const float three[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
+  build_f32(b, "more", "1,3,4", three);
+  slice(b, "parts", 0, 5, 1, "cut");
+  build_int(b, build_node(b, "Concat", "more,parts,cut,more", "joined"), "axis", 0);
+  build_node(b, "Exp", "joined", "y");
+}
+
+/* The same rows twice, and a list of all their places, which follows the sum. */
+static void add_rows_twice(onnx_build *b) {
+  build_int(b, build_node(b, "Concat", "parts,parts", "joined"), "axis", 0);
+  places(b, "joined");
+}
+
+/* The first of the joined rows. */
+static void add_rows_joined_and_cut(onnx_build *b) {
+  build_node(b, "Exp", "parts", "powers");
+  build_int(b, build_node(b, "Concat", "powers,parts", "joined"), "axis", -3);
+  slice(b, "joined", 2, 9, 1, "y");
+}
+
 static void add_slice_from_end(onnx_build *b) { slice(b, "parts", -3, 100, 1, "y"); }
 
 static const struct {
@@ -182,12 +204,15 @@ static const struct {
     {"Pad of later axes", add_pad, 2},
     {"places in counted rows", add_places, 3},
     {"places in turned counted rows", add_places_turned, 4},
+    {"rows behind rows", add_rows_behind_rows, 3},
+    {"rows twice", add_rows_twice, 4},
+    {"joined rows, the first", add_rows_joined_and_cut, 3},
     {"Pad of the rows", add_pad_rows, 0},
     {"the last rows", add_slice_from_end, 0},
 };
 
-/* Counts from 0 to the bound in turn on one session. Every operator runs in one epoch, which a new count does not miss,
- * unless a case is one that needs the count. */
+/* Counts from 0 to the bound in turn on one session. Every operator runs in one epoch, whose memo a new count does not
+ * miss, unless the case has an operator that needs the count. */
 START_TEST(a_count_that_follows_from_another_stays_on_the_device) {
   onnx_build *b = base_open();
   cases[_i].add(b);

@@ -9,6 +9,7 @@
 #include "tests/compiler/passes/rewrite/appending.h"
 #include "tests/compiler/passes/rewrite/choices.h"
 #include "tests/compiler/passes/rewrite/columns.h"
+#include "tests/compiler/passes/rewrite/forms.h"
 #include "tests/compiler/passes/rewrite/heatmaps.h"
 #include "tests/compiler/passes/layout/pictures.h"
 #include "tests/compiler/passes/rewrite/decoders.h"
@@ -50,7 +51,8 @@ static double largest_of(const reed_tensor *t) {
 /* How far elements may differ. */
 typedef struct bar {
   double of_element; /* times max(1, |element|) */
-  double of_largest; /* times the tensor's largest element: sums of products that cancel, as Winograd's convolutions */
+  /* times the tensor's largest element, for sums of products that cancel, as in Winograd's convolutions */
+  double of_largest;
 } bar;
 
 static void equal(const reed_tensor *a, const reed_tensor *b, bar most, const char *what) {
@@ -66,7 +68,7 @@ static void equal(const reed_tensor *a, const reed_tensor *b, bar most, const ch
 }
 
 static void check_within(onnx_build *b, const char *pass, bool empty, bar most, const char *what) {
-  static const int64_t extents[] = {1, 3, 17, 0}; /* the last one where `empty` */
+  static const int64_t extents[] = {1, 3, 17, 0}; /* extent 0 only if `empty` */
   const char *const disabled[] = {pass, NULL};
   runner with = runner_open(b, &(reed_compile_options){0}, NULL, what),
          without = runner_open(b, &(reed_compile_options){.disabled_passes = disabled}, NULL, what);
@@ -131,7 +133,7 @@ START_TEST(caches_of_the_last_places_compute_the_same) {
 }
 END_TEST
 
-/* The loops are the same: so are the bits. */
+/* Loops over elements are the same, so bits must be equal. */
 START_TEST(chains_compute_the_same) {
   static const char *const texts[] = {"a=Add x,y;s=Sigmoid a;m=Mul a,s;o=Sub m,rows",
                                       "e=Exp z;m=Mul x,e;k=Mul m,rows;o=Add k,y",
@@ -165,6 +167,11 @@ START_TEST(columns_as_rows_are_the_same) {
   check(picture_open(&column_cases[_i].p), "gathered_columns", true, 0, column_cases[_i].p.what);
 }
 END_TEST
+START_TEST(cheaper_forms_compute_the_same) {
+  const picture *p = &form_cases[_i].p;
+  check(picture_open(p), "plain_forms", true, 0, p->what);
+}
+END_TEST
 START_TEST(maps_of_chosen_classes_are_the_same) {
   check(choice_open((choice)_i), "chosen_class", true, 1e-6, "maps of classes");
 }
@@ -194,6 +201,7 @@ int main(void) {
   tcase_add_loop_test(t, pictures_with_channels_last_compute_the_same, 0, COUNT(pictures));
   tcase_add_loop_test(t, packed_weights_compute_the_same, 0, COUNT(pictures));
   tcase_add_loop_test(t, columns_as_rows_are_the_same, 0, N_COLUMN_CASES);
+  tcase_add_loop_test(t, cheaper_forms_compute_the_same, 0, N_FORM_CASES);
   tcase_add_loop_test(t, points_read_off_maps_are_the_same, 0, HEATMAPS_TAKEN);
   tcase_add_loop_test(t, maps_of_chosen_classes_are_the_same, 0, CHOICE_TAKEN);
   tcase_add_loop_test(t, loops_that_append_compute_the_same, 0, N_APPENDING);

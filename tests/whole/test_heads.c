@@ -199,7 +199,7 @@ static const struct {
   const char *name;
   void (*add)(onnx_build *b);
   int more, more_on_cuda;
-  const char *why; /* the reason for which the host gets the count; NULL: it is an output of the model */
+  const char *why; /* the reason for which the host fetches the count; NULL: an output of the model needs it */
 } heads[] = {
     {"Conv", add_conv, 1, 1},
     {"Conv of groups", add_conv_groups, 1, 1},
@@ -231,7 +231,7 @@ static const struct {
     {"Softmax along the rows", add_softmax_rows, 0, 0, "Softmax 'y_node': the counted axis does not stand before"},
     {"Gemm of a turned matrix", add_gemm_turned, 2, 2, "Gemm 'y_node': only the rows of A"},
     {"MatMul that sums over the rows", add_matmul_summed, 2, 2, "MatMul 'y_node': the counted axis is summed over"},
-    {"Concat of rows", add_concat_rows, 0, 0, "Concat 'y_node': a later input begins after the counted rows"},
+    {"Concat of rows", add_concat_rows, 1, 1},
     {"ReduceSum of rows", add_reduce_rows, 0, 0, "ReduceSum 'y_node': it reduces the counted axis"},
 };
 
@@ -282,7 +282,8 @@ START_TEST(the_plan_says_why_a_count_is_fetched) {
 }
 END_TEST
 
-/* sizes of Resize in numbers equal the bound of one mask: the count is not these, and the true batch is resized. */
+/* sizes of Resize in numbers equal the bound of one mask: these sizes are not the count, so the true batch is resized.
+ */
 START_TEST(a_size_in_numbers_does_not_follow_the_count) {
   onnx_build *b = base_open();
   add_resize_rows(b);

@@ -134,7 +134,7 @@ enum { N_EACH = N_DEVICES * N_FORMS * 3 * 2 };
 START_TEST(only_new_rows_are_written) {
   EACH;
   cache c = cache_open(f, circular, device, 7, spare);
-  past p = fresh(&c), next = step(&c, &p, 2, 0, 1, 100); /* from elsewhere: the whole cache is written */
+  past p = fresh(&c), next = step(&c, &p, 2, 0, 1, 100); /* the past lies elsewhere, so the whole cache is written */
   ck_assert(lies_there(&c, &next));
   assert_counts(&c, 0, 1);
   for (int i = 0; i < 12; i++) {
@@ -152,16 +152,42 @@ START_TEST(only_new_rows_are_written) {
 }
 END_TEST
 
+/* A GPU's kernel saves no rows, so no row of a past is overwritten: each step gets the whole cache in other memory, and
+ * every past stays valid. */
+START_TEST(a_gpu_copies_the_cache) {
+  reed_device_info kind;
+  bool present = false;
+  for (size_t i = 0; reed_device_kind(i, &kind); i++)
+    present |= kind.present && strcmp(kind.name, "cuda-emulated") == 0;
+  if (!present) return; /* no C++ compiler */
+  const form f = (form)(_i % N_FORMS);
+  const int64_t spare = _i / N_FORMS % 3 - 1;
+  const bool circular = _i / N_FORMS / 3;
+  cache c = cache_open(f, circular, _i % 2 ? "cuda-emulated?late=1&poison=1&seed=3" : "cuda-emulated", 7, spare);
+  past p[4] = {fresh(&c)}, made;
+  for (int i = 0; i < 3; i++) {
+    p[i + 1] = step(&c, &p[i], 2, circular ? 4 + i : i, 5 - i, 100.0F * (float)(i + 1));
+    assert_counts(&c, 0, 1);
+  }
+  ck_assert_int_eq(try_step(&c, &p[1], 2, 1, -1, 300, &made), REED_ERROR_VALUE);
+  past other = step(&c, &p[1], 3, 0, 1, 700);
+  for (int i = 1; i < 4; i++) assert_same(p[i].grown, p[i].plain, "a past");
+  past_close(&other);
+  for (int i = 0; i < 4; i++) past_close(&p[i]);
+  cache_close(&c);
+}
+END_TEST
+
 /* Tensors of several versions stay valid as inputs, also in another order, and after other lengths. */
 START_TEST(continuations_of_one_past_do_not_meet) {
   EACH;
   cache c = cache_open(f, circular, device, 7, spare);
   past none = fresh(&c), p = step(&c, &none, 3, 0, 2, 100), a = step(&c, &p, 3, 3, 4, 300);
   ck_assert(lies_there(&c, &a));
-  past b = step(&c, &p, 1, 4, 3, 500); /* fewer rows: those of `a` beside them must not show */
+  past b = step(&c, &p, 1, 4, 3, 500); /* b overwrites fewer rows than `a`, whose rows must not appear in b */
   ck_assert(!lies_there(&c, &b));
   assert_counts(&c, 0, 1);
-  past a2 = step(&c, &a, 2, 1, 0, 700); /* rows that the past has written */
+  past a2 = step(&c, &a, 2, 1, 0, 700); /* overwrites rows that `a` has written */
   ck_assert(lies_there(&c, &a2));
   assert_counts(&c, 1, 0);
   past more[] = {step(&c, &p, 2, 2, 2, 900), step(&c, &a, 1, 6, 5, 1100), step(&c, &b, 2, 0, 0, 1300),
@@ -182,7 +208,7 @@ START_TEST(a_cancelled_run_leaves_the_past) {
   cache c = cache_open(f, circular, device, 7, spare);
   past none = fresh(&c), p = step(&c, &none, 3, 0, 2, 100);
   int64_t kernels = reed_session_kernel_count(c.m.session);
-  ck_assert_int_gt(kernels, 1); /* the last one notices nothing */
+  ck_assert_int_gt(kernels, 1); /* a cancellation at the last kernel comes too late */
   reed_session *first = c.m.session;
   for (int64_t at = 1; at < kernels; at++) {
     reed_session_options options = {.device = device, .n_threads = 1, .cancel_at_kernel = at};
@@ -204,7 +230,7 @@ START_TEST(a_cancelled_run_leaves_the_past) {
 }
 END_TEST
 
-/* A run that fails: a place that does not fit, before any row is written. The cache goes on in place. */
+/* A run fails because a place does not fit, before any row is written. The next run writes in place again. */
 START_TEST(a_place_that_does_not_fit_leaves_the_past) {
   EACH;
   cache c = cache_open(f, circular, device, 7, spare);
@@ -218,7 +244,8 @@ START_TEST(a_place_that_does_not_fit_leaves_the_past) {
 }
 END_TEST
 
-/* The memory itself as the past has its present elements. A tensor that comes back by DLPack is known. */
+/* The memory itself may be the past, with the elements that it has now. A tensor that comes back by DLPack is
+ * recognised. */
 START_TEST(the_memory_and_dlpack_are_pasts) {
   const char *device = devices[_i];
   cache c = cache_open(HEADS_FIRST, false, device, 7, 0);
@@ -243,7 +270,7 @@ START_TEST(the_memory_and_dlpack_are_pasts) {
     a = next;
   }
   past present = {.grown = reed_tensor_retain(c.memory), .plain = reed_tensor_retain(a.plain)};
-  past beside = step(&c, &present, 1, 3, 3, 3); /* `a` has these elements, too */
+  past beside = step(&c, &present, 1, 3, 3, 3); /* `a` is an open tensor of the same memory */
   ck_assert(!lies_there(&c, &beside));
   assert_same(a.grown, a.plain, "the tensor in the memory");
   past_close(&present), past_close(&beside);
@@ -281,6 +308,7 @@ int main(void) {
   TCase *cases = tcase_create("overwritten");
   tcase_set_timeout(cases, 60);
   tcase_add_loop_test(cases, only_new_rows_are_written, 0, N_EACH);
+  tcase_add_loop_test(cases, a_gpu_copies_the_cache, 0, N_FORMS * 3 * 2);
   tcase_add_loop_test(cases, continuations_of_one_past_do_not_meet, 0, N_EACH);
   tcase_add_loop_test(cases, a_cancelled_run_leaves_the_past, 0, N_EACH);
   tcase_add_loop_test(cases, a_place_that_does_not_fit_leaves_the_past, 0, N_EACH);

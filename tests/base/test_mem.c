@@ -1,0 +1,64 @@
+/* Large blocks (base/mem.h): which of their pages are in memory. */
+#include "base/mem.h"
+
+#include <check.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "tests/suite.h"
+
+enum { PAGE = 4096, MEGABYTE = 1 << 20 };
+
+/* The pages of begin..end of a block that are in memory. */
+static int64_t resident(const char *block, size_t begin, size_t end) {
+  static unsigned char pages[64 * MEGABYTE / PAGE];
+  const size_t n = (end - begin) / PAGE;
+  ck_assert(n <= sizeof pages);
+  ck_assert_int_eq(mincore((void *)(uintptr_t)(block + begin), end - begin, pages), 0);
+  int64_t found = 0;
+  for (size_t i = 0; i < n; i++) found += pages[i] & 1;
+  return found;
+}
+
+/* No page beyond the bytes in use is in memory, wherever they end inside a huge page (_i: half megabytes), neither when
+ * the block is new nor after it is extended. */
+START_TEST(room_takes_addresses_only) {
+  const size_t half = MEGABYTE / 2, capacity = 24 * MEGABYTE, used = (size_t)_i * half;
+  char *block = mem_alloc_bulk_room(used, capacity);
+  ck_assert_ptr_nonnull(block);
+  memset(block, 1, used);
+  ck_assert_int_eq(resident(block, 0, used), (int64_t)(used / PAGE));
+  ck_assert_int_eq(resident(block, used, capacity), 0);
+  mem_extend_bulk(block, used, used + 7 * half, capacity);
+  memset(block + used, 1, 7 * half);
+  ck_assert_int_eq(resident(block, used + 7 * half, capacity), 0);
+  for (size_t i = 0; i < used + 7 * half; i += half) ck_assert_int_eq(block[i], 1);
+  mem_free_aligned(block);
+}
+END_TEST
+
+/* A block without room is in memory when its last byte is written, and was warmed. */
+START_TEST(warm_pages_are_in_memory) {
+  for (size_t bytes = MEGABYTE; bytes <= 9 * (size_t)MEGABYTE; bytes += 3 * MEGABYTE / 2) {
+    char *block = mem_alloc_bulk(bytes);
+    ck_assert_ptr_nonnull(block);
+    ck_assert_uint_eq(mem_warm(block, bytes, NULL), bytes);
+    ck_assert_int_eq(resident(block, 0, bytes), (int64_t)(bytes / PAGE));
+    mem_free_aligned(block);
+  }
+}
+END_TEST
+
+int main(void) {
+  Suite *suite = suite_create("mem");
+  TCase *t = tcase_create("all");
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) /* their heaps write into blocks of their own */
+  tcase_add_loop_test(t, room_takes_addresses_only, 8, 24);
+  tcase_add_test(t, warm_pages_are_in_memory);
+#else
+  (void)room_takes_addresses_only;
+  (void)warm_pages_are_in_memory;
+#endif
+  suite_add_tcase(suite, t);
+  return suite_run(suite);
+}
