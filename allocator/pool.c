@@ -412,8 +412,11 @@ void pool_close(pool **handle) {
 }
 
 static reed_status no_memory(const pool *p, reed_status status, int64_t bytes, reed_diagnosis *diagnosis) {
-  char cap[32] = "none";
-  if (p->cap_bytes) snprintf(cap, sizeof cap, "%lld", (long long)p->cap_bytes);
+  char cap[96] = "none";
+  if (p->beside_bytes)
+    snprintf(cap, sizeof cap, "%lld, of which outputs and objects have %lld", (long long)p->cap_bytes,
+             (long long)p->beside_bytes);
+  else if (p->cap_bytes) snprintf(cap, sizeof cap, "%lld", (long long)p->cap_bytes);
   return diag_fail(diagnosis, status,
                    "out of %s on device %d ('%s'): %lld bytes asked for; %lld live, %lld reserved, cap %s",
                    p->memory == POOL_PINNED ? "pinned host memory" : "memory", p->device_number, p->device->name,

@@ -103,8 +103,7 @@ static void set_headroom(vm_devices *devices, int64_t most) {
     vm_device *d = &devices->items[i];
     pool_set_headroom(d->memory, most, devices->env.cancel);
     if (d->slots) pool_set_headroom(d->slots, most, devices->env.cancel);
-    if (i == 0 || !devices->cap_bytes)
-      output_store_set_headroom(d->outputs, most, devices->env.cancel); /* a store of a device shares its cap */
+    if (!devices->cap_bytes) output_store_set_headroom(d->outputs, most, devices->env.cancel);
   }
 }
 
@@ -341,34 +340,61 @@ bool devices_end_run(vm_devices *devices) {
   return ended;
 }
 
-void devices_note_outputs(vm_devices *devices) {
-  for (int32_t i = 1; i < devices->n; i++)
-    pool_set_beside(devices->items[i].memory, output_store_figures(devices->items[i].outputs).reserved_bytes);
+/* The bytes that count towards a device's cap and are not its pool's. */
+static int64_t beside_pool(const vm_devices *devices, int32_t device) {
+  int64_t outputs = output_store_figures(devices->items[device].outputs).held_bytes;
+  return device == 0 ? outputs + devices->object_bytes : outputs;
 }
 
-/* Makes room for `bytes` of outputs under the device's cap, which the pool and the store of outputs share. */
-static reed_status outputs_fit(const vm_devices *devices, const vm_device *d, int64_t bytes,
-                               reed_diagnosis *diagnosis) {
+void devices_note_outputs(vm_devices *devices) {
+  for (int32_t i = 0; devices->cap_bytes && i < devices->n; i++)
+    pool_set_beside(devices->items[i].memory, beside_pool(devices, i));
+}
+
+/* Makes room for `bytes` beside the device's pool, under the cap that both share. False: the cap is too small. */
+static bool fits_beside(const vm_devices *devices, int32_t device, int64_t bytes) {
+  const vm_device *d = &devices->items[device];
   pool_figures held;
   pool_read_figures(d->memory, &held);
-  output_figures given = output_store_figures(d->outputs);
-  if (!devices->cap_bytes || bytes <= devices->cap_bytes - held.reserved_bytes - given.reserved_bytes) return REED_OK;
+  if (bytes <= devices->cap_bytes - held.reserved_bytes - beside_pool(devices, device)) return true;
   output_store_trim(d->outputs, 0);
-  given = output_store_figures(d->outputs);
-  pool_trim(d->memory, devices->cap_bytes - given.reserved_bytes - bytes);
+  int64_t rest = devices->cap_bytes - beside_pool(devices, device) - bytes;
+  pool_trim(d->memory, rest > 0 ? rest : 0);
   pool_read_figures(d->memory, &held);
-  if (bytes <= devices->cap_bytes - held.reserved_bytes - given.reserved_bytes) return REED_OK;
+  return held.reserved_bytes <= rest;
+}
+
+static reed_status over_cap(const vm_devices *devices, int32_t device, int64_t bytes, const char *purpose,
+                            reed_diagnosis *diagnosis) {
+  const vm_device *d = &devices->items[device];
+  pool_figures held;
+  pool_read_figures(d->memory, &held);
   return diag_fail(diagnosis, REED_ERROR_MEMORY,
-                   "out of memory on device '%s': %lld bytes asked for an output that stays there; outputs have %lld, "
-                   "%lld reserved, cap %lld",
-                   d->device->name, (long long)bytes, (long long)given.live_bytes, (long long)held.reserved_bytes,
+                   "out of memory on device '%s': %lld bytes asked for %s; outputs have %lld, sequences and objects "
+                   "%lld, %lld reserved, cap %lld",
+                   d->device->name, (long long)bytes, purpose, (long long)output_store_figures(d->outputs).held_bytes,
+                   (long long)(device == 0 ? devices->object_bytes : 0), (long long)held.reserved_bytes,
                    (long long)devices->cap_bytes);
+}
+
+static reed_status outputs_fit(const vm_devices *devices, int32_t device, int64_t bytes, reed_diagnosis *diagnosis) {
+  if (!devices->cap_bytes || fits_beside(devices, device, bytes)) return REED_OK;
+  return over_cap(devices, device, bytes, "an output", diagnosis);
+}
+
+reed_status devices_count_objects(vm_devices *devices, int64_t bytes, reed_diagnosis *diagnosis) {
+  int64_t more = bytes - devices->object_bytes;
+  devices->object_bytes = bytes;
+  if (more == 0 || !devices->cap_bytes) return REED_OK;
+  bool fits = more < 0 || fits_beside(devices, 0, 0);
+  pool_set_beside(devices->items[0].memory, beside_pool(devices, 0));
+  return fits ? REED_OK : over_cap(devices, 0, more, "sequences and objects", diagnosis);
 }
 
 reed_status devices_open_output(vm_devices *devices, int32_t device, const reed_desc *desc, reed_tensor **out_tensor,
                                 reed_diagnosis *diagnosis) {
   const vm_device *d = &devices->items[device];
-  reed_status status = device == 0 ? REED_OK : outputs_fit(devices, d, desc_bytes(desc), diagnosis);
+  reed_status status = outputs_fit(devices, device, desc_bytes(desc), diagnosis);
   if (status == REED_OK) status = output_open(d->outputs, desc, out_tensor, diagnosis);
   devices_note_outputs(devices);
   return status;
@@ -379,8 +405,8 @@ reed_status devices_allocate(vm_devices *devices, int32_t device, storage_reques
   const vm_device *d = &devices->items[device];
   bool given = r.returned && (device == 0 ? r.bytes <= devices->max_output_bytes : devices->keeps_outputs);
   if (!given) return (r.cold ? pool_allocate_cold : pool_allocate)(d->memory, r.bytes, out_storage, diagnosis);
-  reed_status status = device == 0 ? REED_OK : outputs_fit(devices, d, r.bytes, diagnosis);
+  reed_status status = outputs_fit(devices, device, r.bytes, diagnosis);
   if (status == REED_OK) status = output_allocate(d->outputs, r.bytes, r.most, r.cold, out_storage, diagnosis);
-  if (device != 0) devices_note_outputs(devices);
+  devices_note_outputs(devices);
   return status;
 }

@@ -48,10 +48,11 @@ typedef struct vm_devices {
   int32_t pinned_by;        /* the accelerator in whose pinned memory outputs and the host's arena lie; 0: none */
   int64_t max_output_bytes; /* larger outputs are left to the pool, whose diagnosis names the cause */
   int64_t cap_bytes;
-  int64_t headroom;    /* the most of a block (pool_set_headroom); 0: the model has one size */
-  int64_t stream;      /* of the caller, 0: none */
-  int32_t stream_on;   /* its device */
-  device_event *begun; /* of that device: the stream's work before a run; NULL: no stream was ever set */
+  int64_t object_bytes; /* of sequences and other objects, in the heap: counted towards the host's cap */
+  int64_t headroom;     /* the most of a block (pool_set_headroom); 0: the model has one size */
+  int64_t stream;       /* of the caller, 0: none */
+  int32_t stream_on;    /* its device */
+  device_event *begun;  /* of that device: the stream's work before a run; NULL: no stream was ever set */
   stretch_state graphs;
   reed_kernel_env env;         /* for the `prepare` functions of kernels */
   overwritten_log overwritten; /* rows of the caller's memory that kernels of the run have overwritten */
@@ -80,6 +81,9 @@ typedef struct storage_request {
 /* Both the store of outputs and the pool count towards the device's cap. */
 reed_status devices_allocate(vm_devices *devices, int32_t device, storage_request request, storage **out_storage,
                              reed_diagnosis *diagnosis) REED_MUST_CHECK;
+
+/* The objects of the session have `bytes` now. ERROR_MEMORY: more than the host's cap allows. */
+reed_status devices_count_objects(vm_devices *devices, int64_t bytes, reed_diagnosis *diagnosis) REED_MUST_CHECK;
 
 /* A tensor of the caller, with undefined elements, from the device's store of outputs. */
 reed_status devices_open_output(vm_devices *devices, int32_t device, const reed_desc *desc, reed_tensor **out_tensor,

@@ -98,7 +98,7 @@ static reed_status make_object(reed_session *s, ref *target, object_kind kind, u
     }
   ref_clear(&s->run.objects, target);
   *target = (ref){.kind = REF_OBJECT, .bounded_axis = -1, .object = o};
-  return REED_OK;
+  return devices_count_objects(&s->devices, s->run.objects.bytes, s->run.diagnosis);
 }
 
 static reed_status get_field(reed_session *s, ref *target, const ref *source, object_kind kind, int64_t i) {
@@ -280,6 +280,7 @@ reed_status interp_run(reed_session *s, uint32_t *out_return_pc) {
           ref_assign(&s->run.objects, &item, R(i.item));
           if (!object_own(&s->run.objects, r) || !object_push(&s->run.objects, r->object, &item))
             status = diag_no_memory(s->run.diagnosis, "a sequence");
+          else status = devices_count_objects(&s->devices, s->run.objects.bytes, s->run.diagnosis);
           ref_clear(&s->run.objects, &item);
         }
         break;

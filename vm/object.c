@@ -41,6 +41,7 @@ object *object_new(object_heap *heap, object_kind kind, uint32_t tag) {
   object *o = heap->free;
   if (o) heap->free = o->next;
   else if (!(o = mem_calloc(1, sizeof *o))) return NULL;
+  else heap->bytes += (int64_t)sizeof *o;
   o->n_references = 1;
   o->kind = kind;
   o->tag = tag;
@@ -73,7 +74,9 @@ void object_release(object_heap *heap, object *o) {
 
 bool object_push(object_heap *heap, object *o, const ref *item) {
   ref copy = *item; /* growing may move the array that `item` lies in */
+  size_t before = o->fields.capacity;
   if (!VEC_ROOM(&o->fields)) return false;
+  heap->bytes += (int64_t)((o->fields.capacity - before) * sizeof *o->fields.items);
   ref *slot = &o->fields.items[o->fields.n];
   *slot = (ref){0};
   ref_assign(heap, slot, &copy);

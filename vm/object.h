@@ -55,6 +55,7 @@ struct object {
 /* Recycles objects, so that a steady state takes none from the heap. */
 typedef struct object_heap {
   object *free;
+  int64_t bytes; /* of all objects, those on the free list included */
 } object_heap;
 
 /* True if the register was last shaped as that output of a `shape` of that call site, and no other tensor was assigned

@@ -191,6 +191,7 @@ void output_store_close(output_store **store_slot) {
 output_figures output_store_figures(output_store *store) {
   uv_mutex_lock(&store->mutex);
   output_figures figures = store->figures;
+  figures.held_bytes = figures.reserved_bytes + (store->n_users + store->n_free) * (int64_t)sizeof(output_block);
   uv_mutex_unlock(&store->mutex);
   return figures;
 }

@@ -92,6 +92,7 @@ void output_store_trim(output_store *store, int32_t keep);
 /* Bytes in use and bytes held, on a device. */
 typedef struct output_figures {
   int64_t live_bytes, reserved_bytes;
+  int64_t held_bytes; /* reserved_bytes, and the blocks' headers */
 } output_figures;
 output_figures output_store_figures(output_store *store);
 /* A tensor of the (valid) desc at `data` that keeps a reference to the storage. NULL if the storage is not from a store

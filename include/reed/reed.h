@@ -91,7 +91,7 @@ typedef struct reed_session_options {
    * these operators; a module that needs one of them is refused (reed_compile_options.target). */
   const char *device;
   int n_threads;            /* 0: one per CPU available */
-  int64_t memory_cap_bytes; /* of each device's pool; 0: none */
+  int64_t memory_cap_bytes; /* of each device: tensors, outputs until they are closed, objects; 0: none */
   int64_t memo_entries;     /* per epoch; 0: 64 */
   int64_t memo_bytes;       /* of all epochs; 0: 64 MiB */
   int64_t max_call_depth;   /* 0: 10,000 */

@@ -1,0 +1,125 @@
+/* The memory cap of a session: loops whose tensors become outputs, and sequences of many small tensors. */
+#include <check.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "reed/reed.h"
+#include "tests/suite.h"
+#include "tests/vm/hand.h"
+
+/* y = x doubled along axis 0, so many times. */
+static const char doubling[] = ".module \"m\" producer \"test\" \"1\" devices 1\n"
+                               ".type t0 = f32[n, 4] \"x\"\n"
+                               ".type t1 = f32[?, 4] \"y\"\n"
+                               ".inputs t0\n"
+                               ".outputs t1\n"
+                               ".site join = Concat (2 -> 1) \"join\" {axis = 0}\n"
+                               ".function main (t0) -> (t1) registers 2 4\n"
+                               "  assert.shape r0, t0\n"
+                               "  s.const s0, %d\n"
+                               "  s.const s1, 0\n"
+                               "  s.const s2, 1\n"
+                               "again:\n"
+                               "  s.lt s3, s1, s0\n"
+                               "  branch.ifnot s3, done\n"
+                               "  epoch.enter 0, plan, [r0:shape], []\n"
+                               "  shape join, host, [r1], [r0:shape, r0:shape]\n"
+                               "plan:\n"
+                               "  epoch.plan 0\n"
+                               "  invoke join, host, [r1], [r0, r0]\n"
+                               "  epoch.end 0\n"
+                               "  kill r0\n"
+                               "  r.move r0, r1\n"
+                               "  kill r1\n"
+                               "  s.add s1, s1, s2\n"
+                               "  jump again\n"
+                               "done:\n"
+                               "  return [r0], []\n";
+
+/* y = so many tensors x + x, stacked. */
+static const char stacking[] = ".module \"m\" producer \"test\" \"1\" devices 1\n"
+                               ".type t0 = f32[n, 4] \"x\"\n"
+                               ".type t1 = f32[?, n, 4] \"y\"\n"
+                               ".type t2 = f32[n, 4] \"item\"\n"
+                               ".inputs t0\n"
+                               ".outputs t1\n"
+                               ".site add = Add (2 -> 1) \"add\"\n"
+                               ".function main (t0) -> (t1) registers 4 4\n"
+                               "  assert.shape r0, t0\n"
+                               "  s.const s0, %d\n"
+                               "  s.const s1, 0\n"
+                               "  s.const s2, 1\n"
+                               "  seq.make r1\n"
+                               "again:\n"
+                               "  s.lt s3, s1, s0\n"
+                               "  branch.ifnot s3, done\n"
+                               "  epoch.enter 0, plan, [r0:shape], []\n"
+                               "  shape add, host, [r2], [r0:shape, r0:shape]\n"
+                               "plan:\n"
+                               "  epoch.plan 0\n"
+                               "  invoke add, host, [r2], [r0, r0]\n"
+                               "  epoch.end 0\n"
+                               "  seq.push r1, r2\n"
+                               "  kill r2\n"
+                               "  s.add s1, s1, s2\n"
+                               "  jump again\n"
+                               "done:\n"
+                               "  kill r0\n"
+                               "  seq.stack r3, r1, t2, host\n"
+                               "  kill r1\n"
+                               "  return [r3], []\n";
+
+static reed_status run_rounds(const char *text, int n_rounds, int64_t cap_bytes, int64_t rows, int64_t *out_bytes) {
+  char module[sizeof stacking + sizeof doubling];
+  snprintf(module, sizeof module, text, n_rounds);
+  reed_session *session = opened(module, &(reed_session_options){.memory_cap_bytes = cap_bytes});
+  reed_status first = REED_OK;
+  for (int i = 0; i < 2; i++) { /* a run over the cap leaves the session as it was */
+    reed_tensor *output = NULL;
+    reed_status status = run_floats(session, rows, 1, &output);
+    if (i == 0) first = status;
+    ck_assert_int_eq(status, first);
+    if (status == REED_OK) *out_bytes = reed_tensor_bytes(output);
+    reed_tensor_close(&output);
+  }
+  reed_session_close(&session);
+  return first;
+}
+
+static void check_over_cap(const char *text, int n_rounds, int64_t cap_bytes, int64_t rows, const char *words) {
+  int64_t bytes;
+  ck_assert_int_eq(run_rounds(text, n_rounds, cap_bytes, rows, &bytes), REED_ERROR_MEMORY);
+  const char *said = reed_diagnosis_message(diagnosis);
+  ck_assert_msg(strstr(said, words) && strstr(said, "cap"), "%s", said);
+}
+
+/* The last output is as large as the cap, and its source has half of that beside it. */
+START_TEST(outputs_of_the_host_count_towards_the_cap) {
+  enum { ROWS = 1 << 12, ROUNDS = 4, CAP = ROWS * 16 << ROUNDS };
+  int64_t bytes = 0;
+  check_over_cap(doubling, ROUNDS, CAP, ROWS, "asked for an output");
+  ck_assert_int_eq(run_rounds(doubling, ROUNDS - 1, CAP, ROWS, &bytes), REED_OK);
+  ck_assert_int_eq(bytes, CAP / 2);
+}
+END_TEST
+
+/* The stacked tensor has 256 KiB. Its 16,384 items and the sequence that names them take several MiB. */
+START_TEST(sequences_count_towards_the_cap) {
+  enum { ROUNDS = 1 << 14 };
+  int64_t bytes = 0;
+  check_over_cap(stacking, ROUNDS, 4 << 20, 1, "sequences and objects");
+  ck_assert_int_eq(run_rounds(stacking, ROUNDS, 64 << 20, 1, &bytes), REED_OK);
+  ck_assert_int_eq(bytes, ROUNDS * 16);
+}
+END_TEST
+
+int main(void) {
+  Suite *suite = suite_create("cap");
+  TCase *cases = tcase_create("cap");
+  tcase_add_checked_fixture(cases, open_diagnosis, close_diagnosis);
+  tcase_set_timeout(cases, 120);
+  tcase_add_test(cases, outputs_of_the_host_count_towards_the_cap);
+  tcase_add_test(cases, sequences_count_towards_the_cap);
+  suite_add_tcase(suite, cases);
+  return suite_run(suite);
+}
