@@ -71,6 +71,52 @@ CPU_UNCHECKED static __attribute__((noinline)) void finish_some(const panel_tile
   }
 }
 
+/* Addresses that a tile prefetches for the tile after it: of panel_tile.next a line for each element of depth; of Y and
+ * its residual a row for each of the first elements, because memory takes only some twenty requests at a time. They go
+ * to the second-level cache: in the first one they would replace the panel, whose rows share its sets. */
+typedef struct fetches {
+  const char *next;
+  const float *y, *y_end, *residual; /* the residual's, or Y's again */
+} fetches;
+
+/* Adds the product of one element of depth: `rows` elements of X, a_row apart, by `vectors` of the panel's row b. */
+INLINE void multiply_element(const panel_tile *t, const float *a, const float *b, int64_t ahead, int rows, int vectors,
+                             fetches *fetch, lanes (*sum)[VECTORS_MOST]) {
+  /* Vectors of the panel's row that are kept in registers. If no register is left, the last vector is a memory operand,
+   * because gcc would otherwise keep a sum in memory. */
+  const int held_weights = rows == 1 || rows * vectors + vectors < REGISTERS ? vectors : vectors - 1;
+  /* small tiles read the panel too fast for the second-level cache */
+  if (LANES < 16 || rows < 4) {
+#pragma GCC unroll 8
+    for (int j = 0; j < vectors * LANES; j += CACHE_LINE) __builtin_prefetch(b + ahead + j);
+  }
+  if (rows >= 4) {
+    __builtin_prefetch(fetch->next, 0, 2);
+    fetch->next += t->next_step;
+  }
+  if (fetch->y < fetch->y_end) {
+#pragma GCC unroll 8
+    for (int j = 0; j < vectors * LANES; j += CACHE_LINE) {
+      __builtin_prefetch(fetch->y + j, 0, 2);
+      __builtin_prefetch(fetch->residual + j, 0, 2);
+    }
+    fetch->y += t->c_row;
+    fetch->residual += t->c_row;
+  }
+  lanes weights[VECTORS_MOST];
+#pragma GCC unroll 8
+  for (int j = 0; j < held_weights; j++) weights[j] = load(b + j * LANES);
+#pragma GCC unroll 16
+  for (int i = 0; i < rows; i++) {
+    const float *x = a + i * t->a_row;
+#pragma GCC unroll 8
+    for (int j = 0; j < held_weights; j++) sum[i][j] = multiplied(sum[i][j], x, weights[j]);
+    if (held_weights == vectors) continue;
+    __asm__("" : "+r"(b)); /* keeps gcc from holding the vector in a register */
+    sum[i][vectors - 1] = multiplied(sum[i][vectors - 1], x, load(b + (vectors - 1) * LANES));
+  }
+}
+
 /* The strip's tile from row `at` on, of `rows` by `vectors` (constants after inlining) from column `column` of the
  * panel on. Returns the place to prefetch next. */
 INLINE const char *tile(const panel_tile *t, int64_t at, const char *next, int64_t column, int rows, int vectors) {
@@ -78,49 +124,20 @@ INLINE const char *tile(const panel_tile *t, int64_t at, const char *next, int64
   const float *b = t->panel + column, *first_a = t->a + at * t->a_row;
   float *c = t->c + at * t->c_row + column;
   const float *residual = t->residual ? t->residual + at * t->c_row + column : NULL;
-  const int64_t next_step = t->next_step;
-  const int64_t row = t->a_row, panel_row = t->panel_row, length = t->run_length;
+  const int64_t panel_row = t->panel_row, length = t->run_length, next_rows = rows * t->c_row;
   const int64_t ahead = panel_row <= PANEL_WIDTH ? PANEL_AHEAD : ROWS_AHEAD * panel_row;
-  /* Vectors of the panel's row that are kept in registers. If no register is left, the last vector is a memory operand,
-   * because gcc would otherwise keep a sum in memory. */
-  const int held_weights = rows == 1 || rows * vectors + vectors < REGISTERS ? vectors : vectors - 1;
-  /* Small tiles read the panel too fast for the second-level cache, so they prefetch the panel; other tiles prefetch
-   * the data that comes next. */
-  const bool fetch_panel = LANES < 16 || rows < 4;
-  /* Y of the next tile is fetched, and its residual */
-  if (residual && residual != c)
-    EACH(if (j * LANES % CACHE_LINE == 0) __builtin_prefetch(residual + (rows + i) * t->c_row + j * LANES))
-  EACH(if (j * LANES % CACHE_LINE == 0) __builtin_prefetch(c + (rows + i) * t->c_row + j * LANES, 1);
-       sum[i][j] = (lanes){0})
+  fetches fetch = {next, c + next_rows, c + 2 * next_rows, (residual ? residual : c) + next_rows};
+  EACH(sum[i][j] = (lanes){0})
   for (int64_t r = 0; r < t->n_runs; r++) {
-    const float *a = first_a + t->runs[r];
-    for (const float *end = a + length; a < end; a++, b += panel_row) {
-      if (fetch_panel) {
-#pragma GCC unroll 8
-        for (int j = 0; j < vectors * LANES; j += CACHE_LINE) __builtin_prefetch(b + ahead + j);
-      } else {
-        __builtin_prefetch(next, 0, 2);
-        next += next_step;
-      }
-      lanes weights[VECTORS_MOST];
-#pragma GCC unroll 8
-      for (int j = 0; j < held_weights; j++) weights[j] = load(b + j * LANES);
-#pragma GCC unroll 16
-      for (int i = 0; i < rows; i++) {
-#pragma GCC unroll 8
-        for (int j = 0; j < held_weights; j++) sum[i][j] = multiplied(sum[i][j], &a[i * row], weights[j]);
-        if (held_weights == vectors) continue;
-        __asm__("" : "+r"(b)); /* keeps gcc from holding the vector in a register */
-        sum[i][vectors - 1] = multiplied(sum[i][vectors - 1], &a[i * row], load(b + (vectors - 1) * LANES));
-      }
-    }
+    const float *a = first_a + t->runs[r], *end = a + length;
+    for (; a < end; a++, b += panel_row) multiply_element(t, a, b, ahead, rows, vectors, &fetch, sum);
   }
   if (t->scale != 1) EACH(sum[i][j] *= t->scale)
   if (column + vectors * LANES > t->columns) {
     lanes sums[ROWS * VECTORS_MOST];
     EACH(sums[i * vectors + j] = sum[i][j])
     finish_some(t, at, column, rows, vectors, sums);
-    return next;
+    return fetch.next;
   }
   /* biases, residual or earlier sums are added last: they may be far larger than the products, which would then be
    * rounded to their precision */
@@ -131,7 +148,7 @@ INLINE const char *tile(const panel_tile *t, int64_t at, const char *next, int64
   if (residual) EACH(sum[i][j] += load(residual + i * t->c_row + j * LANES))
   if (t->relu) EACH(sum[i][j] = LANES_MAX((lanes){0}, sum[i][j])) /* NaN stays */
   EACH(store(c + i * t->c_row + j * LANES, sum[i][j]))
-  return next;
+  return fetch.next;
 }
 
 /* All tiles of the strip. */
