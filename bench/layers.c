@@ -74,7 +74,7 @@ static double peak_pairs(void) { return 0; }
 
 double measure_peak_pairs(void) {
   double best = 0;
-  for (int i = 0; i < 4 && cpu_level_now() == CPU_AVX512_BF16; i++) {
+  for (int i = 0; i < 4 && cpu_level_now() >= CPU_AVX512_BF16; i++) {
     double now = peak_pairs();
     if (now > best) best = now;
   }

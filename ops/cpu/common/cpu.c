@@ -5,6 +5,10 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#ifdef __linux__
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 
 const char *cpu_level_name(cpu_level level) {
   switch (level) {
@@ -39,6 +43,28 @@ static bool has_avx512_bf16(void) {
   return __get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) && (eax >> 5 & 1);
 }
 
+#ifndef CPU_HAS_AMX_LOOPS /* the compiler does not know AMX-BF16 (ops/cpu/meson.build) */
+static bool has_amx_bf16(void) { return false; }
+#elif defined(AMX_EMULATED)
+static bool has_amx_bf16(void) { return true; }
+#else
+/* AMX-TILE and AMX-BF16: CPUID leaf 7, EDX bits 24 and 22; the system keeps the registers: XCR0 bits 17 and 18 (Intel
+ * SDM). Linux lets a process use them on request. */
+static bool has_amx_bf16(void) {
+#ifdef __linux__
+  unsigned eax, ebx, ecx, edx;
+  if (!__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) || !(edx >> 24 & 1) || !(edx >> 22 & 1)) return false;
+  if (!__get_cpuid(1, &eax, &ebx, &ecx, &edx) || !(ecx >> 27 & 1)) return false; /* XGETBV */
+  __asm__ volatile("xgetbv" : "=a"(eax), "=d"(edx) : "c"(0));
+  if ((eax >> 17 & 3) != 3) return false;
+  enum { REQUEST_PERMISSION = 0x1023, TILE_DATA = 18 };
+  return syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA) == 0;
+#else
+  return false;
+#endif
+}
+#endif
+
 static cpu_level find_best(void) {
   __builtin_cpu_init();
   if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") || !has_f16c() ||
@@ -47,7 +73,8 @@ static cpu_level find_best(void) {
   if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512bw") ||
       !__builtin_cpu_supports("avx512dq") || !__builtin_cpu_supports("avx512vl"))
     return CPU_AVX2;
-  return has_bf16_loops && has_avx512_bf16() ? CPU_AVX512_BF16 : CPU_AVX512;
+  if (!has_bf16_loops || !has_avx512_bf16()) return CPU_AVX512;
+  return has_amx_bf16() ? CPU_AMX : CPU_AVX512_BF16;
 }
 
 /* The level is kept, because preparing any kernel asks for it and a virtual machine traps each CPUID instruction (a

@@ -14,7 +14,8 @@
   X(BASE, "base", "what every x86-64 has (SSE2)") \
   X(AVX2, "avx2", "AVX2, FMA, F16C, BMI2") \
   X(AVX512, "avx512", "AVX-512 F, BW, DQ, VL, on top of avx2") \
-  X(AVX512_BF16, "avx512-bf16", "AVX512-BF16 on top of avx512, for products with weights of bf16")
+  X(AVX512_BF16, "avx512-bf16", "AVX512-BF16 on top of avx512, for products with weights of bf16") \
+  X(AMX, "amx", "AMX-BF16 on top of avx512-bf16, for the same products")
 
 typedef enum cpu_level {
 #define CPU_LEVEL_ENUM_(name, text, what) CPU_##name,
@@ -46,7 +47,7 @@ const char *cpu_level_name(cpu_level level);
 #else
 #define CPU_UNCHECKED
 #endif
-/* Declares a loop function of every level. Loops of f32 are the same at AVX512_BF16 as at AVX512. */
+/* Declares a loop function of every level. Loops of f32 are the same from AVX512 on. */
 #define CPU_LOOP(type, name, arguments) \
   type name##_base arguments; \
   type name##_avx2 arguments; \

@@ -12,8 +12,10 @@
 #include "ops/cpu/product/panels.h"
 #include "ops/cpu/product/conv_planes.h"
 #include "ops/cpu/product/conv_winograd.h"
+#include "ops/cpu/product/rates.h"
 #include "ops/cpu/views/half.h"
 #include "ops/cpu/views/view.h"
+#include "ops/cpu/views/widen.h"
 
 /* The dtype and extents that the kernels below compute. */
 static bool is_computed(const reed_kernel_call *call) {
@@ -46,6 +48,25 @@ static bool indirect_is_faster(const cpu_view *view, const window *w, const acti
          conv_winograd_is_faster(view->call, view->order, view->unpack.constant, w, act);
 }
 
+/* True if constant weights in pairs take less time than the same weights in f32, widened once. Each tap of a transposed
+ * convolution, or each row of taps, is a product of its own. */
+static bool pairs_are_faster(const cpu_view *view, const window *w, bool transposed) {
+  const packed_order *o = view->order;
+  const int32_t last = w->n - 1;
+  direct_product d = {.pixels = 1,
+                      .outputs = (double)o->outputs,
+                      .depth = (double)(o->rows * o->columns * o->channels),
+                      .rounded_pixels = 1,
+                      .channels = (double)o->channels};
+  if (transposed) {
+    if (w->kernel[last] * o->outputs <= PACKED_WIDTH) d.outputs *= (double)w->kernel[last];
+  } else {
+    d.rounded_pixels =
+        rounded_pixels((double)o->rows, (double)o->columns, (double)w->stride[last], (double)w->dilation[last]);
+  }
+  return !widen_once(view->call, view->unpack.constant) || direct_pairs_are_faster(&d, cpu_level_now());
+}
+
 static reed_status prepare(const cpu_view *view, bool transposed, reed_kernel *out_kernel) {
   const reed_kernel_call *call = view->call;
   bool last_in = transposed || !op_attr_int(call->attrs, "channels_first_input");
@@ -65,10 +86,12 @@ static reed_status prepare(const cpu_view *view, bool transposed, reed_kernel *o
       return REED_OK; /* declined, so that the call is prepared again with weights in f32 */
   }
   if (!packed_computes(view->order, weights->dtype)) return REED_OK;
+  if (view->order && view->order->pairs && !pairs_are_faster(view, &w, transposed)) return REED_OK; /* likewise */
   if (view->order && !view->order->small_groups) {
     status = transposed ? conv_panels_prepare_transposed(call, view->order, &w, &act, out_kernel)
                         : conv_panels_prepare(call, view->order, &w, last_in, &act, out_kernel);
-    if (status == REED_OK) out_kernel->variant = view->order->pairs ? "bf16" : "direct";
+    if (status == REED_OK)
+      out_kernel->variant = !view->order->pairs ? "direct" : cpu_level_now() >= CPU_AMX ? "bf16, amx" : "bf16";
     return status;
   }
   if (view->last && last_in && !transposed)

@@ -6,7 +6,9 @@
 #include "ops/cpu/common/strided.h"
 #include "ops/cpu/product/matrix.h"
 #include "ops/cpu/product/panels.h"
+#include "ops/cpu/product/rates.h"
 #include "ops/cpu/views/view.h"
+#include "ops/cpu/views/widen.h"
 
 /* ---- f32 ---- */
 
@@ -163,12 +165,20 @@ static void prepare_plain(const reed_kernel_call *call, fast_product *f, reed_ke
   out_kernel->reads_rooms = cpu_rooms_only(call, 1u << 0 | 1u << 1); /* both matrices are read with their strides */
 }
 
+/* True if a constant B in pairs takes less time than the same B in f32, widened once. */
+static bool pairs_are_faster(const cpu_view *view, const product *p) {
+  const direct_product d = {
+      .pixels = 1, .outputs = (double)p->n, .depth = (double)p->k, .rounded_pixels = 1, .channels = (double)p->k};
+  return !widen_once(view->call, view->unpack.constant) || direct_pairs_are_faster(&d, cpu_level_now());
+}
+
 static reed_status prepare(const cpu_view *view, bool gemm, reed_kernel *out_kernel) {
   const reed_kernel_call *call = view->call;
   product p;
   reed_status status = product_read(call, gemm, &p);
   if (status != REED_OK || p.dtype != REED_F32 || p.k == 0 || !packed_computes(view->order, call->inputs[1].dtype))
     return status;
+  if (view->order && view->order->pairs && !pairs_are_faster(view, &p)) return REED_OK; /* B is widened (table.c) */
   fast_product *f = mem_calloc(1, sizeof *f);
   if (!f) return cpu_no_memory(call);
   f->p = p;

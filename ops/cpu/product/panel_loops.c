@@ -3,6 +3,7 @@
 #include "ops/cpu/product/panel_loops.h"
 
 #include "ops/cpu/common/lanes.h"
+#include "ops/cpu/product/panel_finish.h"
 
 /* Registers hold the sums, a row of the panel and one element of X: 7 * 4 sums of 32 registers, 6 * 2 of 16. Wide tiles
  * need fewer instructions for a product than tall ones. */
@@ -54,21 +55,8 @@ INLINE lanes multiplied(lanes sum, const float *a, lanes weights) {
 /* The end of a tile some of whose columns are not c's. */
 CPU_UNCHECKED static __attribute__((noinline)) void finish_some(const panel_tile *t, int64_t row, int64_t column,
                                                                 int rows, int vectors, lanes *sum) {
-  for (int j = 0; j < vectors; j++, column += LANES) {
-    const int64_t n = t->columns - column;
-    if (n <= 0) return;
-    const lane_mask mask = lanes_between(0, n);
-    const lanes bias = t->first && t->bias ? load_some(t->bias + column, mask) : (lanes){0};
-    for (int i = 0; i < rows; i++) {
-      float *c = t->c + (row + i) * t->c_row + column;
-      lanes x = sum[i * vectors + j] + (t->first ? bias : load_some(c, mask));
-      if (t->row_bias) x += t->row_bias[row + i];
-      if (t->residual) x += load_some(t->residual + (row + i) * t->c_row + column, mask);
-      if (t->relu) x = LANES_MAX((lanes){0}, x); /* NaN stays */
-      if (n < LANES) store_first(c, x, n);
-      else store(c, x);
-    }
-  }
+  for (int j = 0; j < vectors; j++)
+    for (int i = 0; i < rows; i++) panel_finish(t, row + i, column + j * LANES, sum[i * vectors + j]);
 }
 
 /* Addresses that a tile prefetches for the tile after it: of panel_tile.next a line for each element of depth; of Y and

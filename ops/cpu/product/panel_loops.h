@@ -35,4 +35,10 @@ void panel_pairs_multiply(const panel_tile *tile);
 /* Rounds n values, an even number, to n / 2 such elements. */
 void panel_pairs_convert(const float *from, int64_t n, float *to);
 
+/* The same at level AMX, for tiles of up to panel_amx_rows rows (amx_loops.c). A thread that has multiplied calls
+ * panel_amx_release, so that it does not keep the tile registers. */
+int panel_amx_rows(void);
+void panel_amx_multiply(const panel_tile *tile);
+void panel_amx_release(void);
+
 #endif

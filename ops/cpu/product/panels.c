@@ -9,7 +9,7 @@
 #include "ops/cpu/product/whole.h"
 
 #define ALIGNMENT 64
-#define ROWS_MOST 7    /* of a tile, at any level */
+#define ROWS_MOST 16   /* of a tile, at any level */
 #define TILES_MOST 128 /* of a chunk */
 #define TILES_SHARED \
   8                   /* of a chunk, at least, where a thread would have none otherwise: the weights pass the cache \
@@ -56,6 +56,7 @@ struct panel_plan {
   int level_rows, level_lanes;
   cpu_team team;
   void (*multiply)(const panel_tile *tile);
+  void (*release)(void); /* ends a thread's use of `multiply`; or NULL */
   int64_t n_blocks, tiles_per_row, n_tiles, tiles_per_chunk, n_chunks, n_groups; /* groups: of panels */
   int64_t rows_least, n_larger; /* rows of a tile; the first n_larger tiles of an image's row have one more */
   int64_t strip_most;           /* tiles */
@@ -238,6 +239,13 @@ reed_status panel_plan_open(const reed_kernel_call *call, const panel_problem *p
   if (problem->pairs) plan->multiply = panel_pairs_multiply;
 #endif
   plan->level_rows = CPU_PICK(level, panel_rows)();
+#ifdef CPU_HAS_AMX_LOOPS
+  if (problem->pairs && level >= CPU_AMX) {
+    plan->multiply = panel_amx_multiply;
+    plan->release = panel_amx_release;
+    plan->level_rows = panel_amx_rows();
+  }
+#endif
   assert(plan->level_rows <= ROWS_MOST);
   plan->level_lanes = CPU_PICK(level, panel_lanes)();
   plan->team = cpu_team_for(cpu_env_team(call), work_of(problem));
@@ -534,6 +542,7 @@ static void run_chunks(void *context, int64_t begin, int64_t end, int32_t worker
     of_group.y += group * p->outputs;
     run_chunk(&of_group, item / plan->n_groups, item % plan->n_groups, run->copies + worker * thread_elements(plan));
   }
+  if (plan->release) plan->release();
 }
 
 reed_status panel_plan_run(const panel_plan *plan, const float *x, const float *weights, const float *bias,

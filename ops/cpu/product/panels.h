@@ -37,9 +37,9 @@ static inline void panel_problem_pair(panel_problem *p) {
 }
 
 /* True if these kernels compute f32 with weights of that dtype and order (NULL: plain) on this CPU: f32, or bf16 in
- * pairs at level AVX512_BF16. */
+ * pairs from level AVX512_BF16 on. */
 static inline bool packed_computes(const packed_order *order, reed_dtype weights) {
-  return weights == REED_F32 || (order && order->pairs && cpu_level_now() == CPU_AVX512_BF16);
+  return weights == REED_F32 || (order && order->pairs && cpu_level_now() >= CPU_AVX512_BF16);
 }
 
 typedef struct panel_plan panel_plan;

@@ -1,23 +1,8 @@
 /* The choice between the forms of a Winograd convolution and the direct one, by an estimate of time on one core: the
- * products, the transforms, and the reading of weights. The rates of each CPU level are measured (bench_conv) and
- * stand in one table. The estimate does not depend on the number of threads, so that
- * results do not either. */
+ * products, the transforms, and the reading of weights (ops/cpu/product/rates.h). */
 #include "ops/cpu/product/winograd.h"
+#include "ops/cpu/product/rates.h"
 #include "ops/cpu/product/whole.h"
-
-/* Picoseconds: a product of a direct convolution in f32, in pairs of bf16, and of transformed values; the transform of
- * a value of X, of a weight, and of a value for Y; the reading of a stored weight, which is fetched while others are
- * multiplied. The time of pairs includes the rounding of X. */
-typedef struct rates {
-  double direct, pairs, product, input, weight, output, read;
-} rates;
-
-static const rates measured[CPU_LEVEL_COUNT] = {
-    [CPU_BASE] = {80, 80, 85, 900, 700, 900, 200},
-    [CPU_AVX2] = {22, 22, 23, 600, 400, 550, 200},
-    [CPU_AVX512] = {19, 19, 20, 500, 430, 450, 200},
-    [CPU_AVX512_BF16] = {19, 11, 20, 500, 430, 450, 200},
-};
 
 #define STORED_GAIN .8  /* of the time without stored weights: at most so much, for the memory that they take */
 #define STAGE_PS 4e6    /* of a stage: waking threads and waiting for them */
@@ -57,7 +42,7 @@ typedef struct section_cost {
 
 typedef section_cost section_costs[WINOGRAD_SIZES][WINOGRAD_SIZES];
 
-static void price_sections(const winograd_problem *p, const rates *r, section_costs costs) {
+static void price_sections(const winograd_problem *p, const product_rates *r, section_costs costs) {
   double channels = (double)p->channels, outputs = (double)round_up(p->outputs, PACKED_STEP);
   for (int i = 0; i < WINOGRAD_SIZES; i++)
     for (int j = 0; j < WINOGRAD_SIZES; j++) {
@@ -80,14 +65,17 @@ static double form_time(const winograd_problem *p, section_costs costs, const ax
   return time;
 }
 
-static double direct_time(const winograd_problem *p, const rates *r) {
-  double outputs = (double)round_up(p->outputs, PACKED_STEP);
-  return (double)p->images * (double)p->out[0] * (double)p->out[1] * 9 * (double)p->channels * outputs *
-         (p->direct_pairs ? r->pairs : r->direct);
+static double time_of_direct(const winograd_problem *p, bool pairs) {
+  const direct_product d = {.pixels = (double)p->images * (double)p->out[0] * (double)p->out[1],
+                            .outputs = (double)p->outputs,
+                            .depth = 9 * (double)p->channels,
+                            .rounded_pixels = rounded_pixels(3, 3, 1, 1),
+                            .channels = (double)p->channels};
+  return direct_time(&d, p->activation.level, pairs);
 }
 
 /* The stored form, which has tiles of 4x4, and its time; false: its weights would take too much memory. */
-static bool stored_form(const winograd_problem *p, const rates *r, winograd_form *out_form, double *out_time) {
+static bool stored_form(const winograd_problem *p, const product_rates *r, winograd_form *out_form, double *out_time) {
   enum { FOUR = 1 };
   double positions = (winograd_sizes[FOUR] + 2) * (winograd_sizes[FOUR] + 2), channels = (double)p->channels,
          outputs = (double)round_up(p->outputs, PACKED_STEP), n = (double)p->images;
@@ -106,11 +94,11 @@ static bool stored_form(const winograd_problem *p, const rates *r, winograd_form
 
 bool winograd_choose(const winograd_problem *p, bool may_store, winograd_form *out_form) {
   if (p->outputs < OUTPUTS_LEAST || p->channels < OUTPUTS_LEAST) return false;
-  const rates *r = &measured[p->activation.level];
+  const product_rates *r = product_rates_of(p->activation.level);
   axis_form forms[2][FORMS];
   section_costs costs;
   int n[2];
-  double best = direct_time(p, r);
+  double best = time_of_direct(p, false);
   bool found = false;
   price_sections(p, r, costs);
   for (int axis = 0; axis < 2; axis++) n[axis] = axis_forms(p->out[axis], forms[axis]);
@@ -128,7 +116,8 @@ bool winograd_choose(const winograd_problem *p, bool may_store, winograd_form *o
   double time;
   if (may_store && stored_form(p, r, &stored, &time) && time < best * STORED_GAIN) {
     *out_form = stored;
-    return true;
+    best = time;
+    found = true;
   }
-  return found;
+  return found && !(p->direct_pairs && time_of_direct(p, true) <= best);
 }

@@ -88,8 +88,8 @@ static reed_status build(void *context, kernel_cache_value *out_value) {
 
 /* The program's widened weights, unless they are no constant. */
 static reed_status kept_get(const reed_kernel_call *call, widened *w) {
-  w->cache = call->env ? call->env->cache : NULL;
-  if (!w->cache || !call->constant[1] || !call->host_values[1] || w->w.n == 0) return REED_OK;
+  if (!widen_once(call, call->constant[1] ? call->host_values[1] : NULL) || w->w.n == 0) return REED_OK;
+  w->cache = call->env->cache;
   widen_key key = {"widened", call->host_values[1], w->w.n};
   void *kept;
   if (kernel_cache_get(w->cache, &key, sizeof key, build, &(build_context){&w->w, key.constant}, &kept) != REED_OK)

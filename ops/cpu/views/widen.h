@@ -8,6 +8,10 @@
 
 /* True if input 0 is f32 and input 1, the weights, f16 or bf16. */
 bool widen_needed(const reed_kernel_call *call);
+/* True if weights of half precision can be widened once a program. `constant`: the weights, or NULL. */
+static inline bool widen_once(const reed_kernel_call *call, const void *constant) {
+  return constant && call->env && call->env->cache;
+}
 /* Widens packed weights of half precision, all of the order's matrices, to f32 without pairs. */
 void widen_packed(const packed_order *order, cpu_level level, const void *packed, float *to);
 /* Prepares the kernel of `prepare` for the call with weights of f32, without pairs. */

@@ -1,10 +1,13 @@
 /* f32 products with packed weights of bf16 and f16 against the reference in f32, at every CPU level: inputs that bf16
- * holds exactly, so that results differ by the order of the sums only; inputs that are rounded; constant weights, which
- * are widened once a program, and others. */
+ * holds exactly, so that results differ by the order of the sums only; small integers, whose sums are the same in any
+ * order; inputs that are rounded; constant weights, which are widened once a program, and others. Compiled a second
+ * time with an emulation of AMX (ops/cpu/product/amx.h), for level amx. */
 #include <math.h>
 #include <stdlib.h>
 
 #include "base/half.h"
+#include "ops/call.h"
+#include "ops/kernel.h"
 #include "ops/packed.h"
 #include "tests/ops/cpu/kernel_case.h"
 #include "tests/suite.h"
@@ -16,16 +19,17 @@ typedef struct product_row {
   int64_t x[4], w[4];
   int64_t group, strides[2], dilations[2], pads[4];
   bool transposed; /* Gemm's B */
+  bool rounds;     /* Winograd's transforms may round integers */
 } product_row;
 
 static const product_row rows[] = {
     {OP_Conv, "1x1", 4, {2, 18, 5, 6}, {19, 18, 1, 1}, 1, {1, 1}, {1, 1}, {0}},
-    {OP_Conv, "3x3, Winograd or not", 4, {1, 64, 13, 17}, {70, 64, 3, 3}, 1, {1, 1}, {1, 1}, {1, 1, 1, 1}},
-    {OP_Conv, "3x3, a small map", 4, {1, 256, 12, 12}, {256, 256, 3, 3}, 1, {1, 1}, {1, 1}, {1, 1, 1, 1}},
+    {OP_Conv, "3x3, Winograd", 4, {1, 64, 13, 17}, {70, 64, 3, 3}, 1, {1, 1}, {1, 1}, {1, 1, 1, 1}, .rounds = true},
+    {OP_Conv, "3x3, small", 4, {1, 256, 12, 12}, {256, 256, 3, 3}, 1, {1, 1}, {1, 1}, {1, 1, 1, 1}, .rounds = true},
     {OP_Conv, "3x3, stride 2, uneven pads", 4, {2, 20, 11, 30}, {83, 20, 3, 3}, 1, {2, 2}, {1, 1}, {0, 2, 1, 1}},
     {OP_Conv, "dilated", 4, {1, 10, 13, 12}, {33, 10, 3, 2}, 1, {1, 1}, {2, 3}, {2, 3, 2, 0}},
     {OP_Conv, "blocks of tap rows", 4, {1, 600, 4, 15}, {40, 600, 3, 3}, 1, {2, 1}, {1, 1}, {1, 1, 1, 1}},
-    {OP_Conv, "blocks of channels", 4, {1, 2400, 3, 3}, {33, 2400, 1, 1}, 1, {2, 2}, {1, 1}, {0}},
+    {OP_Conv, "blocks of channels", 4, {1, 2420, 3, 3}, {33, 2420, 1, 1}, 1, {2, 2}, {1, 1}, {0}},
     {OP_Conv, "groups", 4, {1, 12, 7, 9}, {140, 6, 3, 2}, 2, {2, 2}, {1, 1}, {1, 0, 1, 1}},
     {OP_Conv, "no boxes", 4, {0, 4, 7, 7}, {8, 4, 3, 3}, 1, {1, 1}, {1, 1}, {1, 1, 1, 1}},
     {OP_ConvTranspose, "2x2", 4, {2, 34, 3, 5}, {34, 70, 2, 2}, 1, {2, 2}, {1, 1}, {0}},
@@ -36,19 +40,23 @@ static const product_row rows[] = {
     {OP_Gemm, "B transposed", 2, {31, 16}, {65, 16}, 1, .transposed = true},
 };
 
-/* Rounds the elements to bf16. */
-static void make_exact(value *v) {
-  for (int64_t i = 0; i < desc_elements(&v->desc); i++)
-    case_set(v, i, (double)bf16_to_f32(bf16_from_f32((float)case_get(v, i))));
+/* The elements of X and of the weights: as they are drawn, numbers of bf16, or integers of -3 to 3. */
+typedef enum numbers { ANY, EXACT, INTEGERS } numbers;
+
+static void change(value *v, numbers kind) {
+  for (int64_t i = 0; i < desc_elements(&v->desc) && kind != ANY; i++) {
+    float x = (float)case_get(v, i);
+    case_set(v, i, kind == EXACT ? (double)bf16_to_f32(bf16_from_f32(x)) : (double)((int)(x * 1000) % 4));
+  }
 }
 
-static void make(kernel_case *c, const product_row *r, bool exact) {
+static void make(kernel_case *c, const product_row *r, numbers kind) {
   case_init(c, r->op);
   case_input(c, REED_F32, r->rank, r->x, 1);
   case_input(c, REED_F32, r->rank, r->w, 1);
   int64_t outputs = r->op == OP_Conv || r->transposed ? r->w[0] : r->w[1];
   case_input(c, REED_F32, 1, &outputs, 1);
-  for (int i = 0; i < 2 && exact; i++) make_exact(&c->inputs[i]);
+  for (int i = 0; i < (kind == INTEGERS ? 3 : 2); i++) change(&c->inputs[i], kind);
   if (r->transposed) case_attr_int(c, "transB", 1);
   case_attr_string(c, "activation", "relu");
   if (r->rank != 4) return;
@@ -113,11 +121,11 @@ static void pack_halves(kernel_case *c, reed_dtype dtype, reed_desc *out_plain) 
   free(again);
 }
 
-static void check(const product_row *r, reed_dtype dtype, bool exact, bool constant) {
+static void check(const product_row *r, reed_dtype dtype, numbers kind, bool constant) {
   kernel_case plain, c;
-  make(&plain, r, exact);
+  make(&plain, r, kind);
   ck_assert_int_eq(case_run(&plain, "reference"), REED_OK);
-  make(&c, r, exact);
+  make(&c, r, kind);
   for (int i = 0; i < 3; i++) /* each case draws other random numbers, so the plain case's inputs are copied */
     if (desc_bytes(&c.inputs[i].desc))
       memcpy(c.inputs[i].data, plain.inputs[i].data, (size_t)desc_bytes(&c.inputs[i].desc));
@@ -128,7 +136,9 @@ static void check(const product_row *r, reed_dtype dtype, bool exact, bool const
   const value *want = &plain.outputs[0];
   /* rounding x and w to bf16 changes a product by 1/128 of the largest at most, and sums of them by the root */
   double depth = (double)(desc_elements(&plain.inputs[1].desc) / r->w[r->op == OP_Conv || r->transposed ? 0 : 1]),
-         most = exact ? 1e-4 * (1 + sqrt(depth)) : 0.02 * (1 + sqrt(depth));
+         most = kind == ANY     ? 0.02 * (1 + sqrt(depth))
+                : kind == EXACT ? 1e-4 * (1 + sqrt(depth))
+                                : 0;
   for (cpu_level level = CPU_REFERENCE; level <= cpu_level_best(); level++)
     for (int threads = 1; threads <= 2; threads++) {
       c.n_threads = threads;
@@ -145,18 +155,77 @@ static void check(const product_row *r, reed_dtype dtype, bool exact, bool const
 }
 
 START_TEST(weights_of_half_precision_give_the_products_of_f32) {
-  check(&rows[_i], REED_BF16, true, true);
-  check(&rows[_i], REED_BF16, true, false);
-  check(&rows[_i], REED_F16, true, true);
-  check(&rows[_i], REED_BF16, false, true);
+  check(&rows[_i], REED_BF16, EXACT, true);
+  check(&rows[_i], REED_BF16, EXACT, false);
+  check(&rows[_i], REED_F16, EXACT, true);
+  check(&rows[_i], REED_BF16, ANY, true);
+}
+END_TEST
+
+START_TEST(products_of_integers_are_the_same_to_the_bit) {
+  if (rows[_i].rounds) return;
+  check(&rows[_i], REED_BF16, INTEGERS, false); /* weights that are no constants stay in pairs */
+  check(&rows[_i], REED_BF16, INTEGERS, true);
+}
+END_TEST
+
+/* The rounding of X outweighs the gain of pairs where few outputs use each value. */
+START_TEST(layers_of_few_outputs_run_in_f32) {
+  static const struct {
+    int64_t channels, outputs, taps, stride;
+    const char *variant;
+  } layers[] = {{16, 32, 1, 1, "direct"}, {256, 12, 1, 1, "direct"}, {16, 32, 3, 2, "direct"},
+                {256, 256, 1, 1, "bf16"}, {480, 80, 1, 1, "bf16"},   {64, 128, 3, 2, "bf16"}};
+  if (cpu_level_use("avx512-bf16") != CPU_AVX512_BF16) return;
+  kernel_cache *cache;
+  ck_assert_int_eq(kernel_cache_open(&cache), REED_OK);
+  const int64_t side = 32, half = (side - 1) / layers[_i].stride + 1, pad = layers[_i].taps / 2,
+                plain[] = {layers[_i].outputs, layers[_i].channels, layers[_i].taps, layers[_i].taps},
+                pads[] = {pad, pad, pad, pad}, strides[] = {layers[_i].stride, layers[_i].stride};
+  const reed_attr items[] = {{.name = "channels_last", .type = REED_ATTR_INT, .i = 1},
+                             {.name = PACKED_ATTR, .type = REED_ATTR_INTS, .ints = plain, .n = 4},
+                             {.name = PACKED_PAIRS_ATTR, .type = REED_ATTR_INT, .i = 1},
+                             {.name = "pads", .type = REED_ATTR_INTS, .ints = pads, .n = 4},
+                             {.name = "strides", .type = REED_ATTR_INTS, .ints = strides, .n = 2}};
+  const reed_op *op = op_builtin(OP_Conv);
+  reed_attr completed[CASE_ATTRS_COMPLETE];
+  const reed_attrs given = {items, ROWS(items)}, attrs = op_attrs_complete(op, &given, completed);
+  const int64_t columns = (layers[_i].outputs + PACKED_STEP - 1) / PACKED_STEP * PACKED_STEP;
+  const reed_desc x = {REED_F32, 4, {1, side, side, layers[_i].channels}},
+                  y = {REED_F32, 4, {1, half, half, layers[_i].outputs}},
+                  w = {REED_BF16, 1, {columns * layers[_i].channels * layers[_i].taps * layers[_i].taps}};
+  uint16_t *packed = calloc((size_t)w.dims[0], sizeof *packed);
+  ck_assert(packed);
+  const op_call_input inputs[] = {{&x, NULL, false}, {&w, packed, true}};
+  reed_kernel_env env = {.n_threads = 1, .cache = cache};
+  op_call call = {.op = op,
+                  .attrs = &attrs,
+                  .node = "node",
+                  .n_inputs = 2,
+                  .n_outputs = 1,
+                  .inputs = inputs,
+                  .outputs = &y,
+                  .env = &env,
+                  .prepare = kernel_cpu(op)};
+  reed_kernel kernel;
+  ck_assert_int_eq(op_call_prepare(&call, &kernel), REED_OK);
+  ck_assert_str_eq(kernel.variant, layers[_i].variant);
+  kernel.free(kernel.state);
+  kernel_cache_close(&cache);
+  free(packed);
 }
 END_TEST
 
 int main(void) {
+#ifdef AMX_EMULATED
+  if (cpu_level_best() < CPU_AMX) return 77; /* skipped: the rest of the level needs AVX512-BF16 */
+#endif
   Suite *suite = suite_create("precision");
   TCase *t = tcase_create("precision");
   tcase_set_timeout(t, 120);
   suite_add_tcase(suite, t);
+  tcase_add_loop_test(t, products_of_integers_are_the_same_to_the_bit, 0, ROWS(rows));
+  tcase_add_loop_test(t, layers_of_few_outputs_run_in_f32, 0, 6);
   tcase_add_loop_test(t, weights_of_half_precision_give_the_products_of_f32, 0, ROWS(rows));
   return suite_run(suite);
 }

@@ -1,0 +1,33 @@
+/* The table of measured rates, and the time of direct products (rates.h). */
+#include "ops/cpu/product/rates.h"
+
+#include "ops/packed.h"
+
+#define TILE 7 /* pixels of a tile at level AVX512 (panel_loops.c) */
+
+static const product_rates measured[CPU_LEVEL_COUNT] = {
+    [CPU_BASE] = {80, 80, 0, 0, 85, 900, 700, 900, 200},
+    [CPU_AVX2] = {22, 22, 0, 0, 23, 600, 400, 550, 200},
+    [CPU_AVX512] = {19, 19, 0, 0, 20, 500, 430, 450, 200},
+    [CPU_AVX512_BF16] = {19, 9.5, 370, 2000, 20, 500, 430, 450, 200},
+    /* pairs: an assumption, a sixth of f32's time; this level has never run on such a CPU */
+    [CPU_AMX] = {19, 3, 370, 2000, 20, 500, 430, 450, 200},
+};
+
+const product_rates *product_rates_of(cpu_level level) { return &measured[level]; }
+
+double direct_time(const direct_product *d, cpu_level level, bool pairs) {
+  const product_rates *r = &measured[level];
+  const double outputs = (double)(((int64_t)d->outputs + PACKED_STEP - 1) / PACKED_STEP * PACKED_STEP),
+               products = d->pixels * d->depth * outputs;
+  if (!pairs) return products * r->direct;
+  return products * r->pairs + d->pixels * d->rounded_pixels * (d->channels * r->rounded + r->rounded_pixel);
+}
+
+bool direct_pairs_are_faster(const direct_product *d, cpu_level level) {
+  return direct_time(d, level, true) <= direct_time(d, level, false);
+}
+
+double rounded_pixels(double rows, double columns, double stride, double dilation) {
+  return rows * ((TILE - 1) * stride + (columns - 1) * dilation + 1) / TILE;
+}
