@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Models compiled with --precision bf16 and f16 beside the same models in f32: bytes, CPU time, deviation of the outputs, detections found again.
 
-    check_precision.py --build BUILD --folder DIR [--models all | NAME,...] [--precisions bf16,f16] [--runs 5] [--threads 1] [--json FILE]
+    check_precision.py --build BUILD --folder DIR [--models all | NAME,...] [--precisions bf16,f16] [--runs 5] [--threads 1] [--peer] [--json FILE]
     check_precision.py --build BUILD --onnx MODEL.onnx ARRAY.npy... [--labels boxes,labels,scores]
 
 NAME: a model of models.py, exported to DIR/NAME.onnx if that file is missing, or shapes, the trained example. The second form takes any model with its inputs as NumPy files, and the names of its outputs, which say
@@ -9,7 +9,8 @@ where detections are. Needs the packages of export_torchvision.py (the second fo
 
 Each precision has a process of its own, f32 two of them; they run in turns, and a figure is the least CPU time of a run, which a busy machine changes less than elapsed time. Noise is the ratio of the two f32
 processes, and at least 3 %. Detections are matched with those of f32 by label at an IoU of 0.5; the deviation of an output is the largest difference over the largest absolute value, of boxes, scores, masks and
-keypoints over the matched ones. Exit status 1: fewer than 95 % of the detections of a model are matched, or a precision is slower than f32 by more than the noise.
+keypoints over the matched ones. --peer does the same with PyTorch: the detections and outputs in f32 beside those with the weights of all convolutions and linear layers rounded, for models of models.py. A model
+whose peer, too, is below 95 % says nothing about Reed, and is judged by the peer's share. Exit status 1: fewer than 95 % of the detections of a model (or the peer's share) are matched, or a precision is slower than f32 by more than the noise.
 """
 import argparse
 import glob
@@ -90,6 +91,27 @@ def work(arguments):
         answer_with(answer)
 
 
+# ---- PyTorch ----
+
+def rounded_peer(name, folder, precisions):
+    """{precision: (detections matched, number of them, {output: deviation})} of PyTorch in f32 with rounded weights."""
+    import torch
+    import models as M
+    from engines import Eager
+    engine, inputs, names, results = Eager(folder, name, 1), M.example(name, M.sizes_of(name)[0]), M.axes_of(name)[1], {}
+    run = lambda: dict(zip(names, engine(inputs)))
+    kept = {k: v.clone() for k, v in engine.module.state_dict().items()}
+    want = run()
+    for precision in precisions:
+        dtype = {"bf16": torch.bfloat16, "f16": torch.float16}[precision]
+        for module in engine.module.modules():
+            if isinstance(module, (torch.nn.modules.conv._ConvNd, torch.nn.Linear)):
+                module.weight.data = module.weight.data.to(dtype).to(module.weight.dtype)
+        results[precision] = compare(want, run())
+        engine.module.load_state_dict(kept)
+    return results
+
+
 # ---- the parent ----
 
 def cases_of(arguments):
@@ -153,7 +175,7 @@ def measure(case, arguments, scratch):
     return figures
 
 
-def judge(figures):
+def judge(figures, peer):
     """Adds to each precision its speed over f32's, and the reasons for which it misses its bars."""
     least = {label: min(f["seconds"]) for label, f in figures.items()}
     f32 = min(least["f32"], least["again"])
@@ -162,7 +184,11 @@ def judge(figures):
         f["gain"], f["missed"] = f32 / least[label], []
         if label in ("f32", "again"):
             continue
-        if f["of"] and f["matched"] < MATCHED_LEAST * f["of"]:
+        least_matched = MATCHED_LEAST
+        if label in peer and peer[label][1]:
+            f["peer"] = peer[label][:2]
+            least_matched = min(least_matched, peer[label][0] / peer[label][1])
+        if f["of"] and f["matched"] < least_matched * f["of"]:
             f["missed"].append(f"{f['matched']} of {f['of']} matched")
         if f["gain"] < 1 - noise:
             f["missed"].append(f"{1 / f['gain']:.2f}x f32's time")
@@ -171,6 +197,8 @@ def judge(figures):
 
 def cells(f):
     matched = "" if f["of"] is None else f"{f['matched'] / f['of']:.1%} of {f['of']}" if f["of"] else "none found"
+    if "peer" in f:
+        matched += f" (PyTorch: {f['peer'][0] / f['peer'][1]:.1%} of {f['peer'][1]})"
     return f"{f['gain']:.2f} | {matched} | " + ", ".join(f"{name} {d:.1e}" for name, d in f["deviations"].items())
 
 
@@ -184,6 +212,7 @@ def main():
     parser.add_argument("--precisions", default="bf16,f16")
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--peer", action="store_true", help="PyTorch with rounded weights, too")
     parser.add_argument("--json", metavar="FILE")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -197,7 +226,8 @@ def main():
     for case in cases_of(arguments):
         with tempfile.TemporaryDirectory() as scratch:
             figures = report[case[0]] = measure(case, arguments, scratch)
-        f32, noise = judge(figures)
+        peer = rounded_peer(case[0], arguments.folder, precisions) if arguments.peer and case[0] != "shapes" and not arguments.onnx else {}
+        f32, noise = judge(figures, peer)
         missed = "; ".join(f"{p}: {', '.join(figures[p]['missed'])}" for p in precisions if figures[p]["missed"])
         columns = [f"{figures[p]['bytes'] / 1e6:.1f} of {figures['f32']['bytes'] / 1e6:.1f} | {cells(figures[p])}" for p in precisions]
         print(f"| {case[0]} | {f32:.4g} | {noise:.0%} | " + " | ".join(columns) + f" | {missed or 'met'} |", flush=True)
