@@ -192,8 +192,7 @@ static void choose_tiles(panel_plan *plan) {
       STRIP_BYTES / (plan->level_rows * plan->taps_per_block * plan->channels_per_block * (int64_t)sizeof(float)), 1);
   plan->n_tiles = p->images * p->out[0] * p->out[1] * plan->tiles_per_row;
   plan->last_whole = last_whole_column(p);
-  plan->all_copied = p->pairs || (p->outputs >= 2 * PACKED_WIDTH &&
-                                  p->stride[2] * p->x_pixel * (int64_t)sizeof(float) % ALIASED_BYTES == 0);
+  plan->all_copied = p->pairs;
   plan->some_copied = plan->all_copied;
   for (int i = 0; i < PANEL_AXES; i++)
     if (p->pad[i] > 0 || (p->out[i] - 1) * p->stride[i] - p->pad[i] + (p->taps[i] - 1) * p->dilation[i] >= p->in[i])
