@@ -1,4 +1,4 @@
-"""Tiny language models with random weights, as torch's exporter writes them: Llama, GPT-2, T5's and Whisper's decoders with a growing cache, BERT and Whisper's encoder.
+"""Tiny language models with random weights, as torch's exporter writes them: Llama, GPT-2, BLOOM, T5's and Whisper's decoders with a growing cache, BERT and Whisper's encoder.
 
 usage: language.py FOLDER [NAME ...]     writes FOLDER/NAME.onnx; needs torch, transformers and onnxscript
 
@@ -60,6 +60,11 @@ def gpt2():
     return model, causal, (IDS, *caches(HEADS)), ({0: DYNAMIC, 1: DYNAMIC}, CACHE, CACHE)
 
 
+def bloom():
+    model = transformers.BloomForCausalLM(transformers.BloomConfig(hidden_size=WIDTH, n_layer=1, n_head=HEADS, vocab_size=WORDS))
+    return model, causal, (IDS, *caches(HEADS)), ({0: DYNAMIC, 1: DYNAMIC}, CACHE, CACHE)
+
+
 def t5():
     # attention as sums and products: torch 2.15 cannot export the fused one with T5's views
     model = transformers.T5ForConditionalGeneration(transformers.T5Config(d_model=WIDTH, d_kv=WIDTH // HEADS, d_ff=32, num_layers=1, num_decoder_layers=1, num_heads=HEADS,
@@ -90,7 +95,7 @@ def bert():
     return model, run, (IDS, torch.ones_like(IDS)), ({0: DYNAMIC, 1: DYNAMIC}, {0: DYNAMIC, 1: DYNAMIC})
 
 
-MODELS = {f.__name__: f for f in (llama, gpt2, t5, bert, whisper_encoder, whisper_decoder)}
+MODELS = {f.__name__: f for f in (llama, gpt2, bloom, t5, bert, whisper_encoder, whisper_decoder)}
 
 
 def main(folder, *names):

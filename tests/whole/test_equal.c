@@ -109,6 +109,7 @@ END_TEST
 START_TEST(recognised_attentions_compute_the_same) {
   const spelled *s = &spelled_attentions[_i];
   check(spelled_attention_open(s), "attention", true, 1e-5, s->what);
+  check(spelled_attention_open(s), "batch_axes", true, 1e-5, s->what);
 }
 END_TEST
 

@@ -7,7 +7,8 @@
  * rank 2, 3 or 4. If the graph splits Q, K and V into heads from [batch, length, heads * size] and merges the result
  * again, the Attention node does both.
  *
- * Masks that follow from places are folded by the pass attention_masks, repeated heads by attention_heads. */
+ * Masks that follow from places are folded by the pass attention_masks, repeated heads by attention_heads. The pass
+ * batch_axes comes before. */
 #include <math.h>
 
 #include "compiler/ir/attempt.h"
@@ -301,35 +302,19 @@ static bool has_perm(const ir_node *n, const int64_t *wanted, int32_t rank) {
 static const int64_t heads_first[] = {0, 2, 1, 3}, keys_last[] = {0, 2, 3, 1}, matrices_turned[] = {0, 1, 3, 2},
                      matrix_turned[] = {0, 2, 1};
 
-/* The K of which torch's exporter makes K^T, [.., size, keys], by Reshape to rank 3, Transpose and Reshape; NULL: kt is
- * not made so. */
-static ir_value *turned_by_three(const joining *j, const ir_value *kt) {
-  const ir_node *last = pattern_made_by(kt, OP_Reshape);
-  const ir_node *turn = last ? pattern_made_by(last->inputs[0], OP_Transpose) : NULL;
-  const ir_node *first = turn && has_perm(turn, matrix_turned, 3) ? pattern_made_by(turn->inputs[0], OP_Reshape) : NULL;
-  if (!first || kt->type.rank != 4) return NULL;
-  ir_value *k = first->inputs[0];
-  const ir_value *three = first->outputs[0];
-  bool same = k->type.rank == 4 && three->type.rank == 3 && same_dim(j, k, 2, three, 1) &&
-              same_dim(j, k, 3, three, 2) && same_dim(j, k, 0, kt, 0) && same_dim(j, k, 1, kt, 1) &&
-              same_dim(j, k, 2, kt, 3) && same_dim(j, k, 3, kt, 2);
-  return same ? k : NULL;
-}
-
 /* K of any rank from K^T; its constant factors go to the scale. NULL: no memory. */
 static ir_value *keys_of(const joining *j, parts *p) {
-  ir_value *k = turned_by_three(j, p->kt);
+  ir_value *k = NULL;
   const ir_node *turn = pattern_made_by(p->kt, OP_Transpose);
   int32_t rank = p->kt->type.rank;
-  if (!k && turn && rank >= 3 && has_perm(turn, rank == 4 ? matrices_turned : matrix_turned, rank)) k = turn->inputs[0];
+  if (turn && rank >= 3 && has_perm(turn, rank == 4 ? matrices_turned : matrix_turned, rank)) k = turn->inputs[0];
   return k ? without_scale(k, &p->scale) : transposed(j, p->kt);
 }
 
 /* True if K^T is stored and there may be one query. To turn K back for one query costs more than the attention. */
 static bool turns_stored_keys(const joining *j, const parts *p) {
   reed_dim queries = p->q->type.dims[p->q->type.rank - 2];
-  bool made = pattern_made_by(p->kt, OP_Transpose) || turned_by_three(j, p->kt);
-  return !made && (symbol_is(queries) || queries == 1);
+  return !pattern_made_by(p->kt, OP_Transpose) && (symbol_is(queries) || queries == 1);
 }
 
 /* ---- heads ---- */

@@ -95,23 +95,39 @@ static bool take_truth(const folding *f, ir_value *v, const ir_value *mask, ir_v
          take_truth(f, n->inputs[1], mask, hidden, t, depth + 1);
 }
 
-/* True if v is made of the elements of a constant by moving them, and all of them are far from LOWEST. */
-static bool is_moderate(const ir_value *v, int32_t depth) {
-  static const op_id moving[] = {OP_Transpose, OP_Unsqueeze, OP_Squeeze, OP_Reshape, OP_Slice,
-                                 OP_Expand,    OP_Gather,    OP_Cast,    OP_Identity};
+/* A bound of the absolute value of a constant's elements; INFINITY: there is none. */
+static double constant_bound(const ir_value *v) {
   reed_desc desc;
-  if (ir_is_constant(v) && ir_desc(v, &desc)) {
-    int64_t elements = desc_elements(&desc), bytes = (int64_t)reed_dtype_bytes(desc.dtype);
-    for (int64_t i = 0; i < elements; i++)
-      if (!(fabs(reed_dtype_read(desc.dtype, (const char *)v->data + i * bytes)) < MODERATE)) return false;
-    return true;
+  double most = 0;
+  if (!ir_desc(v, &desc)) return INFINITY;
+  const int64_t elements = desc_elements(&desc), bytes = (int64_t)reed_dtype_bytes(desc.dtype);
+  for (int64_t i = 0; i < elements; i++) {
+    double x = fabs(reed_dtype_read(desc.dtype, (const char *)v->data + i * bytes));
+    if (!(x <= most)) most = x;
+    if (x != x) return INFINITY;
   }
-  for (size_t i = 0; i < sizeof moving / sizeof *moving && depth < DEPTH_MOST; i++) {
-    const ir_node *n = pattern_made_by(v, moving[i]);
-    if (n) return is_moderate(n->inputs[0], depth + 1);
-  }
-  return false;
+  return most;
 }
+
+/* A bound of the absolute value of v's elements: they are numbers of places, or elements of constants, which are moved,
+ * cast and multiplied. INFINITY: none is known. */
+static double bound_of(const ir_value *v, int32_t depth) {
+  static const op_id moving[] = {OP_Transpose, OP_Unsqueeze, OP_Squeeze, OP_Reshape, OP_Slice,
+                                 OP_Expand,    OP_Tile,      OP_Gather,  OP_Cast,    OP_Identity};
+  if (ir_is_constant(v)) return constant_bound(v);
+  if (v->type.dtype == REED_I64 || v->type.dtype == REED_I32) return 0x1p63;
+  if (depth == DEPTH_MOST) return INFINITY;
+  const ir_node *product = pattern_made_by(v, OP_Mul);
+  if (product) return bound_of(product->inputs[0], depth + 1) * bound_of(product->inputs[1], depth + 1);
+  for (size_t i = 0; i < sizeof moving / sizeof *moving; i++) {
+    const ir_node *n = pattern_made_by(v, moving[i]);
+    if (n) return bound_of(n->inputs[0], depth + 1);
+  }
+  return INFINITY;
+}
+
+/* True if all elements of v are far from LOWEST. */
+static bool is_moderate(const ir_value *v) { return bound_of(v, 0) < MODERATE; }
 
 /* Takes an added number apart: its summands that are bands of 0 and a low number, and the other summands. A Where that
  * chooses between a bias and the lowest number counts as their sum. */
@@ -132,7 +148,7 @@ static bool take_number(const folding *f, ir_value *v, const ir_value *mask, tak
     return take_number(f, sum->inputs[0], mask, t, depth + 1) && take_number(f, sum->inputs[1], mask, t, depth + 1);
   bool chosen = where && ir_is_constant(where->inputs[2]) && pattern_number(where->inputs[2], &hidden) && hidden <= LOW;
   bool from_zero = chosen && ir_is_constant(where->inputs[1]) && pattern_number(where->inputs[1], &zero) && zero == 0;
-  bool from_bias = chosen && !from_zero && hidden <= LOWEST && is_moderate(where->inputs[1], 0);
+  bool from_bias = chosen && !from_zero && hidden <= LOWEST && is_moderate(where->inputs[1]);
   if (!from_zero && !from_bias) return keep(t, v, NULL);
   taken_apart before = *t;
   if (!take_truth(f, where->inputs[0], mask, where->inputs[2], t, depth + 1)) return false;
@@ -215,7 +231,7 @@ static bool one_number(const taken_apart *t, const ir_value *mask, const ir_valu
   int32_t n_wheres = 0;
   for (int32_t i = 0; i < t->n_rest; i++) {
     if (!t->hidden[i]) {
-      if (!is_moderate(t->rest[i], 0)) return false;
+      if (!is_moderate(t->rest[i])) return false;
     } else if (!pattern_number(t->hidden[i], &number) || number != t->number || ++n_wheres > 1) return false;
   }
   return true;

@@ -68,6 +68,8 @@ static const spelled_mask spelled_masks[] = {
      1},
     {"and a bias", CAUSAL "y=Where a,zero,lowest;z=Add y,three;m=Add s,z", true, true, true, true, -1},
     {"and a bias, by one choice", CAUSAL "b=And a,pad;y=Where b,three,lowest;m=Add s,y", true, true, true, true, -1},
+    {"and a bias by place", CAUSAL "l=Mul cf,half;x=Add s,l;y=Where a,zero,lowest;m=Add x,y", true, true, true, true,
+     -1},
     {"places that hide nothing, and padding",
      "x=Unsqueeze r,ax1;g=GreaterOrEqual x,i0;b=And g,pad;y=Where b,zero,lowest;m=Add s,y", true, true, false, false,
      -1},
@@ -80,6 +82,7 @@ static const spelled_mask spelled_masks[] = {
     {"padding and numbers that are not the lowest", CAUSAL "b=And a,pad;m=Where b,s,mbig"},
     {"padding and places hidden by a number each",
      CAUSAL "x=Where a,zero,lowest;y=Where pad,zero,lowest;z=Add x,y;m=Add s,z"},
+    {"and a bias by place that may hide, too", CAUSAL "l=Mul cf,mbig;x=Add s,l;y=Where a,zero,lowest;m=Add x,y"},
     {"either of two", CAUSAL "b=Or a,pad;m=Where b,s,minf"},
     {"padding alone", "m=Where pad,s,minf"},
     {"rows of a table, which may be too short", "qs=Shape q;tq=Gather qs,i2;e=Add p,tq;e1=Unsqueeze e,ax0;x=Slice "

@@ -97,6 +97,7 @@ static const spelled spelled_norms[] = {
 
 /* q, k and v: f32[n,3,6,8]; u: f32[n,6,24], to be split into heads; mask: f32[n,1,6,6]; keep: bool[n,1,1,6]. */
 #define SPLIT(x, y, perm) x "s=Reshape " y ",split;" x "=Transpose[" perm "] " x "s;"
+#define JOINED "a=Reshape q,three6;b=Reshape k,three6;c=Reshape v,three6;t=Transpose[0,2,1] b;s=MatMul a,t;"
 static const spelled spelled_attentions[] = {
     {"scores scaled", "t=Transpose[0,1,3,2] k;s=MatMul q,t;c=Mul s,half;p=Softmax c;o=MatMul p,v", "Attention"},
     {"scores divided", "t=Transpose[0,1,3,2] k;s=MatMul q,t;c=Div s,three;p=Softmax c;o=MatMul p,v", "Attention"},
@@ -143,6 +144,22 @@ static const spelled spelled_attentions[] = {
      "a=Reshape q,three6;b=Reshape k,three6;c=Reshape v,three6;t=Transpose[0,2,1] b;s=MatMul a,t;d=Mul "
      "s,half;p=Softmax d;o=MatMul p,c",
      "Attention"},
+    {"batch and heads joined",
+     JOINED "g=Reshape s,square;m=Add g,mask;p=Softmax m;r=Reshape p,six6;y=MatMul r,c;o=Reshape "
+            "y,four",
+     "Attention"},
+    {"batch and heads joined, also for the Softmax",
+     JOINED "g=Reshape s,square;m=Add mask,g;r=Reshape m,six6;p=Softmax r;y=MatMul p,c;o=Reshape y,four", "Attention"},
+    {"batch and heads joined, a bias for each head",
+     JOINED "l=ReduceMax mask3,last4b;h=Reshape l,line;d=Mul s,half;e=Add d,h;g=Reshape e,square;m=Add "
+            "g,mask;p=Softmax m;r=Reshape p,six6;y=MatMul r,c;o=Reshape y,four",
+     "Attention"},
+    {"batch and heads joined, their scores seen",
+     JOINED "g=Reshape s,square;m=Add g,mask;p=Softmax m;r=Reshape p,six6;y=MatMul r,c;z=Reshape y,four;e=ReduceMax "
+            "s,last4b;f=ReduceMax e;o=Add z,f"},
+    {"batch and heads joined, and parted the other way round", JOINED
+     "g=Reshape s,turned;h=Transpose[1,0,2,3] mask3;m=Add g,h;p=Softmax m;r=Reshape p,six6;y=MatMul r,c;o=Reshape "
+     "y,four"},
     {"a cap by another number",
      "t=Transpose[0,1,3,2] k;s=MatMul q,t;d=Mul s,half;h=Tanh d;e=Mul three,h;p=Softmax e;o=MatMul p,v"},
     {"capped after the mask", "t=Transpose[0,1,3,2] k;s=MatMul q,t;m=Add s,mask;d=Mul m,half;h=Tanh d;e=Mul "
@@ -258,6 +275,11 @@ static inline void spelled_constants(onnx_build *b) {
   build_i64(b, "last4b", "1", (int64_t[]){2});
   build_i64(b, "one6", "4", (int64_t[]){6, 1, 1, 1});
   build_i64(b, "three6", "3", (int64_t[]){-1, 6, 8});
+  build_i64(b, "six6", "3", (int64_t[]){-1, 6, 6});
+  build_i64(b, "line", "3", (int64_t[]){-1, 1, 6});
+  build_i64(b, "four", "4", (int64_t[]){-1, 3, 6, 8});
+  build_i64(b, "square", "4", (int64_t[]){-1, 3, 6, 6});
+  build_i64(b, "turned", "4", (int64_t[]){3, -1, 6, 6});
   build_i64(b, "back", "4", (int64_t[]){-1, 3, 8, 6});
   build_f32(b, "six1", "6", (float[]){1, 2, 3, 4, 5, 6});
 }

@@ -60,6 +60,18 @@ START_TEST(attention_takes_heads_scale_and_mask) {
 }
 END_TEST
 
+/* The mask of rank 4 is attention's; no Reshape is left, not even around the tensors with batch and heads joined. */
+START_TEST(attention_of_joined_axes_reads_them_apart) {
+  onnx_build *b = spelled_attention_open(attention_named("batch and heads joined, also for the Softmax"));
+  front f;
+  front_optimize(&f, &b);
+  const ir_node *n = front_node(&f, OP_Attention);
+  ck_assert_int_eq(f.m->main->nodes.n, 1);
+  for (int i = 0; i < 4; i++) ck_assert_str_eq(n->inputs[i]->name, ((const char *[]){"q", "k", "v", "mask"})[i]);
+  front_fini(&f);
+}
+END_TEST
+
 START_TEST(attention_multiplies_scales_and_turns_keys_back) {
   onnx_build *b = spelled_attention_open(attention_named("Q and K scaled"));
   front f;
@@ -126,6 +138,7 @@ int main(void) {
   tcase_add_loop_test(t, normalisations_are_recognised, 0, COUNT(spelled_norms));
   tcase_add_loop_test(t, attentions_are_recognised, 0, COUNT(spelled_attentions));
   tcase_add_test(t, attention_takes_heads_scale_and_mask);
+  tcase_add_test(t, attention_of_joined_axes_reads_them_apart);
   tcase_add_test(t, attention_multiplies_scales_and_turns_keys_back);
   tcase_add_loop_test(t, group_normalisations_are_recognised, 0, COUNT(spelled_groups));
   tcase_add_test(t, a_recognised_activation_keeps_its_attributes);
