@@ -63,7 +63,7 @@ static bool same_content(const ref *now, const ref *before) {
 static const epoch_write *write_numbered(const epoch_active *active, size_t n) {
   const variant_places *p = active->places;
   if (n >= (p ? p->writes.n : active->base->writes.n)) return NULL;
-  return &active->base->writes.items[p ? p->writes.items[n] : n];
+  return &active->base->writes.items[p ? p->writes.items[n].write : n];
 }
 
 /* The base's write with this number, if it is of the register; else the base is dropped. */
@@ -98,6 +98,10 @@ reed_status active_note_write(epoch_active *active, uint32_t reg, reed_diagnosis
   }
   const epoch_write *before = base_write(active, (int32_t)active->entry->writes.n, reg);
   return push_write(active, reg, !before || !same_content(reg_r(active->run, reg), &before->value), diagnosis);
+}
+
+reed_status active_note_twin(epoch_active *active, uint32_t reg, uint32_t twin, reed_diagnosis *diagnosis) {
+  return push_write(active, reg, active->notes[twin].changed, diagnosis);
 }
 
 void active_note_elements(epoch_active *active, uint32_t reg) {

@@ -57,6 +57,10 @@ reed_status active_begin(epoch_active *active, epoch_entry *e, const epoch_entry
                          const struct variant_places *places, vm_run *run) REED_MUST_CHECK;
 /* Notes that the shape section wrote a register, which has its new content already. */
 reed_status active_note_write(epoch_active *active, uint32_t reg, reed_diagnosis *diagnosis) REED_MUST_CHECK;
+/* Notes that the shape section gave a register the extents of another one that it wrote before, whose note holds for
+ * both. */
+reed_status active_note_twin(epoch_active *active, uint32_t reg, uint32_t twin,
+                             reed_diagnosis *diagnosis) REED_MUST_CHECK;
 /* Forgets the calls so far: a kernel that is no function of its inputs has run. */
 void active_forget_twins(epoch_active *active);
 /* Notes that a register that this shape section had shaped got its elements. */

@@ -56,7 +56,7 @@ reed_status epoch_enter(reed_session *s, const uint32_t *w, uint32_t *pc) {
   if (!e) {
     status = start_entry(s, &enter, hash, memoizable);
   } else {
-    s->epoch.entry = variant_use(e);
+    s->epoch.entry = s->run.profile.spans ? variant_use(e) : variant_use_for_run(e);
     s->epoch.in_shape_section = false;
     next = enter.plan + insn_length_at(code + enter.plan);
     place_scalars(s);

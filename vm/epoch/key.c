@@ -107,6 +107,36 @@ bool key_find_changes(const epoch_active *active, const insn_epoch_enter *enter,
   return memcmp(now, before, enter->n_scalar_keys * sizeof(int64_t)) == 0;
 }
 
+/* True if the parts of two tensors have equal heads, extents and rooms, and both grow in place or neither does. */
+static bool parts_alike(const int64_t *a, const int64_t *b) {
+  size_t n = 1 + (size_t)(*a >> 8 & 0x7f);
+  if (*a != *b || memcmp(a, b, n * sizeof(int64_t)) != 0) return false;
+  if (!(*a & KEY_HAS_ROOM)) return true;
+  const int64_t *room = a + n, *other = b + n;
+  return room[0] == other[0] && room[1] >> 32 == other[1] >> 32 && !(int32_t)room[1] == !(int32_t)other[1];
+}
+
+uint32_t key_first_alike(const int64_t *key, const insn_epoch_enter *enter, uint32_t n) {
+  const int64_t *parts[ENTRY_KEYS];
+  for (uint32_t i = 0; i <= n; i++) {
+    parts[i] = key;
+    key += part_words(key, INSN_READS(enter->keys[i]) & REED_READS_VALUE);
+  }
+  for (uint32_t i = 0; i < n; i++)
+    if (parts_alike(parts[i], parts[n])) return i;
+  return n;
+}
+
+bool key_parts_alike(const int64_t *key, const insn_epoch_enter *enter, const uint16_t *alike) {
+  const int64_t *parts[ENTRY_KEYS];
+  for (uint32_t i = 0; i < enter->n_keys; i++) {
+    parts[i] = key;
+    if (alike[i] != i && !parts_alike(parts[alike[i]], key)) return false;
+    key += part_words(key, INSN_READS(enter->keys[i]) & REED_READS_VALUE);
+  }
+  return true;
+}
+
 /* Multiply-xorshift over the words (the finaliser of MurmurHash3, Appleby, public domain constants). */
 uint64_t key_hash(const int64_t *key, size_t n) {
   uint64_t h = 0x9e3779b97f4a7c15ull ^ n;

@@ -17,6 +17,11 @@ void key_note_changes(epoch_active *active, const insn_epoch_enter *enter, const
  * than extents and elements, or there are too many. Both keys are complete. */
 bool key_find_changes(const epoch_active *active, const insn_epoch_enter *enter, const epoch_entry *base,
                       uint64_t *out_changed);
+/* The first key among the first `n` whose part of the key equals part `n`, but for the cache's number; `n`: none. */
+uint32_t key_first_alike(const int64_t *key, const insn_epoch_enter *enter, uint32_t n);
+/* True if each part of the key equals the part alike[i], but for the cache's number. No part has elements if
+ * alike[i] is another one. */
+bool key_parts_alike(const int64_t *key, const insn_epoch_enter *enter, const uint16_t *alike);
 /* The parts of a key, which begins with active->key.n = 0: a stored tensor (value: with its elements, whose bytes are
  * added to *value_bytes), a scalar. */
 reed_status key_add_tensor(epoch_active *active, const ref *r, bool value, int64_t *value_bytes,

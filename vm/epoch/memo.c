@@ -31,8 +31,9 @@ static void drop_whole(epoch_memo *memo, const epoch_entry *variant) {
   epoch_entry *whole = variant->whole;
   variant_places *p = whole->places;
   if (p->written == variant) p->written = NULL;
+  if (p->run == variant) p->run = NULL;
   if (--p->n_users > 0) return;
-  for (size_t i = 0; i < p->writes.n; i++) whole->writes.items[p->writes.items[i]].value = (ref){0};
+  for (size_t i = 0; i < p->writes.n; i++) whole->writes.items[p->writes.items[i].write].value = (ref){0};
   for (size_t i = 0; i < p->calls.n; i++) whole->kernels.items[p->calls.items[i].kernel].prepared = NULL;
   memo_free_entry(memo, whole);
 }
@@ -277,7 +278,8 @@ void memo_remember(epoch_memo *memo, epoch_entry *e, bool device_busy) {
 static variant_content *content_of(const epoch_entry *e, const variant_places *p) {
   variant_content *c = variant_content_open(p);
   int64_t *word = c ? c->words : NULL;
-  for (size_t i = 0; c && i < p->writes.n; i++) word = variant_put(c, word, &e->writes.items[p->writes.items[i]].value);
+  for (size_t i = 0; c && i < p->writes.n; i++)
+    word = variant_put(c, word, &e->writes.items[p->writes.items[i].write].value);
   for (size_t i = 0; c && i < p->calls.n; i++)
     c->kernels[c->n_kernels++] = e->kernels.items[p->calls.items[i].kernel].prepared;
   for (size_t i = 0; c && i < p->roots.n; i++) c->root_bytes[i] = e->roots.items[p->roots.items[i].root].bytes;
@@ -305,7 +307,7 @@ bool memo_divide(epoch_memo *memo, epoch_entry *e, epoch_entry *whole, struct va
   whole->trial_bytes = 0;
   whole->places = places;
   places->n_users = places->n_remembered = 1;
-  places->written = e;
+  places->written = places->run = e;
   memo->figures.bytes += kept.bytes; /* the whole counts the rest of the entry's bytes, which were counted as one */
   *e = kept;
   return true;

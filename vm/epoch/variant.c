@@ -18,14 +18,17 @@ enum { MOST_WAITS = 64 }; /* misses without an attempt, after several attempts i
 
 /* ---- using ---- */
 
-static void write_places(epoch_entry *whole, const epoch_entry *e) {
+/* Writes the variant's content into the whole; all false: without silent registers that the list does not keep. */
+static void write_places(epoch_entry *whole, const epoch_entry *e, bool all) {
   const variant_places *p = whole->places;
   replay *list = whole->replay;
   const variant_content *c = e->content;
-  const int64_t *word = c->words;
   const variant_value *elements = c->values;
   for (size_t i = 0; i < p->writes.n; i++) {
-    ref *value = &whole->writes.items[p->writes.items[i]].value;
+    const variant_write *write = &p->writes.items[i];
+    if (!all && write->twin >= 0 && !write->kept) continue; /* a silent register has no elements */
+    ref *value = &whole->writes.items[write->write].value;
+    const int64_t *word = c->words + write->word;
     value->bytes = *word++;
     for (int32_t k = 0; k < value->t.desc.rank; k++) value->t.desc.dims[k] = *word++;
     if (value->kind != REF_STORED) continue;
@@ -43,7 +46,7 @@ static void write_places(epoch_entry *whole, const epoch_entry *e) {
     list->calls.items[number].state = kernel->kernel.state;
   }
   for (size_t i = 0; i < p->pointers.n; i++) {
-    const epoch_write *write = &whole->writes.items[p->writes.items[p->pointers.items[i].write]];
+    const epoch_write *write = &whole->writes.items[p->writes.items[p->pointers.items[i].write].write];
     list->pointers.items[p->pointers.items[i].pointer] = write->value.t.data;
   }
   whole->arenas[0] = e->arenas[0];
@@ -56,10 +59,20 @@ static void write_places(epoch_entry *whole, const epoch_entry *e) {
 epoch_entry *variant_use(epoch_entry *e) {
   epoch_entry *whole = e->whole;
   if (!whole) return e;
-  if (whole->places->written != e) {
-    write_places(whole, e);
-    whole->places->written = e;
-  }
+  variant_places *p = whole->places;
+  if (p->written != e) write_places(whole, e, true);
+  p->written = p->run = e;
+  return whole;
+}
+
+epoch_entry *variant_use_for_run(epoch_entry *e) {
+  epoch_entry *whole = e->whole;
+  if (!whole) return e;
+  variant_places *p = whole->places;
+  if (p->run == e) return whole;
+  write_places(whole, e, false);
+  p->run = e;
+  p->written = NULL;
   return whole;
 }
 
@@ -68,10 +81,11 @@ epoch_entry *variant_use(epoch_entry *e) {
 
 /* Puts the registers that calls of the places read, and that no call writes, into the run's registers, without
  * references of their own. */
-static void lend_registers(reed_session *s, const epoch_entry *whole) {
+static void lend_registers(reed_session *s, const epoch_entry *whole, bool alike) {
   const variant_places *p = whole->places;
   for (size_t i = 0; i < p->lent.n; i++) {
-    const epoch_write *write = &whole->writes.items[p->lent.items[i]];
+    if (alike && p->lent.items[i].silent) continue;
+    const epoch_write *write = &whole->writes.items[p->lent.items[i].write];
     ref *r = reg_r(&s->run, write->reg);
     ref_clear(&s->run.objects, r);
     *r = write->value;
@@ -81,11 +95,14 @@ static void lend_registers(reed_session *s, const epoch_entry *whole) {
   }
 }
 
-static void clear_registers(reed_session *s, const epoch_entry *whole) {
+static void clear_registers(reed_session *s, const epoch_entry *whole, bool alike) {
   const variant_places *p = whole->places;
-  for (size_t i = 0; i < p->lent.n; i++) reg_r(&s->run, whole->writes.items[p->lent.items[i]].reg)->kind = REF_EMPTY;
+  for (size_t i = 0; i < p->lent.n; i++)
+    if (!(alike && p->lent.items[i].silent))
+      reg_r(&s->run, whole->writes.items[p->lent.items[i].write].reg)->kind = REF_EMPTY;
   for (size_t i = 0; i < p->writes.n; i++)
-    ref_clear(&s->run.objects, reg_r(&s->run, whole->writes.items[p->writes.items[i]].reg));
+    if (!(alike && p->writes.items[i].twin >= 0))
+      ref_clear(&s->run.objects, reg_r(&s->run, whole->writes.items[p->writes.items[i].write].reg));
 }
 
 /* True if the registers differ in extents and elements at most, which are what a variant keeps. */
@@ -96,13 +113,45 @@ static bool alike_but_for_extents(const ref *a, const ref *b) {
          a->t.desc.rank == b->t.desc.rank && a->t.device == b->t.device;
 }
 
-static bool run_shapes(reed_session *s, const epoch_entry *whole, const epoch_entry *e) {
+/* Gives a register the extents of a twin. */
+static reed_status take_extents(reed_session *s, uint32_t reg, uint32_t twin, uint32_t shaped_by, uint32_t output) {
+  ref *r = reg_r(&s->run, reg);
+  const ref *from = reg_r(&s->run, twin);
+  ref_clear(&s->run.objects, r);
+  *r = (ref){.kind = REF_SHAPED,
+             .bounded_axis = -1,
+             .shaped_by = shaped_by,
+             .shaped_as = (uint16_t)output & 0x3ff,
+             .t = {.desc = from->t.desc, .device = from->t.device},
+             .bytes = from->bytes};
+  return from->kind == REF_SHAPED ? active_note_twin(&s->epoch, reg, twin, s->run.diagnosis)
+                                  : active_note_write(&s->epoch, reg, s->run.diagnosis);
+}
+
+/* Executes a `shape` or `shape.like` with the extents of its twin. */
+static reed_status repeat_twin(reed_session *s, const uint32_t *w, const uint32_t *twin) {
+  if (insn_id_at(w) == INSN_SHAPE_LIKE)
+    return take_extents(s, insn_shape_like_at(w).dst, insn_shape_like_at(twin).dst, 0, 0);
+  const insn_shape i = insn_shape_at(w), other = insn_shape_at(twin);
+  reed_status status = REED_OK;
+  for (uint32_t k = 0; k < i.n_outputs && status == REED_OK; k++)
+    if (i.outputs[k] != MODULE_ABSENT) status = take_extents(s, i.outputs[k], other.outputs[k], i.site + 1, k);
+  return status;
+}
+
+static bool run_shapes(reed_session *s, const epoch_entry *whole, epoch_entry *e, bool alike) {
   const variant_places *p = whole->places;
   const uint32_t *code = s->run.program->module->code + frame_top(&s->run)->function->code_offset;
   for (size_t i = 0; i < p->shapes.n; i++) {
-    const uint32_t *w = code + p->shapes.items[i];
+    if (alike && p->shapes.items[i].n_silent) {
+      e->writes.n += p->shapes.items[i].n_silent;
+      continue;
+    }
+    const uint32_t *w = code + p->shapes.items[i].pc;
     insn_id id = insn_id_at(w);
-    reed_status status = id == INSN_SHAPE        ? exec_shape(s, w)
+    int32_t twin = p->shapes.items[i].twin;
+    reed_status status = alike && twin >= 0      ? repeat_twin(s, w, code + p->shapes.items[twin].pc)
+                         : id == INSN_SHAPE      ? exec_shape(s, w)
                          : id == INSN_INVOKE     ? exec_invoke(s, w)
                          : id == INSN_SHAPE_LIKE ? exec_shape_like(s, w)
                                                  : exec_view(s, insn_view_at(w).dst, insn_view_at(w).src);
@@ -110,8 +159,9 @@ static bool run_shapes(reed_session *s, const epoch_entry *whole, const epoch_en
   }
   bool same = e->writes.n == p->writes.n;
   for (size_t i = 0; same && i < e->writes.n; i++) {
+    if (alike && p->writes.items[i].twin >= 0) continue;
     ref *value = reg_r(&s->run, e->writes.items[i].reg);
-    const epoch_write *write = &whole->writes.items[p->writes.items[i]];
+    const epoch_write *write = &whole->writes.items[p->writes.items[i].write];
     value->t.room = write->value.t.room; /* rooms_stay looks whether that is right */
     value->t.room_axis = write->value.t.room_axis;
     value->t.cache = write->value.t.cache;
@@ -123,9 +173,15 @@ static bool run_shapes(reed_session *s, const epoch_entry *whole, const epoch_en
 }
 
 /* Keeps the registers that the shape section wrote. */
-static void capture(reed_session *s, epoch_entry *e) {
-  int64_t *word = e->content->words;
+static void capture(reed_session *s, const variant_places *p, epoch_entry *e, bool alike) {
+  int64_t *words = e->content->words, *word = words;
   for (size_t i = 0; i < e->writes.n; i++) {
+    int32_t twin = p->writes.items[i].twin;
+    if (alike && twin >= 0) {
+      const int64_t *from = words + p->writes.items[twin].word, *end = words + p->writes.items[twin + 1].word;
+      while (from < end) *word++ = *from++;
+      continue;
+    }
     const ref *value = reg_r(&s->run, e->writes.items[i].reg);
     if (value->kind == REF_STORED) storage_retain(value->t.storage);
     word = variant_put(e->content, word, value);
@@ -164,13 +220,13 @@ static uint64_t place_bits(const content *c, const variant_call *call, const ref
 static const ref *before(const reed_session *s, const epoch_entry *whole, uint32_t reg) {
   int32_t n = s->epoch.notes[reg].write;
   bool written = active_wrote(&s->epoch, reg);
-  return written ? &whole->writes.items[whole->places->writes.items[n]].value : reg_r(&s->run, reg);
+  return written ? &whole->writes.items[whole->places->writes.items[n].write].value : reg_r(&s->run, reg);
 }
 
 /* The output in whose bound memory a register grows, + 1; 0: it does not. */
 static uint32_t bound_of(const reed_session *s, const epoch_entry *whole, uint32_t reg) {
   int32_t n = s->epoch.notes[reg].write;
-  return active_wrote(&s->epoch, reg) ? whole->writes.items[whole->places->writes.items[n]].bound : 0;
+  return active_wrote(&s->epoch, reg) ? whole->writes.items[whole->places->writes.items[n].write].bound : 0;
 }
 
 /* True if the output of an operator that may write over an input finds the same inputs fit for it. */
@@ -221,35 +277,43 @@ static bool prepare(reed_session *s, const epoch_entry *whole, epoch_entry *e, c
          !variant_has_parts(&prepared->kernel, i->n_outputs) && prepared->kernel.dense_bytes == had->kernel.dense_bytes;
 }
 
-static bool make_kernels(reed_session *s, const epoch_entry *whole, epoch_entry *e) {
+/* Gives the variant a kernel that there is. */
+static void add_found(epoch_entry *e, site_kernel *kernel) {
+  site_retain(kernel);
+  e->content->kernels[e->content->n_kernels++] = kernel;
+  e->n_shared++;
+  e->shared_bytes += kernel->bytes;
+}
+
+static bool make_kernels(reed_session *s, const epoch_entry *whole, epoch_entry *e, bool alike) {
   const variant_places *p = whole->places;
   const uint32_t *code = s->run.program->module->code + frame_top(&s->run)->function->code_offset;
   e->n_shared = whole->n_kernels - (int32_t)p->calls.n;
   e->shared_bytes = p->shared_bytes;
   for (size_t k = 0; k < p->calls.n; k++) {
     const variant_call *call = &p->calls.items[k];
+    if (alike && call->stays_twin) {
+      add_found(e, e->content->kernels[call->twin]);
+      continue;
+    }
     const insn_invoke i = insn_invoke_at(code + call->pc);
     if (active_any_changed(&s->epoch, i.inputs, i.n_inputs) || active_any_changed(&s->epoch, i.outputs, i.n_outputs) ||
         sizes_changed(whole, e, call, i.n_inputs)) {
       if (!prepare(s, whole, e, call, &i) || !shares_alike(s, whole, e, call, &i)) return false;
       continue;
     }
-    site_kernel *had = whole->kernels.items[call->kernel].prepared;
-    e->content->kernels[e->content->n_kernels++] = had;
-    site_retain(had);
-    e->n_shared++;
-    e->shared_bytes += had->bytes;
+    add_found(e, whole->kernels.items[call->kernel].prepared);
   }
   return true;
 }
 
 /* Sizes of roots that hold results. */
-static bool size_results(const reed_session *s, const epoch_entry *whole, epoch_entry *e) {
+static bool size_results(const epoch_entry *whole, epoch_entry *e) {
   const variant_places *p = whole->places;
   for (size_t i = 0; i < p->roots.n; i++) {
     const variant_root *r = &p->roots.items[i];
     int64_t bytes =
-        r->write < 0 ? whole->roots.items[r->root].bytes : reg_r(&s->run, e->writes.items[r->write].reg)->bytes;
+        r->write < 0 ? whole->roots.items[r->root].bytes : e->content->words[p->writes.items[r->write].word];
     if (bytes < r->least || bytes > r->room) return false;
     e->content->root_bytes[i] = bytes;
   }
@@ -276,9 +340,13 @@ static bool size_arena(const epoch_entry *whole, epoch_entry *e) {
   return true;
 }
 
-static bool views_fit(const reed_session *s, const variant_places *p) {
-  for (size_t i = 0; i < p->views.n; i++)
-    if (reg_r(&s->run, p->views.items[i].dst)->bytes != reg_r(&s->run, p->views.items[i].src)->bytes) return false;
+static bool views_fit(const reed_session *s, const variant_places *p, bool alike) {
+  for (size_t i = 0; i < p->views.n; i++) {
+    const variant_view *view = &p->views.items[i];
+    if (!(alike && view->twin) &&
+        reg_r(&s->run, view->registers.dst)->bytes != reg_r(&s->run, view->registers.src)->bytes)
+      return false;
+  }
   return true;
 }
 
@@ -297,17 +365,19 @@ static bool grows_alike(const reed_session *s, const epoch_entry *whole, const i
 
 /* True if the plan would give all registers the rooms that they have in the base. The registers have these rooms
  * already; if each is right by those before it, all are. */
-static bool rooms_stay(const reed_session *s, const epoch_entry *whole) {
+static bool rooms_stay(const reed_session *s, const epoch_entry *whole, bool alike) {
   const variant_places *p = whole->places;
   const uint32_t *code = s->run.program->module->code + frame_top(&s->run)->function->code_offset;
   for (size_t i = 0; whole->rooms && i < p->views.n; i++) {
-    const tensor *to = &reg_r(&s->run, p->views.items[i].dst)->t;
+    if (alike && p->views.items[i].twin) continue;
+    const tensor *to = &reg_r(&s->run, p->views.items[i].registers.dst)->t;
     tensor view = *to;
-    if (!room_of_view(&reg_r(&s->run, p->views.items[i].src)->t, &view) || view.room != to->room ||
+    if (!room_of_view(&reg_r(&s->run, p->views.items[i].registers.src)->t, &view) || view.room != to->room ||
         (view.room && view.room_axis != to->room_axis))
       return false;
   }
   for (size_t i = 0; whole->rooms && i < p->calls.n; i++) {
+    if (alike && p->calls.items[i].stays_twin) continue;
     const insn_invoke call = insn_invoke_at(code + p->calls.items[i].pc);
     if (!grows_alike(s, whole, &call)) return false;
   }
@@ -329,8 +399,9 @@ static void return_writes(epoch_active *active, epoch_entry *e) {
   memset(&e->writes, 0, sizeof e->writes);
 }
 
+/* alike: the parts of the base's key and of the new one are alike, so that calls with twins need not be made. */
 static bool fill(reed_session *s, const insn_epoch_enter *enter, const epoch_entry *base, epoch_entry *whole,
-                 epoch_entry *e, profile_epoch *note) {
+                 epoch_entry *e, bool alike, profile_epoch *note) {
   const variant_places *p = whole->places;
   int64_t begin = clock_now_ns();
   borrow_writes(&s->epoch, e);
@@ -340,13 +411,13 @@ static bool fill(reed_session *s, const insn_epoch_enter *enter, const epoch_ent
     return false;
   }
   key_note_changes(&s->epoch, enter, base);
-  lend_registers(s, whole);
-  ok = run_shapes(s, whole, e);
-  if (ok) capture(s, e);
+  lend_registers(s, whole, alike);
+  ok = run_shapes(s, whole, e, alike);
+  if (ok) capture(s, p, e, alike);
   int64_t shaped = clock_now_ns();
-  ok = ok && views_fit(s, p) && rooms_stay(s, whole) && size_results(s, whole, e) && make_kernels(s, whole, e) &&
-       size_arena(whole, e);
-  clear_registers(s, whole);
+  ok = ok && views_fit(s, p, alike) && rooms_stay(s, whole, alike) && size_results(whole, e) &&
+       make_kernels(s, whole, e, alike) && size_arena(whole, e);
+  clear_registers(s, whole, alike);
   active_end_shapes(&s->epoch);
   return_writes(&s->epoch, e);
   if (note && ok) note->shape_ns = shaped - begin, note->plan_ns = clock_now_ns() - shaped;
@@ -355,7 +426,9 @@ static bool fill(reed_session *s, const insn_epoch_enter *enter, const epoch_ent
 
 static epoch_entry *make(reed_session *s, const insn_epoch_enter *enter, epoch_entry *base, uint64_t hash,
                          profile_epoch *note) {
-  epoch_entry *whole = variant_use(base), *e = mem_calloc(1, sizeof *e);
+  const uint16_t *parts = base->whole->places->alike.items;
+  bool alike = key_parts_alike(base->key, enter, parts) && key_parts_alike(s->epoch.key.items, enter, parts);
+  epoch_entry *whole = alike ? variant_use_for_run(base) : variant_use(base), *e = mem_calloc(1, sizeof *e);
   int64_t *key = e ? mem_copy(s->epoch.key.items, s->epoch.key.n * sizeof(int64_t)) : NULL;
   if (!key) {
     mem_free(e);
@@ -364,7 +437,7 @@ static epoch_entry *make(reed_session *s, const insn_epoch_enter *enter, epoch_e
   *e = (epoch_entry){.epoch = enter->epoch, .hash = hash, .key = key, .n_key = s->epoch.key.n};
   memcpy(e->changed_keys, whole->changed_keys, sizeof e->changed_keys);
   e->arenas[0] = whole->arenas[0];
-  bool ok = fill(s, enter, base, whole, e, note);
+  bool ok = fill(s, enter, base, whole, e, alike, note);
   s->epoch.entry = NULL;
   s->epoch.base = NULL;
   if (!ok) {

@@ -25,6 +25,9 @@ epoch_entry *variant_make(reed_session *s, const insn_epoch_enter *enter, uint32
 /* The complete entry: the whole, with the variant's content; the entry itself if it is no variant. Valid until another
  * variant of the whole is used. */
 epoch_entry *variant_use(epoch_entry *e);
+/* As variant_use, for a run by the list of calls: registers that neither the list nor the next variant reads may have
+ * another variant's extents. */
+epoch_entry *variant_use_for_run(epoch_entry *e);
 
 /* The places of a complete entry for keys that differ in the parts in which its own key differed from its base's; NULL:
  * there are too many places, a part decides more than shapes, kernels and sizes, or there is no memory. The entry has a

@@ -18,6 +18,7 @@ void variant_places_close(variant_places **places) {
   *places = NULL;
   if (!p) return;
   mem_free(p->root_numbers);
+  VEC_FREE(&p->alike);
   VEC_FREE(&p->shapes);
   VEC_FREE(&p->writes);
   VEC_FREE(&p->lent);

@@ -12,10 +12,40 @@ struct epoch_entry;
 
 enum { VARIANT_SHARE = 2 }; /* variants do not pay where more than one of two calls depends on the key */
 
+/* An instruction of the shape section that depends on the key. */
+typedef struct variant_shape {
+  uint32_t pc;
+  int32_t twin;      /* an item of the same list before it, which gives the same extents while the key's parts are alike
+                        (variant_places.alike); -1: none */
+  uint32_t n_silent; /* its writes, if all of them are silent; else 0 */
+} variant_shape;
+
+/* A register that depends on the key. A register is silent if it has the extents of a twin and, while the key's parts
+ * are alike, no call that is made reads it: then only its extents are written. */
+typedef struct variant_write {
+  uint32_t write; /* of the whole */
+  uint32_t word;  /* its first of the words of a variant */
+  int32_t twin;   /* of a silent one: the item that has its extents; -1: it is not silent */
+  bool kept;      /* the list of calls restores it */
+} variant_write;
+
+/* A register that calls of the places read, and that does not depend on the key. */
+typedef struct variant_lent {
+  uint32_t write; /* of the whole */
+  bool silent;    /* only calls with twins read it */
+} variant_lent;
+
+/* A `view` or `copy` of the run section. */
+typedef struct variant_view {
+  insn_sharing registers;
+  bool twin; /* an item before it has the same extents while the key's parts are alike */
+} variant_view;
+
 /* A kernel that depends on the key. */
 typedef struct variant_call {
   uint32_t pc;       /* the `invoke` */
   int32_t twin;      /* an item of the same list before it, whose kernel it has if their operands are equal; -1: none */
+  bool stays_twin;   /* the operands are equal while the key's parts are alike */
   uint32_t kernel;   /* its number in the whole's kernels, and in its list of calls */
   uint32_t operands; /* `operands` has the roots of its inputs from this item on */
 } variant_call;
@@ -37,10 +67,14 @@ typedef struct variant_pointer {
 typedef struct variant_places {
   int32_t n_users, n_remembered;     /* variants of the whole; those in the memo */
   const struct epoch_entry *written; /* the variant whose content the whole has; NULL: none */
-  VEC_OF(uint32_t) shapes;           /* words of the instructions of the shape section that depend on the key */
-  VEC_OF(uint32_t) writes;           /* of the whole */
-  VEC_OF(uint32_t) lent;             /* writes of the whole that these instructions and kernels read, too */
-  VEC_OF(insn_sharing) views;        /* of the run section */
+  const struct epoch_entry *run;     /* the variant whose content the whole has but for the silent writes that are not
+                                        kept; NULL: none */
+  /* per key of the epoch: the first key whose part is equal; of parts that variants do not change, the key itself */
+  VEC_OF(uint16_t) alike;
+  VEC_OF(variant_shape) shapes; /* in the order of the section */
+  VEC_OF(variant_write) writes;
+  VEC_OF(variant_lent) lent;
+  VEC_OF(variant_view) views;
   VEC_OF(variant_call) calls;
   VEC_OF(int32_t) operands;
   VEC_OF(variant_root) roots;
