@@ -67,6 +67,17 @@ typedef struct fetches {
   const float *y, *y_end, *residual; /* the residual's, or Y's again */
 } fetches;
 
+/* Fetches a row of the next tile, and of its residual. */
+INLINE void fetch_row(const panel_tile *t, int vectors, fetches *fetch) {
+#pragma GCC unroll 8
+  for (int j = 0; j < vectors * LANES; j += CACHE_LINE) {
+    __builtin_prefetch(fetch->y + j, 0, 2);
+    __builtin_prefetch(fetch->residual + j, 0, 2);
+  }
+  fetch->y += t->c_row;
+  fetch->residual += t->c_row;
+}
+
 /* Adds the product of one element of depth: `rows` elements of X, a_row apart, by `vectors` of the panel's row b. */
 INLINE void multiply_element(const panel_tile *t, const float *a, const float *b, int64_t ahead, int rows, int vectors,
                              fetches *fetch, lanes (*sum)[VECTORS_MOST]) {
@@ -81,15 +92,6 @@ INLINE void multiply_element(const panel_tile *t, const float *a, const float *b
   if (rows >= 4) {
     __builtin_prefetch(fetch->next, 0, 2);
     fetch->next += t->next_step;
-  }
-  if (fetch->y < fetch->y_end) {
-#pragma GCC unroll 8
-    for (int j = 0; j < vectors * LANES; j += CACHE_LINE) {
-      __builtin_prefetch(fetch->y + j, 0, 2);
-      __builtin_prefetch(fetch->residual + j, 0, 2);
-    }
-    fetch->y += t->c_row;
-    fetch->residual += t->c_row;
   }
   lanes weights[VECTORS_MOST];
 #pragma GCC unroll 8
@@ -118,6 +120,11 @@ INLINE const char *tile(const panel_tile *t, int64_t at, const char *next, int64
   EACH(sum[i][j] = (lanes){0})
   for (int64_t r = 0; r < t->n_runs; r++) {
     const float *a = first_a + t->runs[r], *end = a + length;
+    /* two loops, because gcc keeps sums of a loop with a branch in memory */
+    for (; a < end && fetch.y < fetch.y_end; a++, b += panel_row) {
+      fetch_row(t, vectors, &fetch);
+      multiply_element(t, a, b, ahead, rows, vectors, &fetch, sum);
+    }
     for (; a < end; a++, b += panel_row) multiply_element(t, a, b, ahead, rows, vectors, &fetch, sum);
   }
   if (t->scale != 1) EACH(sum[i][j] *= t->scale)
