@@ -2,6 +2,8 @@
  * count, and which axis of its output then has the count. The rules themselves are the rows of bound.def. */
 #include "ops/bound.h"
 
+#include <string.h>
+
 #include "base/desc.h"
 #include "ops/packed.h"
 #include "ops/properties.h"
@@ -23,7 +25,9 @@ typedef enum bound_rule {
   BOUND_PAD,
   BOUND_NMS,
   BOUND_ALL,
-  BOUND_ROWS = 0x100
+  BOUND_TOPK,
+  BOUND_ROWS = 0x100,
+  BOUND_EACH = 0x200
 } bound_rule;
 
 enum {
@@ -63,7 +67,7 @@ const char *bound_reason(const reed_op *op) {
 static int rule_of(const reed_op *op) {
   op_id id = op_id_of(op);
   if (id == OP_COUNT) return BOUND_NEEDED;
-  return rules[id] ? rules[id] : BOUND_ELEMENTWISE;
+  return rules[id] ? rules[id] & ~BOUND_EACH : BOUND_ELEMENTWISE;
 }
 
 bool bound_may_pass(const reed_op *op, int32_t input) {
@@ -78,6 +82,7 @@ bool bound_may_pass(const reed_op *op, int32_t input) {
     case BOUND_SPLIT:
     case BOUND_PAD:
     case BOUND_ALL:
+    case BOUND_TOPK:
     case BOUND_REDUCE: return input == 0;
     case BOUND_NMS: return input < 2 || input == 5 || input == 6;
     case BOUND_GEMM: return input != 1;
@@ -268,6 +273,14 @@ static int32_t split_axis(const question *q, const bound_operand *in) {
   return in->axis != attribute_axis(q, in->rank) && only_ones(q, in, in->axis) ? in->axis : -1;
 }
 
+/* Of the axis along which the first elements are taken, the kernel reports the count, if K is no more than a limit. */
+static int32_t topk_axis(question *q, const bound_operand *in) {
+  if (in->axis != attribute_axis(q, in->rank)) return before_axis(q, in);
+  if (!op_attr_int(q->attrs, "at_most") || !only_ones(q, in, in->axis) || !only_ones(q, q->output, in->axis)) return -1;
+  q->reports = true;
+  return in->axis;
+}
+
 /* All operands with an element for each box have the count. */
 static int32_t nms_axis(question *q, const bound_operand *in, int32_t input) {
   static const int8_t axes[] = {1, 2, -1, -1, -1, 1, 1};
@@ -333,11 +346,15 @@ static int32_t axis_of(question *q, int rule, int32_t i) {
     case BOUND_PAD: return pad_axis(q, in);
     case BOUND_NMS: return nms_axis(q, in, i);
     case BOUND_ALL: return reported_axis(q);
+    case BOUND_TOPK: return topk_axis(q, in);
     default: return -1;
   }
 }
 
-bool bound_has_outputs(const reed_op *op, int32_t n_outputs) { return n_outputs == 1 || rule_of(op) == BOUND_SPLIT; }
+bool bound_has_outputs(const reed_op *op, int32_t n_outputs) {
+  const op_id id = op_id_of(op);
+  return n_outputs == 1 || (id != OP_COUNT && rules[id] & BOUND_EACH);
+}
 
 bound_outcome bound_apply(const reed_op *op, const reed_attrs *attrs, const bound_operand *inputs, int32_t n_inputs,
                           const bound_operand *output, const bound_dims *dims) {
@@ -386,12 +403,56 @@ bool bound_cut(const reed_kernel_call *call, int32_t axis, int64_t *out_start, i
   return true;
 }
 
+bool bound_follows(const reed_op *op) {
+  const int rule = rule_of(op);
+  return rule == BOUND_CONCAT || rule == BOUND_SLICE || rule == BOUND_TOPK;
+}
+
+/* Start, end and step of a Slice along its counted axis; false: they are not known. */
+static bool read_cut(const bound_report *r, int64_t cut[3]) {
+  const bound_operand *o = r->inputs, *axes = r->n_inputs > 3 && o[3].rank >= 0 ? &o[3] : NULL,
+                      *steps = r->n_inputs > 4 && o[4].rank >= 0 ? &o[4] : NULL;
+  for (int32_t i = 1; i < r->n_inputs; i++)
+    if (o[i].rank >= 0 && (!o[i].values || !is_index(o[i].dtype))) return false;
+  const int64_t k =
+      place_of_axis(axes ? axes->values : NULL, axes ? axes->dtype : REED_I64, o[1].n_values, o[0].rank, r->axis);
+  if (k < 0) return false;
+  cut[0] = value_at(o[1].values, o[1].dtype, k);
+  cut[1] = value_at(o[2].values, o[2].dtype, k);
+  cut[2] = steps ? value_at(steps->values, steps->dtype, k) : 1;
+  return true;
+}
+
+bool bound_same_report(const bound_report *a, const bound_report *b, const bound_dims *dims) {
+  const question q = {.of = dims};
+  const int rule = rule_of(a->op);
+  int64_t cuts[2][3];
+  if (a->op != b->op || a->n_inputs != b->n_inputs) return false;
+  if (rule == BOUND_SLICE)
+    return same_count(&a->inputs[0], &b->inputs[0]) && read_cut(a, cuts[0]) && read_cut(b, cuts[1]) &&
+           memcmp(cuts[0], cuts[1], sizeof cuts[0]) == 0;
+  if (rule == BOUND_TOPK) {
+    const bound_operand *k = &a->inputs[1], *other = &b->inputs[1];
+    return same_count(&a->inputs[0], &b->inputs[0]) && k->values && other->values &&
+           value_at(k->values, k->dtype, 0) == value_at(other->values, other->dtype, 0);
+  }
+  for (int32_t i = 0; rule == BOUND_CONCAT && i < a->n_inputs; i++) {
+    const bound_operand *x = &a->inputs[i], *y = &b->inputs[i];
+    if (!same_count(x, y) || (!x->counter && !same(&q, x->dims[a->axis], y->dims[b->axis]))) return false;
+  }
+  return rule == BOUND_CONCAT;
+}
+
 int64_t bound_reported(const reed_kernel_call *call, int32_t axis) {
   int64_t start, end, step;
   int64_t n = call->inputs[0].dims[axis];
   if (rule_of(call->op) == BOUND_CONCAT) {
     for (int32_t i = 1; i < call->n_inputs; i++) n += call->inputs[i].dims[axis];
     return n;
+  }
+  if (rule_of(call->op) == BOUND_TOPK) {
+    const int64_t most = value_at(call->host_values[1], call->inputs[1].dtype, 0);
+    return n < most ? n : most;
   }
   if (!bound_cut(call, axis, &start, &end, &step)) return n;
   if (end < 0) end = end < -n ? 0 : end + n;

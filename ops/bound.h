@@ -51,6 +51,17 @@ int64_t bound_reported(const reed_kernel_call *call, int32_t axis);
 /* The part of a Slice along `axis`: from *out_start (>= 0) to before *out_end (negative: counted from the end) by
  * *out_step. False: the axis is not cut. */
 bool bound_cut(const reed_kernel_call *call, int32_t axis, int64_t *out_start, int64_t *out_end, int64_t *out_step);
+/* True if the operator's kernel may report a count that follows from those of its inputs, not from their elements. */
+bool bound_follows(const reed_op *op);
+/* A call whose kernel reports a count, for inputs whose counters tell equal counts across the calls to compare. */
+typedef struct bound_report {
+  const reed_op *op;
+  const bound_operand *inputs;
+  int32_t n_inputs, axis; /* axis: of the outputs, which has the count */
+} bound_report;
+/* True if two calls with an outcome of input -1 provably report the same count: the operator is the same, and what the
+ * count follows from is, too. */
+bool bound_same_report(const bound_report *a, const bound_report *b, const bound_dims *dims);
 /* Why the operator needs a count on the host where its rule does not pass the count on; never NULL. */
 const char *bound_reason(const reed_op *op);
 /* False if this input must never have an extent at its bound, whatever the extents are. */

@@ -87,7 +87,8 @@ reed_status shapefn_topk(reed_shape_call *call) {
   shapecall_range(call, k, &k_low, &k_high);
   shapecall_range(call, in->dims[axis], &extent_low, &extent_high);
   if (k_high < 0) return reed_shape_fail(call, REED_ERROR_VALUE, 1, "k is %lld", (long long)k_high);
-  if (k_low > extent_high)
+  if (op_attr_int(call->attrs, "at_most")) k = reed_dim_min(call, k, in->dims[axis]);
+  else if (k_low > extent_high)
     return reed_shape_fail(call, REED_ERROR_VALUE, 1, "k is %lld, axis %d has %lld elements", (long long)k_low, axis,
                            (long long)extent_high);
   reed_dim dims[REED_MAX_RANK];

@@ -14,24 +14,50 @@ const ref *bound_first(const vm_run *run, const uint32_t *inputs, uint32_t n_inp
   return NULL;
 }
 
-reed_status bound_outputs(vm_run *run, const uint32_t *inputs, const op_call *call, const reed_shape_output *at_two,
-                          reed_shape_output *outputs, bound_count *out_count) {
+/* An input's extents and count, and the elements that a shape function reads. */
+static bound_operand operand_of(const vm_run *run, uint32_t site, uint32_t input, int32_t i) {
+  const uint32_t number = INSN_REGISTER(input);
+  if (number == MODULE_ABSENT) return (bound_operand){.rank = -1};
+  const ref *r = reg_r(run, number);
+  const reed_desc *desc = &r->t.desc;
+  bound_operand o = {.rank = desc->rank, .dims = desc->dims, .dtype = desc->dtype};
+  if (op_reads_value(run->program->site_ops[site], &run->program->site_attrs[site], i)) {
+    o.values = r->constant ? run->program->module->constants[r->constant - 1].data : r->t.data;
+    o.n_values = desc_elements(desc);
+  }
+  if (bound_is_counted(r)) {
+    o.counter = r->counter;
+    o.factor = r->factor;
+    o.axis = r->bounded_axis;
+  }
+  return o;
+}
+
+uint32_t bound_counter_of(const vm_run *run, const insn_shape *call, int32_t axis, const uint32_t *calls, size_t n) {
+  const reed_op *op = run->program->site_ops[call->site];
+  bound_operand mine[REED_MAX_OPERANDS], others[REED_MAX_OPERANDS];
+  const bound_report report = {op, mine, (int32_t)call->n_inputs, axis};
+  for (uint32_t i = 0; i < call->n_inputs; i++) mine[i] = operand_of(run, call->site, call->inputs[i], (int32_t)i);
+  for (size_t k = 0; k < n; k++) {
+    const insn_shape other = insn_shape_at(run_code(run) + calls[k]);
+    if (run->program->site_ops[other.site] != op || other.n_inputs != call->n_inputs) continue;
+    uint32_t first = 0;
+    while (other.outputs[first] == MODULE_ABSENT) first++;
+    const ref *made = reg_r(run, other.outputs[first]);
+    for (uint32_t i = 0; i < other.n_inputs; i++) others[i] = operand_of(run, other.site, other.inputs[i], (int32_t)i);
+    if (bound_same_report(&report, &(bound_report){op, others, (int32_t)other.n_inputs, made->bounded_axis}, NULL))
+      return made->counter;
+  }
+  return 0;
+}
+
+reed_status bound_outputs(vm_run *run, uint32_t site, const uint32_t *inputs, const op_call *call,
+                          const reed_shape_output *at_two, reed_shape_output *outputs, bound_count *out_count) {
   bound_operand operands[REED_MAX_OPERANDS];
   for (int32_t i = 0; i < call->n_inputs; i++) {
     const reed_desc *desc = call->inputs[i].desc;
-    operands[i] = (bound_operand){.rank = -1};
-    if (!desc) continue;
-    operands[i] = (bound_operand){.rank = desc->rank, .dims = desc->dims, .dtype = desc->dtype};
-    if (op_reads_value(call->op, call->attrs, i)) {
-      operands[i].values = call->inputs[i].data;
-      operands[i].n_values = desc_elements(desc);
-    }
-    const ref *r = reg_r(run, INSN_REGISTER(inputs[i]));
-    if (bound_is_counted(r)) {
-      operands[i].counter = r->counter;
-      operands[i].factor = r->factor;
-      operands[i].axis = r->bounded_axis;
-    }
+    operands[i] = operand_of(run, site, inputs[i], i);
+    if (desc) operands[i].dims = desc->dims;
   }
   const bound_operand output = {.rank = at_two->rank, .dims = at_two->dims, .axis = at_two->bounded_axis};
   bound_outcome found = {.axis = -1};
@@ -42,7 +68,8 @@ reed_status bound_outputs(vm_run *run, const uint32_t *inputs, const op_call *ca
                      "an input has an extent that only its kernel knows, and the operator needs it on the host: %s",
                      bound_reason(call->op));
   for (int32_t k = 0; k < call->n_outputs; k++) outputs[k].bounded_axis = found.axis;
-  *out_count = (bound_count){found.input < 0 ? 0 : operands[found.input].counter, found.factor};
+  *out_count = (bound_count){found.input < 0 ? 0 : operands[found.input].counter, found.factor,
+                             found.input < 0 && bound_follows(call->op)};
   return REED_OK;
 }
 
@@ -51,7 +78,7 @@ reed_status bound_outputs(vm_run *run, const uint32_t *inputs, const op_call *ca
 static reed_room counted_room(const ref *r, bound_count *counts, uint16_t *n) {
   uint16_t i = 0;
   while (i < *n && (counts[i].counter != r->counter || counts[i].factor != r->factor)) i++;
-  if (i == *n) counts[(*n)++] = (bound_count){r->counter, r->factor};
+  if (i == *n) counts[(*n)++] = (bound_count){.counter = r->counter, .factor = r->factor};
   return (reed_room){.axis = r->bounded_axis,
                      .factor = r->factor,
                      .capacity = r->t.desc.dims[r->bounded_axis],

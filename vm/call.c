@@ -1,6 +1,7 @@
 /* Calls of operators: shape functions, preparing kernels, launching them. Kernels themselves are in the devices; calls
  * planned as part of an epoch: epoch/plan.c. */
 #include "vm/call.h"
+#include "ops/bound.h"
 #include "shapefuncs/shapefn.h"
 #include "vm/bound.h"
 #include "vm/epoch/twin.h"
@@ -25,8 +26,8 @@ static op_call_input input_of(const vm_run *run, const ref *r) {
 
 /* Marks the axis of the outputs that has a count (bound_outputs). With a bound of 1 the shape function is
  * called again for a count of 2, because the bound of 1 could stand on any axis of extent 1. */
-static reed_status shape_at_bound(vm_run *run, const uint32_t *inputs, op_call *call, op_call_input *given,
-                                  reed_shape_output *outputs, bound_count *out_count) {
+static reed_status shape_at_bound(vm_run *run, uint32_t site, const uint32_t *inputs, op_call *call,
+                                  op_call_input *given, reed_shape_output *outputs, bound_count *out_count) {
   reed_desc descs[REED_MAX_OPERANDS];
   reed_shape_output at_two = outputs[0];
   bool of_one = false;
@@ -45,7 +46,7 @@ static reed_status shape_at_bound(vm_run *run, const uint32_t *inputs, op_call *
     if (status != REED_OK) return status;
     at_two = all[0];
   }
-  return bound_outputs(run, inputs, call, &at_two, outputs, out_count);
+  return bound_outputs(run, site, inputs, call, &at_two, outputs, out_count);
 }
 
 reed_status call_shape(vm_run *run, uint32_t site, const uint32_t *inputs, uint32_t n_inputs,
@@ -68,16 +69,18 @@ reed_status call_shape(vm_run *run, uint32_t site, const uint32_t *inputs, uint3
                      diag_fail(run->diagnosis, REED_ERROR_DEVICE,
                                "input %u is read by the shape function but lies on a device", i));
   }
-  *out_count = (bound_count){0, 1};
+  *out_count = (bound_count){.factor = 1};
   reed_status status = shapefn_call(&call, outputs);
   if (status == REED_OK && bound_first(run, inputs, n_inputs))
-    status = shape_at_bound(run, inputs, &call, given, outputs, out_count);
+    status = shape_at_bound(run, site, inputs, &call, given, outputs, out_count);
   return at_site(run, site, status);
 }
 
 reed_status exec_shape(reed_session *s, const uint32_t *w) {
   const insn_shape i = insn_shape_at(w);
-  if (s->epoch.in_shape_section) {
+  /* Counts that follow from others are compared with each other, so each such call is made. */
+  const bool follows = bound_follows(s->run.program->site_ops[i.site]) && bound_first(&s->run, i.inputs, i.n_inputs);
+  if (s->epoch.in_shape_section && !follows) {
     bool repeated = false;
     reed_status status = active_repeat_shape(&s->epoch, &i, &repeated);
     if (status == REED_OK && !repeated) status = at_site(&s->run, i.site, twin_repeat_shape(s, w, &repeated));
@@ -88,6 +91,8 @@ reed_status exec_shape(reed_session *s, const uint32_t *w) {
   reed_shape_output outputs[REED_MAX_OPERANDS];
   bound_count count;
   reed_status status = call_shape(&s->run, i.site, i.inputs, i.n_inputs, outputs, i.n_outputs, &count);
+  if (status == REED_OK && count.follows && s->epoch.in_shape_section)
+    status = at_site(&s->run, i.site, active_find_report(&s->epoch, w, outputs[0].bounded_axis, &count.counter));
   if (status != REED_OK) return status;
   for (uint32_t k = 0; k < i.n_outputs; k++) {
     if (i.outputs[k] == MODULE_ABSENT) continue;
@@ -99,7 +104,8 @@ reed_status exec_shape(reed_session *s, const uint32_t *w) {
     r->shaped_by = i.site + 1;
     r->shaped_as = (uint16_t)k;
     if (r->bounded_axis >= 0) {
-      r->counter = count.counter ? count.counter : i.outputs[k] + 1;
+      r->counter =
+          count.counter ? count.counter : i.outputs[bound_reporter(s->run.program->site_ops[i.site], i.outputs, k)] + 1;
       r->factor = count.factor;
     }
     if (s->epoch.in_shape_section && (status = active_note_write(&s->epoch, i.outputs[k], s->run.diagnosis)) != REED_OK)

@@ -89,6 +89,10 @@ static inline const char *string_of(const vm_run *run, uint32_t string) {
   return run->program->module->strings[string];
 }
 static inline frame *frame_top(const vm_run *run) { return &run->frames.items[run->frames.n - 1]; }
+/* The words of the running function. */
+static inline const uint32_t *run_code(const vm_run *run) {
+  return run->program->module->code + frame_top(run)->function->code_offset;
+}
 static inline ref *reg_r(const vm_run *run, uint32_t i) { return &run->r.items[frame_top(run)->r_base + i]; }
 static inline int64_t *reg_s(const vm_run *run, uint32_t i) { return &run->s.items[frame_top(run)->s_base + i]; }
 

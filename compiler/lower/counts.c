@@ -34,31 +34,72 @@ static bool has_rule(const reed_op *op) {
   return false;
 }
 
+/* Counters of versions, numbered from 1 in the order in which they are met. */
+typedef struct counters {
+  const flow_version *met[2 * REED_MAX_OPERANDS];
+  uint32_t n;
+} counters;
+
+static uint32_t number_of(counters *c, const flow_version *counter) {
+  uint32_t i = 0;
+  while (i < c->n && c->met[i] != counter) i++;
+  if (i == c->n) c->met[c->n++] = counter;
+  return i + 1;
+}
+
+static void read_operands(const flow *f, const ir_node *n, counters *c, bound_operand *out_operands) {
+  for (int32_t i = 0; i < n->n_inputs; i++) {
+    const ir_value *v = n->inputs[i];
+    out_operands[i] = (bound_operand){.rank = v ? v->type.rank : -1, .dims = v ? v->type.dims : NULL};
+    if (ir_is_constant(v) && v->type.rank == 1) {
+      out_operands[i].values = v->data;
+      out_operands[i].n_values = v->type.dims[0];
+      out_operands[i].dtype = v->type.dtype;
+    }
+    const flow_version *x = counts_input(f, n, i);
+    if (!x) continue;
+    out_operands[i].counter = number_of(c, x->counter);
+    out_operands[i].factor = x->factor;
+    out_operands[i].axis = x->bounded_axis;
+  }
+}
+
+/* The first result of an earlier operator of the block that reports the count that n reports along `axis`. */
+static flow_version *same_report(const flow *f, const flow_block *b, const ir_node *n, int32_t axis) {
+  const bound_dims dims = {dims_equal, dim_known, f->m->symbols};
+  if (!bound_follows(n->op)) return NULL;
+  for (size_t k = b->items.n; k-- > 0;) {
+    const flow_item *item = b->items.items[k];
+    if (item->kind != FLOW_OP || !item->reports || item->node->op != n->op) continue;
+    counters c = {.n = 0};
+    bound_operand mine[REED_MAX_OPERANDS], others[REED_MAX_OPERANDS];
+    const flow_version *made = NULL;
+    for (int32_t i = 0; i < item->node->n_outputs && !(made && made->bounded); i++) made = item->outputs[i];
+    if (!made || !made->bounded) continue;
+    read_operands(f, n, &c, mine);
+    read_operands(f, item->node, &c, others);
+    const bound_report one = {n->op, mine, n->n_inputs, axis},
+                       other = {n->op, others, item->node->n_inputs, made->bounded_axis};
+    if (bound_same_report(&one, &other, &dims)) return made->counter;
+  }
+  return NULL;
+}
+
 flow_count counts_operator(const flow *f, const flow_block *b, const ir_node *n) {
   if (!f->m->counts_on_device) return needed("all counts are fetched (compiled with --counts host)");
   if (!has_rule(n->op)) return needed(bound_reason(n->op));
   if (place_of_node(n) != 1) return needed("it runs on the host");
   if (!n->outputs[0] || !bound_has_outputs(n->op, n->n_outputs))
     return needed("it has several outputs, and a rule gives the axis of one");
+  counters c = {.n = 0};
   bound_operand operands[REED_MAX_OPERANDS];
-  flow_version *counted[REED_MAX_OPERANDS], *first = NULL;
+  flow_version *first = NULL;
   bool many = false;
+  read_operands(f, n, &c, operands);
   for (int32_t i = 0; i < n->n_inputs; i++) {
-    const ir_value *v = n->inputs[i];
-    operands[i] = (bound_operand){.rank = v ? v->type.rank : -1, .dims = v ? v->type.dims : NULL};
-    if (ir_is_constant(v) && v->type.rank == 1) {
-      operands[i].values = v->data;
-      operands[i].n_values = v->type.dims[0];
-      operands[i].dtype = v->type.dtype;
-    }
-    flow_version *x = counted[i] = counts_input(f, n, i);
+    flow_version *x = counts_input(f, n, i);
     if (!x) continue;
     if (x->home != b) return needed("it stands in another branch or loop than the count");
-    operands[i].counter = 1; /* the first input with the same count, + 1 */
-    while (!counted[operands[i].counter - 1] || counted[operands[i].counter - 1]->counter != x->counter)
-      operands[i].counter++;
-    operands[i].factor = x->factor;
-    operands[i].axis = x->bounded_axis;
     if (!first) first = x;
     many |= x->counter != first->counter || x->factor != first->factor;
   }
@@ -70,8 +111,9 @@ flow_count counts_operator(const flow *f, const flow_block *b, const ir_node *n)
   const bound_dims dims = {dims_equal, dim_known, f->m->symbols};
   const bound_outcome found = bound_apply(n->op, &attrs, operands, n->n_inputs, &output, &dims);
   if (found.axis >= 0)
-    return (flow_count){.version = found.input < 0 ? first : counted[found.input],
+    return (flow_count){.version = found.input < 0 ? first : counts_input(f, n, found.input),
                         .reports = found.input < 0,
+                        .same = found.input < 0 ? same_report(f, b, n, found.axis) : NULL,
                         .factor = found.factor,
                         .axis = found.axis};
   if (many) return needed("two counts meet, which are equal only by chance");

@@ -10,6 +10,7 @@ typedef struct flow_count {
   flow_version *version; /* an input that has the outputs' count, or any counted input; NULL: the operator needs every
                             extent */
   bool reports;          /* the outputs' count is one that the operator's kernel reports */
+  flow_version *same;    /* `reports`: the result of an earlier operator that reports the same count; NULL: none */
   uint32_t factor;       /* the outputs' extent is the count times this */
   int32_t axis;          /* the axis of the outputs that has a count */
   const char *why;       /* version NULL: why the host needs the count */

@@ -76,8 +76,7 @@ static void share_memory(flow_version *a, flow_version *b) {
 
 /* ---- versions on the other device ---- */
 
-/* Adds an item that fetches the extent of x for `consumer` (counts_reason), unless x is not bounded or has such an
- * item. False: no memory. */
+/* Adds an item that fetches x's extent for `consumer` (counts_reason), unless x needs none. False: no memory. */
 static bool want_extent(flow *f, const flow_block *b, flow_version *x, const ir_node *consumer) {
   if (!x->bounded || x->fetched) return true;
   flow_item *item = item_new(f, x->home, FLOW_EXTENT, x->time + SLOT_FETCH, x->order, x->value->producer);
@@ -175,6 +174,7 @@ static reed_status define_outputs(flow *f, flow_item *item, flow_count count) {
   ir_node *n = item->node;
   int32_t device = place_of_node(n);
   item->outputs = ir_alloc(f->m, sizeof *item->outputs * (size_t)n->n_outputs);
+  flow_version *reporter = count.same; /* the version whose count all outputs have */
   if (!item->outputs) return no_memory(f);
   for (int32_t i = 0; i < n->n_outputs; i++) {
     const reed_op_output *declared = reed_op_output_at(n->op, i);
@@ -188,7 +188,8 @@ static reed_status define_outputs(flow *f, flow_item *item, flow_count count) {
     if (!v || !declared || (!declared->bounded && !count.version)) continue;
     x->bounded = true;
     x->known++;
-    x->counter = count.version && !count.reports ? count.version->counter : x;
+    if (!reporter || declared->bounded) reporter = x;
+    x->counter = count.version && !count.reports ? count.version->counter : reporter;
     x->factor = count.version ? count.factor : 1;
     x->bounded_axis = count.version ? count.axis : v->bounded_axis;
   }
@@ -208,8 +209,7 @@ bool flow_item_is_view(const flow_item *item) {
   return true;
 }
 
-/* Raises *epoch to the first epoch in which the operator can run. at_bound: counted inputs are used at their bounds, so
- * their extents are not needed. */
+/* Raises *epoch to the first epoch in which the operator can run. at_bound: no extent of a counted input is needed. */
 static reed_status need_operands(flow *f, flow_block *b, ir_node *n, bool at_bound, int32_t *epoch) {
   reed_status status = REED_OK;
   for (int32_t i = 0; i < n->n_inputs && status == REED_OK; i++) {

@@ -9,6 +9,7 @@
 #include "device/cuda/kernels/operators.h"
 #include "device/cuda/state.h"
 #include "device/loadable.h"
+#include "ops/op.h"
 #include "ops/room_call.h"
 
 typedef struct by_host {
@@ -37,6 +38,16 @@ static int64_t span(const reed_desc *desc, const reed_room *room) {
   return strides_span(desc, strides, &low, &high) ? high : 0;
 }
 
+/* Libreed's rows of the operators, by number. The rules of ops/bound.h know this module's own rows, the host's kernels
+ * know libreed's. */
+static _Atomic(const reed_op *) given_rows[OP_COUNT];
+
+static reed_status prepare_given(const reed_kernel_call *call, reed_kernel *out_kernel) {
+  reed_kernel_call given = *call;
+  given.op = given_rows[op_id_of(call->op)];
+  return loadable_host_kernel(given.op)(&given, out_kernel);
+}
+
 static reed_status prepare_both(const reed_kernel_call *call, cuda_math math, reed_kernel *out_kernel) {
   const size_t n = (size_t)(call->n_inputs + call->n_outputs);
   by_host *k = mem_calloc(1, sizeof *k + n * sizeof *k->bytes);
@@ -48,7 +59,10 @@ static reed_status prepare_both(const reed_kernel_call *call, cuda_math math, re
   for (int32_t i = 0; i < call->n_outputs; i++)
     k->bytes[k->n_inputs + i] = span(&call->outputs[i], call->output_rooms ? &call->output_rooms[i] : NULL);
   reed_status status = cuda_kernel_of(call->op, math)(call, &k->card);
-  if (status == REED_OK) status = room_prepare(call, loadable_host_kernel(call->op), false, &k->host);
+  reed_kernel_call own = *call;
+  own.op = op_builtin_in(call->op->domain, call->op->name);
+  given_rows[op_id_of(own.op)] = call->op;
+  if (status == REED_OK) status = room_prepare(&own, prepare_given, false, &k->host);
   if (status != REED_OK) {
     free_both(k);
     return status;

@@ -38,15 +38,16 @@ static inline int mentions(const runner *r, const char *word) {
   return n;
 }
 
-/* The emulated GPU comes last, because it is not in every build. Its formulas differ from the host's in the last bits,
- * so it has an exact runner of its own. */
+/* The emulated GPU comes last, because it is not in every build. Where the host computes its values (values=1), the bits
+ * are the host's. Its own formulas differ from the host's in the last bits, so it has an exact runner of its own. */
 enum {
   EXACT_HOST,
   EXACT_SIM,
   BOUND_HOST,
   BOUND_SIM,
   N_PRESENT,
-  EXACT_CUDA = N_PRESENT,
+  BOUND_VALUES = N_PRESENT,
+  EXACT_CUDA,
   BOUND_CUDA,
   N_RUNNERS,
   MAX_OUTPUTS = 4
@@ -149,6 +150,7 @@ static inline void runners_open(onnx_build *b, runner *runners) {
                        [EXACT_SIM] = {"sim", NULL, false},
                        [BOUND_HOST] = {"host", NULL, true},
                        [BOUND_SIM] = {"sim", NULL, true},
+                       [BOUND_VALUES] = {"cuda-emulated?values=1", "cuda", true},
                        [EXACT_CUDA] = {"cuda-emulated", "cuda", false},
                        [BOUND_CUDA] = {"cuda-emulated?late=1&poison=1&seed=4&order=7", "cuda", true}};
   for (size_t k = 0; k < n_runners(); k++)

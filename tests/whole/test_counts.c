@@ -225,6 +225,7 @@ END_TEST
 int main(void) {
   Suite *suite = suite_create("counts");
   TCase *cases = tcase_create("counts");
+  tcase_set_timeout(cases, 60);
   suite_add_tcase(suite, cases);
   tcase_add_test(cases, a_chain_of_a_counted_result_runs_at_the_bound_with_the_same_bits);
   tcase_add_test(cases, another_count_is_no_other_key_and_is_fetched_once);

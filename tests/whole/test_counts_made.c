@@ -1,6 +1,7 @@
-/* Counts that follow from other counts: the first rows of a counted tensor, rows joined with others, boxes that a
- * second NonMaxSuppression selects among counted ones, rows of counted tensors at counted places, and shapes read from
- * counted tensors. The bits are those of the run that fetches every count, on the host, on sim and on the emulated GPU.
+/* Counts that follow from other counts: the first or the largest rows of a counted tensor, rows joined with others,
+ * boxes that a second NonMaxSuppression selects among counted ones, rows of counted tensors at counted places, and
+ * shapes read from counted tensors. The bits are those of the run that fetches every count, on the host, on sim and on
+ * the emulated GPU.
  */
 #include <check.h>
 #include <string.h>
@@ -61,7 +62,7 @@ static void add_used_twice(onnx_build *b) {
   build_node(b, "Mul", "cut,left", "y");
 }
 
-/* Two counts that are equal, which the compiler cannot know. */
+/* Two counts that are equal, because two cuts of one count are alike. */
 static void add_two_cuts(onnx_build *b) {
   slice(b, "parts", 0, 5, 1, "cut");
   build_node(b, "Neg", "parts", "negative");
@@ -178,6 +179,123 @@ static void add_rows_joined_and_cut(onnx_build *b) {
   slice(b, "joined", 2, 9, 1, "y");
 }
 
+/* A part without a count between two counted ones. */
+static void add_rows_around_rows(onnx_build *b) {
+  static const float three[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
+  build_f32(b, "more", "1,3,4", three);
+  slice(b, "parts", 1, 4, 1, "cut");
+  build_int(b, build_node(b, "Concat", "parts,more,cut", "joined"), "axis", 0);
+  build_node(b, "Exp", "joined", "y");
+}
+
+/* Rows of joined rows, at the places of joined places. */
+static void add_rows_of_joined_rows(onnx_build *b) {
+  build_node(b, "Neg", "parts", "negative");
+  build_int(b, build_node(b, "Concat", "parts,negative", "joined"), "axis", 0);
+  build_i64(b, "nobody", "", (int64_t[]){0});
+  build_node(b, "Mul", "ids,nobody", "firsts");
+  slice(b, "firsts", 0, 3, 1, "few");
+  build_int(b, build_node(b, "Concat", "few,firsts", "chosen"), "axis", 0);
+  build_node(b, "Gather", "joined,chosen", "taken");
+  build_node(b, "Exp", "taken", "y");
+}
+
+/* ---- TopK of the least of a number and the count ---- */
+
+/* `first` of the rows of `from`, as the exporter of PyTorch writes it: Shape, Gather, Unsqueeze, Concat, ReduceMin. */
+static void least_exported(onnx_build *b, const char *from, int64_t first, const char *to) {
+  build_i64(b, "row_axis", "", (int64_t[]){0});
+  build_i64(b, "at_0", "1", (int64_t[]){0});
+  build_i64(b, "at_end", "1", (int64_t[]){-1});
+  build_i64(b, "limit", "1", &first);
+  build_node(b, "Shape", from, "of_rows");
+  build_node(b, "Gather", "of_rows,row_axis", "n_rows");
+  build_node(b, "Unsqueeze", "n_rows,at_0", "n_listed");
+  build_int(b, build_node(b, "Concat", "limit,n_listed", "both"), "axis", 0);
+  build_int(b, build_node(b, "ReduceMin", "both", "least_one"), "keepdims", 0);
+  build_node(b, "Reshape", "least_one,at_end", to);
+}
+
+/* The same by Min of two vectors of one element. */
+static void least_plain(onnx_build *b, const char *from, int64_t first, const char *to) {
+  build_i64(b, "limit", "1", &first);
+  build_node_t *n = build_node(b, "Shape", from, "n_rows");
+  build_int(b, n, "start", 0);
+  build_int(b, n, "end", 1);
+  build_node(b, "Min", "n_rows,limit", to);
+}
+
+/* The largest rows of each column, and their places. */
+static void add_largest(onnx_build *b) {
+  least_exported(b, "parts", 4, "k");
+  build_int(b, build_node(b, "TopK", "parts,k", "largest,where"), "axis", 0);
+  build_int(b, build_node(b, "Cast", "where", "numbers"), "to", 1);
+  build_node(b, "Add", "largest,numbers", "y");
+}
+
+static void add_smallest(onnx_build *b) {
+  least_plain(b, "parts", 6, "k");
+  build_node_t *n = build_node(b, "TopK", "parts,k", "smallest,where");
+  build_int(b, n, "axis", 0);
+  build_int(b, n, "largest", 0);
+  build_node(b, "Exp", "smallest", "y");
+}
+
+/* All rows, sorted: k is the count. Only the places are used. */
+static void add_sorted(onnx_build *b) {
+  build_node_t *n = build_node(b, "Shape", "parts", "k");
+  build_int(b, n, "start", 0);
+  build_int(b, n, "end", 1);
+  build_int(b, build_node(b, "TopK", "parts,k", "sorted,where"), "axis", 0);
+  build_int(b, build_node(b, "Cast", "where", "y"), "to", 1);
+}
+
+/* The best rows by a score, joined with those of another limit, and the best of these. */
+static void add_best_of_best(onnx_build *b) {
+  build_i64(b, "two", "1", (int64_t[]){2});
+  build_int(b, build_node(b, "Gather", "parts,column", "firsts"), "axis", 2);
+  build_int(b, build_node(b, "Gather", "firsts,column", "scores"), "axis", 1);
+  least_plain(b, "scores", 5, "k");
+  build_node(b, "TopK", "scores,k", "best,where");
+  build_node(b, "Gather", "parts,where", "rows");
+  build_node(b, "Min", "n_rows,two", "fewer");
+  build_node(b, "TopK", "scores,fewer", "very_best,very_where");
+  build_node(b, "Gather", "parts,very_where", "few_rows");
+  build_int(b, build_node(b, "Concat", "rows,few_rows", "rows_all"), "axis", 0);
+  build_node(b, "Exp", "rows_all", "y");
+}
+
+/* TopK of joined rows, whose k is the least of their number and a limit. */
+static void add_largest_of_joined(onnx_build *b) {
+  build_node(b, "Neg", "parts", "negative");
+  build_int(b, build_node(b, "Concat", "parts,negative", "joined"), "axis", 0);
+  least_plain(b, "joined", 7, "k");
+  build_int(b, build_node(b, "TopK", "joined,k", "y,where"), "axis", 0);
+}
+
+/* The largest two of a later axis: the rows keep their count. */
+static void add_largest_columns(onnx_build *b) {
+  build_i64(b, "k", "1", (int64_t[]){2});
+  build_node(b, "TopK", "parts,k", "largest,where");
+  build_int(b, build_node(b, "Cast", "where", "numbers"), "to", 1);
+  build_node(b, "Mul", "largest,numbers", "y");
+}
+
+/* The count stands behind an extent above 1. */
+static void add_largest_turned(onnx_build *b) {
+  least_plain(b, "parts", 4, "k");
+  build_ints(b, build_node(b, "Transpose", "parts", "turned"), "perm", "1,0,2");
+  build_int(b, build_node(b, "TopK", "turned,k", "y,where"), "axis", 1);
+}
+
+/* The first of min(n, 4) rows. */
+static void add_first_counted(onnx_build *b) {
+  build_i64(b, "from_0", "1", (int64_t[]){0});
+  least_exported(b, "parts", 4, "k");
+  build_node(b, "Slice", "parts,from_0,k,from_0", "cut");
+  build_node(b, "Exp", "cut", "y");
+}
+
 static void add_slice_from_end(onnx_build *b) { slice(b, "parts", -3, 100, 1, "y"); }
 
 static const struct {
@@ -192,7 +310,7 @@ static const struct {
     {"every second row", add_every_second, 2},
     {"rows from a later one on", add_late_start, 3},
     {"a cut used twice", add_used_twice, -1},
-    {"two cuts", add_two_cuts, 3},
+    {"two cuts", add_two_cuts, 4},
     {"rows joined with others", add_joined, -1},
     {"joined rows, cut", add_joined_and_cut, 3},
     {"rows joined twice", add_joined_twice, -1},
@@ -207,6 +325,16 @@ static const struct {
     {"rows behind rows", add_rows_behind_rows, 3},
     {"rows twice", add_rows_twice, 4},
     {"joined rows, the first", add_rows_joined_and_cut, 3},
+    {"rows around rows", add_rows_around_rows, 3},
+    {"rows of joined rows", add_rows_of_joined_rows, 7},
+    {"the largest rows", add_largest, -1},
+    {"the smallest rows", add_smallest, 2},
+    {"sorted rows", add_sorted, 2},
+    {"the largest of joined rows", add_largest_of_joined, 3},
+    {"the best rows of two limits", add_best_of_best, 8},
+    {"the largest of a later axis", add_largest_columns, -1},
+    {"the first of the least number of rows", add_first_counted, 2},
+    {"the largest behind another axis", add_largest_turned, 1},
     {"Pad of the rows", add_pad_rows, 0},
     {"the last rows", add_slice_from_end, 0},
 };
@@ -324,6 +452,7 @@ END_TEST
 int main(void) {
   Suite *suite = suite_create("counts_made");
   TCase *all = tcase_create("counts_made");
+  tcase_set_timeout(all, 60);
   suite_add_tcase(suite, all);
   tcase_add_loop_test(all, a_count_that_follows_from_another_stays_on_the_device, 0, sizeof cases / sizeof *cases);
   tcase_add_loop_test(all, two_stages_of_boxes_are_one_epoch, 0, 2);

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "device/cuda/driver/driver.h"
+#include "tests/whole/counts.h"
 #include "tests/whole/model.h"
 
 enum { N_OUT = 2 };
@@ -257,10 +258,49 @@ START_TEST(calls_are_failed_once) {
 }
 END_TEST
 
+/* Convolutions at a batch whose count stays on the device take no plan of the library, because a plan has the extents
+ * of its launch; with fetched counts they do. */
+START_TEST(a_counted_batch_is_left_to_the_own_kernel) {
+  static float weights[16 * 16 * 9];
+  enum { OWN, FETCHED, AT_BOUND, ALL };
+  static const char *const on[ALL] = {"cuda-emulated", "cuda-emulated?cudnn=2", "cuda-emulated?cudnn=2"};
+  onnx_build *b = counted_rows_open("images", "f32[16,4,6,6]", "pictures");
+  for (int i = 0; i < (int)(sizeof weights / sizeof *weights); i++) weights[i] = (float)(i * 7 % 23) / 64 - 0.17f;
+  build_f32(b, "w0", "16,4,3,3", weights);
+  build_f32(b, "w1", "16,16,1,1", weights);
+  build_node(b, "Conv", "pictures,w0", "c0");
+  build_node(b, "Relu", "c0", "r0");
+  build_node(b, "Conv", "r0,w1", "y");
+  build_output(b, "y", "f32");
+  runner runners[ALL];
+  for (int k = 0; k < ALL; k++)
+    runners[k] = runner_open(b, &(reed_compile_options){.counts_on_device = k == AT_BOUND, .target = "cuda-emulated"},
+                             on[k], on[k]);
+  reed_tensor *inputs[2] = {tensor_of(2, (int64_t[]){3, 3}), tensor_of(4, (int64_t[]){16, 4, 6, 6})};
+  for (int i = 0; i < 16 * 4 * 36; i++) ((float *)reed_tensor_data(inputs[1]))[i] = (float)(i * 29 % 41) / 16 - 1;
+  for (int share = 1; share <= 3; share++) {
+    reed_tensor *y[ALL];
+    for (int i = 0; i < 9; i++) ((float *)reed_tensor_data(inputs[0]))[i] = i % 3 < share ? 1.0f : -1.0f;
+    for (int k = 0; k < ALL; k++) {
+      const int64_t before = runs();
+      runner_run(&runners[k], inputs, 2, &y[k], 1, on[k]);
+      if (k == FETCHED) ck_assert_int_gt(runs() - before, 0);
+      else ck_assert_int_eq(runs() - before, 0);
+      if (k) assert_same(y[k], y[0], "a counted batch");
+    }
+    for (int k = 0; k < ALL; k++) reed_tensor_close(&y[k]);
+  }
+  for (int i = 0; i < 2; i++) reed_tensor_close(&inputs[i]);
+  for (int k = 0; k < ALL; k++) runner_close(&runners[k]);
+  build_close(&b);
+}
+END_TEST
+
 int main(void) {
   TCase *cases = tcase_create("cudnn");
   tcase_add_loop_test(cases, plans_of_the_library_give_the_bits, 0, sizeof devices / sizeof *devices);
   tcase_add_test(cases, a_measurement_is_remembered);
+  tcase_add_test(cases, a_counted_batch_is_left_to_the_own_kernel);
   tcase_add_test(cases, weights_belong_to_their_program);
   tcase_add_loop_test(cases, calls_are_failed_once, 0, sizeof failures / sizeof *failures);
   return run_suite(cases, "cudnn");

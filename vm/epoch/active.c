@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/desc.h"
+#include "vm/bound.h"
 #include "vm/epoch/variant_list.h"
 
 reed_status active_begin(epoch_active *active, epoch_entry *e, const epoch_entry *base, const variant_places *places,
@@ -26,6 +27,7 @@ reed_status active_begin(epoch_active *active, epoch_entry *e, const epoch_entry
     active->stamp = 1;
   }
   active->n_twins = n_sites;
+  active->reports.n = 0;
   active_forget_twins(active);
   if (places && !VEC_RESERVE(&e->writes, places->writes.n))
     return diag_no_memory(run->diagnosis, "registers of an epoch");
@@ -139,6 +141,15 @@ reed_status active_repeat_shape(epoch_active *active, const insn_shape *i, bool 
   return REED_OK;
 }
 
+reed_status active_find_report(epoch_active *active, const uint32_t *w, int32_t axis, uint32_t *out_counter) {
+  const insn_shape i = insn_shape_at(w);
+  *out_counter =
+      active->entry->rewritten ? 0 : bound_counter_of(active->run, &i, axis, active->reports.items, active->reports.n);
+  return VEC_PUSH(&active->reports, (uint32_t)(w - run_code(active->run)))
+             ? REED_OK
+             : diag_no_memory(active->run->diagnosis, "counts of an epoch");
+}
+
 reed_status active_repeat_invoke(epoch_active *active, const insn_invoke *i, bool *out_repeated) {
   *out_repeated = false;
   if (!active->base || active_any_changed(active, i->inputs, i->n_inputs) ||
@@ -209,4 +220,5 @@ void active_fini(epoch_active *active) {
   VEC_FREE(&active->key);
   VEC_FREE(&active->variant_writes);
   VEC_FREE(&active->root_storages);
+  VEC_FREE(&active->reports);
 }

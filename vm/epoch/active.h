@@ -45,6 +45,9 @@ typedef struct epoch_active {
   size_t n_notes, n_r;                 /* n_r: of the current function */
   active_twins *twins;                 /* per family */
   size_t n_twins;
+  VEC_OF(uint32_t)
+  reports; /* `shape`s of the section whose kernels report counts that follow from others: words of the
+              function's code */
   uint32_t stamp, twin_stamp, twin_mark; /* twin_mark: of the `shape` being executed */
   storage *value_chunk;                  /* host memory being filled with shape-section values */
   int64_t value_used;
@@ -82,6 +85,10 @@ static inline bool active_any_changed(const epoch_active *active, const uint32_t
   }
   return false;
 }
+/* The counter of an earlier `shape` of the section that reports the count of this one (at word w), which is noted; 0:
+ * none. axis: of the outputs, which has the count. */
+reed_status active_find_report(epoch_active *active, const uint32_t *w, int32_t axis,
+                               uint32_t *out_counter) REED_MUST_CHECK;
 /* Host memory for a value of the shape section (64-byte aligned, counted by the entry). */
 reed_status active_value_memory(epoch_active *active, int64_t bytes, void **out_data, storage **out_storage,
                                 reed_diagnosis *diagnosis) REED_MUST_CHECK;

@@ -393,7 +393,8 @@ static reed_status plan_invoke(epoch_planner *p, const uint32_t *w, int32_t step
     if (reg_of(p, i.outputs[k])->bounded_axis < 0) continue;
     const epoch_write *counted = count_of(p, &i, k);
     write->extent_root = counted ? counted->extent_root : kernel->extent_root;
-    write->extent_index = counted ? counted->extent_index : (int32_t)k;
+    write->extent_index =
+        counted ? counted->extent_index : (int32_t)bound_reporter(p->run->program->site_ops[i.site], i.outputs, k);
   }
   if (before) compare_with_base(p, &i, kernel, before);
   return REED_OK;

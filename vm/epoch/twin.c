@@ -9,10 +9,6 @@
 
 enum { MOST_VALUE_BYTES = 256 }; /* elements of other registers are compared up to this size */
 
-static const uint32_t *code_of(const vm_run *run) {
-  return run->program->module->code + frame_top(run)->function->code_offset;
-}
-
 static bool same_absent(const uint32_t *a, const uint32_t *b, uint32_t n) {
   bool same = true;
   for (uint32_t k = 0; same && k < n; k++)
@@ -101,7 +97,7 @@ reed_status twin_repeat_shape(reed_session *s, const uint32_t *w, bool *out_repe
     return REED_OK;
   for (uint32_t n = 0; n < last->n; n++) {
     if (last->marks[n] != active->twin_mark) continue;
-    const insn_shape other = insn_shape_at(code_of(&s->run) + last->calls[n]);
+    const insn_shape other = insn_shape_at(run_code(&s->run) + last->calls[n]);
     if (!is_twin(s, &i, &other)) continue;
     *out_repeated = true;
     return take_shapes(s, &i, &other);
@@ -121,7 +117,7 @@ void twin_note_shape(reed_session *s, const uint32_t *w) {
     last->calls[n] = last->calls[n - 1];
   }
   last->marks[0] = active->twin_mark;
-  last->calls[0] = (uint32_t)(w - code_of(&s->run));
+  last->calls[0] = (uint32_t)(w - run_code(&s->run));
 }
 
 /* ---- kernels of variants ---- */
@@ -138,7 +134,7 @@ int32_t twin_of_kernel(const vm_run *run, const variant_places *places, const in
   const uint32_t *families = run->program->families;
   for (size_t n = 0; n < places->calls.n; n++) {
     if (places->calls.items[n].twin >= 0) continue;
-    const insn_invoke other = insn_invoke_at(code_of(run) + places->calls.items[n].pc);
+    const insn_invoke other = insn_invoke_at(run_code(run) + places->calls.items[n].pc);
     if (families[i->site] == families[other.site] && i->device == other.device && i->n_inputs == other.n_inputs &&
         i->n_outputs == other.n_outputs && same_absent(i->inputs, other.inputs, i->n_inputs) &&
         same_absent(i->outputs, other.outputs, i->n_outputs) &&

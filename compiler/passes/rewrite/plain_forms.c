@@ -8,10 +8,12 @@
  *   ReduceMin or ReduceMax of a Concat of numbers     Min or Max of the numbers
  *   a Transpose that moves axes of extent 1 only      a Reshape, which is a view
  *   GatherND by places along one axis                 Gather along axis 0
+ *   TopK, Slice, NonMaxSuppression: min(n, k) of n    at most k, which reads no extent
  *
  * The pass comes after those that look for the exporters' forms. */
 #include "base/diag.h"
 #include "compiler/ir/attempt.h"
+#include "compiler/ir/integer_values.h"
 #include "compiler/ir/pass.h"
 #include "compiler/ir/pattern.h"
 
@@ -33,6 +35,7 @@ static ir_node *make(forms *f, ir_node *n, op_id op, ir_value *const *inputs, in
 
 /* Puts the value in the place of n's output. */
 static void replace(forms *f, ir_node *n, ir_value *by) {
+  if (!by->elements) by->elements = n->outputs[0]->elements, by->n_elements = n->outputs[0]->n_elements;
   ir_forward(n->outputs[0], by);
   n->dead = true;
   f->n_changed++;
@@ -71,6 +74,8 @@ static void extent_of_first(forms *f, ir_node *n) {
   const reed_attrs attrs = ir_attrs(n);
   if (!topk || topk->dead || topk->op != op_builtin(OP_TopK) || topk->inputs[0]->type.rank != 1) return;
   if (!is_one_number(topk->inputs[1]) || op_attr_int(&attrs, "start") != 0 || reed_attrs_find(&attrs, "end")) return;
+  const reed_attrs of_topk = ir_attrs(topk);
+  if (op_attr_int(&of_topk, "at_most")) return;
   replace(f, n, topk->inputs[1]);
 }
 
@@ -160,6 +165,78 @@ static void gather_rows(forms *f, ir_node *n) {
   if (made) replace(f, n, made->outputs[0]);
 }
 
+/* ---- the first elements ---- */
+
+/* The number k if `limit` is min(extent, k), however the model computes it, INT64_MAX if it is the extent; -1: it is
+ * another value. */
+static int64_t limit_beside(const forms *f, reed_dim limit, reed_dim extent) {
+  int64_t low, high;
+  if (!symbol_is(limit)) return -1;
+  if (symbols_equal(f->m->symbols, limit, extent)) return INT64_MAX;
+  symbols_range(f->m->symbols, limit, &low, &high);
+  return low >= 0 && symbols_equal(f->m->symbols, limit, symbols_min(f->m->symbols, extent, high)) ? high : -1;
+}
+
+/* Puts the number k in the place of operand `at`, a limit of min(extent, k) elements. False: it is another value. */
+static bool limit_by_number(forms *f, ir_node *n, int32_t at, reed_dim extent) {
+  int64_t n_elements;
+  const reed_dim *limit = integer_values_of(f->m, n->inputs[at], false, &n_elements);
+  const int64_t most = limit && n_elements == 1 ? limit_beside(f, limit[0], extent) : -1;
+  const ir_type *type = &n->inputs[at]->type;
+  if (most < 0 || type->dtype != REED_I64) return false;
+  const reed_desc desc = {.dtype = REED_I64, .rank = type->rank, .dims = {1}};
+  ir_value *number = ir_constant(f->m, &desc, &most, false, NULL);
+  f->no_memory |= !number;
+  if (!number) return false;
+  n->inputs[at] = number;
+  f->n_changed++;
+  return true;
+}
+
+static void first_sorted(forms *f, ir_node *n) {
+  const ir_type *type = &n->inputs[0]->type;
+  const reed_attrs attrs = ir_attrs(n);
+  int64_t axis = op_attr_int(&attrs, "axis");
+  if (axis < 0) axis += type->rank;
+  if (axis < 0 || axis >= type->rank || op_attr_int(&attrs, "at_most")) return;
+  if (limit_by_number(f, n, 1, type->dims[axis])) f->no_memory |= !ir_set_attr_int(n, "at_most", 1);
+}
+
+/* No more boxes are selected than there are. */
+static void first_selected(forms *f, ir_node *n) {
+  if (n->n_inputs > 2 && n->inputs[2] && n->inputs[0]->type.rank == 3)
+    limit_by_number(f, n, 2, n->inputs[0]->type.dims[1]);
+}
+
+/* An end beyond the extent is the extent. */
+static void first_rows(forms *f, ir_node *n) {
+  const ir_type *type = &n->inputs[0]->type;
+  const reed_dim *lists[5] = {NULL};
+  int64_t n_elements[5] = {0}, ends[REED_MAX_RANK];
+  bool any = false;
+  for (int32_t i = 1; i < n->n_inputs && i < 5; i++) {
+    if (!n->inputs[i]) continue;
+    lists[i] = integer_values_of(f->m, n->inputs[i], false, &n_elements[i]);
+    if (!lists[i] || n_elements[i] != n_elements[1] || n_elements[i] > type->rank) return;
+  }
+  if (!lists[1] || !lists[2] || n->inputs[2]->type.dtype != REED_I64) return;
+  for (int64_t i = 0; i < n_elements[1]; i++) {
+    int64_t axis = lists[3] ? lists[3][i] : i, most = -1;
+    if (axis < 0) axis += type->rank;
+    const bool forward =
+        !symbol_is(lists[1][i]) && lists[1][i] >= 0 && (!lists[4] || (!symbol_is(lists[4][i]) && lists[4][i] > 0));
+    if (forward && axis >= 0 && axis < type->rank) most = limit_beside(f, lists[2][i], type->dims[axis]);
+    if (most < 0 && symbol_is(lists[2][i])) return;
+    any |= most >= 0;
+    ends[i] = most >= 0 ? most : lists[2][i];
+  }
+  ir_value *made = any ? ir_constant_i64(f->m, ends, n_elements[1], NULL) : NULL;
+  f->no_memory |= any && !made;
+  if (!made) return;
+  n->inputs[2] = made;
+  f->n_changed++;
+}
+
 static reed_status visit(void *context, ir_node *n) {
   forms *f = context;
   for (int32_t i = 0; i < n->n_inputs; i++) n->inputs[i] = ir_resolve(n->inputs[i]);
@@ -172,6 +249,9 @@ static reed_status visit(void *context, ir_node *n) {
     case OP_ReduceMax: least_number(f, n); break;
     case OP_Transpose: transpose(f, n); break;
     case OP_GatherND: gather_rows(f, n); break;
+    case OP_TopK: first_sorted(f, n); break;
+    case OP_NonMaxSuppression: first_selected(f, n); break;
+    case OP_Slice: first_rows(f, n); break;
     default: break;
   }
   return f->no_memory ? diag_no_memory(f->m->diagnosis, "forms of operators") : REED_OK;

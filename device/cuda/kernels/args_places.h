@@ -41,10 +41,12 @@ typedef struct take_args {
 typedef struct topk_args {
   const void *x;
   void *y;
-  int64_t *indices;                   /* NULL: not wanted */
-  uint64_t *sorted;                   /* per row `padded` keys, then `padded` places; NULL: in shared memory */
-  int64_t extent, inner, k, padded;   /* padded: a power of two */
-  int32_t dtype, size, largest, bits; /* bits: of a key */
+  int64_t *indices;                       /* NULL: not wanted */
+  int64_t *reported;                      /* NULL, or the count of the output: rows have the true extent of `counted` */
+  uint64_t *sorted;                       /* per row `padded` keys, then `padded` places; NULL: in shared memory */
+  int64_t rows, extent, inner, k, padded; /* padded: a power of two */
+  counted_extent counted;                 /* of the rows' extent (`reported`), or of their number */
+  int32_t dtype, size, largest, bits;     /* bits: of a key */
 } topk_args;
 
 /* ---- CumSum (scan.cu) ---- */
@@ -164,6 +166,7 @@ typedef struct keypoints_args {
   cuda_fault *fault;
   double cubic_a;
   int64_t channels, rows, columns, lanes; /* lanes: elements from one pixel of a map to the next */
+  counted_extent counted;                 /* of the regions */
   uint32_t launch;
   int32_t mapping;
 } keypoints_args;

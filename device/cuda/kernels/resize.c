@@ -103,9 +103,11 @@ reed_status cuda_prepare_keypoints(const reed_kernel_call *call, reed_kernel *ou
                                .rows = p.rows,
                                .columns = p.columns,
                                .lanes = p.lanes,
+                               .counted = cuda_counted(call),
                                .mapping = p.mapping};
   if (p.n > 0 && p.channels > 0) {
     cuda_plan_launch(&plan, CUDA_keypoints, p.n * p.channels, 0, &made);
+    cuda_plan_count(&plan, offsetof(keypoints_args, counted));
     CUDA_INPUT(&plan, keypoints_args, maps, KEYPOINTS_MAPS);
     CUDA_INPUT(&plan, keypoints_args, left, KEYPOINTS_LEFT);
     CUDA_INPUT(&plan, keypoints_args, top, KEYPOINTS_TOP);

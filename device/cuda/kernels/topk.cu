@@ -8,6 +8,25 @@
 
 enum { DIGIT_BITS = 8, DIGITS = 1 << DIGIT_BITS };
 
+/* The row of a block. */
+struct topk_row {
+  int64_t extent, k, from, to; /* from: its first element; to: its first result */
+  int64_t padded;              /* a power of two, at least the number of pairs to sort */
+};
+
+/* False: the block has nothing to do. `whole`: all elements are sorted, not the first k only. */
+static __device__ inline bool find_row(const topk_args &a, bool whole, topk_row *row) {
+  const int64_t number = blockIdx.x, rows = a.reported ? a.rows : true_number(a.counted, a.rows);
+  row->extent = a.reported ? true_count(a.counted) : a.extent;
+  row->k = row->extent < a.k ? row->extent : a.k;
+  row->from = number / a.inner * row->extent * a.inner + number % a.inner;
+  row->to = number / a.inner * row->k * a.inner + number % a.inner;
+  row->padded = 2;
+  while (row->padded < (whole ? row->extent : row->k)) row->padded *= 2;
+  if (a.reported && number == 0 && threadIdx.x == 0) *a.reported = row->k;
+  return number < rows && row->k > 0;
+}
+
 static __device__ inline uint64_t key_of(const topk_args &a, int64_t at) {
   const uint64_t value = value_load(a.dtype, a.x, at), mask = a.bits == 64 ? ~uint64_t(0) : 0xffffffffu,
                  sign = uint64_t(1) << (a.bits - 1);
@@ -26,18 +45,18 @@ static __device__ inline uint64_t key_of(const topk_args &a, int64_t at) {
 }
 
 /* The k-th key in ascending order; *out_ties: how many equal to it are among the first k. */
-static __device__ inline uint64_t find_last(const topk_args &a, int64_t row, int64_t *out_ties) {
+static __device__ inline uint64_t find_last(const topk_args &a, const topk_row &row, int64_t *out_ties) {
   SHARED_ARRAY(unsigned long long, counts, [DIGITS]);
   SHARED_VALUE(unsigned long long, chosen);
   SHARED_VALUE(unsigned long long, before_chosen);
   const int t = static_cast<int>(threadIdx.x);
-  unsigned long long left = static_cast<unsigned long long>(a.k), all;
+  unsigned long long left = static_cast<unsigned long long>(row.k), all;
   uint64_t prefix = 0, known = 0;
   for (int shift = a.bits - DIGIT_BITS; shift >= 0; shift -= DIGIT_BITS) {
     if (t < DIGITS) counts[t] = 0;
     __syncthreads();
-    for (int64_t i = t; i < a.extent; i += blockDim.x) {
-      const uint64_t key = key_of(a, row + i * a.inner);
+    for (int64_t i = t; i < row.extent; i += blockDim.x) {
+      const uint64_t key = key_of(a, row.from + i * a.inner);
       if ((key & known) == prefix) atomicAdd(&counts[key >> shift & (DIGITS - 1)], 1ull);
     }
     __syncthreads();
@@ -75,11 +94,11 @@ static __device__ inline void sort_pairs(uint64_t *keys, uint64_t *places, int64
 }
 
 /* The first k of the sorted pairs. */
-static __device__ inline void write_pairs(const topk_args &a, const uint64_t *places, int64_t row, int64_t to) {
-  for (int64_t i = threadIdx.x; i < a.k; i += blockDim.x) {
-    const int64_t place = static_cast<int64_t>(places[i]);
-    copy_element(a.size, a.y, to + i * a.inner, a.x, row + place * a.inner);
-    if (a.indices) a.indices[to + i * a.inner] = place;
+static __device__ inline void write_pairs(const topk_args &a, const uint64_t *places, const topk_row &row) {
+  for (int64_t i = threadIdx.x; i < row.k; i += blockDim.x) {
+    const int64_t place = static_cast<int64_t>(places[i]), to = row.to + i * a.inner;
+    copy_element(a.size, a.y, to, a.x, row.from + place * a.inner);
+    if (a.indices) a.indices[to] = place;
   }
 }
 
@@ -87,30 +106,31 @@ static __device__ inline void write_pairs(const topk_args &a, const uint64_t *pl
 KERNEL(topk_short) {
   SHARED_DYNAMIC(uint64_t, keys);
   uint64_t *const places = keys + a.padded;
-  const int64_t number = blockIdx.x, row = number / a.inner * a.extent * a.inner + number % a.inner;
-  for (int64_t i = threadIdx.x; i < a.padded; i += blockDim.x) {
-    keys[i] = i < a.extent ? key_of(a, row + i * a.inner) : ~uint64_t(0);
+  topk_row row;
+  if (!find_row(a, true, &row)) return;
+  for (int64_t i = threadIdx.x; i < row.padded; i += blockDim.x) {
+    keys[i] = i < row.extent ? key_of(a, row.from + i * a.inner) : ~uint64_t(0);
     places[i] = static_cast<uint64_t>(i);
   }
   __syncthreads();
-  sort_pairs(keys, places, a.padded);
-  write_pairs(a, places, row, number / a.inner * a.k * a.inner + number % a.inner);
+  sort_pairs(keys, places, row.padded);
+  write_pairs(a, places, row);
 }
 
 KERNEL(topk) {
   SHARED_DYNAMIC(uint64_t, shared);
-  const int64_t number = blockIdx.x, row = number / a.inner * a.extent * a.inner + number % a.inner,
-                to = number / a.inner * a.k * a.inner + number % a.inner;
-  uint64_t *const keys = a.sorted ? a.sorted + number * 2 * a.padded : shared, *const places = keys + a.padded;
+  topk_row row;
+  if (!find_row(a, false, &row)) return;
+  uint64_t *const keys = a.sorted ? a.sorted + blockIdx.x * 2 * a.padded : shared, *const places = keys + a.padded;
   int64_t ties, n = 0, n_ties = 0;
   const uint64_t last = find_last(a, row, &ties);
-  for (int64_t begin = 0; begin < a.extent && n < a.k; begin += blockDim.x) {
+  for (int64_t begin = 0; begin < row.extent && n < row.k; begin += blockDim.x) {
     const int64_t i = begin + threadIdx.x;
-    const uint64_t key = i < a.extent ? key_of(a, row + i * a.inner) : 0;
-    const bool equal = i < a.extent && key == last;
+    const uint64_t key = i < row.extent ? key_of(a, row.from + i * a.inner) : 0;
+    const bool equal = i < row.extent && key == last;
     int all, all_equal;
     const int64_t tie = n_ties + block_rank(equal, &all_equal);
-    const bool taken = i < a.extent && (key < last || (equal && tie < ties));
+    const bool taken = i < row.extent && (key < last || (equal && tie < ties));
     const int64_t at = n + block_rank(taken, &all);
     if (taken) {
       keys[at] = key;
@@ -119,8 +139,8 @@ KERNEL(topk) {
     n += all;
     n_ties += all_equal;
   }
-  for (int64_t i = a.k + threadIdx.x; i < a.padded; i += blockDim.x) keys[i] = places[i] = ~uint64_t(0);
+  for (int64_t i = row.k + threadIdx.x; i < row.padded; i += blockDim.x) keys[i] = places[i] = ~uint64_t(0);
   __syncthreads();
-  sort_pairs(keys, places, a.padded);
-  write_pairs(a, places, row, to);
+  sort_pairs(keys, places, row.padded);
+  write_pairs(a, places, row);
 }

@@ -162,11 +162,18 @@ static bool inside_operand(const simt_operand *o, uintptr_t at, size_t bytes, bo
   return inside(at, bytes, o->data, static_cast<size_t>(o->bytes)) && (o->writable || !writes);
 }
 
+static void note_touched(const simt_block *block, size_t bytes) {
+  if (block->launch->touched) block->launch->touched[block->last_operand] += static_cast<int64_t>(bytes);
+}
+
 static void check(uintptr_t at, size_t bytes, bool writes, bool atomic) {
   simt_block *block = simt_now;
   if (!block || !bytes) return;
   const simt_launch *l = block->launch;
-  if (l->n_operands && inside_operand(&l->operands[block->last_operand], at, bytes, writes)) return;
+  if (l->n_operands && inside_operand(&l->operands[block->last_operand], at, bytes, writes)) {
+    note_touched(block, bytes);
+    return;
+  }
   if (inside(at, bytes, block->threads[block->current].fiber->stack, FIBER_STACK_BYTES)) return;
   if (inside(at, bytes, block->shared, block->shared_end)) {
     const size_t from = at - reinterpret_cast<uintptr_t>(block->shared);
@@ -181,6 +188,7 @@ static void check(uintptr_t at, size_t bytes, bool writes, bool atomic) {
   for (int32_t i = 0; i < l->n_operands; i++) {
     if (!inside_operand(&l->operands[i], at, bytes, writes)) continue;
     block->last_operand = i;
+    note_touched(block, bytes);
     return;
   }
   if (!writes && inside(at, bytes, l->args, l->kernel->args_bytes)) return;

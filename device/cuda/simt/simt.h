@@ -57,6 +57,7 @@ typedef struct simt_launch {
   uint64_t order; /* of blocks, warps and lanes: SIMT_FORWARD, SIMT_REVERSE, any other number seeds a random one */
   const uint64_t *blocks; /* NULL: all blocks; else the numbers (x fastest) of the n_blocks blocks to run */
   int64_t n_blocks;
+  int64_t *touched; /* NULL; or, for each operand, a number to which the bytes of its accesses are added */
 } simt_launch;
 
 /* Runs the launch to its end. False: a fault, with one sentence in out_error. Any number of threads may call it at the

@@ -28,6 +28,7 @@ typedef struct emulated_call {
   const void *inputs[EMULATED_OPERANDS];
   void *output, *workspace;
   int64_t count, extent;  /* the counted input's true extent; the extent that the kernel reports */
+  int64_t touched;        /* += bytes that launches have read and written, but for counts */
   const uint64_t *blocks; /* these alone run; NULL: all */
   uint64_t n_blocks, order;
 } emulated_call;
@@ -75,6 +76,8 @@ static inline char *emulated_address(emulated_call *c, const cuda_pointer *p) {
 static inline void emulated_launch(emulated_call *c, const cuda_prepared *plan, const cuda_launch *l) {
   char args[CUDA_MAX_ARGS_BYTES] __attribute__((aligned(16))), said[512] = "";
   simt_operand operands[EMULATED_OPERANDS];
+  bool is_count[EMULATED_OPERANDS];
+  int64_t touched[EMULATED_OPERANDS] = {0};
   int32_t n = 0;
   memcpy(args, plan->args + l->args_at, cuda_kernel_infos[l->kernel].args_bytes);
   for (uint32_t i = 0; i < l->n_pointers; i++) {
@@ -82,7 +85,9 @@ static inline void emulated_launch(emulated_call *c, const cuda_prepared *plan, 
     if (p->source == CUDA_FROM_FAULT || p->source == CUDA_FROM_NUMBER) continue;
     char *base = emulated_address(c, p), *data = base && p->bytes ? base + p->offset : NULL;
     memcpy(args + p->field, &data, sizeof data);
-    if (data) operands[n++] = (simt_operand){data, p->bytes, p->written};
+    if (!data) continue;
+    is_count[n] = p->source == CUDA_FROM_EXTENT;
+    operands[n++] = (simt_operand){data, p->bytes, p->written};
   }
   const simt_launch launch = {.kernel = &simt_kernels[l->kernel],
                               .grid = {l->grid[0], l->grid[1], l->grid[2]},
@@ -94,8 +99,10 @@ static inline void emulated_launch(emulated_call *c, const cuda_prepared *plan, 
                               .n_operands = n,
                               .blocks = c->blocks,
                               .n_blocks = c->n_blocks,
+                              .touched = touched,
                               .order = c->order};
   ck_assert_msg(simt_run(&launch, said, sizeof said), "%s", said);
+  for (int32_t i = 0; i < n; i++) c->touched += is_count[i] ? 0 : touched[i];
 }
 
 /* Runs all launches of the prepared kernel. */

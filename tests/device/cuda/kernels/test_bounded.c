@@ -1,5 +1,6 @@
 /* Kernels at the bound of a count give the results of the exact call, and their cost follows the true count:
- * NonMaxSuppression sorts as many keys as the true count needs, PasteMasks writes as many pictures as masks. */
+ * NonMaxSuppression and TopK sort as many keys as the true count needs, PasteMasks writes as many pictures as masks,
+ * and the convolutions of a mask head for 100 regions do the work of those that are found. */
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -82,6 +83,42 @@ START_TEST(the_sort_at_a_bound_costs_what_the_true_count_does) {
 }
 END_TEST
 
+enum { SHORT_BOUND = 1000, FIRST = 10 }; /* rows up to 2,048 elements are sorted whole */
+
+/* TopK of at most FIRST of n elements. */
+static void run_topk(emulated_call *r, int64_t bound, int64_t n, bool counted) {
+  const int64_t most = FIRST, extent = counted ? bound : n;
+  const reed_attr items[] = {{.name = "at_most", .type = REED_ATTR_INT, .i = 1}};
+  const reed_desc inputs[] = {{REED_F32, 1, {extent}}, {REED_I64, 1, {1}}},
+                  output = {REED_F32, 1, {extent < FIRST ? extent : FIRST}};
+  const reed_room rooms[] = {{.axis = 0, .capacity = bound, .counted = 1}, {.axis = -1}},
+                  of_output = {.axis = 0, .capacity = FIRST, .counted = 2};
+  r->count = n;
+  r->attrs = &(reed_attrs){items, 1};
+  run(r, OP_TopK, inputs, 2, &output, counted ? rooms : NULL, counted ? &of_output : NULL,
+      (const void *const[]){NULL, &most});
+  free(r->workspace);
+}
+
+START_TEST(topk_at_a_bound_takes_the_first_of_the_true_count) {
+  static const int64_t counts[] = {0, 1, 3, FIRST, FIRST + 1, 700}, bounds[] = {SHORT_BOUND, BOUND};
+  static float x[BOUND];
+  for (int i = 0; i < BOUND; i++) x[i] = (float)(i * 37 % 101);
+  for (int k = 0; k < 12; k++) {
+    const int64_t n = counts[k / 2], bound = bounds[k % 2];
+    float y[2][FIRST];
+    emulated_call at_bound = {.inputs = {x}, .output = y[0], .extent = -1}, exact = {.inputs = {x}, .output = y[1]};
+    memset(y, UNTOUCHED, sizeof y);
+    run_topk(&at_bound, bound, n, true);
+    if (n) run_topk(&exact, bound, n, false);
+    ck_assert_int_eq(at_bound.extent, n < FIRST ? n : FIRST);
+    ck_assert_mem_eq(y[0], y[1], sizeof y[0]); /* the rest of both is untouched */
+    /* a long row is read once for each digit of the keys, whatever its count */
+    ck_assert_int_le(at_bound.touched, (bound == SHORT_BOUND ? exact.touched : 6 * exact.touched) + 8);
+  }
+}
+END_TEST
+
 enum { MOST_MASKS = 6, SIDE = 5, HEIGHT = 21, WIDTH = 17 };
 
 static void run_paste(emulated_call *r, int64_t n, bool counted) {
@@ -113,11 +150,91 @@ START_TEST(masks_at_a_bound_are_pasted_into_as_many_pictures) {
 }
 END_TEST
 
+/* ---- a mask head ---- */
+
+enum { REGIONS = 100, CELLS = 7, CHANNELS = 8, HEAD_ELEMENTS = REGIONS * 4 * CELLS * CELLS * CHANNELS };
+
+typedef struct head_work {
+  int64_t touched, blocks; /* bytes; blocks that touch any */
+} head_work;
+
+/* An operator of the head, with channels last: a convolution with neighbours, a transposed one that doubles the sides,
+ * a convolution of single pixels. */
+static const struct head_step {
+  op_id op;
+  int64_t kernel, stride, pad;
+} head_steps[] = {{OP_Conv, 3, 1, 1}, {OP_ConvTranspose, 2, 2, 0}, {OP_Conv, 1, 1, 0}};
+
+static head_work run_head(const struct head_step *step, int64_t n, bool counted, float *y) {
+  static float x[HEAD_ELEMENTS], w[CHANNELS * CHANNELS * 9], bias[CHANNELS];
+  const int64_t regions = counted ? REGIONS : n, side = CELLS * step->stride;
+  const int64_t pads[] = {step->pad, step->pad, step->pad, step->pad}, strides[] = {step->stride, step->stride};
+  const reed_attr items[] = {{.name = "channels_last", .type = REED_ATTR_INT, .i = 1},
+                             {.name = "pads", .type = REED_ATTR_INTS, .ints = pads, .n = 4},
+                             {.name = "strides", .type = REED_ATTR_INTS, .ints = strides, .n = 2}};
+  const reed_desc in[] = {{REED_F32, 4, {regions, CELLS, CELLS, CHANNELS}},
+                          {REED_F32, 4, {CHANNELS, CHANNELS, step->kernel, step->kernel}},
+                          {REED_F32, 1, {CHANNELS}}},
+                  out = {REED_F32, 4, {regions, side, side, CHANNELS}};
+  const reed_room rooms[] = {{.axis = 0, .capacity = REGIONS, .counted = 1}, {.axis = -1}, {.axis = -1}};
+  for (int i = 0; i < HEAD_ELEMENTS; i++) x[i] = (float)(i * 29 % 31) / 16 - 1;
+  for (int i = 0; i < CHANNELS * CHANNELS * 9; i++) w[i] = (float)(i * 13 % 17) / 16 - 0.5F;
+  emulated_call c = {.op = step->op,
+                     .attrs = &(reed_attrs){items, 3},
+                     .in = in,
+                     .out = &out,
+                     .n_in = 3,
+                     .in_rooms = counted ? rooms : NULL,
+                     .out_rooms = counted ? rooms : NULL,
+                     .inputs = {x, w, bias},
+                     .output = y,
+                     .count = n};
+  reed_kernel kernel = emulated_prepare(&c);
+  const cuda_prepared *plan = kernel.state;
+  head_work work = {0};
+  ck_assert_int_eq(kernel.workspace_bytes, 0);
+  for (uint32_t i = 0; i < plan->n_launches; i++) {
+    const uint32_t *grid = plan->launches[i].grid;
+    const uint64_t n_blocks = (uint64_t)grid[0] * grid[1] * grid[2];
+    for (uint64_t block = 0; block < n_blocks; block++) {
+      const int64_t before = c.touched;
+      c.blocks = &block;
+      c.n_blocks = 1;
+      emulated_launch(&c, plan, &plan->launches[i]);
+      work.blocks += c.touched > before;
+    }
+  }
+  work.touched = c.touched;
+  kernel.free(kernel.state);
+  return work;
+}
+
+START_TEST(a_mask_head_at_a_bound_does_the_work_of_the_true_count) {
+  static const int64_t counts[] = {0, 1, 3};
+  static float y[2][HEAD_ELEMENTS];
+  const struct head_step *step = &head_steps[_i];
+  for (size_t k = 0; k < sizeof counts / sizeof *counts; k++) {
+    const int64_t n = counts[k];
+    memset(y, UNTOUCHED, sizeof y);
+    const head_work at_bound = run_head(step, n, true, y[0]),
+                    exact = n ? run_head(step, n, false, y[1]) : (head_work){0};
+    ck_assert_mem_eq(y[0], y[1], sizeof y[0]); /* the rest of both is untouched */
+    ck_assert_msg(at_bound.touched == exact.touched && at_bound.blocks == exact.blocks,
+                  "%lld regions: %lld bytes in %lld blocks, not %lld in %lld", (long long)n,
+                  (long long)at_bound.touched, (long long)at_bound.blocks, (long long)exact.touched,
+                  (long long)exact.blocks);
+  }
+}
+END_TEST
+
 int main(void) {
   Suite *suite = suite_create("bounded");
   TCase *t = tcase_create("bounded");
+  tcase_set_timeout(t, 60);
   tcase_add_loop_test(t, the_sort_at_a_bound_costs_what_the_true_count_does, 0, 6);
+  tcase_add_test(t, topk_at_a_bound_takes_the_first_of_the_true_count);
   tcase_add_loop_test(t, masks_at_a_bound_are_pasted_into_as_many_pictures, 0, MOST_MASKS + 1);
+  tcase_add_loop_test(t, a_mask_head_at_a_bound_does_the_work_of_the_true_count, 0, 3);
   suite_add_tcase(suite, t);
   return suite_run(suite);
 }
