@@ -96,7 +96,7 @@ KERNEL(keypoints) {
       a.lanes > 1 ? a.maps + k * a.rows * a.columns * a.lanes + c : a.maps + blockIdx.x * a.rows * a.columns;
   const resize_settings settings = {a.mapping, MODE_CUBIC, 0, false, false, a.cubic_a};
   int64_t rows, columns;
-  if (blockIdx.x >= true_number(a.counted, gridDim.x) || !find_size(a, k, &rows, &columns)) return;
+  if ((a.counted.count && k >= true_count(a.counted)) || !find_size(a, k, &rows, &columns)) return;
   peak best = {0, 0, -1};
   for (int64_t begin = 0; begin < columns; begin += blockDim.x) {
     int32_t column[TAPS];
