@@ -293,7 +293,7 @@ START_TEST(nodes_are_complete_however_they_are_edited) {
   ir_value *x = ir_value_new(f.m->main, "x");
   ir_node *n = ir_node_new(f.m->main, NULL, op_builtin(OP_TopK), NULL, (ir_value *[]){x, x}, 2, NULL, 2);
   reed_attrs attrs = ir_attrs(n);
-  ck_assert_int_eq(attrs.n, 3);
+  ck_assert_int_eq(attrs.n, 4);
   ck_assert_int_eq(op_attr_int(&attrs, "axis"), -1);
   ck_assert(ir_set_attr_int(n, "axis", 2));
   attrs = ir_attrs(n);

@@ -265,6 +265,8 @@ TEST_OF(extents_that_depend_on_data_are_bounded,
   {"TopK/2", "axis=0", "f32[5,h] i64{2}", "[2,h] [2,h]"},
   {"TopK/2", "", "f32[5,0] i64{0}", "[5,0] [5,0]"},
   {"TopK/2", "", "f32[h] i64{k}", "[k] [k]"},
+  {"TopK/2", "at_most=1", "f32[5] i64{6}", "[5] [5]"},
+  {"TopK/2", "at_most=1", "f32[2,5] i64{3}", "[2,3] [2,3]"},
   {"TopK/2", "", "f32[5] i64{6}", "TopK node 'n': K: k is 6, axis 0 has 5 elements (X f32[5], K i64[1]={6})"},
   {"TopK/2", "", "f32[5] i64{-1}", "TopK node 'n': K: k is -1 (X f32[5], K i64[1]={-1})"},
   {"TopK/2", "", "f32[] i64{1}", "TopK node 'n': axis -1 is out of range for rank 0 (X f32[], K i64[1]={1})"})
