@@ -297,7 +297,7 @@ START_TEST(nodes_are_complete_however_they_are_edited) {
   ck_assert_int_eq(op_attr_int(&attrs, "axis"), -1);
   ck_assert(ir_set_attr_int(n, "axis", 2));
   attrs = ir_attrs(n);
-  ck_assert_int_eq(attrs.n, 3);
+  ck_assert_int_eq(attrs.n, 4);
   ck_assert_int_eq(op_attr_int(&attrs, "axis"), 2);
   ck_assert(ir_drop_attr(n, "axis"));
   attrs = ir_attrs(n);
