@@ -146,7 +146,8 @@ int main(int n_arguments, char **arguments) {
   }
   progress_end();
   if (interrupted()) status = complain(&c, INTERRUPTED, "interrupted");
-  if (fflush(stdout) != 0 && status == DONE) status = complain(&c, BAD_FILE, "cannot write to standard output");
+  if ((fflush(stdout) != 0 || ferror(stdout)) && status == DONE)
+    status = complain(&c, BAD_FILE, "cannot write to standard output");
   if (*c.text) fprintf(stderr, "vm%s%s: %s\n", command ? " " : "", command ? name : "", plain_lines(c.text));
   return status;
 }
