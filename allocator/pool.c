@@ -235,12 +235,13 @@ static bool has_slack(const pool *p, int64_t bytes) {
 /* Reserves a chunk for `bytes` when no free block can hold them. Order of choice: a chunk with room to grow; an exact
  * chunk; an exact chunk after all free chunks went back to the device. Without slack, free chunks beyond the limit are
  * given back first, because tensors that grow from iteration to iteration would leave chunks of every earlier size
- * reserved. */
+ * reserved; the new chunk is a quarter larger, except on the host, whose chunks can grow in place by as much. */
 static reed_status reserve(pool *p, int64_t bytes) {
   reed_status status = REED_ERROR_MEMORY;
   int64_t wanted = generous(bytes), limit = enough(p, bytes);
   if (!has_slack(p, bytes)) {
-    wanted = bytes > INT64_MAX - bytes / SLACK ? bytes : bytes + bytes / SLACK / LARGE_UNIT * LARGE_UNIT;
+    int64_t more = p->device->interface->host_memory ? 0 : bytes / SLACK / LARGE_UNIT * LARGE_UNIT;
+    wanted = bytes > INT64_MAX - more ? bytes : bytes + more;
     pool_trim(p, limit > wanted ? limit - wanted : 0);
   }
   if (wanted > bytes && under_cap(p, wanted)) status = chunk_take(p, wanted);

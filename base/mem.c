@@ -104,11 +104,15 @@ void mem_extend_bulk(void *block, size_t before, size_t bytes, size_t capacity) 
   if (capacity >= HUGE_FROM) ask_huge_pages(block, before, bytes);
 }
 
-/* The system zeroes a mapping's pages. They are huge, because a fault for each small page would cost more than writing
- * zeros into the heap; those beyond `bytes` are never used. */
+/* The system zeroes a mapping's pages. Those that are not huge are taken at once, because a fault for each of them
+ * would cost more than writing zeros into the heap. */
 void *mem_calloc_bulk(size_t bytes) {
-  bool mapped = bytes >= MAPPED_FROM && hook_is_libc();
-  if (mapped) return mem_alloc_bulk(bytes < HUGE_FROM ? HUGE_FROM : bytes);
+  if (bytes >= MAPPED_FROM && hook_is_libc()) {
+    char *mapped = mem_alloc_bulk(bytes);
+    size_t huge = bytes < HUGE_FROM ? 0 : bytes - bytes % HUGE_PAGE_BYTES;
+    if (mapped && huge < bytes) (void)mem_warm(mapped + huge, bytes - huge, NULL);
+    return mapped;
+  }
   void *block = mem_alloc_aligned(bytes, 64);
   if (block) memset(block, 0, bytes);
   return block;

@@ -96,6 +96,21 @@ START_TEST(pool_gives_no_pages_of_cold_storage) {
 END_TEST
 #endif
 
+/* A chunk for a request beyond the slack is no larger than the block on the host, where it can grow in place: a part of
+ * a huge page at its end would be resident for nothing. */
+START_TEST(pool_takes_no_more_than_the_block_beyond_the_slack) {
+  open_pool(false, NULL, 0);
+  pool_set_headroom(p, POOL_HEADROOM_FIRST, NULL);
+  storage *small = take(100 * KIB), *a = take(3 * MIB + 200 * KIB);
+  storage_release(a);
+  a = take(6 * MIB + 500 * KIB);
+  ck_assert_int_le(figures().reserved_bytes, pool_capacity(a) + pool_capacity(small) + 2 * MIB);
+  storage_release(a);
+  storage_release(small);
+  close_pool();
+}
+END_TEST
+
 /* Headroom is left out where the cap does not allow it. */
 START_TEST(pool_under_a_cap_gives_up_headroom_first) {
   open_pool(_i, NULL, 10 * MIB);
@@ -115,6 +130,7 @@ int main(void) {
   Suite *s = suite_create("headroom of a pool");
   TCase *tests = tcase_create("headroom");
   tcase_add_loop_test(tests, pool_has_headroom_for_requests_an_eighth_larger, 0, 8);
+  tcase_add_test(tests, pool_takes_no_more_than_the_block_beyond_the_slack);
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
   tcase_add_test(tests, pool_gives_no_pages_while_the_flag_is_raised);
   tcase_add_test(tests, pool_gives_no_pages_of_cold_storage);

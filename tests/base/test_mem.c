@@ -2,6 +2,7 @@
 #include "base/mem.h"
 
 #include <check.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -49,15 +50,45 @@ START_TEST(warm_pages_are_in_memory) {
 }
 END_TEST
 
+/* Pages of the process that are in memory (proc(5), statm). */
+static int64_t resident_now(void) {
+  long all = 0, now = 0;
+  FILE *file = fopen("/proc/self/statm", "r");
+  ck_assert(file && fscanf(file, "%ld %ld", &all, &now) == 2);
+  fclose(file);
+  return now;
+}
+
+/* A zeroed block takes little memory beyond its bytes, whatever part of a huge page they end in. The kernel counts
+ * pages in batches of 64 and more, and the first block needs page tables. */
+START_TEST(zeroed_blocks_take_their_own_pages_only) {
+  for (size_t bytes = MEGABYTE; bytes <= 7 * (size_t)MEGABYTE; bytes += 3 * MEGABYTE / 4) {
+    char *block = mem_calloc_bulk(bytes);
+    ck_assert_ptr_nonnull(block);
+    int any = 0;
+    for (size_t i = 0; i < bytes; i++) any |= block[i];
+    ck_assert_int_eq(any, 0);
+    mem_free_aligned(block);
+    int64_t before = resident_now();
+    block = mem_calloc_bulk(bytes);
+    memset(block, 1, bytes);
+    ck_assert_int_le(resident_now() - before, (int64_t)(bytes / PAGE) + 128);
+    mem_free_aligned(block);
+  }
+}
+END_TEST
+
 int main(void) {
   Suite *suite = suite_create("mem");
   TCase *t = tcase_create("all");
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) /* their heaps write into blocks of their own */
   tcase_add_loop_test(t, room_takes_addresses_only, 8, 24);
   tcase_add_test(t, warm_pages_are_in_memory);
+  tcase_add_test(t, zeroed_blocks_take_their_own_pages_only);
 #else
   (void)room_takes_addresses_only;
   (void)warm_pages_are_in_memory;
+  (void)zeroed_blocks_take_their_own_pages_only;
 #endif
   suite_add_tcase(suite, t);
   return suite_run(suite);

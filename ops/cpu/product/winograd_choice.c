@@ -4,12 +4,13 @@
 #include "ops/cpu/product/rates.h"
 #include "ops/cpu/product/whole.h"
 
-#define STORED_GAIN .8  /* of the time without stored weights: at most so much, for the memory that they take */
-#define STAGE_PS 4e6    /* of a stage: waking threads and waiting for them */
-#define OUTPUTS_LEAST 8 /* with fewer outputs or channels the transforms are most of the work */
-#define TILES_LEAST 4   /* fewer take as long in the products, which then wait for their own sums */
-#define FORMS 9         /* of an axis, at most */
-#define MIXED_MOST 64   /* extents up to which an axis is cut into pieces of several sizes */
+#define STORED_GAIN .75       /* of the time without stored weights: at most so much, for the memory that they take */
+#define NEAR_BYTES (10 << 20) /* of transformed weights that stay in caches, at most */
+#define STAGE_PS 4e6          /* of a stage: waking threads and waiting for them */
+#define OUTPUTS_LEAST 8       /* with fewer outputs or channels the transforms are most of the work */
+#define TILES_LEAST 4         /* fewer take as long in the products, which then wait for their own sums */
+#define FORMS 9               /* of an axis, at most */
+#define MIXED_MOST 64         /* extents up to which an axis is cut into pieces of several sizes */
 
 typedef struct axis_form {
   int64_t n[WINOGRAD_SIZES];
@@ -46,10 +47,11 @@ static void price_sections(const winograd_problem *p, const product_rates *r, se
   double channels = (double)p->channels, outputs = (double)round_up(p->outputs, PACKED_STEP);
   for (int i = 0; i < WINOGRAD_SIZES; i++)
     for (int j = 0; j < WINOGRAD_SIZES; j++) {
-      double positions = (winograd_sizes[i] + 2) * (winograd_sizes[j] + 2);
-      costs[i][j] = (section_cost){.product = positions * channels * outputs * r->product,
+      double positions = (winograd_sizes[i] + 2) * (winograd_sizes[j] + 2), weights = positions * channels * outputs,
+             weight = weights * sizeof(float) <= NEAR_BYTES ? r->weight : r->far_weight;
+      costs[i][j] = (section_cost){.product = weights * r->product,
                                    .tile = positions * (channels * r->input + outputs * r->output),
-                                   .fixed = positions * channels * outputs * r->weight + 2 * STAGE_PS};
+                                   .fixed = weights * weight + 2 * STAGE_PS};
     }
 }
 
