@@ -39,11 +39,16 @@ static bool is_scale(const ir_value *v) {
   return v && ir_is_constant(v) && pattern_number(v, &x);
 }
 
+/* True if the Transpose exchanges rows and columns and keeps the axes before them. */
 static bool turns_matrices(const ir_node *n) {
   const reed_attrs attrs = ir_attrs(n);
+  const int32_t rank = n->outputs[0]->type.rank;
   int64_t n_perm;
   const int64_t *perm = reed_attrs_ints(&attrs, "perm", &n_perm);
-  return perm && n_perm == JOINED && perm[0] == 0 && perm[1] == 2;
+  if (!perm || n_perm != rank || rank < JOINED) return false;
+  for (int32_t i = 0; i < rank - 2; i++)
+    if (perm[i] != i) return false;
+  return perm[rank - 1] == rank - 2;
 }
 
 static bool is_along_rows(const ir_node *n) {
@@ -108,10 +113,14 @@ static ir_value *extents(const parting *p, ir_value *v, int64_t start, int64_t e
 }
 
 /* A tensor with the batch and heads of `axes`: of a product the second factor, because attention is found only where
- * nothing else reads scores or weights. */
+ * nothing else reads scores or weights; of turned matrices the matrices, because attention reads K as it is. */
 static ir_value *origin(ir_value *axes) {
-  for (const ir_node *product; (product = pattern_made_by(axes, OP_MatMul));) axes = input(product, 1);
-  return axes;
+  for (;;) {
+    const ir_node *product = pattern_made_by(axes, OP_MatMul), *turn = pattern_made_by(axes, OP_Transpose);
+    if (product) axes = input(product, 1);
+    else if (turn && turns_matrices(turn)) axes = input(turn, 0);
+    else return axes;
+  }
 }
 
 /* v's last two extents after batch and heads of `axes`, which are joined or apart by the rank of `type`; its dims are
