@@ -28,6 +28,8 @@
 #define VECTORS_OF_3 4 /* of three at most */
 #endif
 
+/* Runs of fewer elements, as a picture's, leave no time to prefetch; their panel is small. */
+#define SHORT_RUN (LANES < 16 ? 8 : 0)
 #define CACHE_LINE 16   /* floats */
 #define PANEL_WIDTH 64  /* of a packed panel, at most */
 #define PANEL_AHEAD 512 /* floats of the panel fetched ahead: some 200 cycles */
@@ -79,17 +81,17 @@ INLINE void fetch_row(const panel_tile *t, int vectors, fetches *fetch) {
 }
 
 /* Adds the product of one element of depth: `rows` elements of X, a_row apart, by `vectors` of the panel's row b. */
-INLINE void multiply_element(const panel_tile *t, const float *a, const float *b, int64_t ahead, int rows, int vectors,
-                             fetches *fetch, lanes (*sum)[VECTORS_MOST]) {
+INLINE void multiply_element(const panel_tile *t, const float *a, const float *b, int64_t ahead, bool fetches_more,
+                             int rows, int vectors, fetches *fetch, lanes (*sum)[VECTORS_MOST]) {
   /* Vectors of the panel's row that are kept in registers. If no register is left, the last vector is a memory operand,
    * because gcc would otherwise keep a sum in memory. */
   const int held_weights = rows == 1 || rows * vectors + vectors < REGISTERS ? vectors : vectors - 1;
   /* small tiles read the panel too fast for the second-level cache */
-  if (LANES < 16 || rows < 4) {
+  if (fetches_more && (LANES < 16 || rows < 4)) {
 #pragma GCC unroll 8
     for (int j = 0; j < vectors * LANES; j += CACHE_LINE) __builtin_prefetch(b + ahead + j);
   }
-  if (rows >= 4) {
+  if (fetches_more && rows >= 4) {
     __builtin_prefetch(fetch->next, 0, 2);
     fetch->next += t->next_step;
   }
@@ -118,14 +120,19 @@ INLINE const char *tile(const panel_tile *t, int64_t at, const char *next, int64
   const int64_t ahead = panel_row <= PANEL_WIDTH ? PANEL_AHEAD : ROWS_AHEAD * panel_row;
   fetches fetch = {next, c + next_rows, c + 2 * next_rows, (residual ? residual : c) + next_rows};
   EACH(sum[i][j] = (lanes){0})
-  for (int64_t r = 0; r < t->n_runs; r++) {
+  int64_t r = 0;
+  for (; r < t->n_runs && (length >= SHORT_RUN || r == 0); r++) {
     const float *a = first_a + t->runs[r], *end = a + length;
     /* two loops, because gcc keeps sums of a loop with a branch in memory */
     for (; a < end && fetch.y < fetch.y_end; a++, b += panel_row) {
       fetch_row(t, vectors, &fetch);
-      multiply_element(t, a, b, ahead, rows, vectors, &fetch, sum);
+      multiply_element(t, a, b, ahead, true, rows, vectors, &fetch, sum);
     }
-    for (; a < end; a++, b += panel_row) multiply_element(t, a, b, ahead, rows, vectors, &fetch, sum);
+    for (; a < end; a++, b += panel_row) multiply_element(t, a, b, ahead, true, rows, vectors, &fetch, sum);
+  }
+  for (; r < t->n_runs; r++) {
+    const float *a = first_a + t->runs[r], *end = a + length;
+    for (; a < end; a++, b += panel_row) multiply_element(t, a, b, ahead, false, rows, vectors, &fetch, sum);
   }
   if (t->scale != 1) EACH(sum[i][j] *= t->scale)
   if (column + vectors * LANES > t->columns) {
