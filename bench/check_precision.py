@@ -8,11 +8,12 @@ NAME: a model of models.py, exported to DIR/NAME.onnx if that file is missing, o
 where detections are. Needs the packages of export_torchvision.py (the second form: NumPy).
 
 Each precision has a process of its own, f32 two of them; they run in turns, and a figure is the least CPU time of a run, which a busy machine changes less than elapsed time. Noise is the ratio of the two f32
-processes, and at least 3 %. Detections are matched with those of f32 by label at an IoU of 0.5; the deviation of an output is the largest difference over the largest absolute value, of boxes, scores, masks and
+processes, and at least 3 %. A module that equals that of f32, because it has no product whose weights are rounded, is not timed. Detections are matched with those of f32 by label at an IoU of 0.5; the deviation of an output is the largest difference over the largest absolute value, of boxes, scores, masks and
 keypoints over the matched ones. --peer does the same with PyTorch: the detections and outputs in f32 beside those with the weights of all convolutions and linear layers rounded, for models of models.py. A model
 whose peer, too, is below 95 % says nothing about Reed, and is judged by the peer's share. Exit status 1: fewer than 95 % of the detections of a model (or the peer's share) are matched, or a precision is slower than f32 by more than the noise.
 """
 import argparse
+import filecmp
 import glob
 import json
 import os
@@ -142,6 +143,9 @@ def measure(case, arguments, scratch):
         module = os.path.join(scratch, precision + ".reed")
         subprocess.run([os.path.join(arguments.build, "tools", "vm"), "compile", onnx, "-o", module, "--precision", precision], check=True, stdout=subprocess.DEVNULL)
         figures[precision] = {"bytes": os.path.getsize(module), "seconds": [], "matched": None, "of": None, "deviations": {}}
+        if precision != "f32" and filecmp.cmp(module, os.path.join(scratch, "f32.reed"), shallow=False):
+            figures[precision]["seconds"] = None
+            continue
         for label in (precision, "again") if precision == "f32" else (precision,):
             words = [os.path.abspath(__file__), "--build", arguments.build, "--threads", str(arguments.threads), "--worker", module]
             workers[label] = Worker(words, arguments.threads)
@@ -156,7 +160,7 @@ def measure(case, arguments, scratch):
             with np.load(kept) as outputs:
                 results[label] = dict(zip(names, (outputs[k] for k in sorted(outputs.files))))
         for precision in figures:
-            if precision in ("f32", "again"):
+            if precision in ("f32", "again") or precision not in workers:
                 continue
             matched, of, deviations = compare(results["f32"], results[precision])
             f = figures[precision]
@@ -177,11 +181,11 @@ def measure(case, arguments, scratch):
 
 def judge(figures, peer):
     """Adds to each precision its speed over f32's, and the reasons for which it misses its bars."""
-    least = {label: min(f["seconds"]) for label, f in figures.items()}
+    least = {label: min(f["seconds"]) for label, f in figures.items() if f["seconds"]}
     f32 = min(least["f32"], least["again"])
     noise = max(NOISE_LEAST, abs(least["f32"] / least["again"] - 1))
     for label, f in figures.items():
-        f["gain"], f["missed"] = f32 / least[label], []
+        f["gain"], f["missed"] = f32 / least.get(label, f32), []
         if label in ("f32", "again"):
             continue
         least_matched = MATCHED_LEAST
@@ -196,6 +200,8 @@ def judge(figures, peer):
 
 
 def cells(f):
+    if f["seconds"] is None:
+        return "the same module | | "
     matched = "" if f["of"] is None else f"{f['matched'] / f['of']:.1%} of {f['of']}" if f["of"] else "none found"
     if "peer" in f:
         matched += f" (PyTorch: {f['peer'][0] / f['peer'][1]:.1%} of {f['peer'][1]})"

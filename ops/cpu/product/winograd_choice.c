@@ -5,6 +5,7 @@
 #include "ops/cpu/product/whole.h"
 
 #define STORED_GAIN .75       /* of the time without stored weights: at most so much, for the memory that they take */
+#define PAIRS_GAIN .9         /* of the time in f32: pairs, which are less exact, take at most so much */
 #define NEAR_BYTES (10 << 20) /* of transformed weights that stay in caches, at most */
 #define STAGE_PS 4e6          /* of a stage: waking threads and waiting for them */
 #define OUTPUTS_LEAST 8       /* with fewer outputs or channels the transforms are most of the work */
@@ -121,5 +122,5 @@ bool winograd_choose(const winograd_problem *p, bool may_store, winograd_form *o
     best = time;
     found = true;
   }
-  return found && !(p->direct_pairs && time_of_direct(p, true) <= best);
+  return found && !(p->direct_pairs && time_of_direct(p, true) <= best * PAIRS_GAIN);
 }
