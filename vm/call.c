@@ -282,7 +282,7 @@ static reed_status invoke_now(reed_session *s, const insn_invoke *i) {
     reed_kernel_buffers buffers = {
         in, out, workspace ? workspace->data : NULL, extents ? extents->data : NULL, s->run.diagnosis, &s->run.fault};
     status = launch(s, i, device, prepared, &buffers, s->epoch.in_shape_section ? PROFILE_HOST_KERNEL : PROFILE_KERNEL);
-    if (status == REED_OK && device != 0) status = devices_synchronize(&s->devices, &s->run);
+    if (status == REED_OK && device != 0) status = devices_await_results(&s->devices, &s->run);
   }
   if (status == REED_OK)
     for (uint32_t k = 0; k < i->n_outputs; k++) {

@@ -244,7 +244,7 @@ reed_status exec_extent(reed_session *s, ref *r, uint32_t why) {
 reed_status exec_sync(reed_session *s) {
   profile_event *event = profile_note(&s->run.profile, PROFILE_SYNC, UINT32_MAX, 0);
   if (event) event->span.begin_ns = clock_now_ns();
-  reed_status status = devices_synchronize(&s->devices, &s->run);
+  reed_status status = devices_await_results(&s->devices, &s->run);
   memo_free_retired(&s->memo);
   if (event) event->span.end_ns = clock_now_ns();
   s->run.profile.n_syncs++;

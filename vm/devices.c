@@ -208,6 +208,11 @@ reed_status devices_synchronize(vm_devices *devices, vm_run *run) {
   return status;
 }
 
+reed_status devices_await_results(vm_devices *devices, vm_run *run) {
+  reed_status status = devices_synchronize(devices, run);
+  return status == REED_OK && devices->n > 1 ? run_check_cancel(run) : status;
+}
+
 /* ---- graphs ---- */
 
 void devices_begin_graphs(vm_devices *devices, graph_list *graphs) {
@@ -287,7 +292,8 @@ static reed_status fetch(vm_device *from, vm_run *run, const tensor *source, int
   reed_status status = pool_allocate(from->slots, bytes, out_slot, run->diagnosis);
   if (status == REED_OK)
     status = device_copy_out(from, *out_slot, source->storage, source->data, bytes, span, run->diagnosis);
-  return status == REED_OK ? queue_synchronize(from, from->copies, run, REED_OK) : status;
+  if (status == REED_OK) status = queue_synchronize(from, from->copies, run, REED_OK);
+  return status == REED_OK ? run_check_cancel(run) : status;
 }
 
 reed_status device_fetch(vm_device *from, vm_run *run, void *target, const tensor *source, int64_t bytes,

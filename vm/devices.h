@@ -70,6 +70,9 @@ void devices_close(vm_devices *devices);
 bool devices_busy(const vm_devices *devices);
 /* Waits for every queue; the first failure of queued work is reported here, in the diagnosis of the run. */
 reed_status devices_synchronize(vm_devices *devices, vm_run *run) REED_MUST_CHECK;
+/* The same before the run reads results. ERROR_CANCELLED: the run was cancelled, and an emulated device may have left
+ * work out. */
+reed_status devices_await_results(vm_devices *devices, vm_run *run) REED_MUST_CHECK;
 /* Storage that is asked of a device. */
 typedef struct storage_request {
   int64_t bytes;

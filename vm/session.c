@@ -119,7 +119,7 @@ static reed_status run_main(reed_session *s, reed_tensor *const *inputs, size_t 
   uint32_t return_pc = 0;
   if (status == REED_OK) status = interp_run(s, &return_pc);
   if (status == REED_OK && devices_busy(&s->devices)) /* a kernel whose result no output needs may have failed */
-    status = devices_synchronize(&s->devices, &s->run);
+    status = devices_await_results(&s->devices, &s->run);
   if (status == REED_OK) status = append_keep(s);
   if (status != REED_OK) return status;
   const uint32_t *code = m->code + frame_top(&s->run)->function->code_offset;

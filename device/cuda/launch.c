@@ -92,7 +92,7 @@ reed_status cuda_launch_ready(cuda_queue *queue, const cuda_ready *ready, reed_d
   const cuda_driver *cu = &self->driver;
   const cuda_kernel_info *info = &cuda_kernel_infos[ready->kernel];
   void *parameters[] = {(void *)(uintptr_t)ready->args};
-  if (cu->operands) cu->operands(ready->operands, ready->n_operands);
+  if (cu->operands) cu->operands(ready->operands, ready->n_operands, ready->cancel);
   cu_result result = CU_SUCCESS;
   if (ready->shared_bytes > SHARED_BYTES_WITHOUT_OPT_IN)
     result = cu->function_set(self->functions[ready->kernel], CU_DYNAMIC_SHARED_BYTES, (int)ready->shared_bytes);
@@ -115,7 +115,8 @@ static reed_status launch_one(cuda_queue *queue, const cuda_prepared *plan, cons
                             .shared_bytes = launch->shared_bytes,
                             .args = args,
                             .operands = operands,
-                            .n_operands = n};
+                            .n_operands = n,
+                            .cancel = plan->cancel};
   const cuda_library *library = cuda_of(&queue->base)->library;
   bool done = false;
   reed_status status = library ? library->convolution(queue, &ready, &done, diagnosis) : REED_OK;

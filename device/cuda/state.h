@@ -208,8 +208,9 @@ typedef struct cuda_ready {
   cuda_kernel_id kernel;
   uint32_t grid[3], shared_bytes;
   const void *args;
-  const cu_operand *operands; /* for the emulation */
+  const cu_operand *operands; /* for the emulation, as all below */
   size_t n_operands;
+  const int *cancel; /* NULL: the launch is never cut short */
 } cuda_ready;
 /* Enqueues the launch. Called within the context. */
 reed_status cuda_launch_ready(cuda_queue *queue, const cuda_ready *ready, reed_diagnosis *diagnosis) REED_MUST_CHECK;

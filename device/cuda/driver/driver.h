@@ -102,8 +102,9 @@ struct cuda_prepared; /* device/cuda/kernels/kernel.h */
 typedef struct cuda_driver {
 #define DRIVER(name, symbol, parameters) cu_result(*name) parameters;
 #include "device/cuda/driver/driver.def"
-  /* Not of the driver: tells the emulation the operands of the calling thread's next launch. NULL: not wanted. */
-  void (*operands)(const cu_operand *operands, size_t n);
+  /* Not of the driver: tells the emulation the operands of the calling thread's next launch, and the flag that ends the
+   * launch early (base/cancel.h; NULL: nothing does). NULL: not wanted. */
+  void (*operands)(const cu_operand *operands, size_t n, const int *cancel);
   /* Not of the driver: tells the emulation the plan of launches of a kernel's run. NULL: not wanted. */
   void (*count)(const struct cuda_prepared *plan);
   int first_ordinal; /* number of the first device; 0 but for the fake driver, which has devices for each opening */

@@ -344,7 +344,7 @@ static cu_result launch(cudnn_handle handle, const char *name, int64_t blocks, c
   void *parameters[] = {(void *)(uintptr_t)args};
   cu_result result = fake_module_function(&function, handle->module, name);
   if (result) return result;
-  fake_operands(operands, n);
+  fake_operands(operands, n, NULL);
   return fake_launch(function, (unsigned)blocks, 1, 1, function->kernel->threads, 1, 1, 0, handle->stream, parameters,
                      NULL);
 }

@@ -45,7 +45,8 @@ static void perform_copy(fake_world *world, const fake_work *work) {
   if (!in && !fills) fake_open(world, work->source, work->bytes, false);
 }
 
-/* Called under the lock, which is given up while the kernel runs. */
+/* Called under the lock, which is given up while the kernel runs. A launch of a cancelled run leaves its results
+ * undefined: the run ends at its next synchronisation, and nothing reads them. */
 static void perform_launch(fake_world *world, const fake_work *work) {
   char error[448];
   const simt_kernel *kernel = work->function->kernel;
@@ -64,7 +65,8 @@ static void perform_launch(fake_world *world, const fake_work *work) {
                               .args = work->args,
                               .operands = work->operands,
                               .n_operands = work->n_operands,
-                              .order = (uint64_t)world->options.order};
+                              .order = (uint64_t)world->options.order,
+                              .cancel = work->cancel};
   for (int32_t i = 0; i < work->n_operands; i++)
     fake_open(world, work->operands[i].data, (size_t)work->operands[i].bytes, true);
   uv_mutex_unlock(&world->lock);

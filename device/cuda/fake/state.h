@@ -136,6 +136,7 @@ typedef struct fake_work {
   char *args; /* one block with the operands behind */
   simt_operand *operands;
   int32_t n_operands;
+  const int *cancel; /* base/cancel.h */
 } fake_work;
 
 struct CUgraph_st {
@@ -242,7 +243,7 @@ void fake_thread(void *world);
 /* The table's functions, one a row of driver.def. */
 #define DRIVER(name, symbol, parameters) cu_result fake_##name parameters;
 #include "device/cuda/driver/driver.def"
-void fake_operands(const cu_operand *operands, size_t n);
+void fake_operands(const cu_operand *operands, size_t n, const int *cancel);
 
 /* ---- floors.c ---- */
 

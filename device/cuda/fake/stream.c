@@ -367,11 +367,13 @@ cu_result fake_graph_launch(cu_graph_exec exec, cu_stream stream) {
 static _Thread_local struct {
   const cu_operand *items;
   size_t n;
+  const int *cancel;
 } told;
 
-void fake_operands(const cu_operand *operands, size_t n) {
+void fake_operands(const cu_operand *operands, size_t n, const int *cancel) {
   told.items = operands;
   told.n = n;
+  told.cancel = cancel;
 }
 
 /* Copies args and operands into the work. */
@@ -384,7 +386,9 @@ static cu_result take_launch(fake_work *work, const simt_kernel *kernel, const v
   for (size_t i = 0; i < told.n; i++)
     work->operands[i] = (simt_operand){told.items[i].data, told.items[i].bytes, told.items[i].written};
   work->n_operands = (int32_t)told.n;
+  work->cancel = told.cancel;
   told.n = 0;
+  told.cancel = NULL;
   return CU_SUCCESS;
 }
 

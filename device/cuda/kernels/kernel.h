@@ -79,7 +79,8 @@ typedef struct cuda_prepared {
   uint32_t n_launches, n_pointers;
   const cuda_launch *launches;
   const cuda_pointer *pointers;
-  const char *args; /* structs, each 16-byte aligned */
+  const char *args;  /* structs, each 16-byte aligned */
+  const int *cancel; /* base/cancel.h; for the emulation: launches that have not ended do nothing once it is raised */
 } cuda_prepared;
 
 /* The `run` of every kernel whose state is a cuda_prepared. The module compares it and never calls it; a call returns

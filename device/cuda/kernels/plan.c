@@ -9,6 +9,7 @@
 #include "base/mem.h"
 #include "base/strides.h"
 #include "ops/bound.h"
+#include "ops/kernel.h"
 
 enum { ARGS_ALIGNMENT = 16 };
 
@@ -134,7 +135,8 @@ reed_status cuda_plan_close(cuda_plan *plan, int64_t workspace_bytes, reed_kerne
                             .n_pointers = (uint32_t)plan->pointers.n,
                             .launches = (const cuda_launch *)second,
                             .pointers = (const cuda_pointer *)first,
-                            .args = block + args_at};
+                            .args = block + args_at,
+                            .cancel = plan->call->env ? plan->call->env->cancel : NULL};
     if (launches) memcpy(second, plan->launches.items, launches);
     if (pointers) memcpy(first, plan->pointers.items, pointers);
     if (plan->args.n) memcpy(block + args_at, plan->args.items, plan->args.n);

@@ -8,6 +8,7 @@
 #include <new>
 #include <numeric>
 
+#include "base/cancel.h"
 #include "device/cuda/simt/state.hpp"
 
 thread_local simt_block *simt_now;
@@ -323,7 +324,7 @@ static bool run_blocks(simt_block *block) {
   while (n && std::gcd(step, n) != 1) step++;
   for (uint32_t i = 0; i < block->n_threads; i++)
     block->threads[i].index = {i % l->block[0], i / l->block[0] % l->block[1], i / l->block[0] / l->block[1]};
-  for (uint64_t k = 0; k < n; k++)
+  for (uint64_t k = 0; k < n && !cancel_asked(l->cancel); k++)
     if (!run_block(block, block_number(l, k, n, step, from))) return false;
   return true;
 }

@@ -57,11 +57,12 @@ typedef struct simt_launch {
   uint64_t order; /* of blocks, warps and lanes: SIMT_FORWARD, SIMT_REVERSE, any other number seeds a random one */
   const uint64_t *blocks; /* NULL: all blocks; else the numbers (x fastest) of the n_blocks blocks to run */
   int64_t n_blocks;
-  int64_t *touched; /* NULL; or, for each operand, a number to which the bytes of its accesses are added */
+  int64_t *touched;  /* NULL; or, for each operand, a number to which the bytes of its accesses are added */
+  const int *cancel; /* base/cancel.h: no block begins once it is raised; NULL: nothing ends the launch early */
 } simt_launch;
 
-/* Runs the launch to its end. False: a fault, with one sentence in out_error. Any number of threads may call it at the
- * same time; kernels of different calls do not see each other. */
+/* Runs the launch to its end, or until it is cancelled. False: a fault, with one sentence in out_error. Any number of
+ * threads may call it at the same time; kernels of different calls do not see each other. */
 bool simt_run(const simt_launch *launch, char *out_error, size_t capacity);
 
 #ifdef __cplusplus

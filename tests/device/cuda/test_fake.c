@@ -202,7 +202,7 @@ START_TEST(launches_beyond_the_limits_are_refused) {
   ck_assert_int_eq(cu.function_set(function, CU_DYNAMIC_SHARED_BYTES, 65536), CU_SUCCESS);
   ck_assert_int_eq(LAUNCH(1, 1, 1, 64, 65536, args), CU_SUCCESS);
   ck_assert_int_eq(cu.function_set(function, CU_DYNAMIC_SHARED_BYTES, 300 << 10), CU_INVALID_VALUE);
-  cu.operands(&(cu_operand){bytes, 32, true}, 1);
+  cu.operands(&(cu_operand){bytes, 32, true}, 1, NULL);
   ck_assert_int_eq(LAUNCH(1, 1, 1, 64, 0, args), CU_INVALID_VALUE);
   check_said(CU_INVALID_VALUE, "operand 0 is no memory of the card");
   ck_assert_int_eq(cu.stream_synchronize(stream), CU_SUCCESS);

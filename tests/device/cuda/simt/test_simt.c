@@ -105,6 +105,25 @@ START_TEST(chosen_blocks_run_alone) {
 }
 END_TEST
 
+/* The flag is raised before the launch: no block of 2^31 runs, and that is no fault. */
+START_TEST(a_cancelled_launch_begins_no_block) {
+  float y[64];
+  for (int i = 0; i < 64; i++) y[i] = -1;
+  const int cancel = 1;
+  const test_args args = {NULL, y, 64, 0};
+  const simt_operand operand = {y, sizeof y, true};
+  const simt_launch launch = {.kernel = &kernel_places,
+                              .grid = {0x7fffffff, 1, 1},
+                              .block = {64, 1, 1},
+                              .args = &args,
+                              .operands = &operand,
+                              .n_operands = 1,
+                              .cancel = &cancel};
+  ck_assert_msg(simt_run(&launch, error, sizeof error), "%s", error);
+  for (int i = 0; i < 64; i++) ck_assert_float_eq(y[i], -1);
+}
+END_TEST
+
 START_TEST(atomics_and_the_order_of_threads) {
   float x[128], y[130], first[130];
   for (int i = 0; i < 128; i++) x[i] = (float)(i * 37 % 128);
@@ -261,6 +280,7 @@ int main(void) {
   tcase_add_test(t, lanes_vote_and_shuffle);
   tcase_add_test(t, grids_and_blocks_have_three_dims);
   tcase_add_test(t, chosen_blocks_run_alone);
+  tcase_add_test(t, a_cancelled_launch_begins_no_block);
   tcase_add_test(t, atomics_and_the_order_of_threads);
   tcase_add_loop_test(t, planted_faults_are_found_in_every_order, 0, FAULTS);
   tcase_add_loop_test(t, tensor_cores_multiply_fragments, 0, sizeof units / sizeof *units);
