@@ -47,10 +47,11 @@ reed_status epoch_enter(reed_session *s, const uint32_t *w, uint32_t *pc) {
   epoch_entry *e = memoizable ? memo_find(&s->memo, epoch, hash, s->epoch.key.items, s->epoch.key.n) : NULL;
   const struct replay *list = NULL;
   uint32_t next = *pc + insn_length_at(w);
-  bool hit = e != NULL;
   memo_miss why = MEMO_MISSES;
-  if (hit) s->memo.figures.hits++;
-  else why = memo_count_miss(&s->memo, epoch, hash, memoizable);
+  if (e) s->memo.figures.hits++;
+  else if (memoizable) e = variant_renew(s, &enter, hash, note);
+  bool hit = e != NULL;
+  if (!hit) why = memo_count_miss(&s->memo, epoch, hash, memoizable);
   if (!hit && memo_latest(&s->memo, epoch)) devices_meet_sizes(&s->devices);
   if (!hit && memoizable) e = variant_make(s, &enter, next, hash, note);
   if (!e) {

@@ -107,6 +107,23 @@ bool key_find_changes(const epoch_active *active, const insn_epoch_enter *enter,
   return memcmp(now, before, enter->n_scalar_keys * sizeof(int64_t)) == 0;
 }
 
+bool key_lengths_changed(const epoch_active *active, const insn_epoch_enter *enter, const epoch_entry *base,
+                         const uint64_t *changed) {
+  const int64_t *now = active->key.items, *before = base->key;
+  for (uint32_t i = 0; i < enter->n_keys; i++) {
+    bool value = INSN_READS(enter->keys[i]) & REED_READS_VALUE;
+    if (changed[i / 64] >> i % 64 & 1) {
+      size_t rank = (size_t)(*now >> 8 & 0x7f);
+      if (value || !(*now & KEY_HAS_ROOM) || !(int32_t)now[rank + 2]) return false;
+      for (size_t k = 0; k < rank; k++)
+        if ((int64_t)k != now[rank + 2] >> 32 && now[1 + k] != before[1 + k]) return false;
+    }
+    now += part_words(now, value);
+    before += part_words(before, value);
+  }
+  return true;
+}
+
 /* True if the parts of two tensors have equal heads, extents and rooms, and both grow in place or neither does. */
 static bool parts_alike(const int64_t *a, const int64_t *b) {
   size_t n = 1 + (size_t)(*a >> 8 & 0x7f);

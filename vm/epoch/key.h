@@ -17,6 +17,9 @@ void key_note_changes(epoch_active *active, const insn_epoch_enter *enter, const
  * than extents and elements, or there are too many. Both keys are complete. */
 bool key_find_changes(const epoch_active *active, const insn_epoch_enter *enter, const epoch_entry *base,
                       uint64_t *out_changed);
+/* True if the parts in the list `changed` differ from the base's in the lengths of caches alone that grow in place. */
+bool key_lengths_changed(const epoch_active *active, const insn_epoch_enter *enter, const epoch_entry *base,
+                         const uint64_t *changed);
 /* The first key among the first `n` whose part of the key equals part `n`, but for the cache's number; `n`: none. */
 uint32_t key_first_alike(const int64_t *key, const insn_epoch_enter *enter, uint32_t n);
 /* True if each part of the key equals the part alike[i], but for the cache's number. No part has elements if

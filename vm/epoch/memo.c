@@ -156,23 +156,32 @@ static bool is_place(const epoch_entry *e, size_t kernel, size_t *call) {
   return true;
 }
 
-/* Counts the entry's bytes and its kernels', and those of its whole if it is the first remembered variant. */
-static void count_entry(epoch_memo *memo, const epoch_entry *e) {
+/* Counts the entry's bytes and its kernels'. */
+static void count_own(epoch_memo *memo, const epoch_entry *e) {
   count_bytes(memo, e->bytes);
   for (size_t i = 0, call = 0; i < e->kernels.n; i++)
     if (!is_place(e, i, &call)) count_kernel(memo, e->kernels.items[i].prepared);
   for (size_t i = 0; e->content && i < e->content->n_kernels; i++) count_kernel(memo, e->content->kernels[i]);
   for (size_t i = 0; i < e->host_kernels.n; i++) count_kernel(memo, e->host_kernels.items[i]);
-  if (e->whole && e->whole->places->n_remembered++ == 0) count_entry(memo, e->whole);
 }
 
-static void discount_entry(epoch_memo *memo, const epoch_entry *e) {
+/* And those of its whole if it is the first remembered variant. */
+static void count_entry(epoch_memo *memo, const epoch_entry *e) {
+  count_own(memo, e);
+  if (e->whole && e->whole->places->n_remembered++ == 0) count_own(memo, e->whole);
+}
+
+static void discount_own(epoch_memo *memo, const epoch_entry *e) {
   memo->figures.bytes -= e->bytes;
   for (size_t i = 0, call = 0; i < e->kernels.n; i++)
     if (!is_place(e, i, &call)) discount_kernel(memo, e->kernels.items[i].prepared);
   for (size_t i = 0; e->content && i < e->content->n_kernels; i++) discount_kernel(memo, e->content->kernels[i]);
   for (size_t i = 0; i < e->host_kernels.n; i++) discount_kernel(memo, e->host_kernels.items[i]);
-  if (e->whole && --e->whole->places->n_remembered == 0) discount_entry(memo, e->whole);
+}
+
+static void discount_entry(epoch_memo *memo, const epoch_entry *e) {
+  discount_own(memo, e);
+  if (e->whole && --e->whole->places->n_remembered == 0) discount_own(memo, e->whole);
 }
 
 /* ---- admission ---- */
@@ -333,9 +342,8 @@ epoch_entry *memo_peek(epoch_memo *memo, uint32_t epoch, uint64_t hash, const in
   return NULL;
 }
 
-epoch_entry *memo_find(epoch_memo *memo, uint32_t epoch, uint64_t hash, const int64_t *key, size_t n_key) {
-  epoch_entry *e = memo_peek(memo, epoch, hash, key, n_key);
-  if (!e) return NULL;
+/* Admits an entry, and makes it the most recently used. */
+static void use_again(epoch_memo *memo, epoch_entry *e) {
   leave_list(list_of(memo, e), e);
   if (e->trial_bytes) {
     end_trial(memo, e);
@@ -346,7 +354,42 @@ epoch_entry *memo_find(epoch_memo *memo, uint32_t epoch, uint64_t hash, const in
     unlink_global(memo, e);
     link_newest(memo, e);
   }
+}
+
+epoch_entry *memo_find(epoch_memo *memo, uint32_t epoch, uint64_t hash, const int64_t *key, size_t n_key) {
+  epoch_entry *e = memo_peek(memo, epoch, hash, key, n_key);
+  if (e) use_again(memo, e);
   return e;
+}
+
+void memo_renew(epoch_memo *memo, epoch_entry *e, epoch_entry *made) {
+  epoch_entry had = *e;
+  variant_places *p = e->whole->places;
+  if (p->written == e) p->written = NULL;
+  if (p->run == e) p->run = NULL;
+  use_again(memo, e);
+  leave_chain(memo, e);
+  discount_own(memo, e);
+  e->hash = made->hash;
+  e->arenas[0] = made->arenas[0];
+  e->n_shape_functions = made->n_shape_functions;
+  e->n_repeated = made->n_repeated;
+  e->n_shared = made->n_shared;
+  e->shared_bytes = made->shared_bytes;
+  e->key = made->key, made->key = had.key;
+  e->content = made->content, made->content = had.content;
+  memcpy(&e->values, &made->values, sizeof e->values);
+  memcpy(&made->values, &had.values, sizeof e->values);
+  memcpy(&e->host_kernels, &made->host_kernels, sizeof e->host_kernels);
+  memcpy(&made->host_kernels, &had.host_kernels, sizeof e->host_kernels);
+  e->bytes = entry_bytes(e);
+  count_own(memo, e);
+  epoch_entry **chain = chain_of(memo, e->epoch, e->hash);
+  e->next = *chain;
+  *chain = e;
+  memo_free_entry(memo, made);
+  memo->figures.hits++;
+  memo->figures.renewed++;
 }
 
 /* ---- reasons of misses ---- */

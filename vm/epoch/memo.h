@@ -5,6 +5,9 @@
  * epoch has a few entries on trial, and the oldest of them goes first. A mark of its key stays: eight bytes, with which
  * the key is admitted when it comes again. Of the admitted entries the least recently used go first.
  *
+ * Hits by capacity. A cache that grows in place within its memory has another length in each step. An entry whose key
+ * differs in such lengths alone is renewed: it gets the new lengths in its place, by the calls that read them.
+ *
  * Invariant: a remembered entry is complete (planned), and its key holds everything on which its contents depend. */
 #ifndef VM_EPOCH_MEMO_H_
 #define VM_EPOCH_MEMO_H_
@@ -169,8 +172,8 @@ typedef struct epoch_memo {
   object_heap *objects;           /* of the registers that entries keep */
   site_kernels *kernels;          /* the table of the kernels that entries use */
   struct {
-    int64_t hits, replays /* hits from a list of calls */, misses, evictions, entries, bytes, layouts_reused,
-        variants /* misses that made one (variant.h) */;
+    int64_t hits, replays /* hits from a list of calls */, renewed /* hits by capacity (memo_renew) */, misses,
+        evictions, entries, bytes, layouts_reused, variants /* misses that made one (variant.h) */;
     int64_t missed[MEMO_MISSES]; /* misses by reason */
     int64_t trials, trial_bytes; /* entries on trial now */
     int64_t admitted;            /* entries that were admitted so far */
@@ -196,6 +199,9 @@ void memo_add_bytes(epoch_memo *memo, epoch_entry *e, int64_t bytes, bool device
 /* Divides an entry that the memo has (variant.h): it keeps the content of the places, all else goes to `whole`, which
  * is zeroed. On failure, which is for lack of memory, nothing has changed. */
 bool memo_divide(epoch_memo *memo, epoch_entry *e, epoch_entry *whole, struct variant_places *places) REED_MUST_CHECK;
+/* A hit by the capacity of caches: gives a remembered variant the key and content of `made`, a variant of its whole
+ * that is not remembered, has a key of as many words, and is freed. No work may be queued on a device. */
+void memo_renew(epoch_memo *memo, epoch_entry *e, epoch_entry *made);
 /* Takes an entry that is not remembered and frees it after the next synchronisation, because its kernels may be queued
  * on a device. */
 void memo_retire(epoch_memo *memo, epoch_entry *e);

@@ -424,6 +424,7 @@ static bool fill(reed_session *s, const insn_epoch_enter *enter, const epoch_ent
   return ok;
 }
 
+/* A variant that the memo does not have, with the key in s->epoch.key; NULL: the epoch must be planned. */
 static epoch_entry *make(reed_session *s, const insn_epoch_enter *enter, epoch_entry *base, uint64_t hash,
                          profile_epoch *note) {
   const uint16_t *parts = base->whole->places->alike.items;
@@ -447,10 +448,14 @@ static epoch_entry *make(reed_session *s, const insn_epoch_enter *enter, epoch_e
   }
   e->n_repeated = whole->places->n_shape_functions - e->n_shape_functions;
   e->n_kernels = whole->n_kernels;
+  return e;
+}
+
+static void remember(reed_session *s, epoch_entry *e, epoch_entry *whole) {
   e->whole = whole;
   whole->places->n_users++;
   memo_remember(&s->memo, e, devices_busy(&s->devices));
-  return e;
+  s->memo.figures.variants++;
 }
 
 /* Divides an entry, which is complete. */
@@ -479,17 +484,34 @@ static bool changes_again(const epoch_entry *base, const uint64_t *changed) {
   return any && !other;
 }
 
-/* The base for a variant of the key; NULL: there is none. A trace shows all calls of a miss, so there are no variants
+/* True if a variant for the key may start from the base. A trace shows all calls of a miss, so there are no variants
  * while spans are collected. Other checks cover what may look forgotten here: an entry whose shape section writes a
  * register twice had no base and so no changed keys (find_base), or took another path (a branch has no places);
  * key_find_changes compares rooms; and an entry that is not for lists has no list to be divided with. */
+static bool may_start_from(reed_session *s, const insn_epoch_enter *enter, const epoch_entry *base,
+                           uint64_t *out_changed) {
+  return s->devices.n == 1 && !s->run.profile.spans && s->run.program->module->epochs_shaped[enter->epoch] &&
+         key_find_changes(&s->epoch, enter, base, out_changed) && changes_again(base, out_changed);
+}
+
+/* The base for a variant of the key; NULL: there is none. */
 static epoch_entry *base_of(reed_session *s, const insn_epoch_enter *enter, uint32_t pc) {
   epoch_entry *base = memo_latest(&s->memo, enter->epoch);
   uint64_t changed[ENTRY_KEYS / 64];
-  if (!base || s->devices.n > 1 || s->run.profile.spans || !s->run.program->module->epochs_shaped[enter->epoch] ||
-      !key_find_changes(&s->epoch, enter, base, changed) || !changes_again(base, changed))
-    return NULL;
+  if (!base || !may_start_from(s, enter, base, changed)) return NULL;
   return base->whole || divide(s, enter, pc, base) ? base : NULL;
+}
+
+epoch_entry *variant_renew(reed_session *s, const insn_epoch_enter *enter, uint64_t hash, profile_epoch *note) {
+  epoch_entry *base = s->run.rooms ? memo_latest(&s->memo, enter->epoch) : NULL;
+  uint64_t changed[ENTRY_KEYS / 64];
+  if (!base || !base->whole || s->memo.epochs[enter->epoch].wait > 0 || !may_start_from(s, enter, base, changed) ||
+      !key_lengths_changed(&s->epoch, enter, base, changed))
+    return NULL;
+  epoch_entry *made = make(s, enter, base, hash, note);
+  if (!made) return NULL;
+  memo_renew(&s->memo, base, made);
+  return base;
 }
 
 epoch_entry *variant_make(reed_session *s, const insn_epoch_enter *enter, uint32_t pc, uint64_t hash,
@@ -502,7 +524,7 @@ epoch_entry *variant_make(reed_session *s, const insn_epoch_enter *enter, uint32
   epoch_entry *base = base_of(s, enter, pc), *e = base ? make(s, enter, base, hash, note) : NULL;
   if (e) {
     state->waits = 0;
-    s->memo.figures.variants++;
+    remember(s, e, base->whole);
   } else if (base) {
     state->wait = state->waits;
     state->waits = state->waits * 2 + 1 < MOST_WAITS ? state->waits * 2 + 1 : MOST_WAITS;

@@ -22,6 +22,10 @@
  * NULL. */
 epoch_entry *variant_make(reed_session *s, const insn_epoch_enter *enter, uint32_t pc, uint64_t hash,
                           profile_epoch *note);
+/* The epoch's last entry for the key in s->epoch.key, from which the entry's differs in lengths of caches alone that
+ * grow in place: a hit, for which the entry is renewed by the calls that depend on the lengths. NULL: there is none,
+ * and nothing has changed. */
+epoch_entry *variant_renew(reed_session *s, const insn_epoch_enter *enter, uint64_t hash, profile_epoch *note);
 /* The complete entry: the whole, with the variant's content; the entry itself if it is no variant. Valid until another
  * variant of the whole is used. */
 epoch_entry *variant_use(epoch_entry *e);
