@@ -55,7 +55,7 @@ typedef struct move_args {
   const void *x;
   void *y;
   int64_t n, from_offset, to_offset;
-  int32_t rank, size;
+  int32_t rank, size, unit; /* size 16: extents and strides are in vectors of elements of `unit` bytes */
   int64_t extents[MOVE_DIMS], from[MOVE_DIMS], to[MOVE_DIMS];
   counted_extent counted;          /* of extents[0], or with `reported` of x */
   uint32_t from_scaled, to_scaled; /* bit d: the stride is for a counted extent of 1 */
@@ -191,11 +191,19 @@ typedef struct pool_args {
 
 /* ---- softmax and its like (softmax.cu): rows of `axis` elements, `inner` apart ---- */
 
+/* What a row's threads find in elements of it: the largest element and its place (INT64_MAX: none), and the sum. */
+typedef struct softmax_part {
+  double most, sum;
+  int64_t place;
+} softmax_part;
+
 typedef struct softmax_args {
   const void *x;
   void *y;
+  softmax_part *parts; /* per row and split; NULL: one split */
   int64_t rows, axis, inner, power;
   int32_t dtype, kind;    /* softmax_kind of ops/cpu/calls/softmax.h */
+  int32_t lanes, splits;  /* lanes: threads a row, 32 or the block's; splits: blocks a row */
   counted_extent counted; /* a factor of the rows */
 } softmax_args;
 
@@ -208,13 +216,23 @@ typedef struct reduce_args {
   int64_t kept[CUDA_DIMS], kept_strides[CUDA_DIMS], reduced[CUDA_DIMS], reduced_strides[CUDA_DIMS];
   int32_t n_kept, n_reduced, dtype, op; /* op: the op_id of a reduction */
   int32_t lanes;                        /* threads an output, a power of two up to the block's */
+  int32_t splits;                       /* blocks an output; 1 but for few outputs of many elements */
+  uint64_t *parts;                      /* per output and split; NULL: one split */
 } reduce_args;
+
+/* The best element of a part: its bits and its place; place -1: none. */
+typedef struct arg_part {
+  uint64_t value;
+  int64_t place;
+} arg_part;
 
 typedef struct arg_reduce_args {
   const void *x;
   int64_t *y;
   int64_t outputs, axis, inner;
   int32_t dtype, smallest, last;
+  int32_t lanes, splits;  /* as in reduce_args */
+  arg_part *parts;        /* per output and split; NULL: one split */
   counted_extent counted; /* a factor of the outputs */
 } arg_reduce_args;
 

@@ -36,24 +36,42 @@ typedef struct take_args {
   int32_t size;
 } take_args;
 
-/* ---- TopK (topk.cu): a block a row of `extent` elements, `inner` apart ---- */
+/* ---- TopK (topk.cu): rows of `extent` elements, `inner` apart ---- */
 
+enum {
+  TOPK_RUN = 2048,   /* keys and places that a block sorts in shared memory; elements of a chunk */
+  TOPK_DIGITS = 256, /* of 8 bits */
+  TOPK_CHUNK = TOPK_RUN
+};
+
+/* A row that is spread over blocks has `chunks` of them; its first k elements become runs of pairs, which are merged.
+ */
 typedef struct topk_args {
   const void *x;
   void *y;
   int64_t *indices;                       /* NULL: not wanted */
   int64_t *reported;                      /* NULL, or the count of the output: rows have the true extent of `counted` */
   uint64_t *sorted;                       /* per row `padded` keys, then `padded` places; NULL: in shared memory */
-  int64_t rows, extent, inner, k, padded; /* padded: a power of two */
-  counted_extent counted;                 /* of the rows' extent (`reported`), or of their number */
+  unsigned long long *counts;             /* per row and digit of a key: how many keys have each value of it */
+  uint32_t *of_chunk;                     /* the same of the last digit alone, per row and chunk */
+  unsigned long long *taken;              /* per row: how many pairs */
+  const uint64_t *from;                   /* per row `padded` keys, then `padded` places */
+  uint64_t *pairs;                        /* the same */
+  int64_t rows, extent, inner, k, padded; /* padded: a power of two; of whole runs if it is larger than one */
+  int64_t chunks, run;                    /* run: pairs of a run that is merged with the next */
+  counted_extent counted;                 /* of the rows' extent (`reported`), or of their number; none if spread */
   int32_t dtype, size, largest, bits;     /* bits: of a key */
+  int32_t shift;                          /* of the digit that is counted */
 } topk_args;
 
 /* ---- CumSum (scan.cu) ---- */
 
+enum { SCAN_CHUNK = 2048, SCAN_FEW_LINES = 264 }; /* two blocks for each multiprocessor of an H100 */
+
 typedef struct scan_args {
   const void *x, *axis; /* axis: one element */
   void *y;
+  uint64_t *sums; /* of chunks of few long lines: the bits of each chunk's sum. NULL: no axis has such lines */
   cuda_fault *fault;
   int64_t n;
   int64_t extents[PLACES_DIMS];

@@ -28,6 +28,15 @@ typedef struct attention_operand {
   int64_t dtype;
 } attention_operand;
 
+/* Tiles of the kernels on tensor cores: a word has one f32 or two halves. */
+enum {
+  ATTENTION_MMA_ROWS = 64, /* four warps of 16 */
+  ATTENTION_FEW_ROWS = 16, /* each warp has them, and a quarter of the keys */
+  ATTENTION_MMA_KEYS = 32, /* times the elements in a word */
+  ATTENTION_COLUMNS = 128,
+  ATTENTION_JOIN_PITCH = ATTENTION_COLUMNS + 2 /* words of a warp's row that is joined: sums, largest score, weight */
+};
+
 /* A block computes a tile of rows of one batch and key head, against the keys of one split: rows are the queries of all
  * heads that share the key head. */
 typedef struct attention_args {
@@ -43,6 +52,7 @@ typedef struct attention_args {
   int64_t mask_strides[4], mask_keys, before, after;
   double scale, softcap, hidden, outside, low; /* outside: of keys outside of the windows that no mask <= low hides */
   int32_t mask_dtype, nan_rows, to_last_key, mode;
+  int32_t q_pitch, v_pitch; /* tensor cores: words of a row of Q and K, and of V, in shared memory */
 } attention_args;
 
 /* Joins the splits of a row of `value_size` columns. */
@@ -60,7 +70,7 @@ typedef struct cache_args {
   const void *x;
   void *y;
   int64_t n, extents[4], from[4], to[4];
-  int32_t size;
+  int32_t size, unit; /* as in move_args */
 } cache_args;
 
 /* TensorScatter: writes the update's rows over rows of y, at a place for each batch. n elements, coordinates [batch,

@@ -3,19 +3,26 @@
 
 #include "base/desc.h"
 #include "device/cuda/kernels/cache.h"
-#include "device/cuda/kernels/kernel.h"
+#include "device/cuda/kernels/product.h"
 #include "ops/cpu/calls/attention.h"
 
 enum {
   TILE_ROWS = 16, /* attention.cu */
   TILE_KEYS = 32,
-  TILE_COLUMNS = 128,
-  SPLIT_KEYS = 256,   /* of a split, at least */
-  ENOUGH_BLOCKS = 264 /* two for each multiprocessor of an H100 */
+  MOST_SHARED_BYTES = 99 * 1024, /* of every card from sm_80 on */
+  SPLIT_KEYS = 256,              /* of a split, at least */
+  ENOUGH_BLOCKS = 264            /* two for each multiprocessor of an H100 */
 };
 
 static int64_t parts(int64_t n, int64_t of) { return (n + of - 1) / of; }
 static int64_t round_up(int64_t bytes) { return (bytes + 63) / 64 * 64; }
+
+/* A kernel, its tiles, and its dynamic shared memory. */
+typedef struct attention_way {
+  cuda_kernel_id kernel;
+  int64_t rows, keys, shared_bytes;
+  int32_t q_pitch, v_pitch;
+} attention_way;
 
 /* The bytes that an operand spans, whose last axis is dense. */
 static int64_t span(const attention_view *v, int64_t batch, int64_t heads, int64_t length, int64_t size) {
@@ -59,7 +66,34 @@ static void add_present(cuda_plan *plan, const attention *a, int32_t input, int6
   }
 }
 
-static attention_args args_of(const attention *a) {
+/* Tensor cores where the card's math has the dtype, all operands have it, no scores are wanted and the tiles fit. */
+static attention_way way_of(const reed_kernel_call *call, const attention *a, bool scored) {
+  const int64_t rows = a->heads / a->kv_heads * a->queries,
+                blocks =
+                    a->batch * a->kv_heads * parts(rows, ATTENTION_MMA_ROWS) * parts(a->value_size, ATTENTION_COLUMNS);
+  const bool wide = a->q.dtype == REED_F64, few = rows <= ATTENTION_FEW_ROWS || blocks < ENOUGH_BLOCKS / 2;
+  const attention_way plain = {wide ? CUDA_attention_f64 : CUDA_attention_f32, TILE_ROWS, TILE_KEYS, 0, 0, 0};
+  const cuda_kernel_id kernel = cuda_on_tensor_cores(
+      call, a->q.dtype, plain.kernel,
+      few ? (const cuda_kernel_id[]){CUDA_attention_few_tf32, CUDA_attention_few_f16, CUDA_attention_few_bf16}
+          : (const cuda_kernel_id[]){CUDA_attention_tf32, CUDA_attention_f16, CUDA_attention_bf16});
+  const bool mask = a->mask_dtype == REED_NONE || a->mask_dtype == REED_BOOL || a->mask_dtype == REED_F32 ||
+                    a->mask_dtype == a->q.dtype;
+  if (kernel == plain.kernel || scored || !mask || a->v.dtype != a->q.dtype || a->size > INT16_MAX) return plain;
+  const int64_t in_word = a->q.dtype == REED_F32 ? 1 : 2,
+                columns = a->value_size < ATTENTION_COLUMNS ? a->value_size : ATTENTION_COLUMNS;
+  attention_way way = {.kernel = kernel,
+                       .rows = few ? ATTENTION_FEW_ROWS : ATTENTION_MMA_ROWS,
+                       .keys = ATTENTION_MMA_KEYS * in_word,
+                       .q_pitch = (int32_t)(parts(a->size, 8 * in_word) * 8 + 4),
+                       .v_pitch = (int32_t)(parts(columns, 16) * 16 / in_word + 4)};
+  way.shared_bytes = 4 * ((way.rows + way.keys) * way.q_pitch + way.keys * way.v_pitch);
+  const int64_t join_bytes = 4 * 4 * ATTENTION_FEW_ROWS * ATTENTION_JOIN_PITCH;
+  if (few && way.shared_bytes < join_bytes) way.shared_bytes = join_bytes;
+  return way.shared_bytes <= MOST_SHARED_BYTES ? way : plain;
+}
+
+static attention_args args_of(const attention *a, const attention_way *way) {
   attention_args made = {.q = operand_of(&a->q),
                          .k = operand_of(&a->k),
                          .v = operand_of(&a->v),
@@ -88,21 +122,23 @@ static attention_args args_of(const attention *a) {
                          .mask_dtype = a->mask_dtype,
                          .nan_rows = (int32_t)a->nan_rows,
                          .to_last_key = a->to_last_key,
-                         .mode = (int32_t)a->mode};
+                         .mode = (int32_t)a->mode,
+                         .q_pitch = way->q_pitch,
+                         .v_pitch = way->v_pitch};
   memcpy(made.mask_strides, a->mask_strides, sizeof made.mask_strides);
-  made.row_tiles = parts(made.shared * a->queries, TILE_ROWS);
-  made.column_tiles = a->value_size ? parts(a->value_size, TILE_COLUMNS) : 1;
+  made.row_tiles = parts(made.shared * a->queries, way->rows);
+  made.column_tiles = a->value_size ? parts(a->value_size, ATTENTION_COLUMNS) : 1;
   made.split_keys = a->total;
   return made;
 }
 
 /* Splits the keys over blocks while there are few blocks. */
-static void split(attention_args *made) {
+static void split(attention_args *made, int64_t tile_keys) {
   const int64_t blocks = made->batch * made->kv_heads * made->row_tiles * made->column_tiles;
   int64_t splits = made->total / SPLIT_KEYS;
   if (splits > ENOUGH_BLOCKS / blocks) splits = ENOUGH_BLOCKS / blocks;
   if (splits < 2) return;
-  made->split_keys = parts(parts(made->total, splits), TILE_KEYS) * TILE_KEYS;
+  made->split_keys = parts(parts(made->total, splits), tile_keys) * tile_keys;
   made->splits = parts(made->total, made->split_keys);
 }
 
@@ -130,12 +166,13 @@ static void add_join(cuda_plan *plan, const attention_args *from, bool wide, int
 
 /* The tiles' launch and, for splits, the one that joins them. Returns the bytes of workspace. */
 static int64_t add_tiles(cuda_plan *plan, const attention *a, bool scored) {
-  attention_args made = args_of(a);
+  const attention_way way = way_of(plan->call, a, scored);
+  attention_args made = args_of(a, &way);
   const bool wide = a->q.dtype == REED_F64, keeps = scored && a->mode == 3;
   const int64_t bytes = wide ? 8 : 4, rows = a->batch * a->heads * a->queries;
-  if (!scored) split(&made);
-  const cuda_kernel_id kernel = wide ? CUDA_attention_f64 : CUDA_attention_f32;
-  cuda_plan_launch(plan, kernel, a->batch * a->kv_heads * made.row_tiles * made.column_tiles * made.splits, 0, &made);
+  if (!scored) split(&made, way.keys);
+  cuda_plan_launch(plan, way.kernel, a->batch * a->kv_heads * made.row_tiles * made.column_tiles * made.splits,
+                   way.shared_bytes, &made);
   add_operand(plan, offsetof(attention_args, q.data), a, 0, &a->q, a->heads, a->queries, a->size);
   add_operand(plan, offsetof(attention_args, k.data), a, 1, &a->k, a->kv_heads, a->keys, a->size);
   add_operand(plan, offsetof(attention_args, v.data), a, 2, &a->v, a->kv_heads, a->keys, a->value_size);

@@ -1,84 +1,10 @@
 /* Attention over tiles of queries and keys, after Dao et al. 2022, "FlashAttention": the scores of a tile are weighted
- * while they are in shared memory, and no tensor of all scores exists (but where the call asks for one). A row is a
- * query of a head; heads that share a key head share tiles, so that keys are read once for all of them. Few rows on
- * many keys are split over blocks, whose sums attention_join joins (Dao et al. 2023, "Flash-Decoding"). */
-#include "device/cuda/kernels/elements.cuh"
+ * while they are in shared memory, and no tensor of all scores exists (but where the call asks for one). Few rows on
+ * many keys are split over blocks, whose sums attention_join joins (Dao et al. 2023, "Flash-Decoding"). Tensor cores:
+ * attention_mma.cu. */
+#include "device/cuda/kernels/attention.cuh"
 
-enum { ROWS = 16, KEYS = 32, DEPTH = 32, COLUMNS = 128, LANES = 8, STEPS = KEYS / LANES };
-
-template <class T> static __device__ inline T exp_of(T x);
-template <> __device__ inline float exp_of(float x) { return expf(x); }
-template <> __device__ inline double exp_of(double x) { return exp(x); }
-template <class T> static __device__ inline T tanh_of(T x);
-template <> __device__ inline float tanh_of(float x) { return tanhf(x); }
-template <> __device__ inline double tanh_of(double x) { return tanh(x); }
-
-/* The rows of a tile, and the keys that they look at. */
-struct attention_tile {
-  int64_t batch, kv_head, first, n; /* rows first .. first + n of the key head */
-  int64_t reach, offset;            /* keys of the batch; the key at the place of query 0 */
-  int64_t column;                   /* of the values */
-};
-
-static __device__ inline int64_t first_key(const attention_args &a, const attention_tile &t, int64_t query) {
-  const int64_t first = query + t.offset - a.before;
-  return first < 0 ? 0 : first;
-}
-static __device__ inline int64_t end_key(const attention_args &a, const attention_tile &t, int64_t query) {
-  const int64_t end = query + t.offset + a.after + 1, most = t.reach < a.mask_keys ? t.reach : a.mask_keys;
-  return end > most ? most : end < 0 ? 0 : end;
-}
-
-/* Where key or value `j` begins. */
-static __device__ inline int64_t row_of(const attention_args &a, const attention_operand &now,
-                                        const attention_operand &past, const attention_tile &t, int64_t j) {
-  if (j < a.past) return t.batch * past.batch + t.kv_head * past.head + j * past.row;
-  return t.batch * now.batch + t.kv_head * now.head + (j - a.past) * now.row;
-}
-
-template <class T>
-static __device__ inline void note_score(const attention_args &a, const attention_tile &t, int64_t row, int64_t j,
-                                         int32_t mode, T score) {
-  if (!a.scores || mode != a.mode || t.column) return;
-  const int64_t head = t.kv_head * a.shared + row / a.queries,
-                at = ((t.batch * a.kv_heads * a.shared + head) * a.queries + row % a.queries) * a.total + j;
-  element<T>::store(static_cast<int>(a.q.dtype), a.scores, at, score);
-}
-
-/* The score of a row and a key, from their product. */
-template <class T>
-static __device__ inline T score_of(const attention_args &a, const attention_tile &t, int64_t row, int64_t j, T sum) {
-  const int64_t head = t.kv_head * a.shared + row / a.queries, query = row % a.queries;
-  T x = sum * static_cast<T>(a.scale);
-  note_score<T>(a, t, row, j, 0, x);
-  if (a.softcap > 0) x = static_cast<T>(a.softcap) * tanh_of<T>(x / static_cast<T>(a.softcap));
-  note_score<T>(a, t, row, j, 1, x);
-  const bool outside = j < first_key(a, t, query) || j >= end_key(a, t, query);
-  if (j >= t.reach || j >= a.mask_keys || (outside && a.outside == -INFINITY)) {
-    x = -static_cast<T>(INFINITY);
-  } else {
-    bool hidden = false;
-    T mask = 0;
-    if (a.mask) {
-      const int64_t at =
-          t.batch * a.mask_strides[0] + head * a.mask_strides[1] + query * a.mask_strides[2] + j * a.mask_strides[3];
-      hidden = a.mask_dtype == REED_BOOL && !static_cast<const uint8_t *>(a.mask)[at];
-      if (hidden) mask = static_cast<T>(a.hidden);
-      else if (a.mask_dtype != REED_BOOL) mask = static_cast<T>(element<double>::load(a.mask_dtype, a.mask, at));
-    }
-    x = hidden ? mask : x + mask;
-    if (outside && !(mask <= static_cast<T>(a.low))) x += static_cast<T>(a.outside);
-  }
-  note_score<T>(a, t, row, j, 2, x);
-  return x;
-}
-
-/* y of a row from its sums. */
-template <class T> static __device__ inline T weighted(T sum, T weight, int32_t nan_rows, int64_t total) {
-  if (weight == 0) return nan_rows > 0 && total ? static_cast<T>(NAN) : T(0);
-  if (weight != weight && nan_rows < 0) return 0;
-  return sum / weight;
-}
+enum { ROWS = 16, KEYS = 32, DEPTH = 32, COLUMNS = ATTENTION_COLUMNS, LANES = 8, STEPS = KEYS / LANES };
 
 template <class T> static __device__ inline void run_attention(const attention_args &a) {
   SHARED_ARRAY(T, part_q, [ROWS][DEPTH + 1]);
@@ -91,34 +17,10 @@ template <class T> static __device__ inline void run_attention(const attention_a
             my_key = thread % LANES;
   const int q_dtype = static_cast<int>(a.q.dtype), v_dtype = static_cast<int>(a.v.dtype);
   const int64_t rows = a.shared * a.queries;
-  int64_t block = blockIdx.x;
-  const int64_t split = block % a.splits;
-  block /= a.splits;
-  attention_tile t;
-  t.column = block % a.column_tiles * COLUMNS;
-  block /= a.column_tiles;
-  t.first = block % a.row_tiles * ROWS;
-  block /= a.row_tiles;
-  t.kv_head = block % a.kv_heads;
-  t.batch = block / a.kv_heads;
-  t.n = rows - t.first < ROWS ? rows - t.first : static_cast<int64_t>(ROWS);
-  t.reach = a.total;
-  t.offset = a.to_last_key ? a.total - a.queries : a.past;
-  if (a.lengths) {
-    const int64_t length = a.lengths[t.batch];
-    t.reach = length < 0 ? 0 : length > a.total ? a.total : length;
-    t.offset = a.past ? a.past : t.reach - a.queries;
-  }
-  /* The keys of the split that a row of the tile looks at; all where scores are wanted, or keys outside of the windows
-   * count. */
-  int64_t begin = split * a.split_keys, end = begin + a.split_keys < a.total ? begin + a.split_keys : a.total;
-  if (!a.scores && a.outside == -INFINITY) {
-    const bool one_head = t.first / a.queries == (t.first + t.n - 1) / a.queries;
-    const int64_t first = first_key(a, t, one_head ? t.first % a.queries : 0),
-                  last = end_key(a, t, one_head ? (t.first + t.n - 1) % a.queries : a.queries - 1);
-    if (begin < first) begin = first;
-    if (end > last) end = last;
-  }
+  const attention_tile t = find_tile(a, ROWS, COLUMNS);
+  const attention_row my_row = row_at(a, t, t.first + (mine < t.n ? mine : t.n - 1));
+  int64_t begin, end;
+  find_keys(a, t, &begin, &end);
   if (thread < ROWS) {
     most[thread] = -static_cast<T>(INFINITY);
     weight[thread] = 0;
@@ -155,7 +57,7 @@ template <class T> static __device__ inline void run_attention(const attention_a
       const int64_t j = j0 + my_key + LANES * s;
       T score = -static_cast<T>(INFINITY);
       if (mine < t.n && j < end) {
-        score = score_of<T>(a, t, t.first + mine, j, products[s]);
+        score = score_of<T>(a, t, my_row, j, products[s]);
         if (a.kept && t.column == 0)
           static_cast<T *>(a.kept)[((t.batch * a.kv_heads + t.kv_head) * rows + t.first + mine) * a.total + j] = score;
       }
@@ -204,19 +106,13 @@ template <class T> static __device__ inline void run_attention(const attention_a
       const int64_t row = i / a.total, j = i % a.total;
       const T from = most[row] == -static_cast<T>(INFINITY) ? T(0) : most[row];
       const T share = exp_of<T>(static_cast<const T *>(a.kept)[(head_rows + t.first + row) * a.total + j] - from);
-      note_score<T>(a, t, t.first + row, j, 3, weighted<T>(share, weight[row], a.nan_rows, a.total));
+      note_score<T>(a, t, row_at(a, t, t.first + row), j, 3, weighted<T>(share, weight[row], a.nan_rows, a.total));
     }
   }
   for (int row = 0; row < t.n; row++) {
-    const int64_t r = t.first + row, head = t.kv_head * a.shared + r / a.queries;
-    if (a.sums) {
-      const int64_t at = (head_rows + r) * a.splits + split;
-      if (column < a.value_size) static_cast<T *>(a.parts)[at * a.value_size + column] = sums[row];
-      if (thread < 2 && t.column == 0) static_cast<T *>(a.sums)[2 * at + thread] = thread ? weight[row] : most[row];
-    } else if (column < a.value_size) {
-      element<T>::store(q_dtype, a.y, t.batch * a.y_batch + head * a.y_head + r % a.queries * a.y_row + column,
-                        weighted<T>(sums[row], weight[row], a.nan_rows, a.total));
-    }
+    const attention_place place = place_of(a, t, t.first + row);
+    if (column < a.value_size) put_sum<T>(a, place, q_dtype, column, sums[row], weight[row]);
+    if (thread == 0) put_weight<T>(a, t, place, most[row], weight[row]);
   }
 }
 

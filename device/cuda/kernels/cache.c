@@ -4,16 +4,20 @@
 #include <string.h>
 
 #include "base/desc.h"
+#include "device/cuda/kernels/move.h"
 #include "ops/cpu/common/common.h"
 
 void cache_add_rows(cuda_plan *plan, const cache_rows *rows) {
   const int64_t n = cpu_product(rows->extents, 0, 4), skipped = rows->y_offset * rows->size;
   if (!n) return;
-  cache_args made = {.n = n, .size = (int32_t)rows->size};
+  cache_args made = {.n = n, .size = (int32_t)rows->size, .unit = (int32_t)rows->size};
+  int64_t from_offset = 0, to_offset = rows->y_offset; /* in the pointers */
   memcpy(made.extents, rows->extents, sizeof made.extents);
   memcpy(made.from, rows->from, sizeof made.from);
   memcpy(made.to, rows->to, sizeof made.to);
-  cuda_plan_each(plan, CUDA_cache, n, &made);
+  move_by_vectors(&(move_places){made.extents, made.from, made.to, &from_offset, &to_offset, &made.n, 4, &made.size},
+                  1);
+  cuda_plan_each(plan, CUDA_cache, made.n, &made);
   cuda_plan_keeps(plan, rows->keeps);
   CUDA_PART(plan, cache_args, x, CUDA_FROM_INPUT, rows->x_input, 0, rows->x_bytes, false);
   CUDA_PART(plan, cache_args, y, CUDA_FROM_OUTPUT, rows->y_output, skipped, rows->y_bytes - skipped, true);

@@ -10,7 +10,7 @@ KERNEL(cache) {
     from += at[d] * a.from[d];
     to += at[d] * a.to[d];
   }
-  copy_element(a.size, a.y, to, a.x, from);
+  copy_vector(a.size, a.unit, a.y, to, a.x, from);
 }
 
 /* The first row of the batch; false: a row of the update has no place in the cache. */

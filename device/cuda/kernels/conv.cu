@@ -54,18 +54,25 @@ template <class Core> static __device__ inline void run_conv(const conv_args &a)
   const int64_t pixels = true_number(a.counted, a.pixels);
   if (row >= pixels) return; /* all threads */
   const panel weights = find_panel(a.panels, group, column);
+  const int64_t size = Core::vector_size(a.dtype), channels = 16 / (size ? size : 16);
+  int64_t distances = a.c | group * a.c | a.x_image;
+  for (int32_t d = 0; d < a.axes; d++) distances |= a.x_axis[d];
+  const product_operand of_x = {a.x, a.dtype, false,
+                                size && a.x_channel == 1 && a.c % channels == 0 && in_vectors(a.x, distances * size)};
+  const product_operand of_w = {a.w, a.dtype, a.panels.width != 0,
+                                size && (a.panels.width ? panel_in_vectors(a.w, a.panels, weights, size)
+                                                        : a.taps == 1 && in_vectors(a.w, a.c * size))};
   Core::tile(
-      row, column, pixels, a.taps * a.c, a.m, a.panels.width != 0,
+      row, column, pixels, a.taps * a.c, a.m, of_x,
       [&](int64_t i, int64_t k) {
         conv_pixel pixel;
         int64_t offset;
         find_pixel(a, i, &pixel);
-        if (!find_tap(a, pixel, k / a.c, &offset)) return T(0);
-        return element<T>::load(a.dtype, a.x, pixel.x + (group * a.c + k % a.c) * a.x_channel + offset);
+        return find_tap(a, pixel, k / a.c, &offset) ? pixel.x + (group * a.c + k % a.c) * a.x_channel + offset : -1;
       },
-      [&](int64_t k, int64_t j) {
-        return element<T>::load(a.dtype, a.w,
-                                weight_place(a, weights, group * a.m + column, j - column, k % a.c, k / a.c));
+      of_w,
+      [&](int64_t j, int64_t k) {
+        return weight_place(a, weights, group * a.m + column, j - column, k % a.c, k / a.c);
       },
       [&](int64_t i, int64_t j, T sum) {
         conv_pixel pixel;

@@ -102,17 +102,18 @@ template <class T> static __device__ inline void run_conv_transpose(const conv_t
   if (row >= pixels) return; /* all threads */
   const panel weights = find_panel(a.panels, group, column);
   product_tile<T>(
-      row, column, pixels, p.depth * a.c, a.m, a.panels.width != 0,
+      row, column, pixels, p.depth * a.c, a.m, {a.x, a.dtype, false, false},
       [&](int64_t i, int64_t k) {
         transposed_pixel pixel;
         int64_t offset, tap;
         find_pixel(a, p, i, &pixel);
-        if (!find_source(a, p, pixel, k / a.c, &offset, &tap)) return T(0);
-        return element<T>::load(a.dtype, a.x, pixel.x + (group * a.c + k % a.c) * a.x_channel + offset);
+        return find_source(a, p, pixel, k / a.c, &offset, &tap)
+                   ? pixel.x + (group * a.c + k % a.c) * a.x_channel + offset
+                   : -1;
       },
-      [&](int64_t k, int64_t j) {
-        return element<T>::load(
-            a.dtype, a.w, weight_place(a, weights, group, k % a.c, column, j - column, tap_number(a, p, k / a.c)));
+      {a.w, a.dtype, a.panels.width != 0, false},
+      [&](int64_t j, int64_t k) {
+        return weight_place(a, weights, group, k % a.c, column, j - column, tap_number(a, p, k / a.c));
       },
       [&](int64_t i, int64_t j, T sum) {
         transposed_pixel pixel;

@@ -21,14 +21,16 @@
   extern "C" __global__ void __launch_bounds__(kernel_threads_##name) \
       reed_##name(const __grid_constant__ kernel_args_##name a)
 #define UNROLL _Pragma("unroll")
+#define ROLLED _Pragma("unroll 1")
 #define SHARED_ARRAY(T, name, ...) __shared__ T name __VA_ARGS__
 #define SHARED_VALUE(T, name) __shared__ T name
 #define SHARED_DYNAMIC(T, name) \
-  extern __shared__ double dynamic_shared_memory[]; \
+  extern __shared__ __align__(16) double dynamic_shared_memory[]; \
   T *const name = reinterpret_cast<T *>(dynamic_shared_memory)
 #else
 #include "device/cuda/simt/device.hpp"
 #define UNROLL
+#define ROLLED
 #define KERNEL(name) \
   static void body_##name(const kernel_args_##name &a); \
   extern "C" void reed_##name(const void *args); \
@@ -38,6 +40,12 @@
 
 /* The thread's number among all threads of a grid in x. */
 static __device__ inline int64_t thread_number() { return static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; }
+
+/* True if the address and the distances from one vector to the next, in bytes, are multiples of 16: a thread may then
+ * load and store 16 bytes at once. */
+static __device__ inline bool in_vectors(const void *data, int64_t distances) {
+  return ((static_cast<uint64_t>(reinterpret_cast<uintptr_t>(data)) | static_cast<uint64_t>(distances)) & 15) == 0;
+}
 
 /* The count, within its bound. Only where something is counted. */
 static __device__ inline int64_t true_count(const counted_extent &counted) {

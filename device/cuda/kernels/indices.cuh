@@ -13,6 +13,19 @@ static __device__ inline void copy_element(int32_t size, void *y, int64_t to, co
   }
 }
 
+/* As copy_element. size 16: a vector of elements of `unit` bytes, moved at once where both addresses allow it. */
+static __device__ inline void copy_vector(int32_t size, int32_t unit, void *y, int64_t to, const void *x,
+                                          int64_t from) {
+  if (size != 16) {
+    copy_element(size, y, to, x, from);
+  } else if (in_vectors(x, 0) && in_vectors(y, 0)) {
+    static_cast<uint4 *>(y)[to] = static_cast<const uint4 *>(x)[from];
+  } else {
+    const int32_t n = 16 / unit;
+    for (int32_t e = 0; e < n; e++) copy_element(unit, y, to * n + e, x, from * n + e);
+  }
+}
+
 static __device__ inline void zero_element(int32_t size, void *y, int64_t to) {
   switch (size) {
     case 1: static_cast<uint8_t *>(y)[to] = 0; break;

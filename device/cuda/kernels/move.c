@@ -32,11 +32,30 @@ static uint32_t scale(int32_t rank, int64_t *strides, int64_t of_axis, int64_t c
   return scaled;
 }
 
+void move_by_vectors(const move_places *p, int64_t capacity) {
+  const int64_t elements = 16 / *p->size, last = p->rank - 1;
+  int64_t all = *p->from_offset | *p->to_offset;
+  if (p->rank == 0 || p->from[last] != 1 || p->to[last] != 1) return;
+  for (int32_t d = 0; d < last; d++) all |= p->from[d] | p->to[d];
+  all |= p->extents[last];
+  if (all % elements || *p->n / elements % capacity) return;
+  for (int32_t d = 0; d < last; d++) {
+    p->from[d] /= elements;
+    p->to[d] /= elements;
+  }
+  p->extents[last] /= elements;
+  *p->from_offset /= elements;
+  *p->to_offset /= elements;
+  *p->n /= elements;
+  *p->size = 16;
+}
+
 /* Adds a launch that copies elements of `size` bytes; nothing if there are none. With `counted`, dim 0 has the call's
  * count, and both sides are dense. `cut` NULL: all rows, none reported. */
 static void move_launch(cuda_plan *plan, int32_t rank, const int64_t *extents, int64_t size, move_side from,
                         move_side to, bool counted, const move_cut *cut) {
-  move_args made = {.n = 1, .size = (int32_t)size, .from_offset = from.offset, .to_offset = to.offset};
+  move_args made = {
+      .n = 1, .size = (int32_t)size, .unit = (int32_t)size, .from_offset = from.offset, .to_offset = to.offset};
   for (int32_t d = 0; d < rank; d++) {
     made.n *= extents[d];
     if (extents[d] == 1) continue;
@@ -60,6 +79,10 @@ static void move_launch(cuda_plan *plan, int32_t rank, const int64_t *extents, i
     made.from_scaled = scale(made.rank, made.from, from.strides[0], made.counted.capacity);
     made.to_scaled = scale(made.rank, made.to, to.strides[0], made.counted.capacity);
   }
+  if (!cut)
+    move_by_vectors(&(move_places){made.extents, made.from, made.to, &made.from_offset, &made.to_offset, &made.n,
+                                   made.rank, &made.size},
+                    counted ? made.counted.capacity : 1);
   cuda_plan_each(plan, CUDA_move, made.n ? made.n : 1, &made);
   if (counted || cut) cuda_plan_count(plan, offsetof(move_args, counted));
   if (cut) CUDA_PART(plan, move_args, reported, CUDA_FROM_EXTENTS, 0, 0, sizeof(int64_t), true);

@@ -1,5 +1,5 @@
 /* Movement of elements by places and by indices. An element is 1, 2, 4 or 8 bytes, whatever its dtype. One thread
- * moves one element. */
+ * moves one element, or, where neighbours go to neighbours, a vector of 16 bytes. */
 #include "device/cuda/kernels/indices.cuh"
 
 /* The rows that a move with `reported` copies, of n. */
@@ -25,7 +25,7 @@ KERNEL(move) {
     from += at[d] * a.from[d] * (a.from_scaled >> d & 1 ? count : 1);
     to += at[d] * a.to[d] * (a.to_scaled >> d & 1 ? count : 1);
   }
-  copy_element(a.size, a.y, to, a.x, from);
+  copy_vector(a.size, a.unit, a.y, to, a.x, from);
 }
 
 KERNEL(join) {

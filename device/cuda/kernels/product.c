@@ -50,9 +50,8 @@ panels_args cuda_panels(const packed_order *o, bool taps_are_parts) {
   return made;
 }
 
-/* The three kernels on tensor cores, by dtype; `plain` where the dtype or `math` has none. Their sums are f32. */
-static cuda_kernel_id on_tensor_cores(const reed_kernel_call *call, reed_dtype dtype, cuda_kernel_id plain,
-                                      const cuda_kernel_id kernels[3]) {
+cuda_kernel_id cuda_on_tensor_cores(const reed_kernel_call *call, reed_dtype dtype, cuda_kernel_id plain,
+                                    const cuda_kernel_id kernels[3]) {
   const cuda_math math = ((const cuda_call *)call)->math;
   if (dtype == REED_F32 && math >= CUDA_MATH_TF32) return kernels[0];
   if (dtype == REED_F16 && math >= CUDA_MATH_HALVES) return kernels[1];
@@ -95,7 +94,7 @@ static reed_status prepare_product(const reed_kernel_call *call, bool gemm, reed
   const cuda_kernel_id plain = p.dtype != REED_F64 && dtype_is_real(p.dtype) ? CUDA_product_f32
                                : !dtype_is_real(p.dtype) && p.exact_ints     ? CUDA_product_ints
                                                                              : CUDA_product_f64;
-  const cuda_kernel_id kernel = on_tensor_cores(
+  const cuda_kernel_id kernel = cuda_on_tensor_cores(
       call, p.dtype, plain, (const cuda_kernel_id[]){CUDA_product_tf32, CUDA_product_f16, CUDA_product_bf16});
   if (p.batch && p.m && p.n) {
     cuda_plan_launch(&plan, kernel, p.batch * made.tiles_m * made.tiles_n, 0, &made);
@@ -165,8 +164,8 @@ reed_status cuda_prepare_conv(const reed_kernel_call *call, reed_kernel *out_ker
   const cuda_kernel_id kernel =
       few    ? (wide ? CUDA_conv_few_f64 : CUDA_conv_few_f32)
       : wide ? CUDA_conv_f64
-             : on_tensor_cores(call, x->dtype, CUDA_conv_f32,
-                               (const cuda_kernel_id[]){CUDA_conv_tf32, CUDA_conv_f16, CUDA_conv_bf16});
+             : cuda_on_tensor_cores(call, x->dtype, CUDA_conv_f32,
+                                    (const cuda_kernel_id[]){CUDA_conv_tf32, CUDA_conv_f16, CUDA_conv_bf16});
   if (desc_elements(y)) {
     cuda_plan_launch(&plan, kernel,
                      few ? blocks_for(kernel, made.pixels * made.m * made.groups)

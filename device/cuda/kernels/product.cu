@@ -33,13 +33,22 @@ template <class Core> static __device__ inline void run_product(const product_ar
   }
   const int64_t rows = a.counted_batch ? a.m : true_number(a.counted, a.m);
   const panel weights = find_panel(a.panels, 0, column);
+  const int64_t size = Core::vector_size(a.dtype);
+  const product_operand of_a = {a.a, a.dtype, a.a_row == 1 && a.a_column != 1,
+                                size &&
+                                    (a.a_column == 1 ? in_vectors(a.a, (from_a | a.a_row) * size)
+                                                     : a.a_row == 1 && in_vectors(a.a, (from_a | a.a_column) * size))};
+  const bool by_column = a.panels.width || a.b_column == 1;
+  const product_operand of_b = {a.b, a.dtype, by_column,
+                                size && (a.panels.width ? panel_in_vectors(a.b, a.panels, weights, size)
+                                         : by_column    ? in_vectors(a.b, (from_b | a.b_row) * size)
+                                                     : a.b_row == 1 && in_vectors(a.b, (from_b | a.b_column) * size))};
   Core::tile(
-      row, column, rows, a.k, a.n, a.panels.width || a.b_column == 1,
-      [&](int64_t i, int64_t k) { return element<T>::load(a.dtype, a.a, from_a + i * a.a_row + k * a.a_column); },
-      [&](int64_t k, int64_t j) {
-        return element<T>::load(a.dtype, a.b,
-                                a.panels.width ? panel_place(a.panels, weights, k, 0, j - column)
-                                               : from_b + k * a.b_row + j * a.b_column);
+      row, column, rows, a.k, a.n, of_a, [&](int64_t i, int64_t k) { return from_a + i * a.a_row + k * a.a_column; },
+      of_b,
+      [&](int64_t j, int64_t k) {
+        return a.panels.width ? panel_place(a.panels, weights, k, 0, j - column)
+                              : from_b + k * a.b_row + j * a.b_column;
       },
       [&](int64_t i, int64_t j, T sum) {
         finish<T>::store(a, (matrix * a.m + i) * a.n + j, from_c + i * a.c_row + j * a.c_column, sum);

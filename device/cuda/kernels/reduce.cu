@@ -1,5 +1,6 @@
 /* Reductions and arg reductions. `lanes` threads share an output: they take its elements in turn and join their
- * accumulators in shared memory. Floats accumulate in double, integers in 64 bits, as on the host. */
+ * accumulators in shared memory. Few outputs of many elements are split over blocks, whose accumulators a second launch
+ * joins. Floats accumulate in double, integers in 64 bits, as on the host. */
 #include "device/cuda/kernels/values.cuh"
 #include "ops/op.h"
 
@@ -104,33 +105,51 @@ static __device__ inline void finish(const reduce_args &a, int64_t to, uint64_t 
   }
 }
 
-KERNEL(reduce) {
+/* The accumulators of an output's lanes, joined; lane 0 has the result. */
+static __device__ inline uint64_t join_lanes(const reduce_args &a, int32_t lanes, uint64_t sum) {
   SHARED_ARRAY(uint64_t, part, [256]);
-  const int t = static_cast<int>(threadIdx.x), lane = t % a.lanes;
-  const int64_t output = (static_cast<int64_t>(blockIdx.x) * 256 + t) / a.lanes;
-  int64_t at[CUDA_DIMS], base = 0;
-  uint64_t sum = start_of(a);
-  if (output < a.outputs) {
-    split_index(output, a.n_kept, a.kept, at);
-    for (int32_t d = 0; d < a.n_kept; d++) base += at[d] * a.kept_strides[d];
-    for (int64_t i = lane; i < a.n; i += a.lanes) {
-      int64_t from = base;
-      split_index(i, a.n_reduced, a.reduced, at);
-      for (int32_t d = 0; d < a.n_reduced; d++) from += at[d] * a.reduced_strides[d];
-      sum = join(a, sum, value_at(a, from));
-    }
-  }
-  for (int apart = a.lanes / 2; apart; apart /= 2) {
+  const int t = static_cast<int>(threadIdx.x), lane = t % lanes;
+  for (int apart = lanes / 2; apart; apart /= 2) {
     part[t] = sum;
     __syncthreads();
     const uint64_t other = part[lane < apart ? t + apart : t];
     if (lane < apart) sum = join(a, sum, other);
     __syncthreads();
   }
-  if (lane == 0 && output < a.outputs) finish(a, output, sum);
+  return sum;
 }
 
-/* True if b goes before a; the first NaN goes before all. */
+KERNEL(reduce) {
+  const int t = static_cast<int>(threadIdx.x), lane = t % a.lanes;
+  const int64_t part = (static_cast<int64_t>(blockIdx.x) * 256 + t) / a.lanes, output = part / a.splits;
+  int64_t at[CUDA_DIMS], base = 0;
+  uint64_t sum = start_of(a);
+  if (output < a.outputs) {
+    split_index(output, a.n_kept, a.kept, at);
+    for (int32_t d = 0; d < a.n_kept; d++) base += at[d] * a.kept_strides[d];
+    for (int64_t i = part % a.splits * a.lanes + lane; i < a.n; i += static_cast<int64_t>(a.lanes) * a.splits) {
+      int64_t from = base;
+      split_index(i, a.n_reduced, a.reduced, at);
+      for (int32_t d = 0; d < a.n_reduced; d++) from += at[d] * a.reduced_strides[d];
+      sum = join(a, sum, value_at(a, from));
+    }
+  }
+  sum = join_lanes(a, a.lanes, sum);
+  if (lane || output >= a.outputs) return;
+  if (a.parts) a.parts[part] = sum;
+  else finish(a, output, sum);
+}
+
+/* A block an output. */
+KERNEL(reduce_join) {
+  uint64_t sum = start_of(a);
+  for (int32_t i = static_cast<int32_t>(threadIdx.x); i < a.splits; i += 256)
+    sum = join(a, sum, a.parts[static_cast<int64_t>(blockIdx.x) * a.splits + i]);
+  sum = join_lanes(a, 256, sum);
+  if (threadIdx.x == 0) finish(a, blockIdx.x, sum);
+}
+
+/* True if the value goes before the best so far (equal_too: or is equal to it); NaN goes before all numbers. */
 static __device__ inline bool goes_before(const arg_reduce_args &a, uint64_t best, uint64_t value, bool equal_too) {
   if (dtype_is_float(a.dtype)) {
     const double x = value_real(a.dtype, best), v = value_real(a.dtype, value);
@@ -143,17 +162,51 @@ static __device__ inline bool goes_before(const arg_reduce_args &a, uint64_t bes
   return a.smallest ? v < x : v > x;
 }
 
-KERNEL(arg_reduce) {
-  const int64_t output = thread_number();
-  if (output >= true_number(a.counted, a.outputs)) return;
-  const int64_t first = output / a.inner * a.axis * a.inner + output % a.inner;
-  int64_t where = 0;
-  uint64_t best = value_load(a.dtype, a.x, first);
-  for (int64_t i = 1; i < a.axis; i++) {
-    const uint64_t value = value_load(a.dtype, a.x, first + i * a.inner);
-    if (!goes_before(a, best, value, a.last != 0)) continue;
-    best = value;
-    where = i;
+/* Of two parts the one that the result comes from; of equal ones the first or last. */
+static __device__ inline arg_part better(const arg_reduce_args &a, const arg_part &x, const arg_part &y) {
+  if (x.place < 0 || y.place < 0) return x.place < 0 ? y : x;
+  if (goes_before(a, x.value, y.value, false)) return y;
+  if (goes_before(a, y.value, x.value, false)) return x;
+  return (y.place < x.place) == (a.last == 0) ? y : x;
+}
+
+/* The best of an output's lanes, in lane 0. */
+static __device__ inline arg_part best_of_lanes(const arg_reduce_args &a, int32_t lanes, arg_part best) {
+  SHARED_ARRAY(arg_part, part, [256]);
+  const int t = static_cast<int>(threadIdx.x), lane = t % lanes;
+  for (int apart = lanes / 2; apart; apart /= 2) {
+    part[t] = best;
+    __syncthreads();
+    const arg_part other = part[lane < apart ? t + apart : t];
+    if (lane < apart) best = better(a, best, other);
+    __syncthreads();
   }
-  a.y[output] = where;
+  return best;
+}
+
+KERNEL(arg_reduce) {
+  const int t = static_cast<int>(threadIdx.x), lane = t % a.lanes;
+  const int64_t part = (static_cast<int64_t>(blockIdx.x) * 256 + t) / a.lanes, output = part / a.splits,
+                outputs = true_number(a.counted, a.outputs),
+                first = output / a.inner * a.axis * a.inner + output % a.inner;
+  arg_part best = {0, -1};
+  for (int64_t i = part % a.splits * a.lanes + lane; output < outputs && i < a.axis;
+       i += static_cast<int64_t>(a.lanes) * a.splits) {
+    const uint64_t value = value_load(a.dtype, a.x, first + i * a.inner);
+    if (best.place < 0 || goes_before(a, best.value, value, a.last != 0)) best = {value, i};
+  }
+  best = best_of_lanes(a, a.lanes, best);
+  if (lane || output >= outputs) return;
+  if (a.parts) a.parts[part] = best;
+  else a.y[output] = best.place;
+}
+
+/* A block an output. */
+KERNEL(arg_reduce_join) {
+  if (blockIdx.x >= true_number(a.counted, a.outputs)) return; /* all threads */
+  arg_part best = {0, -1};
+  for (int32_t i = static_cast<int32_t>(threadIdx.x); i < a.splits; i += 256)
+    best = better(a, best, a.parts[static_cast<int64_t>(blockIdx.x) * a.splits + i]);
+  best = best_of_lanes(a, 256, best);
+  if (threadIdx.x == 0) a.y[blockIdx.x] = best.place;
 }

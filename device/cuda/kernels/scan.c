@@ -8,6 +8,17 @@
 
 enum { MOST_BLOCKS = 2048 }; /* several a multiprocessor; a block takes line after line */
 
+/* The most chunks of few long lines that an axis of the tensor has; 0: no axis has such lines. */
+static int64_t chunk_sums(const reed_desc *in) {
+  const int64_t n = desc_elements(in);
+  int64_t most = 0;
+  for (int32_t d = 0; d < in->rank && n; d++) {
+    const int64_t extent = in->dims[d], lines = n / extent, chunks = (extent + SCAN_CHUNK - 1) / SCAN_CHUNK;
+    if (extent > SCAN_CHUNK && lines < SCAN_FEW_LINES && lines * chunks > most) most = lines * chunks;
+  }
+  return most;
+}
+
 reed_status cuda_prepare_cumsum(const reed_kernel_call *call, reed_kernel *out_kernel) {
   const reed_desc *in = &call->inputs[0];
   cuda_plan plan = {.call = call};
@@ -21,11 +32,22 @@ reed_status cuda_prepare_cumsum(const reed_kernel_call *call, reed_kernel *out_k
                     .reverse = op_attr_int(call->attrs, "reverse") != 0};
   memcpy(made.extents, in->dims, sizeof made.extents);
   /* without elements: one block that checks the axis */
-  const int64_t blocks = blocks_for(CUDA_cumsum, made.n);
-  cuda_plan_launch(&plan, CUDA_cumsum, blocks < 1 ? 1 : blocks < MOST_BLOCKS ? blocks : MOST_BLOCKS, 0, &made);
+  const int64_t wanted = blocks_for(CUDA_cumsum, made.n),
+                blocks = wanted < 1             ? 1
+                         : wanted < MOST_BLOCKS ? wanted
+                                                : MOST_BLOCKS,
+                sums = chunk_sums(in) * 8;
+  if (sums) {
+    cuda_plan_launch(&plan, CUDA_cumsum_chunks, blocks, 0, &made);
+    CUDA_INPUT(&plan, scan_args, x, 0);
+    CUDA_INPUT(&plan, scan_args, axis, 1);
+    CUDA_PART(&plan, scan_args, sums, CUDA_FROM_WORKSPACE, 0, 0, sums, true);
+  }
+  cuda_plan_launch(&plan, CUDA_cumsum, blocks, 0, &made);
   CUDA_INPUT(&plan, scan_args, x, 0);
   CUDA_INPUT(&plan, scan_args, axis, 1);
+  CUDA_PART(&plan, scan_args, sums, CUDA_FROM_WORKSPACE, 0, 0, sums, false);
   CUDA_OUTPUT(&plan, scan_args, y, 0);
   CUDA_FAULT(&plan, scan_args, fault, launch);
-  return cuda_plan_close(&plan, 0, out_kernel);
+  return cuda_plan_close(&plan, sums, out_kernel);
 }

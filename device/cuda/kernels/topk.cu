@@ -1,4 +1,5 @@
-/* TopK: a block a row. A short row is sorted; a long one is searched for its first k elements, which are sorted.
+/* TopK. A short row is sorted by a block; a long one is searched for its first k elements, which are sorted. Few long
+ * rows, and large k, are spread over blocks.
  * Elements become unsigned keys whose ascending order is the wanted one, as on the host (ops/cpu/reduce/topk.c): NaN is
  * larger than every number, and of equal elements the lower index comes first. A radix select of 8 bits a pass finds
  * the k-th key; the smaller keys and the first of the equal ones are collected in order and sorted by key and index. */
@@ -6,7 +7,7 @@
 #include "device/cuda/kernels/indices.cuh"
 #include "device/cuda/kernels/values.cuh"
 
-enum { DIGIT_BITS = 8, DIGITS = 1 << DIGIT_BITS };
+enum { DIGIT_BITS = 8, DIGITS = TOPK_DIGITS };
 
 /* The row of a block. */
 struct topk_row {
@@ -143,4 +144,146 @@ KERNEL(topk) {
   __syncthreads();
   sort_pairs(keys, places, row.padded);
   write_pairs(a, places, row);
+}
+
+/* ---- rows spread over blocks: of extents that the host knows ---- */
+
+/* Where element 0 of a row lies; `extent` elements a row. */
+static __device__ inline int64_t row_begin(const topk_args &a, int64_t row, int64_t extent) {
+  return row / a.inner * extent * a.inner + row % a.inner;
+}
+
+/* The k-th key of a row from the counts of its digits above `shift`, which are all if shift is below 0. *out_left: how
+ * many of the keys with these digits are among the first k. */
+static __device__ inline uint64_t find_prefix(const topk_args &a, int64_t row, int shift,
+                                              unsigned long long *out_left) {
+  SHARED_VALUE(unsigned long long, chosen);
+  SHARED_VALUE(unsigned long long, before_chosen);
+  const int t = static_cast<int>(threadIdx.x);
+  const unsigned long long *counts = a.counts + row * (a.bits / DIGIT_BITS) * DIGITS;
+  unsigned long long left = static_cast<unsigned long long>(a.k), all;
+  uint64_t prefix = 0;
+  for (int above = a.bits - DIGIT_BITS; above > shift; above -= DIGIT_BITS, counts += DIGITS) {
+    const unsigned long long mine = t < DIGITS ? counts[t] : 0, before = block_sum(mine, &all);
+    if (mine && before < left && left <= before + mine) {
+      chosen = static_cast<unsigned long long>(t);
+      before_chosen = before;
+    }
+    __syncthreads();
+    left -= before_chosen;
+    prefix |= static_cast<uint64_t>(chosen) << above;
+    __syncthreads();
+  }
+  *out_left = left;
+  return prefix;
+}
+
+KERNEL(topk_begin) {
+  const int64_t i = thread_number(), counts = a.rows * (a.bits / DIGIT_BITS) * DIGITS;
+  if (i < counts) a.counts[i] = 0;
+  else if (i < counts + a.rows) a.taken[i - counts] = 0;
+}
+
+/* Counts the values of the digit at `shift` in a chunk, of the keys whose digits above are the k-th key's. */
+KERNEL(topk_count) {
+  SHARED_ARRAY(unsigned, counts, [DIGITS]);
+  const int t = static_cast<int>(threadIdx.x);
+  const int64_t row = blockIdx.x / a.chunks, chunk = blockIdx.x % a.chunks, first = row_begin(a, row, a.extent);
+  unsigned long long left;
+  const uint64_t prefix = find_prefix(a, row, a.shift, &left),
+                 above = a.shift + DIGIT_BITS < 64 ? ~uint64_t(0) << (a.shift + DIGIT_BITS) : 0;
+  if (t < DIGITS) counts[t] = 0;
+  __syncthreads();
+  for (int64_t i = chunk * TOPK_CHUNK + t; i < (chunk + 1) * TOPK_CHUNK && i < a.extent; i += blockDim.x) {
+    const uint64_t key = key_of(a, first + i * a.inner);
+    if ((key & above) == prefix) atomicAdd(&counts[key >> a.shift & (DIGITS - 1)], 1u);
+  }
+  __syncthreads();
+  if (t >= DIGITS) return;
+  const int64_t digit = a.bits / DIGIT_BITS - 1 - a.shift / DIGIT_BITS;
+  if (counts[t])
+    atomicAdd(&a.counts[(row * (a.bits / DIGIT_BITS) + digit) * DIGITS + t],
+              static_cast<unsigned long long>(counts[t]));
+  if (a.of_chunk) a.of_chunk[static_cast<int64_t>(blockIdx.x) * DIGITS + t] = counts[t];
+}
+
+/* Takes a chunk's elements among the first k, in any order, because they are sorted by key and place. Of the keys equal
+ * to the k-th the first ones are taken: the counts of the chunks before say how many went before. */
+KERNEL(topk_take) {
+  SHARED_VALUE(unsigned long long, base);
+  const int t = static_cast<int>(threadIdx.x);
+  const int64_t row = blockIdx.x / a.chunks, chunk = blockIdx.x % a.chunks, first = row_begin(a, row, a.extent);
+  uint64_t *const keys = a.pairs + row * 2 * a.padded, *const places = keys + a.padded;
+  unsigned long long ties, n_ties, mine = 0;
+  const uint64_t last = find_prefix(a, row, -1, &ties);
+  for (int64_t c = t; c < chunk; c += blockDim.x)
+    mine += a.of_chunk[(row * a.chunks + c) * DIGITS + (last & (DIGITS - 1))];
+  (void)block_sum(mine, &n_ties);
+  for (int64_t begin = chunk * TOPK_CHUNK; begin < (chunk + 1) * TOPK_CHUNK && begin < a.extent; begin += blockDim.x) {
+    const int64_t i = begin + t;
+    const uint64_t key = i < a.extent ? key_of(a, first + i * a.inner) : 0;
+    const bool equal = i < a.extent && key == last;
+    int all, all_equal;
+    const unsigned long long tie = n_ties + static_cast<unsigned>(block_rank(equal, &all_equal));
+    const bool taken = i < a.extent && (key < last || (equal && tie < ties));
+    const int rank = block_rank(taken, &all);
+    if (t == 0) base = all ? atomicAdd(&a.taken[row], static_cast<unsigned long long>(all)) : 0;
+    __syncthreads();
+    if (taken) {
+      keys[base + static_cast<unsigned>(rank)] = key;
+      places[base + static_cast<unsigned>(rank)] = static_cast<uint64_t>(i);
+    }
+    n_ties += static_cast<unsigned>(all_equal);
+  }
+  if (chunk == 0)
+    for (int64_t i = a.k + t; i < a.padded; i += blockDim.x) keys[i] = places[i] = ~uint64_t(0);
+}
+
+/* A block sorts a run. */
+KERNEL(topk_sort) {
+  SHARED_DYNAMIC(uint64_t, keys);
+  const int64_t run = a.padded < TOPK_RUN ? a.padded : static_cast<int64_t>(TOPK_RUN), runs = a.padded / run,
+                row = blockIdx.x / runs;
+  uint64_t *const places = keys + run, *const from = a.pairs + row * 2 * a.padded + blockIdx.x % runs * run;
+  for (int64_t i = threadIdx.x; i < run; i += blockDim.x) {
+    keys[i] = from[i];
+    places[i] = from[a.padded + i];
+  }
+  __syncthreads();
+  sort_pairs(keys, places, run);
+  for (int64_t i = threadIdx.x; i < run; i += blockDim.x) {
+    from[i] = keys[i];
+    from[a.padded + i] = places[i];
+  }
+}
+
+/* One thread a pair: its place in the merged run is its place in its own run and the number of pairs of the other run
+ * that go before it. Of equal pairs, which stand behind the first k, those of the first run go first. */
+KERNEL(topk_merge) {
+  const int64_t i = thread_number() % a.padded, row = thread_number() / a.padded;
+  if (row >= a.rows) return;
+  const uint64_t *const keys = a.from + row * 2 * a.padded, *const places = keys + a.padded;
+  const bool second = (i & a.run) != 0;
+  const int64_t pair = i & ~(2 * a.run - 1), other = second ? pair : pair + a.run;
+  const uint64_t key = keys[i], place = places[i];
+  int64_t low = 0, high = a.run;
+  while (low < high) {
+    const int64_t middle = (low + high) / 2;
+    const uint64_t k = keys[other + middle], p = places[other + middle];
+    const bool before = k < key || (k == key && (p < place || (second && p == place)));
+    if (before) low = middle + 1;
+    else high = middle;
+  }
+  uint64_t *const to = a.pairs + row * 2 * a.padded + pair + i % a.run + low;
+  to[0] = key;
+  to[a.padded] = place;
+}
+
+KERNEL(topk_write) {
+  const int64_t i = thread_number() % a.k, row = thread_number() / a.k;
+  if (row >= a.rows) return;
+  const int64_t place = static_cast<int64_t>(a.from[row * 2 * a.padded + a.padded + i]),
+                to = row_begin(a, row, a.k) + i * a.inner;
+  copy_element(a.size, a.y, to, a.x, row_begin(a, row, a.extent) + place * a.inner);
+  if (a.indices) a.indices[to] = place;
 }

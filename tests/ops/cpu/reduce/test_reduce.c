@@ -115,12 +115,16 @@ END_TEST
 
 /* Lines longer than a block of a device sums at once, beside one another and apart. */
 START_TEST(cumulative_sums_of_long_lines) {
+  static const struct {
+    int32_t rank;
+    int64_t dims[2];
+  } lines[] = {{1, {601}}, {2, {300, 2}}, {2, {4500, 2}}};
   static const reed_dtype dtypes[] = {REED_F32, REED_F64, REED_F16, REED_I32, REED_I64, REED_U8};
   for (int k = 0; k < ROWS(dtypes); k++)
     for (int flags = 0; flags < 4; flags++) {
       kernel_case c;
       case_init(&c, OP_CumSum);
-      case_input(&c, dtypes[k], _i ? 2 : 1, _i ? (const int64_t[]){300, 2} : (const int64_t[]){601}, 2);
+      case_input(&c, dtypes[k], lines[_i].rank, lines[_i].dims, 2);
       case_scalar(&c, REED_I64, 0);
       case_attr_int(&c, "exclusive", flags & 1);
       case_attr_int(&c, "reverse", flags >> 1);
@@ -154,6 +158,20 @@ START_TEST(arg_reductions_name_the_first_or_last) {
 }
 END_TEST
 
+/* Ties and NaN in rows that a device splits over blocks. */
+START_TEST(arg_reductions_of_long_rows) {
+  for (int flags = 0; flags < 8; flags++) {
+    kernel_case c;
+    case_init(&c, flags & 1 ? OP_ArgMax : OP_ArgMin);
+    value *v = case_input(&c, _i ? REED_I32 : REED_F32, DIMS(2, 17000), 3);
+    for (int i = 300; i < 34000; i += 7000) case_set(v, i, flags & 4 && !_i ? NAN : flags & 1 ? 9 : -9);
+    case_attr_int(&c, "axis", 1);
+    case_attr_int(&c, "select_last_index", flags >> 1 & 1);
+    case_parity(&c, 0, 0);
+  }
+}
+END_TEST
+
 int main(void) {
   Suite *suite = suite_create("reduce");
   TCase *tc = tcase_create("reduce");
@@ -167,8 +185,9 @@ int main(void) {
   tcase_add_test(tc, a_long_sum_of_floats_is_right_to_the_last_place);
   tcase_add_test(tc, cumulative_sums_in_both_directions);
   tcase_add_test(tc, a_cumulative_sum_along_no_axis_is_diagnosed);
-  tcase_add_loop_test(tc, cumulative_sums_of_long_lines, 0, 2);
+  tcase_add_loop_test(tc, cumulative_sums_of_long_lines, 0, 3);
   tcase_add_test(tc, arg_reductions_name_the_first_or_last);
+  tcase_add_loop_test(tc, arg_reductions_of_long_rows, 0, 2);
   suite_add_tcase(suite, tc);
   return suite_run(suite);
 }

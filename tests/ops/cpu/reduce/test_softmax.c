@@ -8,8 +8,9 @@ static const struct {
   int32_t rank;
   int64_t x[4], axis;
 } softmaxes[] = {
-    {1, {1}, 0},       {1, {9}, -1},        {2, {5, 91}, 1},      {2, {91, 5}, 0},      {3, {2, 7, 13}, 1},
-    {3, {3, 4, 0}, 1}, {2, {1000, 81}, -1}, {3, {1, 3, 1100}, 1}, {4, {2, 3, 4, 5}, 2},
+    {1, {1}, 0},          {1, {9}, -1},      {2, {5, 91}, 1},     {2, {91, 5}, 0},
+    {3, {2, 7, 13}, 1},   {3, {3, 4, 0}, 1}, {2, {1000, 81}, -1}, {3, {1, 3, 1100}, 1},
+    {4, {2, 3, 4, 5}, 2}, {2, {3, 1500}, 1}, {2, {17000, 2}, 0},
 };
 
 START_TEST(softmax_equals_the_reference) {
@@ -48,6 +49,16 @@ START_TEST(hardmax_is_one_at_the_first_of_the_largest) {
 }
 END_TEST
 
+/* The largest of a row that a device splits over blocks. */
+START_TEST(hardmax_of_a_long_row) {
+  kernel_case c;
+  case_init(&c, OP_Hardmax);
+  value *x = case_input(&c, REED_F32, DIMS(1, 20000), 1);
+  for (int i = 9000; i < 20000; i += 5000) case_set(x, i, _i ? NAN : 7);
+  case_parity(&c, 0, 0);
+}
+END_TEST
+
 START_TEST(lp_normalization_divides_by_the_length_if_there_is_one) {
   for (int64_t p = 1; p <= 2; p++) {
     kernel_case c;
@@ -67,6 +78,7 @@ int main(void) {
   Suite *suite = suite_create("softmax");
   TCase *t = tcase_create("all");
   tcase_set_timeout(t, 240);
+  tcase_add_loop_test(t, hardmax_of_a_long_row, 0, 2);
   tcase_add_test(t, hardmax_is_one_at_the_first_of_the_largest);
   tcase_add_test(t, lp_normalization_divides_by_the_length_if_there_is_one);
   tcase_add_loop_test(t, softmax_equals_the_reference, 0, ROWS(softmaxes));

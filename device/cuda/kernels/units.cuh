@@ -1,0 +1,61 @@
+/* The number formats of mma.sync (ptx.cuh) as types, so that a kernel is written once for all of them. A unit holds
+ * IN_WORD elements in a 32-bit word. f16 and bf16 stay as they are in memory; f32 is rounded to tf32. */
+#ifndef DEVICE_CUDA_KERNELS_UNITS_CUH_
+#define DEVICE_CUDA_KERNELS_UNITS_CUH_
+
+#include "device/cuda/kernels/elements.cuh"
+
+/* Each unit:
+ *   word(of)         a word of the floats of(0) and, if IN_WORD is 2, of(1)
+ *   of_memory(word)  the word of IN_WORD neighbours in memory
+ *   of_lines(row, e) a word of element e of the vectors row(0) and, if IN_WORD is 2, row(1): their words with element e
+ *   element(word, e) element e as a float
+ *   odd(word)        not 0 if an element is infinite or NaN
+ *   multiply(c, a, b) the product of fragments, added to c */
+struct tf32_unit {
+  enum { IN_WORD = 1, DTYPE = REED_F32 };
+  template <class F> static __device__ inline uint32_t word(F of) { return tf32_of_f32(of(0)); }
+  static __device__ inline uint32_t of_memory(uint32_t word) { return tf32_of_f32(__uint_as_float(word)); }
+  template <class F> static __device__ inline uint32_t of_lines(F row, int) { return of_memory(row(0)); }
+  static __device__ inline float element(uint32_t word, int) { return __uint_as_float(word); }
+  static __device__ inline uint32_t odd(uint32_t word) { return ((word & 0x7f800000u) + 0x00800000u) & 0x80000000u; }
+  static __device__ inline void multiply(float (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
+    mma_tf32(c, a, b);
+  }
+};
+struct f16_unit {
+  enum { IN_WORD = 2, DTYPE = REED_F16 };
+  template <class F> static __device__ inline uint32_t word(F of) {
+    return f16_of_f32(of(0)) | static_cast<uint32_t>(f16_of_f32(of(1))) << 16;
+  }
+  static __device__ inline uint32_t of_memory(uint32_t word) { return word; }
+  template <class F> static __device__ inline uint32_t of_lines(F row, int e) {
+    return (row(0) >> e % 2 * 16 & 0xffffu) | row(1) >> e % 2 * 16 << 16;
+  }
+  static __device__ inline float element(uint32_t word, int e) {
+    return f32_of_f16(static_cast<uint16_t>(word >> 16 * e));
+  }
+  static __device__ inline uint32_t odd(uint32_t word) { return ((word & 0x7c007c00u) + 0x04000400u) & 0x80008000u; }
+  static __device__ inline void multiply(float (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
+    mma_f16(c, a, b);
+  }
+};
+struct bf16_unit {
+  enum { IN_WORD = 2, DTYPE = REED_BF16 };
+  template <class F> static __device__ inline uint32_t word(F of) {
+    return bf16_of_f32(of(0)) | static_cast<uint32_t>(bf16_of_f32(of(1))) << 16;
+  }
+  static __device__ inline uint32_t of_memory(uint32_t word) { return word; }
+  template <class F> static __device__ inline uint32_t of_lines(F row, int e) {
+    return (row(0) >> e % 2 * 16 & 0xffffu) | row(1) >> e % 2 * 16 << 16;
+  }
+  static __device__ inline float element(uint32_t word, int e) {
+    return f32_of_bf16(static_cast<uint16_t>(word >> 16 * e));
+  }
+  static __device__ inline uint32_t odd(uint32_t word) { return ((word & 0x7f807f80u) + 0x00800080u) & 0x80008000u; }
+  static __device__ inline void multiply(float (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
+    mma_bf16(c, a, b);
+  }
+};
+
+#endif
