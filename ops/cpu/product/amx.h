@@ -44,7 +44,7 @@ static inline void amx_configure(const amx_config *config) {
 typedef struct amx_state {
   bool configured;
   amx_config config;
-  uint8_t rows[AMX_REGISTERS][AMX_ROWS][AMX_ROW_BYTES];
+  _Alignas(AMX_ROW_BYTES) uint8_t rows[AMX_REGISTERS][AMX_ROWS][AMX_ROW_BYTES];
 } amx_state;
 
 static _Thread_local amx_state amx_emulated;
