@@ -1,5 +1,5 @@
 /* The walk over function main that gives shapes without a run (query.h), and reed_session_shapes. An epoch's shape
- * section is walked, or recalled from the memo; of its run section only moves between registers count. Where a branch
+ * section is walked, or recalled from the memo; of its run section only moves between registers count. If a branch
  * depends on something unknown, the walk stops: registers that the rest of the code may define are then unknown, and
  * the model's declared types answer for them. */
 #include "vm/query.h"

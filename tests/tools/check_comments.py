@@ -1,7 +1,8 @@
-"""Comments of code name only things that exist: a comment about a file or a function that has gone is found here.
+"""Comments of code name only things that exist, and begin their sentences with nouns: a comment about a file or a function that has gone is found here.
 usage: check_comments.py ROOT
 Checked, over the comments of C, CUDA and Python files:
   - a file name stands for a file of the tree, a path for a file or folder of it; names in capitals are placeholders;
+  - no sentence begins with a bare pronoun ("What", "Where", "That is", "Of which") in the place of its noun, in comments and in docs/;
   - a name with an underscore, such as a function's, occurs in code (also as the plural of a type), or begins a name of the code, or has a row in OUTSIDE."""
 import os, re, sys
 
@@ -22,6 +23,7 @@ C = re.compile(r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|(/\*.*?\*/|//[^\n]*)
 PYTHON = re.compile(r'("""(?:\\.|[^\\])*?"""|#[^\n]*)|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.S)
 FILE = re.compile(r'(?<![\w./{*<-])((?:[\w-]+/)*[\w-]+\.(?:c|h|cu|def|py|sh|tsv|md|rasm))\b(?![(/])')
 FOLDER = re.compile(r'(?<![\w./*<-])((?:' + '|'.join(FOLDERS) + r')(?:/\w+)+)(?![\w.*{])')
+PRONOUN = re.compile(r'(?:^|(?<=[.] )|(?<=\n[-|] ))(?:What|Where|That is|Of which) (?!\|)[^.]*')
 NAME = re.compile(r'(?<![\w/.%<-])([A-Za-z]\w*_\w*[a-zA-Z0-9])\b(?!\.\w)')
 
 files = ['meson.build'] + [os.path.relpath(os.path.join(d, f), root) for top in FOLDERS for d, _, fs in os.walk(os.path.join(root, top)) for f in fs]
@@ -41,6 +43,9 @@ faults = [f'{path}:{line}: {name} is not in the tree' for path, line, comment in
           [n for n in FILE.findall(comment) if n not in ends and os.path.basename(n).split('.')[0] != os.path.basename(n).split('.')[0].upper() and n not in OUTSIDE] +
           [n for n in FOLDER.findall(comment) if n not in paths and n not in stems and n.upper() != n and not re.search(r'/[A-Z]+\b', n)] +
           [n for n in sorted(set(NAME.findall(comment))) if n not in code and n not in begun and n not in OUTSIDE and not (n.endswith('s') and n[:-1] in code)]]
+pages = [(path, 1, open(os.path.join(root, path), encoding='utf-8').read()) for path in files if path.endswith('.md')] + [('README.md', 1, open(os.path.join(root, 'README.md'), encoding='utf-8').read())]
+faults += [f'{path}:{line}: "{sentence[:60]}" begins without its noun' for path, line, text in comments + pages for sentence in
+           PRONOUN.findall(text if path.endswith('.md') else re.sub(r'\s*\n[\s*#]*', ' ', text).strip('/*#" '))]
 for fault in faults: print(fault)
 print(f'{len(comments)} comments in {len(files)} files')
 sys.exit(bool(faults))

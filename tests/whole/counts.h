@@ -38,7 +38,7 @@ static inline int mentions(const runner *r, const char *word) {
   return n;
 }
 
-/* The emulated GPU comes last, because it is not in every build. Where the host computes its values (values=1), the
+/* The emulated GPU comes last, because it is not in every build. With values=1 the host computes its values, so the
  * bits are the host's. Its own formulas differ from the host's in the last bits, so it has an exact runner of its own.
  */
 enum {

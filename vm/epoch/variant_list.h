@@ -1,5 +1,5 @@
-/* The places in which the variants of one whole differ, as lists. What variants are: variant.h; how places are found:
- * variant_places.c. */
+/* The places in which the variants of one whole differ, as lists. Variants: variant.h; the search for
+ * places: variant_places.c. */
 #ifndef VM_EPOCH_VARIANT_LIST_H_
 #define VM_EPOCH_VARIANT_LIST_H_
 
@@ -92,7 +92,7 @@ typedef struct variant_value {
   storage *storage; /* counted; NULL: those of a constant */
 } variant_value;
 
-/* What a variant has in the places of its whole, in one block: little, so that many variants stay in the caches. */
+/* A variant's content of the places of its whole, in one block: little, so that many variants stay in the caches. */
 typedef struct variant_content {
   int64_t *words;             /* per write: bytes, then the extents */
   int64_t *root_bytes;        /* per root */

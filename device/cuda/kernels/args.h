@@ -191,7 +191,7 @@ typedef struct pool_args {
 
 /* ---- softmax and its like (softmax.cu): rows of `axis` elements, `inner` apart ---- */
 
-/* What a row's threads find in elements of it: the largest element and its place (INT64_MAX: none), and the sum. */
+/* The result of threads over some elements of a row: the largest element, its place (INT64_MAX: none), and the sum. */
 typedef struct softmax_part {
   double most, sum;
   int64_t place;

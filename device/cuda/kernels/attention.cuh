@@ -83,7 +83,7 @@ static __device__ inline void find_keys(const attention_args &a, const attention
   *out_end = end;
 }
 
-/* Where key or value `j` begins. */
+/* The place of the first element of key or value `j`. */
 static __device__ inline int64_t row_of(const attention_args &a, const attention_operand &now,
                                         const attention_operand &past, const attention_tile &t, int64_t j) {
   if (j < a.past) return t.batch * past.batch + t.kv_head * past.head + j * past.row;
@@ -142,7 +142,7 @@ template <class T> static __device__ inline T weighted(T sum, T weight, int32_t 
   return sum / weight;
 }
 
-/* Where the results of a row go: the parts of its split, or column 0 of y. */
+/* The place of a row's results: the parts of its split, or column 0 of y. */
 struct attention_place {
   int64_t part, y;
 };

@@ -2,7 +2,7 @@
  * GEMM), or, for groups of few channels, one thread an element of the output. */
 #include "device/cuda/kernels/product_mma.cuh"
 
-/* Where a pixel of the output lies, and where its window begins. */
+/* The place of a pixel of the output, and the first place of its window. */
 struct conv_pixel {
   int64_t x, y; /* offsets of channel 0 of image 0's part */
   int64_t origin[CUDA_AXES];

@@ -10,7 +10,7 @@
 
 static int64_t round_up(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
-/* Where the tables of index, weight and outside lie in the workspace. */
+/* Adds the places of the tables of index, weight and outside in the workspace. */
 static void add_tables(cuda_plan *plan, const resize_args *made, int64_t n_taps, bool writes) {
   const int64_t taps = round_up(n_taps * 4);
   CUDA_PART(plan, resize_args, index, CUDA_FROM_WORKSPACE, 0, 0, n_taps * 4, writes);

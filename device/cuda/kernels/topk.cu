@@ -148,7 +148,7 @@ KERNEL(topk) {
 
 /* ---- rows spread over blocks: of extents that the host knows ---- */
 
-/* Where element 0 of a row lies; `extent` elements a row. */
+/* The place of element 0 of a row; `extent` elements a row. */
 static __device__ inline int64_t row_begin(const topk_args &a, int64_t row, int64_t extent) {
   return row / a.inner * extent * a.inner + row % a.inner;
 }

@@ -1,5 +1,5 @@
-/* Where a tap of a deformable convolution reads, for one type T: included with T and DEFORM_NAME(name) defined. Source:
- * Zhu et al. 2019, "Deformable ConvNets v2"; borders as torchvision's kernels have them. */
+/* The pixels that a tap of a deformable convolution reads, for one type T: included with T and DEFORM_NAME(name)
+ * defined. Source: Zhu et al. 2019, "Deformable ConvNets v2"; borders as torchvision's kernels have them. */
 
 /* The four pixels around a place, row by row, and their weights in the sample; dy and dx: the derivatives of the
  * weights by the place. A pixel outside of the image, which counts as 0, has the number -1. A place that is NaN has

@@ -1,7 +1,7 @@
 /* Conv and ConvTranspose with channels second (conv_planes.h): a product of a group's weights, whose rows are outputs,
  * with the elements under its windows, whose columns are windows (blocks.h). A group of few outputs is computed without
- * panels, because filling these would take as long as the product. Where windows reach over X's edge or step over
- * elements, they read a copy of X (planes.h); batches of parts are copied and computed in turn, so that the copy stays
+ * panels, because filling these would take as long as the product. Windows that reach over X's edge or step over
+ * elements read a copy of X (planes.h); batches of parts are copied and computed in turn, so that the copy stays
  * small. A part is a group of an image. The weights of a transposed convolution are packed for its phases: once a
  * program if they are constants, else in each run. */
 #include "ops/cpu/product/conv_planes.h"
