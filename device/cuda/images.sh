@@ -1,17 +1,16 @@
 #!/bin/sh
-# Writes a C file that embeds images of kernels, and lists them in `cuda_images` with NULL at the end. Arguments: the C file, the images.
+# Writes the header that embeds images of kernels, and lists them in `cuda_images` with NULL at the end. Arguments: the header, the images.
 out=$1
 shift
 {
   i=0
   for image; do
     cat <<END
-__asm__(".section .rodata\n.balign 64\n.global cuda_image_$i\n.hidden cuda_image_$i\ncuda_image_$i:\n.incbin \"$(realpath "$image")\"\n.previous\n");
+__asm__(".section .rodata\n.balign 64\ncuda_image_$i:\n.incbin \"$(realpath "$image")\"\n.previous\n");
 extern const char cuda_image_$i[] __attribute__((visibility("hidden")));
 END
     i=$((i + 1))
   done
-  echo 'extern const void *const cuda_images[];'
   echo 'const void *const cuda_images[] = {'
   n=$i i=0
   while [ $i -lt $n ]; do

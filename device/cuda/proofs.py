@@ -1,6 +1,6 @@
-"""Writes a C file with the table `cuda_proofs`: for each kernel the hash of its PTX, and the card, driver and date of the run that has proven this very PTX on a card.
+"""Writes the header with the table `cuda_proofs`: for each kernel the hash of its PTX, and the card, driver and date of the run that has proven this very PTX on a card.
 
-usage: proofs.py OUT.c VERIFIED.tsv FILE.ptx...
+usage: proofs.py OUT.h VERIFIED.tsv FILE.ptx...
 
 VERIFIED.tsv (tests/cuda/verified.tsv, written by scripts/gpu_check.sh) has the columns kernel, hash, card, driver, date. A row counts if its hash is the kernel's. A kernel's hash
 covers its own code and everything in its file that belongs to no kernel (functions, tables); comments and the lines that name the PTX version and the architecture do not count."""
@@ -33,7 +33,7 @@ def main(out, verified, files):
     for file in files:
         with open(file) as f: found.update(kernels_of(f.read()))
     with open(out, 'w') as f:
-        f.write('#include "device/cuda/driver/driver.h"\nconst cuda_proof cuda_proofs[] = {\n')
+        f.write('const cuda_proof cuda_proofs[] = {\n')
         for kernel in sorted(found):
             proof = rows.get((kernel, found[kernel]))
             f.write('  {' + ', '.join([text(kernel), text(found[kernel])] + ([text(x) for x in proof] if proof else ['0', '0', '0'])) + '},\n')

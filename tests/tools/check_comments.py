@@ -14,7 +14,7 @@ OUTSIDE = {
                      'cudaStream_t'], "NVIDIA's headers"),
     **dict.fromkeys(['DNNL_MAX_NDIMS', 'SA_RESTART', 'doc/xxhash_spec.md', 'onnx_test_runner'], 'other projects'),
     **dict.fromkeys(['batched_nms', 'paste_masks_in_image', 'scaled_dot_product_attention'], "PyTorch's functions"),
-    **dict.fromkeys(['device/contract.h', 'null_arguments.h'], 'made by the build'),
+    **dict.fromkeys(['device/contract.h', 'cuda_images.h', 'cuda_proofs.h', 'null_arguments.h'], 'made by the build'),
     **dict.fromkeys(['i_d', 'p_j', 'p_k', 's_go', 's_i', 's_trip', 'to_d', 'from_d', 'x_at', 'x_center', 'y_center', 'module_add_x', 'f_1_2', 'unk__7', 'fuzz_X',
                      'first_rows', 'formula_TAG', 'insn_emit_view'], 'symbols and examples of a text, names that a macro pastes'),
 }

@@ -26,7 +26,6 @@ sources = sorted(f for pattern in ('*/**/*.[ch]', '*/**/*.def', '*/**/*.py', '*/
 words = set(re.findall(r'\w+', '\n'.join(open(f, encoding='utf-8', errors='replace').read() for f in sources)))
 folders = {entry for entry in os.listdir('.') if os.path.isdir(entry) and not entry.startswith(('.', 'build', 'out'))}
 names = {os.path.basename(f) for f in sources}
-for build in glob.glob('**/meson.build', recursive=True): names |= set(re.findall(r"output: '([^']*)'", open(build, encoding='utf-8').read()))  # files that the build makes
 scripts = '\n'.join(open(f, encoding='utf-8').read() for f in sources if f.endswith(('.py', '.sh')))
 history = re.compile(r'\b(formerly|no longer|used to be|in the past|previously|from now on)\b', re.I)
 

@@ -131,7 +131,9 @@ typedef struct cuda_proof {
   const char *ptx;
   const char *card, *driver, *date; /* NULL: run under the emulation only */
 } cuda_proof;
-/* A row without a kernel ends the table. Made by device/cuda/proofs.py; empty with the fake driver. */
+/* A row without a kernel ends the table. Empty with the fake driver. */
 extern const cuda_proof cuda_proofs[] __attribute__((visibility("hidden")));
+/* The embedded fat binaries of the kernels, one a source file, with NULL at the end; not with the fake driver. */
+extern const void *const cuda_images[] __attribute__((visibility("hidden")));
 
 #endif

@@ -9,9 +9,6 @@
 
 const char *const cuda_driver_options = "", *const cuda_driver_words = "";
 
-/* The embedded fat binaries of the kernels, one a source file, with NULL at the end (device/cuda/images.sh). */
-extern const void *const cuda_images[] __attribute__((visibility("hidden")));
-
 static reed_status say(cuda_driver *driver, cu_result error, reed_diagnosis *diagnosis) {
   const char *text = NULL;
   if (error == CU_NO_DEVICE)
