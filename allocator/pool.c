@@ -134,10 +134,10 @@ static block *best_fit(const pool *p, int64_t bytes) {
   return best;
 }
 
-static reed_status memory_take(pool *p, int64_t bytes, int64_t room_bytes, void **out_data) {
+static reed_status memory_take(pool *p, int64_t bytes, int64_t room_bytes, void **out_data, reed_diagnosis *refused) {
   const device_interface *on = p->device->interface;
-  return p->memory == POOL_PINNED ? on->allocate_pinned(p->device, bytes, out_data, NULL)
-                                  : on->allocate(p->device, bytes, room_bytes, out_data, NULL);
+  return p->memory == POOL_PINNED ? on->allocate_pinned(p->device, bytes, out_data, refused)
+                                  : on->allocate(p->device, bytes, room_bytes, out_data, refused);
 }
 
 static void memory_give(pool *p, void *data) {
@@ -148,13 +148,13 @@ static void memory_give(pool *p, void *data) {
 
 static bool memory_extend(pool *p, void *data, int64_t bytes) {
   const device_interface *on = p->device->interface;
-  return p->memory == POOL_DEVICE && on->extend && on->extend(p->device, data, bytes);
+  return p->memory != POOL_PINNED && on->extend && on->extend(p->device, data, bytes);
 }
 
 /* Overwrites the bytes of a storage that is new or released, on a device that can, so that a stale read shows. */
 static void poison(pool *p, const storage *s) {
   const device_interface *on = p->device->interface;
-  if (on->poison && p->queue && p->memory == POOL_DEVICE) (void)!on->poison(p->queue, s->data, s->bytes);
+  if (on->poison && p->queue && p->memory != POOL_PINNED) (void)!on->poison(p->queue, s->data, s->bytes);
 }
 
 static void count_reserved(pool *p, int64_t more) {
@@ -173,9 +173,9 @@ static void count_used(pool *p, int64_t live, int64_t used) {
 }
 
 /* A new chunk as one free block. */
-static reed_status chunk_take(pool *p, int64_t bytes) {
+static reed_status chunk_take(pool *p, int64_t bytes, reed_diagnosis *refused) {
   void *data;
-  reed_status status = memory_take(p, bytes, 0, &data);
+  reed_status status = memory_take(p, bytes, 0, &data, refused);
   if (status != REED_OK) return status;
   block *b = header_take(p);
   b->storage.data = data;
@@ -236,7 +236,7 @@ static bool has_slack(const pool *p, int64_t bytes) {
  * chunk; an exact chunk after all free chunks went back to the device. Without slack, free chunks beyond the limit are
  * given back first, because tensors that grow from iteration to iteration would leave chunks of every earlier size
  * reserved; the new chunk is a quarter larger, except on the host, whose chunks can grow in place by as much. */
-static reed_status reserve(pool *p, int64_t bytes) {
+static reed_status reserve(pool *p, int64_t bytes, reed_diagnosis *refused) {
   reed_status status = REED_ERROR_MEMORY;
   int64_t wanted = generous(bytes), limit = enough(p, bytes);
   if (!has_slack(p, bytes)) {
@@ -244,9 +244,9 @@ static reed_status reserve(pool *p, int64_t bytes) {
     wanted = bytes > INT64_MAX - more ? bytes : bytes + more;
     pool_trim(p, limit > wanted ? limit - wanted : 0);
   }
-  if (wanted > bytes && under_cap(p, wanted)) status = chunk_take(p, wanted);
-  if (status == REED_ERROR_MEMORY && under_cap(p, bytes)) status = chunk_take(p, bytes);
-  if (status == REED_ERROR_MEMORY && pool_trim(p, 0) > 0 && under_cap(p, bytes)) status = chunk_take(p, bytes);
+  if (wanted > bytes && under_cap(p, wanted)) status = chunk_take(p, wanted, refused);
+  if (status == REED_ERROR_MEMORY && under_cap(p, bytes)) status = chunk_take(p, bytes, refused);
+  if (status == REED_ERROR_MEMORY && pool_trim(p, 0) > 0 && under_cap(p, bytes)) status = chunk_take(p, bytes, refused);
   return status;
 }
 
@@ -412,16 +412,21 @@ void pool_close(pool **handle) {
   *handle = NULL;
 }
 
-static reed_status no_memory(const pool *p, reed_status status, int64_t bytes, reed_diagnosis *diagnosis) {
+/* `refused`: the device's last refusal; empty: the cap alone stood in the way. */
+static reed_status no_memory(const pool *p, reed_status status, int64_t bytes, const reed_diagnosis *refused,
+                             reed_diagnosis *diagnosis) {
+  static const char *const owners[] = {"the session's tensors", "its copies", "the constants"}; /* by pool_memory */
   char cap[96] = "none";
+  if (status != REED_ERROR_MEMORY) return diag_fail(diagnosis, status, "%s", refused->message);
   if (p->beside_bytes)
     snprintf(cap, sizeof cap, "%lld, of which outputs and objects have %lld", (long long)p->cap_bytes,
              (long long)p->beside_bytes);
   else if (p->cap_bytes) snprintf(cap, sizeof cap, "%lld", (long long)p->cap_bytes);
   return diag_fail(diagnosis, status,
-                   "out of %s on device %d ('%s'): %lld bytes asked for; %lld live, %lld reserved, cap %s",
-                   p->memory == POOL_PINNED ? "pinned host memory" : "memory", p->device_number, p->device->name,
-                   (long long)bytes, (long long)p->figures.live_bytes, (long long)p->figures.reserved_bytes, cap);
+                   "out of %s on device '%s': %lld bytes asked for; %s have %lld live, %lld reserved, cap %s%s%s",
+                   p->memory == POOL_PINNED ? "pinned host memory" : "memory", p->device->name, (long long)bytes,
+                   owners[p->memory], (long long)p->figures.live_bytes, (long long)p->figures.reserved_bytes, cap,
+                   *refused->message ? "; " : "", refused->message);
 }
 
 /* Takes an object of a size class, or a large block (class -1). NULL: no free block is large enough. break_kept: blocks
@@ -444,14 +449,15 @@ static reed_status allocate(pool *p, int64_t bytes, bool cold, storage **out_sto
   if (!b) { /* order of choice: grow a chunk; else reserve a new chunk if the slack limit allows; else split a block
                kept for large requests; else give free chunks back and reserve a new one */
     reed_status status = REED_ERROR_MEMORY;
+    reed_diagnosis refused = {0};
     int64_t wanted = class < 0 ? roomy(p, rounded) : least;
     if (class < 0 && (grow(p, wanted) || grow(p, rounded))) b = take(p, class, rounded, false);
     bool slack = has_slack(p, wanted);
-    if (!b && slack) status = reserve(p, wanted);
+    if (!b && slack) status = reserve(p, wanted, &refused);
     if (!b) b = take(p, class, rounded, true);
-    if (!b && !slack && (status = reserve(p, wanted)) == REED_OK) b = take(p, class, rounded, true);
-    if (!b && wanted > least && (status = reserve(p, least)) == REED_OK) b = take(p, class, rounded, true);
-    if (!b) return no_memory(p, status, bytes, diagnosis);
+    if (!b && !slack && (status = reserve(p, wanted, &refused)) == REED_OK) b = take(p, class, rounded, true);
+    if (!b && wanted > least && (status = reserve(p, least, &refused)) == REED_OK) b = take(p, class, rounded, true);
+    if (!b) return no_memory(p, status, bytes, &refused, diagnosis);
   }
   if (class < 0 && !cold) warm(p, b, rounded);
   b->storage = (storage){.n_references = 1,
@@ -513,10 +519,11 @@ reed_status pool_arena(pool *p, int64_t bytes, storage **arena, reed_diagnosis *
   if (!headers_ready(p)) return diag_no_memory(diagnosis, "headers of storage");
   if (!under_cap(p, rounded)) rounded = least;
   void *data;
-  reed_status status = make_room(p, rounded) ? memory_take(p, rounded, p->room_bytes, &data) : REED_ERROR_MEMORY;
+  reed_diagnosis said = {0};
+  reed_status status = make_room(p, rounded) ? memory_take(p, rounded, p->room_bytes, &data, &said) : REED_ERROR_MEMORY;
   if (status == REED_ERROR_MEMORY && pool_trim(p, 0) > 0 && under_cap(p, rounded))
-    status = memory_take(p, rounded, p->room_bytes, &data);
-  if (status != REED_OK) return no_memory(p, status, bytes, diagnosis);
+    status = memory_take(p, rounded, p->room_bytes, &data, &said);
+  if (status != REED_OK) return no_memory(p, status, bytes, &said, diagnosis);
   block *b = header_take(p);
   b->bytes = rounded;
   b->storage = (storage){

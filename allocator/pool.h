@@ -24,7 +24,9 @@ typedef struct pool_figures {
   int64_t n_allocations, n_device_allocations;
 } pool_figures;
 
-typedef enum pool_memory { POOL_DEVICE, POOL_PINNED /* host memory for copies from and to the device */ } pool_memory;
+/* Whose memory a pool is: tensors of a session, host memory for copies from and to the device, constants of a program.
+ */
+typedef enum pool_memory { POOL_DEVICE, POOL_PINNED, POOL_CONSTANTS } pool_memory;
 
 /* Borrows device and queue. queue: work on it may use storage of the pool, even for a while after the storage's
  * release; NULL: no such work. cap_bytes: most bytes to reserve; 0: no cap. device_number: the value of
@@ -54,7 +56,8 @@ int64_t pool_capacity(const storage *s);
 /* Bytes of the same device that others hold and that count towards the cap; 0 at first. */
 void pool_set_beside(pool *p, int64_t bytes);
 /* A storage with one reference, released by storage_release. Over the cap or out of device memory: trims and tries once
- * more, then ERROR_MEMORY with the bytes asked, live and reserved, and the cap. */
+ * more, then ERROR_MEMORY with the bytes asked, live and reserved, whose they are, the cap, and the device's refusal.
+ * Another failure of the device is passed on. */
 reed_status pool_allocate(pool *p, int64_t bytes, storage **out_storage, reed_diagnosis *diagnosis) REED_MUST_CHECK;
 /* The same for a tensor at its bound, of which perhaps only the beginning is ever written: pages are given when they
  * are. */

@@ -14,6 +14,8 @@ static const flag flags[] = {
      "an input's extents (a dtype may follow: 3x8xi64); its elements are random"},
     FLAG_OF_INPUTS,
     FLAG_OF_DEVICE,
+    {"--card", NULL, FLAG_TEXT, offsetof(options, card), "NAME",
+     "plans for the card of that name (H100, A100, T4) from its data sheet; needs no card"},
     FLAG_OF_THREADS,
     FLAG_OF_JSON,
     FLAG_OF_PICTURES,
@@ -123,16 +125,38 @@ static void print_plan(const cJSON *root) {
          n_readbacks);
 }
 
-/* A refused 'cuda' is followed by the command that plans without a card, where the emulated GPU is. */
-static void tell_of_emulation(const char *devices, complaint *c) {
+/* True if the first `n` bytes of `text`, up to a number or options, are that kind of device. */
+static bool names_kind(const char *text, size_t n, const char *kind) {
+  const size_t n_kind = strcspn(text, ",:?");
+  return n_kind == strlen(kind) && n_kind <= n && strncmp(text, kind, n_kind) == 0;
+}
+
+static bool kind_present(const char *name) {
   reed_device_info kind;
-  bool wanted = false, present = false;
-  for (const char *at = devices; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
-    wanted = wanted || (strncmp(at, "cuda", 4) == 0 && strcspn(at, ",:?") == 4);
   for (size_t i = 0; reed_device_kind(i, &kind); i++)
-    present = present || (kind.present && strcmp(kind.name, "cuda-emulated") == 0);
-  if (wanted && present && c->exit_status == FAILED_RUN && strstr(c->text, "device 'cuda"))
-    complain_more(c, "; a plan needs no card with --device 'cuda-emulated?card=H100'");
+    if (strcmp(kind.name, name) == 0) return kind.present;
+  return false;
+}
+
+/* The list of devices with every `cuda` replaced by the emulated GPU of that number and these options, described as
+ * `card`; NULL: the list has no `cuda`. Released with free. */
+static char *as_described(const char *devices, const char *card) {
+  static const char emulated[] = "cuda-emulated", option[] = "card=";
+  const size_t n_more = sizeof emulated + sizeof option + strlen(card) + 2; /* for one name */
+  char *made = need(1, (strlen(devices) + 1) * n_more);
+  bool any = false;
+  for (const char *at = devices, *between = ""; at; between = ",") {
+    const size_t n = strcspn(at, ",");
+    const bool replaced = names_kind(at, n, "cuda");
+    const int skip = replaced ? 4 : 0;
+    any = any || replaced;
+    sprintf(made + strlen(made), "%s%s%.*s", between, replaced ? emulated : "", (int)n - skip, at + skip);
+    if (replaced) sprintf(made + strlen(made), "%c%s%s", memchr(at, '?', n) ? '&' : '?', option, card);
+    at = at[n] ? at + n + 1 : NULL;
+  }
+  if (any) return made;
+  free(made);
+  return NULL;
 }
 
 /* The list of devices with option `values=1` for every emulated GPU whose name says nothing about it: the plan is the
@@ -141,10 +165,10 @@ static char *with_host_values(const char *devices) {
   static const char kind[] = "cuda-emulated", option[] = "values=1";
   char *made = need(1, (strlen(devices) + 1) * sizeof option + sizeof option); /* one option a name */
   for (const char *at = devices, *between = ""; at; between = ",") {
-    const size_t n = strcspn(at, ","), n_kind = strcspn(at, ",:?");
+    const size_t n = strcspn(at, ",");
     const char *given = strstr(at, "values=");
     sprintf(made + strlen(made), "%s%.*s", between, (int)n, at);
-    if (n_kind == sizeof kind - 1 && strncmp(at, kind, n_kind) == 0 && !(given && given < at + n))
+    if (names_kind(at, n, kind) && !(given && given < at + n))
       sprintf(made + strlen(made), "%c%s", memchr(at, '?', n) ? '&' : '?', option);
     at = at[n] ? at + n + 1 : NULL;
   }
@@ -157,7 +181,7 @@ static int run_on(const options *o, complaint *c) {
   char *text = NULL;
   int status = model_open(o, o->arguments.items[0], &m, c);
   if (!status) status = model_make_inputs(o, &m, true, &inputs, c);
-  if (!status && (status = model_open_session(o, false, &m, c))) tell_of_emulation(o->device, c);
+  if (!status) status = model_open_session(o, false, &m, c);
   if (!status) {
     outputs = need(m.n_outputs, sizeof *outputs);
     progress("running", 0.5);
@@ -181,25 +205,40 @@ static int run_on(const options *o, complaint *c) {
 
 static int run(const options *o, complaint *c) {
   options own = *o;
-  char *device = o->device ? with_host_values(o->device) : NULL;
-  if (device) own.device = device;
+  const bool emulation = kind_present("cuda-emulated"), no_card = emulation && !kind_present("cuda");
+  const char *asked = o->device ? o->device
+                      : o->card ? "cuda"
+                                : NULL,
+             *card = o->card   ? o->card
+                     : no_card ? "H100"
+                               : NULL;
+  char *described = asked && card ? as_described(asked, card) : NULL, *device = NULL;
+  if (o->card && !described) return complain(c, MISUSE, "--card describes a device 'cuda', and --device names none");
+  if (o->card && !emulation) {
+    free(described);
+    return complain(c, FAILED_RUN, "--card needs libreed-cuda-emulated.so beside libreed: a C++ compiler builds it");
+  }
+  if (described && !o->card)
+    fprintf(stderr, "vm plan: no NVIDIA GPU on this machine; planned for an H100 from its data sheet (--card NAME)\n");
+  if (asked) own.device = device = with_host_values(described ? described : asked);
   const int status = run_on(&own, c);
   free(device);
+  free(described);
   return status;
 }
 
 static const char notes[] =
     "Shapes that come from data come from random data here; -i gives real inputs. Inputs of fixed shape need no -s.\n"
-    "The model is run once, because shapes may come from results. Without a card, --device 'cuda-emulated?card=H100' "
-    "(or A100, T4)\nshows the arenas of the host and of such a card: launches are planned for the card, whose limits "
-    "of memory "
-    "and of a block's\nshared memory count, and the host's kernels compute the results.";
+    "The model is run once, because shapes may come from results. On a machine without an NVIDIA GPU, --device cuda "
+    "plans for\nan H100 (--card: another card): launches are planned for the card, whose limits of memory and of a "
+    "block's shared memory\ncount, and the host's kernels compute the results. The figures name it 'cuda-emulated'.";
 
-const command command_plan = {"plan",
-                              "M -s|--shape NAME=3x256x320... [-i NAME=VALUE]... [--device D] [--json FILE]",
-                              "prints the epochs of a run: shape functions, kernels, arenas, read-backs",
-                              notes,
-                              flags,
-                              1,
-                              1,
-                              run};
+const command command_plan = {
+    "plan",
+    "M -s|--shape NAME=3x256x320... [-i NAME=VALUE]... [--device D] [--card NAME] [--json FILE]",
+    "prints the epochs of a run: shape functions, kernels, arenas, read-backs",
+    notes,
+    flags,
+    1,
+    1,
+    run};

@@ -13,7 +13,7 @@ typedef struct options {
   words arguments; /* the words that are no flags and no flags' values */
   words inputs, outputs, expected, shapes, disabled, plugins, dims;
   const char *output; /* the one file of compile, dis and asm */
-  const char *device, *target, *precision, *counts, *graphs, *json, *report, *stats, *trace, *draw, *labels;
+  const char *device, *target, *precision, *counts, *graphs, *json, *report, *stats, *trace, *draw, *labels, *card;
   picture_form picture;
   words rtol, atol; /* "R" or "NAME=R" */
   double min_score;

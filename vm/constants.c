@@ -52,7 +52,7 @@ static reed_status open_new(reed_program *program, device *dev, program_constant
   c->blocks = mem_calloc(n, sizeof *c->blocks);
   c->data = mem_calloc(n, sizeof *c->data);
   reed_status status = dev->interface->queue_open(dev, DEVICE_COPIES, &c->queue, diagnosis);
-  if (status == REED_OK && (!c->blocks || !c->data || pool_open(dev, NULL, POOL_DEVICE, 1, 0, &c->pool) != REED_OK))
+  if (status == REED_OK && (!c->blocks || !c->data || pool_open(dev, NULL, POOL_CONSTANTS, 1, 0, &c->pool) != REED_OK))
     status = diag_no_memory(diagnosis, "constants on a device");
   if (status != REED_OK) {
     close_all(c);

@@ -252,8 +252,10 @@ START_TEST(pool_stays_below_its_cap) {
   ck_assert_int_eq(pool_allocate(p, 2 * MIB, &s, said), REED_ERROR_MEMORY);
   ck_assert_ptr_null(s);
   const char *message = reed_diagnosis_message(said);
-  ck_assert_msg(strstr(message, "2097152 bytes asked for; 3145728 live, 3145728 reserved, cap 4194304") != NULL, "%s",
-                message);
+  ck_assert_msg(
+      strstr(message,
+             "2097152 bytes asked for; the session's tensors have 3145728 live, 3145728 reserved, cap 4194304") != NULL,
+      "%s", message);
   storage *b = take(1000); /* a slab, though no generous chunk fits */
   ck_assert_int_le(figures().reserved_bytes, 4 * MIB);
   storage_release(a);
@@ -281,8 +283,8 @@ START_TEST(pool_trims_and_tries_again_when_the_device_is_full) {
   a = take(3 * MIB);
   storage *s = NULL;
   ck_assert_int_eq(pool_allocate(p, 5 * MIB, &s, said), REED_ERROR_MEMORY); /* nothing to give back */
-  ck_assert_ptr_nonnull(
-      strstr(reed_diagnosis_message(said), "out of memory on device 1 ('sim'): 5242880 bytes asked for"));
+  ck_assert_ptr_nonnull(strstr(reed_diagnosis_message(said), "out of memory on device 'sim'"));
+  ck_assert_ptr_nonnull(strstr(reed_diagnosis_message(said), "told to fail"));
   storage_release(a);
   close_pool();
 }

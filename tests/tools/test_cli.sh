@@ -263,12 +263,19 @@ for card in $(sed -n 's/^CARD(\([A-Za-z0-9]*\),.*/\1/p' "$root/device/cuda/fake/
   grep -q "[=( ]$card\b" out || fail "the help of plan does not name $card"
 done
 expect 4 "no description of a card 'B300'; known: H100, A100, T4" plan counted.onnx -s x=4x8 --device 'cuda-emulated?card=B300'
-expect 4 "out of memory on device 1 ('cuda-emulated')" plan counted.onnx -s x=4096x8 --device 'cuda-emulated?card=T4&memory=4096'
-if [ ! -e /dev/nvidiactl ]; then
-  expect 4 "device 'cuda'" plan counted.onnx -s x=4x8 --device cuda
-  grep -q "a plan needs no card with --device 'cuda-emulated?card=H100'" out || fail 'no way to a plan without a card'
-  expect 4 '' run counted.onnx -i x=4x8xf32=1 --device cuda
-  grep -q 'card=H100' out && fail 'the way to a plan is told to a run'
+expect 4 "out of memory on device 'cuda-emulated': " plan counted.onnx -s x=4096x8 --device 'cuda-emulated?card=T4&memory=4096'
+grep -q "the session's tensors have .* live, .* reserved, cap none; device 'cuda-emulated': no memory for .* of the card's 4096, " out || fail "whose memory is full is not told"
+expect 0 'arena on cuda-emulated: ' plan counted.onnx -s x=4x8 --card T4
+expect 4 "no description of a card 'B300'; known: H100, A100, T4" plan counted.onnx -s x=4x8 --device 'host,cuda?tf32=1' --card B300
+expect 4 "tf32=1 needs a card of compute capability 8.0" plan counted.onnx -s x=4x8 --device 'cuda?tf32=1' --card T4
+expect 2 "--card describes a device 'cuda', and --device names none" plan counted.onnx -s x=4x8 --device sim --card T4
+if [ ! -e /dev/nvidiactl ] && [ ! -e /dev/dxg ]; then
+  for name in cuda cuda:1 'cuda?tf32=1' 'cuda:1?tf32=1'; do
+    expect 0 'arena on cuda-emulated' plan counted.onnx -s x=4x8 --device "$name"
+    grep -q 'planned for an H100 from its data sheet' out || fail "$name: no word of the card that was described"
+  done
+  expect 4 "this machine has 2 NVIDIA GPUs" plan counted.onnx -s x=4x8 --device cuda:2
+  expect 4 "device 'cuda'" run counted.onnx -i x=4x8xf32=1 --device cuda
 fi
 for pass in $passes; do expect 0 compiled compile beside.onnx -o left_out.reed --disable "$pass"; done
 expect 2 "--precision takes f32, bf16 or f16, not 'f33'" compile beside.onnx -o x.reed --precision f33

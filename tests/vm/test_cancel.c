@@ -77,20 +77,23 @@ static void *cancel_later(void *context) {
   return NULL;
 }
 
-/* One call of an operator on inputs r0 .. n_inputs-1. */
+/* One call of an operator on inputs r0 .. n_inputs-1, on the accelerator: on the host in a session without one. */
 static reed_program *one_call(const char *types, const char *inputs, const char *site, int n_inputs) {
-  char text[2048], loads[256] = "", reads[256] = "", fills[256] = "";
+  char text[2048], copies[512] = "", reads[256] = "", fills[256] = "";
   for (int i = 0; i < n_inputs; i++) {
-    snprintf(loads + strlen(loads), sizeof loads - strlen(loads), "%sr%d:both", i ? ", " : "", i);
-    snprintf(reads + strlen(reads), sizeof reads - strlen(reads), "%sr%d:shape", i ? ", " : "", i);
-    snprintf(fills + strlen(fills), sizeof fills - strlen(fills), "%sr%d", i ? ", " : "", i);
+    const int there = 3 + i;
+    snprintf(copies + strlen(copies), sizeof copies - strlen(copies),
+             "  shape.like r%d, r%d, device\n  alloc r%d\n  copy r%d, r%d, input, k0, %d\n", there, i, there, there, i,
+             i);
+    snprintf(reads + strlen(reads), sizeof reads - strlen(reads), "%sr%d:shape", i ? ", " : "", there);
+    snprintf(fills + strlen(fills), sizeof fills - strlen(fills), "%sr%d", i ? ", " : "", there);
   }
   snprintf(
       text, sizeof text,
-      ".module \"m\" producer \"test\" \"1\" devices 1\n%s.inputs %s\n.outputs t9\n.site k0 = %s (%d -> 1) \"long\"\n"
-      ".function main (%s) -> (t9) registers 9 0\n  shape k0, host, [r8], [%s]\n  alloc r8\n"
-      "  invoke k0, host, [r8], [%s]\n  return [r8], []\n",
-      types, inputs, site, n_inputs, inputs, reads, fills);
+      ".module \"m\" producer \"test\" \"1\" devices 2\n%s.inputs %s\n.outputs t9\n.site k0 = %s (%d -> 1) \"long\"\n"
+      ".function main (%s) -> (t9) registers 9 0\n%s  shape k0, device, [r7], [%s]\n  alloc r7\n"
+      "  invoke k0, device, [r7], [%s]\n  readback r8, r7, output, k0, 0\n  sync\n  return [r8], []\n",
+      types, inputs, site, n_inputs, inputs, copies, reads, fills);
   return assembled(text);
 }
 
