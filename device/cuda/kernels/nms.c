@@ -4,31 +4,56 @@
 #include "base/desc.h"
 #include "device/cuda/kernels/kernel.h"
 
-enum { SORT_SHARED_KEYS = 4096 }; /* of 8 bytes: below the 48 KB that every launch may use */
+enum {
+  SORT_SHARED_KEYS = 4096, /* of 8 bytes: below the 48 KB that every launch may use */
+  MOST_MASK_BYTES = 16 << 20
+};
 
 static int64_t round_up(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
-/* Adds one of the three launches, one block a row. */
-static void add_launch(cuda_plan *plan, cuda_kernel_id kernel, const nms_args *made, int64_t shared, const nms *n) {
-  const int64_t sorted = made->rows * made->padded * 8, kept = round_up(made->rows * made->limit * 4);
-  const bool sorts = kernel == CUDA_nms_sort, selects = kernel == CUDA_nms_select, lists = kernel == CUDA_nms_list;
-  cuda_plan_launch(plan, kernel, made->rows ? made->rows : 1, shared, made);
+static int64_t mask_bytes(const nms_args *made) {
+  return made->rows * made->tiles * made->tiles * NMS_CHUNK * (int64_t)sizeof(*made->mask);
+}
+
+/* So many tiles of a row's best boxes as the matrices of all rows have memory for. */
+static int64_t tiles_of(const nms_args *made) {
+  const int64_t all = (made->n + NMS_CHUNK - 1) / NMS_CHUNK, tile = NMS_CHUNK * (int64_t)sizeof(*made->mask);
+  int64_t tiles = 0;
+  while (tiles < all && tiles < NMS_MOST_TILES && made->rows <= MOST_MASK_BYTES / tile / ((tiles + 1) * (tiles + 1)))
+    tiles++;
+  return tiles;
+}
+
+/* Adds one of the four launches. The workspace: keys, kept boxes, their counts, matrices. */
+static void add_launch(cuda_plan *plan, cuda_kernel_id kernel, int64_t blocks, const nms_args *made, const nms *n) {
+  const int64_t sorted = made->rows * made->padded * 8, kept = round_up(made->rows * made->limit * 4),
+                counts = round_up(made->rows * 4);
+  const bool sorts = kernel == CUDA_nms_sort, masks = kernel == CUDA_nms_mask, selects = kernel == CUDA_nms_select,
+             lists = kernel == CUDA_nms_list, compares = masks || selects;
+  cuda_plan_launch(plan, kernel, blocks, sorts ? made->shared_keys * 8 : 0, made);
   if (!lists) {
     cuda_plan_count(plan, offsetof(nms_args, counted));
     CUDA_PART(plan, nms_args, sorted, CUDA_FROM_WORKSPACE, 0, 0, sorted, sorts);
-    if (selects) CUDA_INPUT(plan, nms_args, boxes, 0);
-    if (sorts) CUDA_INPUT(plan, nms_args, scores, 1);
-    if (selects && n->has_iou) CUDA_INPUT(plan, nms_args, iou, 3);
-    if (sorts && n->has_score) CUDA_INPUT(plan, nms_args, least, 4);
-    if (selects && n->has_ids) CUDA_INPUT(plan, nms_args, ids, n->ids_input);
-    if (sorts && n->has_candidates) CUDA_INPUT(plan, nms_args, candidates, 6);
   }
-  if (sorts) return;
-  CUDA_PART(plan, nms_args, kept, CUDA_FROM_WORKSPACE, 0, sorted, made->rows * made->limit * 4, selects);
-  CUDA_PART(plan, nms_args, counts, CUDA_FROM_WORKSPACE, 0, sorted + kept, made->rows * 4, selects);
-  if (selects) return;
-  CUDA_OUTPUT(plan, nms_args, selected, 0);
-  CUDA_PART(plan, nms_args, extent, CUDA_FROM_EXTENTS, 0, 0, 8, true);
+  if (sorts) {
+    CUDA_INPUT(plan, nms_args, scores, 1);
+    if (n->has_score) CUDA_INPUT(plan, nms_args, least, 4);
+    if (n->has_candidates) CUDA_INPUT(plan, nms_args, candidates, 6);
+  }
+  if (compares) {
+    CUDA_PART(plan, nms_args, mask, CUDA_FROM_WORKSPACE, 0, sorted + kept + counts, mask_bytes(made), masks);
+    CUDA_INPUT(plan, nms_args, boxes, 0);
+    if (n->has_iou) CUDA_INPUT(plan, nms_args, iou, 3);
+    if (n->has_ids) CUDA_INPUT(plan, nms_args, ids, n->ids_input);
+  }
+  if (selects || lists) {
+    CUDA_PART(plan, nms_args, kept, CUDA_FROM_WORKSPACE, 0, sorted, made->rows * made->limit * 4, selects);
+    CUDA_PART(plan, nms_args, counts, CUDA_FROM_WORKSPACE, 0, sorted + kept, made->rows * 4, selects);
+  }
+  if (lists) {
+    CUDA_OUTPUT(plan, nms_args, selected, 0);
+    CUDA_PART(plan, nms_args, extent, CUDA_FROM_EXTENTS, 0, 0, 8, true);
+  }
 }
 
 reed_status cuda_prepare_nms(const reed_kernel_call *call, reed_kernel *out_kernel) {
@@ -52,11 +77,14 @@ reed_status cuda_prepare_nms(const reed_kernel_call *call, reed_kernel *out_kern
   made.shared_keys = made.padded < SORT_SHARED_KEYS ? made.padded : SORT_SHARED_KEYS;
   /* without a count no row of a larger bound fits */
   if (!made.counted.capacity && made.shared_keys < made.padded) made.shared_keys = 0;
-  if (made.rows) {
-    add_launch(&plan, CUDA_nms_sort, &made, made.shared_keys * 8, &n);
-    add_launch(&plan, CUDA_nms_select, &made, 0, &n);
-  }
-  add_launch(&plan, CUDA_nms_list, &made, 0, &n);
-  return cuda_plan_close(&plan, made.rows * made.padded * 8 + round_up(made.rows * made.limit * 4) + made.rows * 4,
+  made.tiles = tiles_of(&made);
+  if (made.rows) add_launch(&plan, CUDA_nms_sort, made.rows, &made, &n);
+  if (made.rows && made.tiles)
+    add_launch(&plan, CUDA_nms_mask, made.rows * ((made.tiles + 1) / 2) * (made.tiles + 1), &made, &n);
+  if (made.rows) add_launch(&plan, CUDA_nms_select, made.rows, &made, &n);
+  add_launch(&plan, CUDA_nms_list, made.rows ? made.rows : 1, &made, &n);
+  return cuda_plan_close(&plan,
+                         made.rows * made.padded * 8 + round_up(made.rows * made.limit * 4) + round_up(made.rows * 4) +
+                             mask_bytes(&made),
                          out_kernel);
 }

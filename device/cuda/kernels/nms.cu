@@ -1,9 +1,10 @@
-/* NonMaxSuppression and torchvision's nms in three launches, all rows (classes of batches) side by side, with the bits
- * of the host's (ops/cpu/reference/nms.c): a sort of each row by score, a walk over the sorted boxes 64 at a time, and
- * the list of all rows. Compiled without fused multiply-adds, because a rounding decides. */
+/* NonMaxSuppression and torchvision's nms in four launches, all rows (classes of batches) side by side, with the bits
+ * of the host's (ops/cpu/reference/nms.c): a sort of each row by score, the overlaps of the best boxes of each row as a
+ * matrix of bits in tiles of 64 x 64, a walk over the sorted boxes 64 at a time, and the list of all rows. Compiled
+ * without fused multiply-adds, because a rounding decides. */
 #include "device/cuda/kernels/values.cuh"
 
-enum { CHUNK = 64 };
+enum { CHUNK = NMS_CHUNK };
 static constexpr uint32_t KEY_FIRST = 0, KEY_NAN = 0xfffffffeu, KEY_NONE = 0xffffffffu;
 
 /* A coordinate or score, which torchvision's nms also takes in half precision. */
@@ -79,24 +80,70 @@ static __device__ inline float overlap(const corners &a, const corners &b) {
   return both / (area_a + area_b - both);
 }
 
-/* One block a row. A chunk of 64 boxes is compared with all kept boxes and with itself by all threads; then one thread
- * decides box after box from the bits. */
+static __device__ inline float limit_of(const nms_args &a) { return a.as_given ? a.threshold : a.iou ? *a.iou : 0; }
+
+/* The words of a tile's column of the matrix, one for each box that comes before: bit j of a word says that the box
+ * suppresses box j of the tile. */
+static __device__ inline unsigned long long *words_of(const nms_args &a, int64_t row, int64_t tile) {
+  return a.mask + (row * a.tiles + tile) * a.tiles * CHUNK;
+}
+
+/* One block for a tile on or above the diagonal of a row's matrix; four threads for a word. Columns q and tiles - 1 - q
+ * have tiles + 1 such tiles together, so that half as many columns as tiles, each of tiles + 1 blocks, are all. */
+KERNEL(nms_mask) {
+  SHARED_ARRAY(corners, later, [CHUNK]);
+  SHARED_ARRAY(int64_t, ids, [CHUNK]);
+  const int64_t each = a.tiles + 1, pair = blockIdx.x / each % (each / 2), row = blockIdx.x / each / (each / 2),
+                place = blockIdx.x % each, column = place <= pair ? pair : a.tiles - 1 - pair,
+                upper = place <= pair ? place : place - pair - 1, batch = row / a.classes, n_boxes = boxes_of(a),
+                begin = column * CHUNK, all = batch * n_boxes;
+  if (place > pair && column == pair) return; /* the column in the middle has no partner */
+  const uint64_t *const sorted = a.sorted + row * a.padded;
+  const int t = static_cast<int>(threadIdx.x), i = t / 4, part = t % 4;
+  const bool loads = t < CHUNK && begin + t < n_boxes && sorted[begin + t] >> 32 != KEY_NONE;
+  const int n_here = __syncthreads_count(loads);
+  if (!n_here) return;
+  if (loads) {
+    const int64_t box = all + static_cast<int64_t>(sorted[begin + t] & 0xffffffffu);
+    later[t] = corners_of(a, box);
+    ids[t] = a.ids ? a.ids[box] : 0;
+  }
+  __syncthreads();
+  const int64_t at = upper * CHUNK + i;
+  const float limit = limit_of(a);
+  unsigned long long word = 0;
+  if (upper < column || i < n_here) {
+    const int64_t box = all + static_cast<int64_t>(sorted[at] & 0xffffffffu), id = a.ids ? a.ids[box] : 0;
+    const corners mine = corners_of(a, box);
+    for (int j = part; j < n_here; j += 4)
+      if ((upper < column || j > i) && ids[j] == id && overlap(mine, later[j]) > limit) word |= 1ull << j;
+  }
+  word |= __shfl_xor_sync(~0u, word, 1);
+  word |= __shfl_xor_sync(~0u, word, 2);
+  if (part == 0) words_of(a, row, column)[at] = word;
+}
+
+/* One block a row. A chunk of 64 boxes is compared with all kept boxes and with itself: by the matrix of bits as far as
+ * it goes, behind it box by box. Then one thread decides box after box from the bits. */
 KERNEL(nms_select) {
   SHARED_ARRAY(corners, chunk, [CHUNK]);
   SHARED_ARRAY(int64_t, ids, [CHUNK]);
   SHARED_ARRAY(int32_t, boxes, [CHUNK]);
-  SHARED_ARRAY(unsigned long long, hits, [CHUNK]); /* bit j of hits[i]: box i suppresses box j */
-  SHARED_VALUE(unsigned long long, gone);          /* boxes of the chunk that kept boxes suppress */
+  SHARED_ARRAY(unsigned long long, hits, [CHUNK]);               /* bit j of hits[i]: box i suppresses box j */
+  SHARED_ARRAY(unsigned long long, kept_bits, [NMS_MOST_TILES]); /* per tile of the matrix: the kept boxes */
+  SHARED_VALUE(unsigned long long, gone);                        /* boxes of the chunk that kept boxes suppress */
   SHARED_VALUE(unsigned long long, chosen);
   const int64_t row = blockIdx.x, batch = row / a.classes, n_boxes = boxes_of(a);
   const int t = static_cast<int>(threadIdx.x), column = t % CHUNK, part = t / CHUNK,
             parts = static_cast<int>(blockDim.x) / CHUNK;
-  const float limit = a.as_given ? a.threshold : a.iou ? *a.iou : 0;
+  const float limit = limit_of(a);
   const int64_t all = batch * n_boxes;
   const uint64_t *const sorted = a.sorted + row * a.padded;
   int32_t *const kept = a.kept + row * a.limit;
   int64_t n_kept = 0;
-  for (int64_t begin = 0; begin < n_boxes && n_kept < a.limit; begin += CHUNK) {
+  for (int64_t begin = 0, tile = 0; begin < n_boxes && n_kept < a.limit; begin += CHUNK, tile++) {
+    const bool by_bits = tile < a.tiles;
+    const unsigned long long *const words = by_bits ? words_of(a, row, tile) : nullptr;
     const int64_t at = begin + column;
     const bool here = at < n_boxes && sorted[at] >> 32 != KEY_NONE;
     const int n_here = __syncthreads_count(here && part == 0);
@@ -104,20 +151,28 @@ KERNEL(nms_select) {
     if (part == 0 && here) {
       const int32_t box = static_cast<int32_t>(sorted[at] & 0xffffffffu);
       boxes[column] = box;
-      chunk[column] = corners_of(a, all + box);
-      ids[column] = a.ids ? a.ids[batch * n_boxes + box] : 0;
+      if (!by_bits) {
+        chunk[column] = corners_of(a, all + box);
+        ids[column] = a.ids ? a.ids[all + box] : 0;
+      }
     }
-    if (part == 0) hits[column] = 0;
+    if (part == 0) hits[column] = by_bits && here ? words[at] : 0;
     if (t == 0) gone = 0;
     __syncthreads();
-    if (here) {
+    if (by_bits) {
+      unsigned long long dead = 0;
+      for (int64_t k = t; k < begin; k += blockDim.x)
+        if (kept_bits[k / CHUNK] >> k % CHUNK & 1) dead |= words[k];
+      for (int lanes = 16; lanes; lanes /= 2) dead |= __shfl_xor_sync(~0u, dead, lanes);
+      if (t % 32 == 0 && dead) atomicOr(&gone, dead);
+    } else if (here) {
       const corners mine = chunk[column];
       const int64_t id = ids[column];
       bool suppressed = false;
       for (int64_t k = part; k < n_kept && !suppressed; k += parts) {
-        const int64_t box = kept[k];
-        if (a.ids && a.ids[batch * n_boxes + box] != id) continue;
-        suppressed = overlap(corners_of(a, all + box), mine) > limit;
+        const int64_t box = all + kept[k];
+        if (a.ids && a.ids[box] != id) continue;
+        suppressed = overlap(corners_of(a, box), mine) > limit;
       }
       if (suppressed) atomicOr(&gone, 1ull << column);
       unsigned long long hit = 0;
@@ -129,13 +184,14 @@ KERNEL(nms_select) {
     if (t == 0) {
       unsigned long long dead = gone, keep = 0;
       int64_t n = n_kept;
-      for (int i = 0; i < n_here && n < a.limit; i++) {
-        if (dead >> i & 1) continue;
-        keep |= 1ull << i;
-        dead |= hits[i];
-        n++;
+      UNROLL for (int i = 0; i < CHUNK; i++) { /* without branches: words are loaded ahead of their use */
+        const bool keeps = i < n_here && n < a.limit && !(dead >> i & 1);
+        keep |= static_cast<unsigned long long>(keeps) << i;
+        dead |= keeps ? hits[i] : 0;
+        n += keeps;
       }
       chosen = keep;
+      if (by_bits) kept_bits[tile] = keep;
     }
     __syncthreads();
     if (part == 0 && (chosen >> column & 1)) kept[n_kept + __popcll(chosen & ((1ull << column) - 1))] = boxes[column];

@@ -1,0 +1,110 @@
+/* NonMaxSuppression's matrix of overlaps: the number of its blocks, and rows whose best boxes alone have a matrix. The
+ * operator's cases: tests/ops/cpu/image/test_nms.c. */
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/device/cuda/kernels/emulated_call.h"
+#include "tests/suite.h"
+
+enum { CLASSES = 2, BOXES = 330, LIMIT = 200 };
+
+static const int64_t limit = LIMIT;
+
+static void describe(emulated_call *c, int64_t rows, int64_t boxes, reed_desc inputs[5], reed_desc *output) {
+  const reed_desc all[] = {{REED_F32, 3, {1, boxes, 4}},
+                           {REED_F32, 3, {1, rows, boxes}},
+                           {REED_I64, 1, {1}},
+                           {REED_F32, 1, {1}},
+                           {REED_F32, 1, {1}}};
+  static const void *const host[] = {NULL, NULL, &limit, NULL, NULL};
+  memcpy(inputs, all, sizeof all);
+  *output = (reed_desc){REED_I64, 2, {rows * (boxes < LIMIT ? boxes : LIMIT), 3}};
+  c->op = OP_NonMaxSuppression;
+  c->in = inputs;
+  c->n_in = 5;
+  c->out = output;
+  c->host = host;
+}
+
+static const cuda_launch *launch_of(const cuda_prepared *plan, cuda_kernel_id kernel) {
+  for (uint32_t i = 0; i < plan->n_launches; i++)
+    if (plan->launches[i].kernel == kernel) return &plan->launches[i];
+  return NULL;
+}
+
+START_TEST(overlaps_are_found_by_many_blocks) {
+  static const struct {
+    int64_t rows, boxes, blocks;
+  } rows[] = {{5, 1000, 5 * 16 * 17 / 2}, {1, 64, 2}, {1, 65, 3}, {3, 130, 3 * 8}, {1, 20000, 91 * 182}};
+  emulated_call c = {0};
+  reed_desc inputs[5], output;
+  describe(&c, rows[_i].rows, rows[_i].boxes, inputs, &output);
+  reed_kernel kernel = emulated_prepare(&c);
+  const cuda_launch *mask = launch_of(kernel.state, CUDA_nms_mask);
+  ck_assert_ptr_nonnull(mask);
+  ck_assert_int_eq(mask->grid[0], rows[_i].blocks);
+  ck_assert_int_le(kernel.workspace_bytes, (int64_t)17 << 20);
+  kernel.free(kernel.state);
+}
+END_TEST
+
+/* Runs the call with a matrix of `tiles` tiles at most. */
+static void run(emulated_call *c, int64_t tiles) {
+  reed_kernel kernel = emulated_prepare(c);
+  const cuda_prepared *plan = kernel.state;
+  c->workspace = aligned_alloc(64, ((size_t)kernel.workspace_bytes + 63) / 64 * 64);
+  ck_assert_ptr_nonnull(c->workspace);
+  for (uint32_t i = 0; i < plan->n_launches; i++) {
+    cuda_launch launch = plan->launches[i];
+    nms_args *args = (nms_args *)(uintptr_t)(plan->args + launch.args_at);
+    if (args->tiles > tiles) args->tiles = tiles;
+    if (launch.kernel == CUDA_nms_mask) {
+      launch.grid[0] = (uint32_t)(CLASSES * ((args->tiles + 1) / 2) * (args->tiles + 1));
+      if (!args->tiles) continue;
+    }
+    emulated_launch(c, plan, &launch);
+  }
+  kernel.free(kernel.state);
+  free(c->workspace);
+}
+
+START_TEST(boxes_behind_the_matrix_are_compared_one_by_one) {
+  static float boxes[BOXES * 4], scores[CLASSES * BOXES];
+  const float overlap = 0.45F, least = 0.05F;
+  int64_t selected[2][CLASSES * LIMIT * 3];
+  emulated_call whole = {.inputs = {boxes, scores, &limit, &overlap, &least}}, part = whole;
+  reed_desc inputs[5], output;
+  uint32_t random = 7;
+  for (int i = 0; i < BOXES; i++)
+    for (int k = 0; k < 4; k++) {
+      random = random * 1664525 + 1013904223;
+      boxes[4 * i + k] = (float)(random >> 24) / 8 + (k < 2 ? 0 : 24);
+    }
+  for (int i = 0; i < CLASSES * BOXES; i++) {
+    random = random * 1664525 + 1013904223;
+    scores[i] = (float)(random >> 16 & 127) / 128; /* with ties */
+  }
+  describe(&whole, CLASSES, BOXES, inputs, &output);
+  describe(&part, CLASSES, BOXES, inputs, &output);
+  whole.output = selected[0];
+  part.output = selected[1];
+  part.order = (uint64_t)_i;
+  run(&whole, BOXES);
+  ck_assert_int_gt(whole.extent, CLASSES * NMS_CHUNK); /* so that kept boxes of several tiles count */
+  ck_assert_int_lt(whole.extent, CLASSES * LIMIT);
+  run(&part, _i);
+  ck_assert_int_eq(whole.extent, part.extent);
+  ck_assert_mem_eq(selected[0], selected[1], (size_t)whole.extent * 3 * sizeof(int64_t));
+}
+END_TEST
+
+int main(void) {
+  Suite *suite = suite_create("nms");
+  TCase *t = tcase_create("nms");
+  tcase_set_timeout(t, 60);
+  tcase_add_loop_test(t, overlaps_are_found_by_many_blocks, 0, 5);
+  tcase_add_loop_test(t, boxes_behind_the_matrix_are_compared_one_by_one, 0, 5);
+  suite_add_tcase(suite, t);
+  return suite_run(suite);
+}
