@@ -22,6 +22,8 @@
 
 #define PLACES 32               /* jobs at a time; more callers than that work alone */
 #define POLL_NS 150000          /* of a helper without work, before it sleeps */
+#define WORTH_WAKING_NS 100000  /* of a caller's work in team_run_lazy, for which it wakes helpers */
+#define LAZY_CHUNKS 8           /* a lazy job of fewer chunks may be short */
 #define WAIT_NS 30000           /* of a caller for chunks that helpers are in the middle of, before it sleeps */
 #define LOOKS_PER_TIME_CHECK 16 /* of a loop that polls */
 
@@ -56,6 +58,7 @@ static struct {
   _Atomic int32_t n_callers;            /* threads that are in team_run with helpers */
   _Atomic int32_t n_cpus;               /* 0: not counted yet */
   _Atomic int32_t n_polling, n_asleep;
+  _Atomic int64_t alone_ns, alone_until; /* lazy jobs' time while no helper was awake, and the end of the last one */
   stalls stalls;
   atomic_bool leaving;
   sem_t work; /* wakes helpers */
@@ -360,6 +363,47 @@ static void run_group(void *context, int64_t group, int32_t worker) {
   const grouped *g = context;
   int64_t end = (group + 1) * g->per_group;
   for (int64_t i = group * g->per_group; i < end && i < g->n_chunks; i++) g->fn(g->context, i, worker);
+}
+
+/* ---- lazy jobs ---- */
+
+static bool is_helper_awake(void) { return atomic_load(&team.n_helpers) > atomic_load(&team.n_asleep); }
+
+/* Runs chunks of a lazy job on the caller until the work of the lazy jobs is worth waking helpers. Returns the number
+ * of chunks that have run. Jobs that follow each other add up, because a helper that is woken stays awake between them;
+ * after a pause in which it would fall asleep the sum starts again. Sums of several callers at a time may be lost. */
+static int64_t run_first_chunks(int64_t n_chunks, team_fn *fn, void *context) {
+  if (n_chunks >= LAZY_CHUNKS || is_helper_awake()) return 0;
+  int64_t before = now_ns(), sum = 0, n = 0;
+  if (before - atomic_load_explicit(&team.alone_until, memory_order_relaxed) < POLL_NS)
+    sum = atomic_load_explicit(&team.alone_ns, memory_order_relaxed);
+  while (n < n_chunks && sum < WORTH_WAKING_NS) {
+    fn(context, n++, 0);
+    int64_t now = now_ns();
+    sum += now - before;
+    before = now;
+  }
+  atomic_store_explicit(&team.alone_ns, sum, memory_order_relaxed);
+  atomic_store_explicit(&team.alone_until, before, memory_order_relaxed);
+  return n;
+}
+
+/* The chunks of a job that are left. */
+typedef struct rest {
+  team_fn *fn;
+  void *context;
+  int64_t first;
+} rest;
+
+static void run_rest(void *context, int64_t chunk, int32_t worker) {
+  const rest *r = context;
+  r->fn(r->context, r->first + chunk, worker);
+}
+
+void team_run_lazy(int32_t n_workers, int64_t n_chunks, team_fn *fn, void *context) {
+  int64_t first = n_workers > 1 ? run_first_chunks(n_chunks, fn, context) : 0;
+  if (first == 0) return team_run(n_workers, n_chunks, fn, context);
+  team_run(n_workers, n_chunks - first, run_rest, &(rest){fn, context, first});
 }
 
 void team_run(int32_t n_workers, int64_t n_chunks, team_fn *fn, void *context) {

@@ -20,6 +20,10 @@ typedef void team_fn(void *context, int64_t chunk, int32_t worker);
 /* Calls fn once for each of the chunks 0..n_chunks-1, on the calling thread and up to n_workers - 1 helpers; returns
  * when all calls have returned. A chunk may call team_run itself. */
 void team_run(int32_t n_workers, int64_t n_chunks, team_fn *fn, void *context);
+/* As team_run, for chunks of some 10 us that need no other thread: while all helpers sleep, the caller runs jobs of a
+ * few chunks alone, until those of one burst have taken as long as waking a helper is worth. A program whose jobs are
+ * all short, and which pauses between them, wakes nobody. */
+void team_run_lazy(int32_t n_workers, int64_t n_chunks, team_fn *fn, void *context);
 
 /* The number of CPUs this process may use: the CPUs of its affinity, within its control group's quota; at least 1. */
 int32_t team_processors(void);

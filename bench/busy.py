@@ -2,9 +2,10 @@
 """Reed and onnxruntime beside processes that take the CPUs: the latency of a model, and how many times as long a run takes as on the idle machine.
 
     busy.py --build BUILDDIR [--busy 0,3,6] [--threads 2] [--rounds 3] [--runs 10] [--pause 0] [--torch] MODEL.onnx SYMBOL=EXTENT...
+    busy.py --build BUILDDIR [FLAGS] MODEL.onnx INPUT...
 
-Every extent that the model leaves open needs a value. Each engine has a process of its own; one engine works at a time. A round is one turn of each engine beside each number of
-busy processes; a turn is --runs runs with a pause of --pause ms before each. The figures are the median over all runs of all rounds, and the mean, which shows runs that stall.
+Every extent that the model leaves open needs a value; or each input is given, as bench_open takes it: "2x1x128", "=16000". Each engine has a process
+of its own; one engine works at a time. A round is one turn of each engine beside each number of busy processes; a turn is --runs runs with a pause of --pause ms before each. The figures are the median over all runs of all rounds, and the mean, which shows runs that stall.
 With --torch each process multiplies matrices with PyTorch's own threads (OpenMP) before each run, so that two teams of threads share the process.
 The inputs are the same for all engines: floats from a seeded normal distribution, ones for integers.
 """
@@ -31,34 +32,38 @@ def arguments_of():
     parser.add_argument("--torch", action="store_true")
     parser.add_argument("--worker", choices=ENGINES, help=argparse.SUPPRESS)
     parser.add_argument("model")
-    parser.add_argument("extents", nargs="*")
+    parser.add_argument("words", nargs="*")
     return parser.parse_args()
 
 
 # ---- a worker: one engine in a process; each line of input is an order for one turn ----
 
-def inputs_of(path, extents):
+def inputs_of(path, words):
+    """words: SYMBOL=EXTENT for each open extent, or EXTENTS[=VALUE] for each input."""
     import numpy as np
     import onnx
     from onnx.helper import tensor_dtype_to_np_dtype
     graph, random, arrays = onnx.load(path, load_external_data=False).graph, np.random.default_rng(7), []
     constants = {i.name for i in graph.initializer}
+    given = bool(words) and (words[0][0].isdigit() or words[0][0] == "=")
+    texts = [word.partition("=") for word in words]
+    extents = {} if given else {name: int(value) for name, _, value in texts}
     for value in graph.input:
         if value.name in constants:
             continue
         t = value.type.tensor_type
-        dims = [extents[d.dim_param] if d.dim_param else d.dim_value for d in t.shape.dim]
+        text, _, fill = texts[len(arrays)] if given else ("", "", "")
+        dims = [int(e) for e in text.split("x") if e] if given else [extents[d.dim_param] if d.dim_param else d.dim_value for d in t.shape.dim]
         dtype = tensor_dtype_to_np_dtype(t.elem_type)
         floating = np.issubdtype(dtype, np.floating)
-        arrays.append(np.asarray(random.standard_normal(dims) if floating else np.ones(dims)).astype(dtype))
+        arrays.append(np.asarray(random.standard_normal(dims) if floating else np.full(dims, int(fill or 1))).astype(dtype))
     return arrays
 
 
 def work(arguments):
     import engines
     answer_with = answers()
-    extents = {name: int(value) for name, value in (e.split("=", 1) for e in arguments.extents)}
-    arrays = inputs_of(arguments.model, extents)
+    arrays = inputs_of(arguments.model, arguments.words)
     folder, name = os.path.split(os.path.abspath(arguments.model))
     name = os.path.splitext(name)[0]
     engine = (engines.Reed(folder, name, arguments.threads, arguments.build) if arguments.worker == "reed" else

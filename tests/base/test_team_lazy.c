@@ -1,0 +1,122 @@
+/* Lazy jobs of the team: short jobs run on the caller alone while the helpers sleep, those of a burst add up until they
+ * are worth waking a helper, and a long one is shared from that point on.
+ *
+ * team.c is compiled into this test, because the test reads how many jobs were published to helpers and how many
+ * helpers sleep, and sets the clock: a chunk lasts as long as the test says. */
+#include <check.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <time.h>
+#include <unistd.h>
+
+static int set_clock(clockid_t id, struct timespec *out_time);
+#define clock_gettime set_clock
+#include "base/team.c"
+#undef clock_gettime
+
+#include "tests/suite.h"
+
+enum { US = 1000, CHUNK_US = 10 };
+
+static _Atomic int64_t clock_ns = 1000000000;
+
+static int set_clock(clockid_t id, struct timespec *out_time) {
+  (void)id;
+  int64_t now = atomic_load(&clock_ns);
+  *out_time = (struct timespec){.tv_sec = now / 1000000000, .tv_nsec = now % 1000000000};
+  return 0;
+}
+
+static void pass(int64_t us) { atomic_fetch_add(&clock_ns, us * US); }
+
+/* Lets time pass until all helpers sleep. */
+static void rest_helpers(void) {
+  do {
+    pass(1000);
+    usleep(200);
+  } while (atomic_load(&team.n_asleep) < atomic_load(&team.n_helpers));
+}
+
+typedef struct work {
+  int64_t us; /* that a chunk takes */
+  atomic_int runs[64];
+} work;
+
+static void spend(void *context, int64_t chunk, int32_t worker) {
+  (void)worker;
+  work *w = context;
+  pass(w->us);
+  atomic_fetch_add(&w->runs[chunk], 1);
+}
+
+/* True if the job was published to helpers. Every chunk runs once, either way. */
+static bool is_shared(int64_t n_chunks, int64_t us) {
+  work w = {.us = us};
+  uint32_t before = atomic_load(&team.posted);
+  team_run_lazy(2, n_chunks, spend, &w);
+  for (int64_t i = 0; i < 64; i++) ck_assert_int_eq(w.runs[i], i < n_chunks);
+  return atomic_load(&team.posted) != before;
+}
+
+START_TEST(short_jobs_with_pauses_wake_nobody) {
+  for (int i = 0; i < 100; i++) {
+    ck_assert(!is_shared(2, CHUNK_US));
+    ck_assert(!is_shared(3, CHUNK_US));
+    rest_helpers();
+  }
+  ck_assert_int_eq(atomic_load(&team.n_helpers), 0);
+}
+END_TEST
+
+START_TEST(short_jobs_of_a_burst_wake_a_helper) {
+  for (int round = 0; round < 2; round++) { /* the second time the helper is there and sleeps */
+    for (int i = 0; i < 5; i++) {
+      ck_assert(!is_shared(2, CHUNK_US));
+      pass(CHUNK_US); /* other kernels */
+    }
+    ck_assert(is_shared(2, CHUNK_US));
+    ck_assert_int_eq(atomic_load(&team.n_helpers), 1);
+    rest_helpers();
+  }
+}
+END_TEST
+
+/* Neither chunk ends before the other has begun. */
+static void meet(void *context, int64_t chunk, int32_t worker) {
+  (void)chunk, (void)worker;
+  atomic_int *missing = context;
+  atomic_fetch_sub(missing, 1);
+  while (atomic_load(missing) > 0) sched_yield();
+}
+
+START_TEST(a_helper_that_is_awake_takes_part_at_once) {
+  ck_assert(is_shared(LAZY_CHUNKS, CHUNK_US));
+  while (!atomic_load(&team.n_polling)) sched_yield(); /* the clock stands still: the helper stays awake */
+  atomic_int missing = 2;
+  team_run_lazy(2, 2, meet, &missing);
+  ck_assert_int_eq(missing, 0);
+}
+END_TEST
+
+START_TEST(jobs_that_are_worth_it_wake_a_helper) {
+  ck_assert(is_shared(LAZY_CHUNKS, CHUNK_US)); /* many chunks */
+  rest_helpers();
+  ck_assert(!is_shared(1, 10000)); /* nothing to share */
+  rest_helpers();
+  ck_assert(is_shared(4, 60)); /* few, long ones: from the third on */
+  rest_helpers();
+  ck_assert(!is_shared(2, 60)); /* long enough, but none is left */
+}
+END_TEST
+
+int main(void) {
+  TCase *tc = tcase_create("lazy jobs");
+  tcase_set_timeout(tc, 120);
+  tcase_add_test(tc, short_jobs_with_pauses_wake_nobody);
+  tcase_add_test(tc, short_jobs_of_a_burst_wake_a_helper);
+  tcase_add_test(tc, a_helper_that_is_awake_takes_part_at_once);
+  tcase_add_test(tc, jobs_that_are_worth_it_wake_a_helper);
+  Suite *suite = suite_create("lazy jobs of the team");
+  suite_add_tcase(suite, tc);
+  return suite_run(suite);
+}
