@@ -41,6 +41,7 @@ void symbols_close(reed_symbols **symbols) {
   VEC_FREE(&s->assumed);
   VEC_FREE(&s->broadcast);
   VEC_FREE(&s->parts);
+  VEC_FREE(&s->limits);
   table_fini(&s->ids);
   mem_free(s);
 }

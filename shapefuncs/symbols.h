@@ -63,6 +63,13 @@ bool symbols_broadcast_pair(const reed_symbols *symbols, size_t i, reed_dim *out
 /* An extent, an atom, that broadcasts against that number of rows of `whole`, which is linear: the result is `extent`
  * from then on, and the program has to refuse a `whole` below 1 where `extent` is 1. False: there is no part i. */
 bool symbols_broadcast_part(const reed_symbols *symbols, size_t i, reed_dim *out_extent, reed_dim *out_whole);
+/* The whole of which b is the extent of the first or last `a` rows; false: b is no such extent. */
+bool symbols_whole_of_part(reed_symbols *symbols, reed_dim a, reed_dim b, reed_dim *out_whole);
+/* States that a result relies on `extent` being at most `most`, which the program has to check (symbols_limited).
+ * False: the extent is above the limit, or it is not linear in atoms; nothing is stated. */
+bool symbols_limit(reed_symbols *symbols, reed_dim extent, int64_t most) REED_MUST_CHECK;
+/* Limit i; false: there is no limit i. */
+bool symbols_limited(const reed_symbols *symbols, size_t i, reed_dim *out_extent, int64_t *out_most);
 /* Term i of a linear `d`: a coefficient times an atom or 1. False: there is no term i. */
 bool symbols_linear_term(const reed_symbols *symbols, reed_dim d, int32_t i, int64_t *out_coefficient,
                          reed_dim *out_atom);

@@ -69,6 +69,11 @@ typedef struct symbol_part {
   reed_dim whole;  /* linear */
 } symbol_part;
 
+typedef struct symbol_limit {
+  reed_dim extent; /* linear */
+  int64_t most;
+} symbol_limit;
+
 typedef struct declared_range {
   const char *name;
   int64_t low, high;
@@ -84,6 +89,7 @@ struct reed_symbols {
   VEC_OF(uint32_t) assumed; /* atoms with same_as, newest last */
   VEC_OF(symbol_pair) broadcast; /* atoms of one name that operators broadcast against each other */
   VEC_OF(symbol_part) parts;     /* see symbols_broadcast_part */
+  VEC_OF(symbol_limit) limits;   /* see symbols_limited */
   uint32_t n_changes;            /* of assumptions */
   reed_status status;
 };

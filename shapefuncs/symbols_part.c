@@ -38,17 +38,16 @@ static bool whole_of_minimum(const reed_symbols *s, reed_dim a, reed_dim b, reed
   return true;
 }
 
-/* The whole of which b is the extent of the first or last a rows; false: b is no such extent. The nodes' arrays stay at
- * their addresses while the table grows; nodes move. */
-static bool whole_of_part(reed_symbols *s, reed_dim a, reed_dim b, reed_dim *out_whole) {
-  if (!symbol_is(a) || !symbol_is(b)) return false;
+/* The nodes' arrays stay at their addresses while the table grows; nodes move. */
+bool symbols_whole_of_part(reed_symbols *s, reed_dim a, reed_dim b, reed_dim *out_whole) {
+  if (!symbol_is(b)) return false;
   if (whole_of_minimum(s, a, b, out_whole)) return true;
   node x = *node_of(s, b);
   if (x.kind == NODE_MAX && x.n == 2 && x.args[1] == 0 && symbol_is(x.args[0])) {
     if (whole_of_minimum(s, a, x.args[0], out_whole)) return true; /* rows from a place on: none if it is too far */
     x = *node_of(s, x.args[0]);
   }
-  if (x.kind != NODE_SUM) return false;
+  if (x.kind != NODE_SUM || !symbol_is(a)) return false;
   reed_dim rows = without_factor(s, &x, symbols_min(s, a, 1)); /* min(whole, a) + whole */
   reed_dim whole = symbols_sub(s, rows, a);
   if (symbols_last(s, whole, a) == b) return *out_whole = whole, true;
@@ -90,7 +89,8 @@ static bool is_linear(const reed_symbols *s, reed_dim d) {
 
 void symbols_note_part(reed_symbols *s, reed_dim a, reed_dim b) {
   symbol_part part = {.extent = a};
-  if (!is_atom(s, a) || !whole_of_part(s, a, b, &part.whole) || !is_linear(s, part.whole) || has_rows(s, part.whole, a))
+  if (!is_atom(s, a) || !symbols_whole_of_part(s, a, b, &part.whole) || !is_linear(s, part.whole) ||
+      has_rows(s, part.whole, a))
     return;
   for (size_t i = 0; i < s->parts.n; i++)
     if (s->parts.items[i].extent == part.extent && s->parts.items[i].whole == part.whole) return;
@@ -106,9 +106,29 @@ bool symbols_broadcast_part(const reed_symbols *s, size_t i, reed_dim *out_exten
 
 bool symbols_absorbs_part(reed_symbols *s, reed_dim a, reed_dim b) {
   reed_dim whole;
-  if (!whole_of_part(s, a, b, &whole)) return false;
+  if (!symbol_is(a) || !symbols_whole_of_part(s, a, b, &whole)) return false;
   if (has_rows(s, whole, a)) return true;
   for (size_t i = 0; i < s->parts.n; i++)
     if (s->parts.items[i].extent == a && s->parts.items[i].whole == whole) return true;
   return false;
+}
+
+/* ---- limits ---- */
+
+bool symbols_limit(reed_symbols *s, reed_dim d, int64_t most) {
+  int64_t low, high;
+  symbols_range(s, d, &low, &high);
+  if (high <= most) return true;
+  if (low > most || !is_linear(s, d)) return false;
+  for (size_t i = 0; i < s->limits.n; i++)
+    if (s->limits.items[i].extent == d && s->limits.items[i].most <= most) return true;
+  if (!VEC_PUSH(&s->limits, ((symbol_limit){d, most}))) s->status = REED_ERROR_MEMORY;
+  return true;
+}
+
+bool symbols_limited(const reed_symbols *s, size_t i, reed_dim *out_extent, int64_t *out_most) {
+  if (i >= s->limits.n) return false;
+  *out_extent = s->limits.items[i].extent;
+  *out_most = s->limits.items[i].most;
+  return true;
 }

@@ -323,11 +323,11 @@ static bool move_gather(evaluation *e, const ir_node *n, places *x) {
   places by, index;
   reed_attrs attrs = ir_attrs(n);
   int64_t axis = op_attr_int(&attrs, "axis"), rank = n->inputs[0]->type.rank;
+  if (is_number(x)) return true;
   if (rank < 0 || n->inputs[1]->type.rank != 1 || !evaluate(e, n->inputs[1], &index) || !as_count(&index, &by))
     return false;
   if (axis < 0) axis += rank;
   if (axis < 0 || axis >= rank) return false;
-  if (is_number(x)) return true;
   bool matters = x->counts ? x->factors[axis] != 0 : axis >= rank - 2;
   if (!matters) return true;
   if (by.factors[0] != 1) return false;

@@ -39,22 +39,29 @@ static bound_dim *find_dim(bound_dims *dims, reed_dim symbol) {
   return NULL;
 }
 
-/* True if the compiler relies on rows of which the symbol is a dim (symbols_broadcast_part). */
-static bool is_of_part(const ir_module *m, reed_dim symbol) {
+static bool has_term(const ir_module *m, reed_dim sum, reed_dim symbol) {
   int64_t coefficient;
-  reed_dim extent, whole, atom;
-  for (size_t i = 0; symbols_broadcast_part(m->symbols, i, &extent, &whole); i++) {
-    if (extent == symbol) return true;
-    for (int32_t k = 0; symbols_linear_term(m->symbols, whole, k, &coefficient, &atom); k++)
-      if (atom == symbol) return true;
-  }
+  reed_dim atom;
+  for (int32_t k = 0; symbols_linear_term(m->symbols, sum, k, &coefficient, &atom); k++)
+    if (atom == symbol) return true;
+  return false;
+}
+
+/* True if the compiler relies on rows of which the symbol is a dim (symbols_broadcast_part), or on a limit of it. */
+static bool is_bounded(const ir_module *m, reed_dim symbol) {
+  reed_dim extent, whole;
+  int64_t most;
+  for (size_t i = 0; symbols_broadcast_part(m->symbols, i, &extent, &whole); i++)
+    if (extent == symbol || has_term(m, whole, symbol)) return true;
+  for (size_t i = 0; symbols_limited(m->symbols, i, &extent, &most); i++)
+    if (has_term(m, extent, symbol)) return true;
   return false;
 }
 
 static bool is_relied_on(const ir_module *m, const ir_type *type) {
   reed_dim first;
   for (int32_t axis = 0; axis < type->rank; axis++)
-    if (symbols_is_assumed(m->symbols, type->dims[axis], &first) || is_of_part(m, type->dims[axis])) return true;
+    if (symbols_is_assumed(m->symbols, type->dims[axis], &first) || is_bounded(m, type->dims[axis])) return true;
   return false;
 }
 
@@ -175,6 +182,26 @@ static void check_parts(lower *l, const uint32_t *types) {
   }
 }
 
+/* Emits checks of extents that were taken to be small enough (symbols_limited). The message names the first dim of the
+ * sum, and the most that the other dims leave for it. */
+static void check_limits(lower *l, const uint32_t *types) {
+  reed_symbols *symbols = l->f.m->symbols;
+  reed_dim sum, atom;
+  int64_t most, coefficient;
+  uint32_t input, axis, s = l->n_s, n = s + 3;
+  for (size_t i = 0; symbols_limited(symbols, i, &sum, &most); i++) {
+    bool found =
+        symbols_linear_term(symbols, sum, 0, &coefficient, &atom) && find_relied_dim(l->f.m->main, atom, &input, &axis);
+    l->n_s = s + 4;
+    if (!found || !emit_linear(l, symbols_sub(symbols, sum, most), s)) continue;
+    EMIT(l, s_const, NULL, .dst = n, .value = 0);
+    EMIT(l, s_max, NULL, .dst = s, .a = s, .b = n);
+    EMIT(l, s_dim, NULL, .dst = n, .src = input, .axis = axis);
+    EMIT(l, s_sub, NULL, .dst = n, .a = n, .b = s);
+    EMIT(l, assert_dim, NULL, .src = input, .axis = axis, .extent = n, .type = types[input]);
+  }
+}
+
 static void return_results(lower *l, uint32_t *results) {
   const ir_graph *g = l->f.m->main;
   for (int32_t i = 0; i < g->n_results; i++) {
@@ -238,6 +265,7 @@ static reed_status emit_main(lower *l) {
   check_inputs(l, types);
   check_broadcasts(l, types);
   check_parts(l, types);
+  check_limits(l, types);
   lower_root(l, l->f.main);
   return_results(l, results);
   module_end_function(l->b, l->n_r, l->n_s);

@@ -9,8 +9,6 @@ order. A round begins with empty caches; in the
 second the launches of each step are recorded, from the third round on they are replayed. Prints for each model the largest difference, the caches that grew in place
 and the graphs that were replayed."""
 import argparse
-import ctypes
-import json
 import os
 import sys
 import time
@@ -22,6 +20,7 @@ from onnx import helper as h
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import reed  # noqa: E402
+from caches import Run  # noqa: E402
 
 BATCH, HEADS, SIZE, WORDS, PLACES = 2, 2, 8, 40, 512
 SPELLINGS = ("concat", "transposed", "operator")
@@ -97,67 +96,6 @@ def decoder(spelling, layers, seed=0):
     return h.make_model(graph, opset_imports=[h.make_opsetid("", 23)], ir_version=10)
 
 
-class Run:
-    """A session whose caches stay tensors of the library from step to step."""
-
-    def __init__(self, library, model, module, device, graphs, capacity):
-        self.l, self.r = library, library.reed
-        self.session = reed.Session(library, module, device, graphs=graphs)
-        self.memory, self.caches, self.in_place, self.replayed = [], [], 0, 0
-        self.empty = []
-        for i, given in enumerate(model.graph.input[1:]):
-            dims = [d.dim_value or (BATCH if k == 0 else 0) for k, d in enumerate(given.type.tensor_type.shape.dim)]
-            axis = max(k for k, d in enumerate(given.type.tensor_type.shape.dim) if k and not d.dim_value)
-            self.empty.append(dims)
-            if not capacity: continue
-            room = self.open(device, dims[:axis] + [capacity] + dims[axis + 1:])
-            self.memory.append(room)
-            library.check(self.r.reed_session_bind_output(self.session.session, ctypes.c_size_t(i + 1), room, axis, library.diagnosis))
-
-    def begin(self):
-        for handle in self.caches: self.r.reed_tensor_close(ctypes.byref(handle))
-        self.caches = [self.open("host", dims) for dims in self.empty]
-
-    def open(self, device, dims):
-        out = ctypes.c_void_p()
-        self.l.check(self.r.reed_tensor_open_on(device.encode(), 1, len(dims), (ctypes.c_int64 * len(dims))(*dims), ctypes.byref(out), self.l.diagnosis))
-        return out
-
-    def array(self, handle):
-        host = ctypes.c_void_p()
-        self.l.check(self.r.reed_tensor_to_host(handle, ctypes.byref(host), self.l.diagnosis))
-        shape = [self.r.reed_tensor_dims(host)[k] for k in range(self.r.reed_tensor_rank(host))]
-        n = self.r.reed_tensor_bytes(host)
-        made = np.frombuffer(ctypes.string_at(self.r.reed_tensor_data(host), n) if n else b"", np.float32).reshape(shape)
-        self.r.reed_tensor_close(ctypes.byref(host))
-        return made
-
-    def step(self, ids):
-        """Logits and caches after the step."""
-        given = ctypes.c_void_p()
-        ids = np.ascontiguousarray(ids)
-        self.l.check(self.r.reed_tensor_open_borrowed(reed.NUMBERS[ids.dtype], 2, (ctypes.c_int64 * 2)(*ids.shape), ctypes.c_void_p(ids.ctypes.data), None, None,
-                                                      ctypes.byref(given)))
-        n = len(self.caches) + 1
-        inputs, outputs = (ctypes.c_void_p * n)(given, *self.caches), (ctypes.c_void_p * n)()
-        try:
-            self.l.check(self.r.reed_session_run(self.session.session, inputs, ctypes.c_size_t(n), outputs, ctypes.c_size_t(n), self.l.diagnosis))
-        finally:
-            for handle in [given] + self.caches: self.r.reed_tensor_close(ctypes.byref(handle))
-        stats = json.loads(self.l.text(self.r.reed_session_stats_json, self.session.session))
-        self.in_place += stats["caches"]["in_place"]
-        self.replayed += stats["graphs"]["replayed"]
-        self.caches = [ctypes.c_void_p(o) for o in outputs[1:]]
-        logits = ctypes.c_void_p(outputs[0])
-        made = [self.array(logits)] + [self.array(c) for c in self.caches]
-        self.r.reed_tensor_close(ctypes.byref(logits))
-        return made
-
-    def close(self):
-        for handle in self.caches + self.memory: self.r.reed_tensor_close(ctypes.byref(handle))
-        self.session.close()
-
-
 def check(library, name, model, device, steps, rounds):
     """Prints a line; True if nothing differs."""
     text, order = model.SerializeToString(), "late=1&poison=1&seed=3" if device.startswith(("cuda-emulated", "sim")) else ""
@@ -169,7 +107,7 @@ def check(library, name, model, device, steps, rounds):
     runs, began = {}, time.time()
     for key, (place, graphs, capacity) in places.items():
         module = library.compile(text, target=None if place == "host" else place)
-        runs[key] = Run(library, model, module, place, graphs, capacity)
+        runs[key] = Run(library, model, module, BATCH, place, graphs, capacity)
     wrong, largest = [], 0.0
     for step, n in enumerate(lengths * rounds):
         if step % len(lengths) == 0:

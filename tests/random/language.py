@@ -1,11 +1,14 @@
-"""Tiny language models with random weights, as torch's exporter writes them: Llama, GPT-2, BLOOM, T5's and Whisper's decoders with a growing cache, BERT and Whisper's encoder.
+"""Tiny language models with random weights, as torch's exporters write them: decoders with a growing cache, BERT and Whisper's encoder.
 
-usage: language.py FOLDER [NAME ...]     writes FOLDER/NAME.onnx; needs torch, transformers and onnxscript
+usage: language.py FOLDER [NAME ...] [--layers 1] [--exporter dynamo] [--opset 0] [--attention sdpa]
+                                        writes FOLDER/NAME.onnx; needs torch, transformers and onnxscript
 
-A decoder's inputs are ids i64[batch, tokens], then (T5, Whisper) the encoder's states, then a cache of keys and one of values, f32[batch, heads, past, size]; its outputs are
-the logits and the two grown caches."""
+exporter: dynamo (torch.export) or trace (TorchScript); opset 0: the exporter's own choice; attention: transformers' implementation, sdpa or eager.
+
+A decoder's inputs are ids i64[batch, tokens], then (T5, Whisper, BART, Marian) the encoder's states, then for each layer a cache of keys and one of values, f32[batch, heads,
+past, size]; its outputs are the logits and the grown caches."""
+import argparse
 import os
-import sys
 import warnings
 
 import torch
@@ -13,13 +16,48 @@ import transformers
 from torch import nn
 from transformers import DynamicCache, EncoderDecoderCache
 
-WIDTH, HEADS, WORDS, STATES = 16, 2, 40, 12
-DYNAMIC = torch.export.Dim.DYNAMIC
-IDS, CACHE = torch.zeros(2, 3, dtype=torch.long), {0: DYNAMIC, 2: DYNAMIC}
+WIDTH, HEADS, WORDS, STATES, BATCH, TOKENS, PAST = 16, 2, 40, 12, 2, 3, 5
+DYNAMIC, LENGTH = torch.export.Dim.DYNAMIC, torch.export.Dim("past", max=48)  # of all caches; tables of places end
+SPECIAL = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
+WIDE = {"hidden_size": WIDTH, "intermediate_size": 32, "num_attention_heads": HEADS, "vocab_size": WORDS, "max_position_embeddings": 64, **SPECIAL}
+BART = {"d_model": WIDTH, "encoder_attention_heads": HEADS, "decoder_attention_heads": HEADS, "encoder_ffn_dim": 32, "decoder_ffn_dim": 32, "vocab_size": WORDS, "encoder_layers": 1,
+        "decoder_start_token_id": 1, **SPECIAL}
+WHISPER = {**BART, "num_mel_bins": 8, "max_source_positions": STATES, "max_target_positions": 64}
+
+# name: class, configuration, its arguments, the argument that is the number of layers, heads of the cache
+CAUSAL = {
+    "llama": ("LlamaForCausalLM", "LlamaConfig", {**WIDE, "num_key_value_heads": 1}, "num_hidden_layers", 1),
+    "qwen3": ("Qwen3ForCausalLM", "Qwen3Config", {**WIDE, "num_key_value_heads": 1, "head_dim": 8}, "num_hidden_layers", 1),
+    "gemma2": ("Gemma2ForCausalLM", "Gemma2Config", {**WIDE, "num_key_value_heads": 1, "head_dim": 8, "sliding_window": 4}, "num_hidden_layers", 1),
+    "gemma3": ("Gemma3ForCausalLM", "Gemma3TextConfig", {**WIDE, "num_key_value_heads": 1, "head_dim": 8, "sliding_window": 4,
+                                                         "layer_types": ("sliding_attention", "full_attention")}, "num_hidden_layers", 1),
+    "mistral": ("MistralForCausalLM", "MistralConfig", {**WIDE, "num_key_value_heads": 1, "sliding_window": 4}, "num_hidden_layers", 1),
+    "phi3": ("Phi3ForCausalLM", "Phi3Config", {**WIDE, "num_key_value_heads": 1}, "num_hidden_layers", 1),
+    "stablelm": ("StableLmForCausalLM", "StableLmConfig", {**WIDE, "num_key_value_heads": HEADS}, "num_hidden_layers", HEADS),
+    "cohere": ("CohereForCausalLM", "CohereConfig", {**WIDE, "num_key_value_heads": 1}, "num_hidden_layers", 1),
+    "gpt_neox": ("GPTNeoXForCausalLM", "GPTNeoXConfig", WIDE, "num_hidden_layers", HEADS),
+    "opt": ("OPTForCausalLM", "OPTConfig", {**WIDE, "ffn_dim": 32, "word_embed_proj_dim": WIDTH}, "num_hidden_layers", HEADS),
+    "gpt2": ("GPT2LMHeadModel", "GPT2Config", {"n_embd": WIDTH, "n_head": HEADS, "vocab_size": WORDS, "n_positions": 64, **SPECIAL}, "n_layer", HEADS),
+    "gptj": ("GPTJForCausalLM", "GPTJConfig", {"n_embd": WIDTH, "n_head": HEADS, "rotary_dim": 4, "vocab_size": WORDS, "n_positions": 64, **SPECIAL}, "n_layer", HEADS),
+    "gpt_neo": ("GPTNeoForCausalLM", "GPTNeoConfig", {"hidden_size": WIDTH, "num_heads": HEADS, "window_size": 4, "vocab_size": WORDS, "max_position_embeddings": 64, **SPECIAL},
+                "num_layers", HEADS),
+    "bloom": ("BloomForCausalLM", "BloomConfig", {"hidden_size": WIDTH, "n_head": HEADS, "vocab_size": WORDS, **SPECIAL}, "n_layer", HEADS),
+    "falcon": ("FalconForCausalLM", "FalconConfig", {**WIDE, "new_decoder_architecture": False, "multi_query": True, "alibi": False}, "num_hidden_layers", 1),
+    "falcon_alibi": ("FalconForCausalLM", "FalconConfig", {**WIDE, "new_decoder_architecture": False, "multi_query": False, "alibi": True}, "num_hidden_layers", HEADS),
+    "mpt": ("MptForCausalLM", "MptConfig", {"d_model": WIDTH, "n_heads": HEADS, "vocab_size": WORDS, "max_seq_len": 64, **SPECIAL}, "n_layers", HEADS),
+}
+# and the parts: the decoder, and the projection to logits
+AFTER_ENCODER = {
+    "t5": ("T5ForConditionalGeneration", "T5Config", {"d_model": WIDTH, "d_kv": WIDTH // HEADS, "d_ff": 32, "num_layers": 1, "num_heads": HEADS, "vocab_size": WORDS,
+                                                      "decoder_start_token_id": 0, **SPECIAL}, "num_decoder_layers", lambda m: m.decoder, lambda m: m.lm_head),
+    "whisper_decoder": ("WhisperForConditionalGeneration", "WhisperConfig", WHISPER, "decoder_layers", lambda m: m.model.decoder, lambda m: m.proj_out),
+    "bart": ("BartForConditionalGeneration", "BartConfig", {**BART, "max_position_embeddings": 64}, "decoder_layers", lambda m: m.model.decoder, lambda m: m.lm_head),
+    "marian": ("MarianMTModel", "MarianConfig", {**BART, "max_position_embeddings": 64}, "decoder_layers", lambda m: m.model.decoder, lambda m: m.lm_head),
+}
 
 
 class Call(nn.Module):
-    """A function of a model as a module, which the exporter wants."""
+    """A function of a model as a module, which the exporters want."""
 
     def __init__(self, model, function):
         super().__init__()
@@ -28,86 +66,89 @@ class Call(nn.Module):
     def forward(self, *inputs): return self.function(self.model, *inputs)
 
 
-def caches(heads): return [torch.zeros(2, heads, 5, WIDTH // HEADS) for _ in range(2)]
+def grown(cache): return [part for layer in cache.layers for part in (layer.keys, layer.values)]
 
 
-def causal(model, ids, keys, values):
+def cache_of(parts):
     cache = DynamicCache()
-    cache.update(keys, values, 0)
-    out = model(input_ids=ids, past_key_values=cache, use_cache=True)
-    layer = out.past_key_values.layers[0]
-    return out.logits, layer.keys, layer.values
+    for layer in range(len(parts) // 2): cache.update(parts[2 * layer], parts[2 * layer + 1], layer)
+    return cache
+
+
+def causal(model, ids, *parts):
+    out = model(input_ids=ids, past_key_values=cache_of(parts), use_cache=True)
+    return out.logits, *grown(out.past_key_values)
 
 
 def after_encoder(decoder, head):
-    def run(model, ids, states, keys, values):
-        cache = EncoderDecoderCache(DynamicCache(), DynamicCache())
-        cache.self_attention_cache.update(keys, values, 0)
+    def run(model, ids, states, *parts):
+        cache = EncoderDecoderCache(cache_of(parts), DynamicCache())
         out = decoder(model)(input_ids=ids, encoder_hidden_states=states, past_key_values=cache, use_cache=True)
-        layer = out.past_key_values.self_attention_cache.layers[0]
-        return head(model)(out.last_hidden_state), layer.keys, layer.values
+        return head(model)(out.last_hidden_state), *grown(out.past_key_values.self_attention_cache)
     return run
 
 
-def llama():
-    model = transformers.LlamaForCausalLM(transformers.LlamaConfig(hidden_size=WIDTH, intermediate_size=32, num_hidden_layers=1, num_attention_heads=HEADS, num_key_value_heads=1,
-                                                                   vocab_size=WORDS, max_position_embeddings=64))
-    return model, causal, (IDS, *caches(1)), ({0: DYNAMIC, 1: DYNAMIC}, CACHE, CACHE)
+def whisper(attention):
+    config = transformers.WhisperConfig(**WHISPER, decoder_layers=1, attn_implementation=attention)
+    return transformers.WhisperForConditionalGeneration(config), lambda m, sound: m.model.encoder(sound).last_hidden_state
 
 
-def gpt2():
-    model = transformers.GPT2LMHeadModel(transformers.GPT2Config(n_embd=WIDTH, n_layer=1, n_head=HEADS, vocab_size=WORDS, n_positions=64, bos_token_id=1, eos_token_id=2))
-    return model, causal, (IDS, *caches(HEADS)), ({0: DYNAMIC, 1: DYNAMIC}, CACHE, CACHE)
+def bert(attention):
+    model = transformers.BertModel(transformers.BertConfig(**WIDE, num_hidden_layers=1, attn_implementation=attention), add_pooling_layer=False)
+    return model, lambda m, ids, mask: m(input_ids=ids, attention_mask=mask).last_hidden_state
 
 
-def bloom():
-    model = transformers.BloomForCausalLM(transformers.BloomConfig(hidden_size=WIDTH, n_layer=1, n_head=HEADS, vocab_size=WORDS))
-    return model, causal, (IDS, *caches(HEADS)), ({0: DYNAMIC, 1: DYNAMIC}, CACHE, CACHE)
+def model_of(name, layers, attention):
+    """The model, its function, inputs, their names and their dynamic axes."""
+    ids, states = torch.zeros(BATCH, TOKENS, dtype=torch.long), torch.zeros(BATCH, STATES, WIDTH)
+    if name == "bert": return *bert(attention), [ids, torch.ones_like(ids)], ["ids", "mask"], [(0, 1), (0, 1)]
+    if name == "whisper_encoder": return *whisper(attention), [torch.zeros(BATCH, 8, 2 * STATES)], ["sound"], [(0,)]
+    kind, config, arguments, n_layers, *rest = (CAUSAL.get(name) or AFTER_ENCODER[name])
+    arguments = {**arguments, n_layers: layers}
+    if "layer_types" in arguments: arguments["layer_types"] = [arguments["layer_types"][i % 2] for i in range(layers)]
+    if name == "gpt_neo": arguments["attention_types"] = [[[("global", "local")[i % 2]], 1] for i in range(layers)]
+    model = getattr(transformers, kind)(getattr(transformers, config)(**arguments, attn_implementation=attention))
+    n = 2 * layers
+    caches = [torch.zeros(BATCH, rest[0] if name in CAUSAL else HEADS, PAST, WIDTH // HEADS) for _ in range(n)]
+    names, axes = [f"p{i}" for i in range(n)], [(0, 2)] * n
+    if name in CAUSAL: return model, causal, [ids, *caches], ["ids", *names], [(0, 1), *axes]
+    return model, after_encoder(*rest), [ids, states, *caches], ["ids", "states", *names], [(0, 1), (0, 1), *axes]
 
 
-def t5():
-    # attention as sums and products: torch 2.15 cannot export the fused one with T5's views
-    model = transformers.T5ForConditionalGeneration(transformers.T5Config(d_model=WIDTH, d_kv=WIDTH // HEADS, d_ff=32, num_layers=1, num_decoder_layers=1, num_heads=HEADS,
-                                                                          vocab_size=WORDS, decoder_start_token_id=0, attn_implementation="eager"))
-    run = after_encoder(lambda m: m.decoder, lambda m: m.lm_head)
-    return model, run, (IDS, torch.zeros(2, STATES, WIDTH), *caches(HEADS)), ({0: DYNAMIC, 1: DYNAMIC}, {0: DYNAMIC, 1: DYNAMIC}, CACHE, CACHE)
+ONLY_EAGER = ("gemma2", "bloom", "mpt", "gpt_neo")  # transformers has no other implementation of them
+NAMES = (*CAUSAL, *AFTER_ENCODER, "bert", "whisper_encoder")
 
 
-def whisper():
-    return transformers.WhisperForConditionalGeneration(transformers.WhisperConfig(
-        d_model=WIDTH, encoder_layers=1, decoder_layers=1, encoder_attention_heads=HEADS, decoder_attention_heads=HEADS, encoder_ffn_dim=32, decoder_ffn_dim=32, vocab_size=WORDS,
-        num_mel_bins=8, max_source_positions=STATES, max_target_positions=32, pad_token_id=0, bos_token_id=1, eos_token_id=2, decoder_start_token_id=1))
+def export(name, path, layers=1, exporter="dynamo", opset=0, attention="sdpa"):
+    torch.manual_seed(0)
+    if name in ONLY_EAGER or (name == "t5" and exporter == "dynamo"): attention = "eager"  # torch 2.15 cannot export the fused one with T5's views
+    model, function, inputs, names, axes = model_of(name, layers, attention)
+    with torch.no_grad():  # positions and norms have weights of 0 and 1 otherwise
+        for parameter in model.parameters(): parameter.add_(0.05 * torch.randn_like(parameter))
+    call, which = Call(model.eval(), function).eval(), {"opset_version": opset} if opset else {}
+    if exporter == "dynamo":
+        torch.onnx.export(call, tuple(inputs), dynamo=True, dynamic_shapes=(tuple({a: LENGTH if n[0] == "p" and a else DYNAMIC for a in dims} for n, dims in zip(names, axes)),), input_names=names, verbose=False, **which).save(path)
+        return
+    spelled = {n: {a: f"{n}_{a}" if a else "batch" for a in dims} for n, dims in zip(names, axes)}
+    for n in names:
+        if n[0] == "p": spelled[n][2] = "past"
+    torch.onnx.export(call, tuple(inputs), path, dynamo=False, input_names=names, dynamic_axes=spelled, **which)
 
 
-def whisper_encoder():
-    return whisper(), lambda m, sound: m.model.encoder(sound).last_hidden_state, (torch.zeros(2, 8, 2 * STATES),), ({0: DYNAMIC},)
-
-
-def whisper_decoder():
-    run = after_encoder(lambda m: m.model.decoder, lambda m: m.proj_out)
-    return whisper(), run, (IDS, torch.zeros(2, STATES, WIDTH), *caches(HEADS)), ({0: DYNAMIC, 1: DYNAMIC}, {0: DYNAMIC, 1: DYNAMIC}, CACHE, CACHE)
-
-
-def bert():
-    model = transformers.BertModel(transformers.BertConfig(hidden_size=WIDTH, num_hidden_layers=1, num_attention_heads=HEADS, intermediate_size=32, vocab_size=WORDS,
-                                                           max_position_embeddings=32), add_pooling_layer=False)
-    run = lambda m, ids, mask: m(input_ids=ids, attention_mask=mask).last_hidden_state
-    return model, run, (IDS, torch.ones_like(IDS)), ({0: DYNAMIC, 1: DYNAMIC}, {0: DYNAMIC, 1: DYNAMIC})
-
-
-MODELS = {f.__name__: f for f in (llama, gpt2, bloom, t5, bert, whisper_encoder, whisper_decoder)}
-
-
-def main(folder, *names):
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("folder")
+    parser.add_argument("names", nargs="*")
+    parser.add_argument("--layers", type=int, default=1)
+    parser.add_argument("--exporter", choices=("dynamo", "trace"), default="dynamo")
+    parser.add_argument("--opset", type=int, default=0)
+    parser.add_argument("--attention", choices=("sdpa", "eager"), default="sdpa")
+    options = parser.parse_args()
     warnings.filterwarnings("ignore")
-    os.makedirs(folder, exist_ok=True)
-    for name in names or MODELS:
-        torch.manual_seed(0)
-        model, function, inputs, dims = MODELS[name]()
-        with torch.no_grad():  # positions and norms have weights of 0 and 1 otherwise
-            for parameter in model.parameters(): parameter.add_(0.05 * torch.randn_like(parameter))
-        torch.onnx.export(Call(model.eval(), function).eval(), inputs, dynamo=True, dynamic_shapes=(dims,), verbose=False).save(os.path.join(folder, name + ".onnx"))
+    os.makedirs(options.folder, exist_ok=True)
+    for name in options.names or NAMES:
+        export(name, os.path.join(options.folder, name + ".onnx"), options.layers, options.exporter, options.opset, options.attention)
         print("exported", name, flush=True)
 
 
-if __name__ == "__main__": main(*sys.argv[1:])
+if __name__ == "__main__": main()

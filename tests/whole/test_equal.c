@@ -119,6 +119,30 @@ START_TEST(folded_masks_compute_the_same) {
   check(spelled_mask_open(s), "attention", true, 1e-5, s->what);
 }
 END_TEST
+
+/* More keys than the table of a folded mask has columns: refused at the program's entry, as the mask's operators
+ * refused them. 40 keys fit. */
+START_TEST(more_keys_than_a_table_has_are_refused) {
+  const spelled_mask *s = spelled_masks;
+  while (strcmp(s->what, "rows of a table")) s++;
+  onnx_build *b = spelled_mask_open(s);
+  runner r = runner_open(b, &(reed_compile_options){0}, NULL, s->what);
+  reed_diagnosis *d;
+  ck_assert_int_eq(reed_diagnosis_open(&d), REED_OK);
+  for (int64_t extent = 20; extent < 22; extent++) { /* of tokens and of the past */
+    reed_tensor *inputs[5], *y = NULL;
+    for (size_t i = 0; i < 5; i++) inputs[i] = input_of(r.program, i, extent);
+    reed_status status = reed_session_run(r.session, inputs, 5, &y, 1, d);
+    ck_assert_int_eq(status, extent == 20 ? REED_OK : REED_ERROR_SHAPE);
+    reed_tensor_close(&y);
+    for (size_t i = 0; i < 5; i++) reed_tensor_close(&inputs[i]);
+  }
+  reed_diagnosis_close(&d);
+  runner_close(&r);
+  build_close(&b);
+}
+END_TEST
+
 START_TEST(shared_heads_compute_the_same) {
   check(spelled_heads_open(&spelled_heads[_i]), "attention_heads", true, 1e-5, spelled_heads[_i].what);
 }
@@ -194,6 +218,7 @@ int main(void) {
   tcase_add_loop_test(t, recognised_attentions_compute_the_same, 0, COUNT(spelled_attentions));
   tcase_add_loop_test(t, chains_compute_the_same, 0, 12);
   tcase_add_loop_test(t, folded_masks_compute_the_same, 0, COUNT(spelled_masks));
+  tcase_add_test(t, more_keys_than_a_table_has_are_refused);
   tcase_add_loop_test(t, shared_heads_compute_the_same, 0, COUNT(spelled_heads));
   tcase_add_loop_test(t, recognised_rotary_embeddings_compute_the_same, 0, COUNT(spelled_rotaries));
   tcase_add_loop_test(t, caches_of_the_last_places_compute_the_same, 0, COUNT(spelled_last_places));

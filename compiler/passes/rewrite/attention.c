@@ -3,9 +3,9 @@
  *   Softmax(cap(scale Q K^T) + mask) V
  *
  * by one Attention node (ONNX opset 23), which stores no tensor of all scores. The scale may be applied to Q, to K, to
- * both or to the product; cap is c tanh(x / c) or nothing; masks are added, or applied by Where. Q, K and V may have
- * rank 2, 3 or 4. If the graph splits Q, K and V into heads from [batch, length, heads * size] and merges the result
- * again, the Attention node does both.
+ * both, to the product, or to the product and a mask added to it (Falcon's ALiBi); cap is c tanh(x / c) or nothing;
+ * masks are added, or applied by Where. Q, K and V may have rank 2, 3 or 4. If the graph splits Q, K and V into heads
+ * from [batch, length, heads * size] and merges the result again, the Attention node does both.
  *
  * Masks that follow from places are folded by the pass attention_masks, repeated heads by attention_heads. The pass
  * batch_axes comes before. */
@@ -20,6 +20,7 @@
 /* A mask of the scores: `added`, or the number `hidden` where `truth` is `hides`. */
 typedef struct mask {
   ir_value *added;
+  double factor; /* of the added mask */
   ir_value *truth, *hidden;
   bool hides;
 } mask;
@@ -60,9 +61,19 @@ static ir_node *only_maker(const ir_value *v) {
 
 static bool is_op(const ir_node *n, op_id op) { return n->op == op_builtin(op); }
 
-/* The input of a Cast between float dtypes; otherwise v. */
-static ir_value *uncast(ir_value *v) {
+/* True if the Reshape leaves all extents as they are. */
+static bool keeps_extents(const joining *j, const ir_node *n) {
+  const ir_value *from = n->inputs[0], *to = n->outputs[0];
+  if (from->type.rank < 0 || from->type.rank != to->type.rank) return false;
+  for (int32_t i = 0; i < to->type.rank; i++)
+    if (!same_dim(j, from, i, to, i)) return false;
+  return true;
+}
+
+/* The input of a Cast between float dtypes, or of a Reshape to the same extents; otherwise v. */
+static ir_value *uncast(const joining *j, ir_value *v) {
   const ir_node *n = only_maker(v);
+  if (n && is_op(n, OP_Reshape) && keeps_extents(j, n)) return n->inputs[0];
   return n && is_op(n, OP_Cast) && is_float(v->type.dtype) && is_float(n->inputs[0]->type.dtype) ? n->inputs[0] : v;
 }
 
@@ -90,11 +101,18 @@ static ir_value *uncapped(const ir_node *n, double *out_cap) {
   return x;
 }
 
-static bool same_dims(const joining *j, const ir_value *a, const ir_value *b) {
-  if (a->type.rank < 0 || a->type.rank != b->type.rank) return false;
-  for (int32_t i = 0; i < a->type.rank; i++)
-    if (!same_dim(j, a, i, b, i)) return false;
-  return true;
+/* True if scores that are masked have the extents of the product of Q and K. The product with V demands as many columns
+ * of the masked scores as V has rows, whatever is known of the mask; so the mask widens no scores but those of a single
+ * key, which Attention refuses beside several rows of V. */
+static bool not_widened(const joining *j, const ir_value *masked, const parts *p) {
+  const ir_value *product = p->product;
+  int32_t last = masked->type.rank - 1;
+  if (last < 1 || product->type.rank != last + 1 || p->v->type.rank < 2) return false;
+  for (int32_t i = 0; i < last; i++)
+    if (!same_dim(j, masked, i, product, i)) return false;
+  reed_dim columns = product->type.dims[last], wider = masked->type.dims[last];
+  return same_dim(j, masked, last, product, last) || same_dim(j, p->v, p->v->type.rank - 2, product, last) ||
+         (symbol_is(columns) && symbols_broadcast(j->m->symbols, columns, wider) == wider);
 }
 
 static bool find_scores(const joining *j, ir_value *v, parts *p, int32_t depth);
@@ -104,15 +122,15 @@ static bool masked_by(const joining *j, ir_value *masked, ir_value *scores, mask
   if (before->n_masks == MASKS_MOST) return false;
   *out = *before;
   out->masks[out->n_masks++] = by;
-  return find_scores(j, scores, out, out->n_masks) && same_dims(j, masked, out->product);
+  return find_scores(j, scores, out, out->n_masks) && not_widened(j, masked, out);
 }
 
 static bool unmask(const joining *j, ir_value *v, const ir_node *n, parts *p) {
   parts before = *p;
   if (is_op(n, OP_Add))
     for (int k = 0; k < 2; k++)
-      if (masked_by(j, v, n->inputs[k], (mask){.added = n->inputs[1 - k]}, &before, p)) return true;
-  if (is_op(n, OP_Where))
+      if (masked_by(j, v, n->inputs[k], (mask){.added = n->inputs[1 - k], .factor = p->scale}, &before, p)) return true;
+  if (is_op(n, OP_Where) && p->scale == 1)
     for (int k = 1; k < 3; k++) {
       ir_value *number = n->inputs[3 - k];
       mask by = {.truth = n->inputs[0], .hidden = number, .hides = k == 2};
@@ -124,21 +142,22 @@ static bool unmask(const joining *j, ir_value *v, const ir_node *n, parts *p) {
 
 /* Walks from v, the scores after masks and scales, back to the product of Q and K. */
 static bool find_scores(const joining *j, ir_value *v, parts *p, int32_t depth) {
-  v = uncast(v);
+  v = uncast(j, v);
   const ir_node *n = only_maker(v);
   if (!n || depth > MASKS_MOST) return false;
   if ((is_op(n, OP_Add) || is_op(n, OP_Where)) && unmask(j, v, n, p)) return true;
-  if (p->cap == 0) {
+  if (p->cap == 0 && p->scale == 1) {
     ir_value *x = uncapped(n, &p->cap);
     if (x) v = x;
   }
   for (int i = 0; i < 3; i++) {
-    v = uncast(v);
+    v = uncast(j, v);
     if (!(n = only_maker(v))) return false;
     ir_value *x = unscaled(n, &p->scale);
     if (!x) break;
     v = x;
   }
+  if (is_op(n, OP_Add) && p->scale > 0 && p->cap == 0) return unmask(j, v, n, p);
   if (!is_op(n, OP_MatMul) || (n->n_inputs > 2 && n->inputs[2])) return false;
   p->product = v;
   p->q = n->inputs[0];
@@ -149,7 +168,7 @@ static bool find_scores(const joining *j, ir_value *v, parts *p, int32_t depth) 
 /* The Softmax's output that v is, or is a Cast of, or torch's guarded form of: scaled_dot_product_attention replaces
  * NaN weights by 0. */
 static ir_value *find_weights(const joining *j, ir_value *v, bool *out_guarded) {
-  v = uncast(v);
+  v = uncast(j, v);
   const ir_node *n = only_maker(v);
   double zero;
   *out_guarded = n && is_op(n, OP_Where);
@@ -249,6 +268,13 @@ static bool truth_mask(const joining *j, const mask *m, ir_value **out) {
   return *out != NULL;
 }
 
+/* An added mask, times its factor. NULL: no memory. */
+static ir_value *added_mask(const joining *j, const mask *m) {
+  if (m->factor == 1) return m->added;
+  ir_value *both[] = {m->added, scalar(j, m->added->type.dtype, m->factor)};
+  return both[1] ? make(j, OP_Mul, both, 2) : NULL;
+}
+
 /* One mask of several: those from the last one back. Numbers that hide scores must be LOW unless there is one mask.
  * False: the masks have no joint form. *out_status: no memory. */
 static bool join_masks(const joining *j, const parts *p, mask_made *out, reed_status *out_status) {
@@ -263,7 +289,7 @@ static bool join_masks(const joining *j, const parts *p, mask_made *out, reed_st
   }
   if (p->n_masks == 0) return true;
   if (p->n_masks == 1) {
-    if (p->masks[0].added) out->mask = p->masks[0].added;
+    if (p->masks[0].added) ok = (out->mask = added_mask(j, &p->masks[0])) != NULL;
     else ok = truth_mask(j, &p->masks[0], &out->mask);
     if (!ok) *out_status = no_memory(j);
     return ok;
@@ -273,9 +299,9 @@ static bool join_masks(const joining *j, const parts *p, mask_made *out, reed_st
   for (int32_t i = p->n_masks; i-- > 0 && ok;) {
     const mask *m = &p->masks[i];
     if (m->added) {
-      ir_value *both[] = {sum, m->added};
+      ir_value *both[] = {sum, added_mask(j, m)};
       if (sum && sum->type.dtype != REED_NONE && sum->type.dtype != m->added->type.dtype) return false;
-      sum = sum ? make(j, OP_Add, both, 2) : m->added;
+      sum = both[1] && sum ? make(j, OP_Add, both, 2) : both[1];
     } else {
       ir_value *shown = sum ? sum : scalar(j, m->hidden->type.dtype, 0);
       ir_value *inputs[] = {m->truth, m->hides ? m->hidden : shown, m->hides ? shown : m->hidden};

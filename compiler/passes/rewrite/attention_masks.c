@@ -36,7 +36,10 @@ typedef struct taken_apart {
   int32_t n_always;            /* conjuncts that are always true */
   ir_value *rest[REST_MOST];   /* the conjuncts or summands that are no bands */
   ir_value *hidden[REST_MOST]; /* of a summand that is Where(rest, 0, hidden); NULL: the summand itself */
+  bool negated[REST_MOST];     /* the mask has the rest's contrary */
   int32_t n_rest;
+  reed_dim keys, queries; /* the extents of the first band, in the symbols in which the band is made */
+  int64_t most_keys;      /* more keys than that would not fit to a table from which a band is cut; 0: there is none */
 } taken_apart;
 
 static ir_value *make(const folding *f, op_id op, ir_value *const *inputs, int32_t n) {
@@ -44,15 +47,22 @@ static ir_value *make(const folding *f, op_id op, ir_value *const *inputs, int32
   return made ? made->outputs[0] : NULL;
 }
 
-static bool keep(taken_apart *t, ir_value *v, ir_value *hidden) {
+static bool keep(taken_apart *t, ir_value *v, ir_value *hidden, bool negated) {
   if (t->n_rest == REST_MOST) return false;
   t->rest[t->n_rest] = v;
+  t->negated[t->n_rest] = negated;
   t->hidden[t->n_rest++] = hidden;
   return true;
 }
 
+/* Bounds that have equal names are taken for equal. */
 static void meet(const folding *f, taken_apart *t, const position_band *band) {
-  t->band = t->n_bands++ ? position_band_both(f->m, &t->band, band) : *band;
+  position_band b = *band;
+  if (t->n_bands && t->band.has_low && b.has_low && symbols_assume_equal(f->m->symbols, t->band.low, b.low))
+    b.low = t->band.low;
+  if (t->n_bands && t->band.has_high && b.has_high && symbols_assume_equal(f->m->symbols, t->band.high, b.high))
+    b.high = t->band.high;
+  t->band = t->n_bands++ ? position_band_both(f->m, &t->band, &b) : b;
 }
 
 static void note_number(taken_apart *t, double hidden) {
@@ -63,36 +73,87 @@ static void note_number(taken_apart *t, double hidden) {
 
 static bool bounded(const position_band *b) { return b->has_low || b->has_high; }
 
-/* True when the band's last two axes are those of the scores: it is not broadcast along them. */
-static bool covers(const folding *f, const ir_value *v, const ir_value *mask) {
+/* True when the band's columns are those of the scores, `keys`: all of them, or as many as a table has at most.
+ * *out_most becomes the table's columns. */
+static bool spans_keys(const folding *f, reed_dim columns, reed_dim keys, int64_t *out_most) {
+  reed_symbols *s = f->m->symbols;
+  *out_most = 0;
+  if (symbols_equal_if_declared(s, columns, keys)) return true;
+  if (symbols_whole_of_part(s, keys, columns, out_most)) return !symbol_is(*out_most) && *out_most >= 2;
+  return symbols_broadcast(s, keys, columns) == keys;
+}
+
+/* True when the band's rows are those of the scores, `queries`. Rows of a table from a place on reach as far as its
+ * columns, `most`, if the table has no fewer rows. *out_rows: the rows in the symbols of the band. */
+static bool spans_queries(const folding *f, reed_dim rows, reed_dim queries, reed_dim keys, int64_t most,
+                          reed_dim *out_rows) {
+  reed_symbols *s = f->m->symbols;
+  reed_dim behind;
+  int64_t low, high;
+  *out_rows = rows;
+  if (symbols_equal_if_declared(s, rows, queries)) return true;
+  if (!most || !symbols_whole_of_part(s, queries, rows, &behind)) return false;
+  reed_dim below = symbols_sub(s, behind, queries), beside = symbols_sub(s, most, keys);
+  symbols_range(s, symbols_sub(s, below, beside), &low, &high);
+  *out_rows = low > 0 ? queries : symbols_add(s, symbols_sub(s, keys, most), behind);
+  return low >= 0 || symbols_assume_equal(s, below, beside);
+}
+
+/* True when the band's last two axes are those of the scores: it is not broadcast along them. The scores' extents are
+ * those of the mask and of Q and K, in symbols of their own. A band may be cut from a table, as in GPT-Neo. */
+static bool covers(const folding *f, const ir_value *v, const ir_value *mask, taken_apart *t) {
   int32_t r = v->type.rank, whole = mask->type.rank;
-  return r >= 2 && whole >= 2 && symbols_equal(f->m->symbols, v->type.dims[r - 1], mask->type.dims[whole - 1]) &&
-         symbols_equal(f->m->symbols, v->type.dims[r - 2], mask->type.dims[whole - 2]);
+  const ir_type *q = &f->last->inputs[0]->type, *k = &f->last->inputs[1]->type;
+  if (r < 2 || whole < 2) return false;
+  const reed_dim keys[] = {k->dims[k->rank - 2], mask->type.dims[whole - 1]},
+                 queries[] = {q->dims[q->rank - 2], mask->type.dims[whole - 2]};
+  int64_t most;
+  reed_dim rows;
+  for (int i = 0; i < 2; i++)
+    for (int l = 0; l < 2; l++) {
+      if (!spans_keys(f, v->type.dims[r - 1], keys[i], &most) ||
+          !spans_queries(f, v->type.dims[r - 2], queries[l], keys[i], most, &rows))
+        continue;
+      if (most && (!t->most_keys || t->most_keys > most)) t->most_keys = most;
+      if (!t->n_bands) t->keys = most ? keys[i] : v->type.dims[r - 1], t->queries = rows;
+      return true;
+    }
+  return false;
 }
 
 /* True for x >= 0 where x has no negative element: exporters write it for a mask that hides nothing by place. */
-static bool always_true(const folding *f, const ir_value *v) {
+static bool always_true(const folding *f, ir_value *v) {
   double zero;
-  const ir_node *n = pattern_made_by(v, OP_GreaterOrEqual);
+  const ir_node *wider = pattern_made_by(v, OP_Expand);
+  const ir_node *n = pattern_made_by(wider ? wider->inputs[0] : v, OP_GreaterOrEqual);
   return n && ir_is_constant(n->inputs[1]) && pattern_number(n->inputs[1], &zero) && zero <= 0 &&
          nonnegative_proven(f->m, n->inputs[0]);
 }
 
+typedef struct condition {
+  ir_value *v;
+  bool negated; /* v hides instead of showing */
+} condition;
+
 /* Takes a condition apart: its conjuncts that are bands, and the other conjuncts. hidden: in a mask of numbers, the
  * score of a hidden position. */
-static bool take_truth(const folding *f, ir_value *v, const ir_value *mask, ir_value *hidden, taken_apart *t,
+static bool take_truth(const folding *f, condition c, const ir_value *mask, ir_value *hidden, taken_apart *t,
                        int32_t depth) {
   position_band band, shown;
-  if (always_true(f, v)) return t->n_always++, true;
-  if (position_band_of(f->m, v, &band) && position_band_true(f->m, &band, &shown) &&
-      (!bounded(&shown) || covers(f, v, mask))) {
-    if (bounded(&shown)) meet(f, t, &shown);
-    return true;
+  if (!c.negated && always_true(f, c.v)) return t->n_always++, true;
+  if (position_band_of(f->m, c.v, &band)) {
+    if (c.negated) band.inside = band.inside == 0, band.outside = band.outside == 0;
+    if (position_band_true(f->m, &band, &shown) && (!bounded(&shown) || covers(f, c.v, mask, t))) {
+      if (bounded(&shown)) meet(f, t, &shown);
+      else t->n_always++;
+      return true;
+    }
   }
-  const ir_node *n = pattern_made_by(v, OP_And);
-  if (!n || depth == DEPTH_MOST) return keep(t, v, hidden);
-  return take_truth(f, n->inputs[0], mask, hidden, t, depth + 1) &&
-         take_truth(f, n->inputs[1], mask, hidden, t, depth + 1);
+  const ir_node *contrary = pattern_made_by(c.v, OP_Not), *both = pattern_made_by(c.v, c.negated ? OP_Or : OP_And);
+  if (depth == DEPTH_MOST || (!contrary && !both)) return keep(t, c.v, hidden, c.negated);
+  if (contrary) return take_truth(f, (condition){contrary->inputs[0], !c.negated}, mask, hidden, t, depth + 1);
+  return take_truth(f, (condition){both->inputs[0], c.negated}, mask, hidden, t, depth + 1) &&
+         take_truth(f, (condition){both->inputs[1], c.negated}, mask, hidden, t, depth + 1);
 }
 
 /* A bound of the absolute value of a constant's elements; INFINITY: there is none. */
@@ -133,8 +194,10 @@ static bool is_moderate(const ir_value *v) { return bound_of(v, 0) < MODERATE; }
  * chooses between a bias and the lowest number counts as their sum. */
 static bool take_number(const folding *f, ir_value *v, const ir_value *mask, taken_apart *t, int32_t depth) {
   position_band band;
-  double zero, hidden;
-  if (position_band_of(f->m, v, &band) && bounded(&band) && covers(f, v, mask)) {
+  double zero, hidden = 0;
+  bool placed = position_band_of(f->m, v, &band);
+  if (placed && !bounded(&band) && band.inside == 0) return t->n_always++, true;
+  if (placed && bounded(&band) && covers(f, v, mask, t)) {
     position_band zeros = band, shown;
     hidden = band.inside == 0 ? band.outside : band.inside;
     zeros.inside = band.inside == 0, zeros.outside = band.outside == 0;
@@ -146,15 +209,21 @@ static bool take_number(const folding *f, ir_value *v, const ir_value *mask, tak
   const ir_node *sum = pattern_made_by(v, OP_Add), *where = pattern_made_by(v, OP_Where);
   if (sum && depth < DEPTH_MOST)
     return take_number(f, sum->inputs[0], mask, t, depth + 1) && take_number(f, sum->inputs[1], mask, t, depth + 1);
-  bool chosen = where && ir_is_constant(where->inputs[2]) && pattern_number(where->inputs[2], &hidden) && hidden <= LOW;
-  bool from_zero = chosen && ir_is_constant(where->inputs[1]) && pattern_number(where->inputs[1], &zero) && zero == 0;
-  bool from_bias = chosen && !from_zero && hidden <= LOWEST && is_moderate(where->inputs[1]);
-  if (!from_zero && !from_bias) return keep(t, v, NULL);
+  int32_t low = 0; /* the operand of Where that is the low number */
+  for (int32_t k = 1; where && k < 3; k++)
+    if (ir_is_constant(where->inputs[k]) && pattern_number(where->inputs[k], &hidden) && hidden <= LOW) low = k;
+  if (!low) return keep(t, v, NULL, false);
+  pattern_number(where->inputs[low], &hidden);
+  ir_value *shown = where->inputs[3 - low];
+  bool from_zero = ir_is_constant(shown) && pattern_number(shown, &zero) && zero == 0;
+  bool from_bias = !from_zero && hidden <= LOWEST && is_moderate(shown);
+  if (!from_zero && !from_bias) return keep(t, v, NULL, false);
   taken_apart before = *t;
-  if (!take_truth(f, where->inputs[0], mask, where->inputs[2], t, depth + 1)) return false;
-  if (t->n_bands == before.n_bands && t->n_always == before.n_always) return *t = before, keep(t, v, NULL);
+  condition shows = {where->inputs[0], low == 1};
+  if (!take_truth(f, shows, mask, where->inputs[low], t, depth + 1)) return false;
+  if (t->n_bands == before.n_bands && t->n_always == before.n_always) return *t = before, keep(t, v, NULL, false);
   if (t->n_bands > before.n_bands) note_number(t, hidden);
-  return from_zero || keep(t, where->inputs[1], NULL);
+  return from_zero || keep(t, shown, NULL, false);
 }
 
 /* ---- bands as attributes ---- */
@@ -199,14 +268,15 @@ static bool join_rest(const folding *f, taken_apart *t, bool truths, ir_value **
   static const float none = 0;
   *out_mask = NULL;
   for (int32_t i = 0; i < t->n_rest; i++) {
-    ir_value *v = t->rest[i];
-    if (t->hidden[i]) {
+    ir_value *v = t->rest[i], *hidden = t->hidden[i];
+    if (t->negated[i] && !hidden) v = make(f, OP_Not, &v, 1);
+    if (hidden) {
       ir_value *zero = ir_constant(f->m, &(reed_desc){.dtype = REED_F32}, &none, false, NULL);
-      if (zero && t->hidden[i]->type.dtype != REED_F32) {
+      if (zero && hidden->type.dtype != REED_F32) {
         zero = make(f, OP_Cast, &zero, 1);
-        if (zero && !ir_set_attr_int(zero->producer, "to", t->hidden[i]->type.dtype)) zero = NULL;
+        if (zero && !ir_set_attr_int(zero->producer, "to", hidden->type.dtype)) zero = NULL;
       }
-      ir_value *inputs[] = {v, zero, t->hidden[i]};
+      ir_value *inputs[] = {v, t->negated[i] ? hidden : zero, t->negated[i] ? zero : hidden};
       v = zero ? make(f, OP_Where, inputs, 3) : NULL;
     }
     if (v && *out_mask) {
@@ -268,20 +338,20 @@ static reed_status fold_mask(folding *f, ir_node *n) {
   taken_apart t = {0};
   bool truths = mask->type.dtype == REED_BOOL;
   f->last = n;
-  if (!(truths ? take_truth(f, mask, mask, NULL, &t, 0) : take_number(f, mask, mask, &t, 0))) return REED_OK;
-  if (!t.n_bands) return t.n_always ? narrow_mask(f, n, &t, truths) : REED_OK;
-  int32_t rank = mask->type.rank;
-  if (rank < 2 || !symbols_assume_equal(f->m->symbols, mask->type.dims[rank - 1], keys) ||
-      !symbols_assume_equal(f->m->symbols, mask->type.dims[rank - 2], queries))
+  if (!(truths ? take_truth(f, (condition){mask, false}, mask, NULL, &t, 0) : take_number(f, mask, mask, &t, 0)))
     return REED_OK;
-  keys = mask->type.dims[rank - 1]; /* in the symbols in which the mask is made */
-  queries = mask->type.dims[rank - 2];
+  if (!t.n_bands) return t.n_always ? narrow_mask(f, n, &t, truths) : REED_OK;
+  if (!symbols_assume_equal(f->m->symbols, t.keys, keys) || !symbols_assume_equal(f->m->symbols, t.queries, queries))
+    return REED_OK;
+  keys = t.keys;
+  queries = t.queries;
   double hidden = reed_attrs_float(&attrs, "hidden_score", -INFINITY);
   if (truths) note_number(&t, hidden);
   windows w;
   if ((truths && !(hidden <= LOW)) || !find_windows(f, &t.band, queries, keys, &w)) return REED_OK;
   bool counted = t.n_finite && (t.n_rest || !all_see_keys(f, &w, queries, keys)); /* hidden keys count in some rows */
   if (counted && !one_number(&t, mask, q)) return REED_OK;
+  if (t.most_keys && !symbols_limit(f->m->symbols, keys, t.most_keys)) return REED_OK;
   if (!join_rest(f, &t, truths, &rest)) return diag_no_memory(f->m->diagnosis, "a mask");
   bool causal = w.right == 0;
   if (!ir_set_attr_int(n, "is_causal", causal) || !ir_set_attr_int(n, "left_window_size", w.left) ||

@@ -22,6 +22,7 @@ typedef struct spelled_mask {
   "tn=Concat[0] t1,n1;nn=Concat[0] n1,n1;"
 #define DECODER_TAIL ";w=Softmax m;o=MatMul w,v"
 #define CAUSAL "a=LessOrEqual c,row;"
+#define TABLE "qs=Shape q;tq=Gather qs,i2;e=Add p,tq;e1=Unsqueeze e,ax0;" /* the rows end at place e1 */
 
 static const spelled_mask spelled_masks[] = {
     {"places compared", CAUSAL "m=Where a,s,minf", true, false, true, true, -1},
@@ -52,6 +53,21 @@ static const spelled_mask spelled_masks[] = {
      -1},
     {"ones below the diagonal, the first rows",
      "e=Expand one,nn;l=Trilu[0] e;x=Slice l,i0v,t1,ax0;z=Equal x,zero;m=Where z,minf,s", true, false, true, false, -1},
+    {"rows of a table", TABLE "x=Slice tab,p1,e1,ax0;y=Slice x,i0v,n1,ax1;z=Equal y,one;m=Where z,s,minf", true, false,
+     true, true, -1},
+    {"rows of a table, and places compared",
+     TABLE CAUSAL "x=Slice tab,p1,e1,ax0;y=Slice x,i0v,n1,ax1;z=Equal y,one;f=Where z,s,lowest;g=Where "
+                  "a,zero,lowest;m=Add f,g",
+     true, false, true, true, -1},
+    {"hidden by either, or padding", "a=Greater c,row;x=Not pad;b=Or a,x;m=Where b,minf,s", true, true, true, true, -1},
+    {"hidden by either, added", "a=Greater c,row;x=Not pad;b=Or x,a;y=Where b,lowest,zero;m=Add s,y", true, true, true,
+     true, -1},
+    {"a truth of numbers", CAUSAL "y=Where a,zero,lowest;x=Cast[9] y;m=Where x,lowest,s", true, false, true, true, -1},
+    {"and a truth that holds everywhere", CAUSAL "e=Expand one,tn;f=Cast[9] e;b=And a,f;m=Where b,s,minf", true, false,
+     true, true, -1},
+    {"and a truth that holds everywhere, gathered",
+     CAUSAL "e=Expand one,n1;f=Cast[9] e;g=Gather[0] f,c;b=And a,g;m=Where b,s,minf", true, false, true, true, -1},
+    {"and zeros", CAUSAL "e=Expand zero,tn;x=Where a,zero,minf;y=Add x,e;m=Add s,y", true, false, true, true, -1},
     {"and padding by low numbers", CAUSAL "x=Where a,zero,minf;y=Where pad,zero,lowest;z=Add y,x;m=Add s,z", true, true,
      true, true, -1},
     {"and padding", CAUSAL "b=And a,pad;m=Where b,s,minf", true, true, true, true, -1},
@@ -85,8 +101,9 @@ static const spelled_mask spelled_masks[] = {
     {"and a bias by place that may hide, too", CAUSAL "l=Mul cf,mbig;x=Add s,l;y=Where a,zero,lowest;m=Add x,y"},
     {"either of two", CAUSAL "b=Or a,pad;m=Where b,s,minf"},
     {"padding alone", "m=Where pad,s,minf"},
-    {"rows of a table, which may be too short", "qs=Shape q;tq=Gather qs,i2;e=Add p,tq;e1=Unsqueeze e,ax0;x=Slice "
-                                                "tab,p1,e1,ax0;y=Slice x,i0v,n1,ax1;z=Equal y,one;m=Where z,s,minf"},
+    {"rows of a table of fewer rows",
+     TABLE "x=Slice low,p1,e1,ax0;y=Slice x,i0v,n1,ax1;z=Equal y,one;m=Where z,s,minf"},
+    {"a number that is not zero everywhere", "e=Expand one,tn;x=Where pad,zero,minf;y=Add x,e;m=Add s,y"},
     {"places by data", "x=ReduceMax q,ax013;a=LessOrEqual cf,x;m=Where a,s,minf"},
 };
 
@@ -109,6 +126,7 @@ static inline onnx_build *spelled_mask_open(const spelled_mask *s) {
   float table[40 * 40];
   for (int i = 0; i < 40 * 40; i++) table[i] = i % 40 <= i / 40;
   build_f32(b, "tab", "40,40", table);
+  build_f32(b, "low", "39,40", table);
   build_i64(b, "i0v", "1", (int64_t[]){0});
   build_i64(b, "ax0", "1", (int64_t[]){0});
   build_i64(b, "ax1", "1", (int64_t[]){1});

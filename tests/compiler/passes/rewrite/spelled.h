@@ -1,7 +1,7 @@
 /* Subgraphs as exporters write them, each in one line, for the passes that recognise them: "d=Sub x,m;s=Mul d,d;..."
  * The inputs are x, y, z and w; the result is the last name; constants have fixed names (spelled_open). Transpose takes
- * its perm in brackets, Concat, Gather and Split their axis, Trilu `upper`; Cast is to f32. A node with two results has
- * them as a+b=Op. */
+ * its perm in brackets, Concat, Gather and Split their axis, Trilu `upper`, Cast its dtype, which otherwise is f32. A
+ * node with two results has them as a+b=Op. */
 #ifndef TESTS_COMPILER_PASSES_REWRITE_SPELLED_H_
 #define TESTS_COMPILER_PASSES_REWRITE_SPELLED_H_
 
@@ -164,7 +164,22 @@ static const spelled spelled_attentions[] = {
      "t=Transpose[0,1,3,2] k;s=MatMul q,t;d=Mul s,half;h=Tanh d;e=Mul three,h;p=Softmax e;o=MatMul p,v"},
     {"capped after the mask", "t=Transpose[0,1,3,2] k;s=MatMul q,t;m=Add s,mask;d=Mul m,half;h=Tanh d;e=Mul "
                               "two,h;p=Softmax e;o=MatMul p,v"},
-    {"scaled after the mask", "t=Transpose[0,1,3,2] k;s=MatMul q,t;m=Add s,mask;d=Mul m,half;p=Softmax d;o=MatMul p,v"},
+    {"scaled after the mask", "t=Transpose[0,1,3,2] k;s=MatMul q,t;m=Add s,mask;d=Mul m,half;p=Softmax d;o=MatMul p,v",
+     "Attention"},
+    {"scores and weights reshaped to the same extents",
+     "t=Transpose[0,1,3,2] k;s=MatMul q,t;a=Reshape s,samesquare;m=Add a,mask;p=Softmax m;r=Reshape "
+     "p,samesquare;o=MatMul r,v",
+     "Attention"},
+    {"scaled between two masks",
+     "t=Transpose[0,1,3,2] k;s=MatMul q,t;m=Add mask3,s;d=Mul m,half;l=Add d,mask;p=Softmax l;o=MatMul p,v",
+     "Attention"},
+    {"scaled after scores were hidden",
+     "t=Transpose[0,1,3,2] k;s=MatMul q,t;m=Where keep,s,lowest;d=Mul m,half;p=Softmax d;o=MatMul p,v"},
+    {"capped before the mask, and scaled after it",
+     "t=Transpose[0,1,3,2] k;s=MatMul q,t;h=Tanh s;m=Add h,mask;d=Mul m,half;p=Softmax d;o=MatMul p,v"},
+    {"capped after a scale after the mask",
+     "t=Transpose[0,1,3,2] k;s=MatMul q,t;m=Add s,mask;e=Mul m,half;d=Mul e,half;h=Tanh d;f=Mul two,h;p=Softmax "
+     "f;o=MatMul p,v"},
     {"hidden by a number, and a mask added",
      "t=Transpose[0,1,3,2] k;s=MatMul q,t;m=Where keep,s,three;l=Add m,mask;p=Softmax l;o=MatMul p,v"},
     {"K stored turned, and one query", "f=Slice q,start0,start1,last4b;s=MatMul f,kt;p=Softmax s;o=MatMul p,v"},
@@ -279,6 +294,7 @@ static inline void spelled_constants(onnx_build *b) {
   build_i64(b, "line", "3", (int64_t[]){-1, 1, 6});
   build_i64(b, "four", "4", (int64_t[]){-1, 3, 6, 8});
   build_i64(b, "square", "4", (int64_t[]){-1, 3, 6, 6});
+  build_i64(b, "samesquare", "4", (int64_t[]){0, 3, 6, -1});
   build_i64(b, "turned", "4", (int64_t[]){3, -1, 6, 6});
   build_i64(b, "back", "4", (int64_t[]){-1, 3, 8, 6});
   build_f32(b, "six1", "6", (float[]){1, 2, 3, 4, 5, 6});
@@ -297,9 +313,9 @@ static inline const char *spelled_nodes(onnx_build *b, const char *text) {
     build_node_t *n = build_node(b, op, part, name);
     bool turns = strcmp(op, "Transpose") == 0;
     if (numbers && turns) build_ints(b, n, "perm", numbers);
-    else if (numbers) build_int(b, n, strcmp(op, "Trilu") ? "axis" : "upper", atoi(numbers));
+    else if (numbers && strcmp(op, "Cast")) build_int(b, n, strcmp(op, "Trilu") ? "axis" : "upper", atoi(numbers));
     if (second) build_int(b, n, "num_outputs", 2);
-    if (strcmp(op, "Cast") == 0) build_int(b, n, "to", 1); /* f32 */
+    if (strcmp(op, "Cast") == 0) build_int(b, n, "to", numbers ? atoi(numbers) : 1);
     snprintf(last, sizeof last, "%s", name);
   }
   return last;
