@@ -3,22 +3,20 @@
  * inputs that have just been written, as those of a new step are, so that all runs find the CPU's caches in the same
  * state (but see --hot).
  *
- *     bench_steps MODEL.reed [--threads 1] [--steps 100] [--warm 8] [--entries N] [--pictures 1] [--once 1]
+ *     bench_steps MODEL.reed [--threads 1] [--steps 100] [--warm 8] [--entries N] [--pictures 1] [--once 1] [--rows 1]
  * SYMBOL=EXTENTS...
  *     bench_steps MODEL.reed [--threads 1] [--entries N] --orders 1
  *
- * Every extent that the model leaves open needs EXTENTS: 7 (the same in every step), 100+ (one more in each step),
- * 32:640 (drawn at random for each step). With --pictures an input [3,h,w] is another picture in each step: then only
- * the number of boxes that a detector finds is new. Pictures 1 are for the shapes model; pictures 2 have up to 40
- * objects on a shaded ground and any contrast, for models with random weights that find 0 to 100 boxes. With --once no
- * step is repeated, so that no key comes back. With --hot the repeated runs read the same memory as the first one,
+ * Every extent that the model leaves open needs EXTENTS (steps.h). With --pictures an input [3,h,w] is another picture
+ * of this kind in each step: then only the number of boxes that a detector finds is new. With --once no step is
+ * repeated, so that no key comes back. With --hot the repeated runs read the same memory as the first one,
  * which lies in the caches. Columns: minimum, median and 99th percentile of a run; its parts (shapes, plan, run
  * sections, the rest: inputs, outputs, borders) as medians; page faults; CPU time. The last lines are ratios of runs of
  * one step: the first over the second, and as the noise floor the second over the third.
  *
- * With --orders each line of the standard input is a step, `SYMBOL=EXTENT ...`, and is answered by a line of JSON with
- * the figures of its runs (steps.py, which lets onnxruntime take its turns). */
-#include <math.h>
+ * With --rows every step is a line of JSON with the figures of its runs, and there are no other lines (counts.py, which
+ * compares several processes). With --orders each line of the standard input is a step, `SYMBOL=EXTENT ...`, and is
+ * answered by such a line (steps.py, which lets onnxruntime take its turns). */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -28,9 +26,10 @@
 #include <time.h>
 
 #include "bench/inputs.h"
+#include "bench/steps.h"
 #include "reed/reed.h"
 
-enum { MAX_INPUTS = 64, MAX_OUTPUTS = 128, MAX_STEPS = 4096, MAX_WORDS = 32 };
+enum { MAX_INPUTS = 64, MAX_OUTPUTS = 128, MAX_STEPS = 4096 };
 
 typedef struct parts {
   double wall, enter, shapes, plan, run, cpu, faults, misses;
@@ -40,8 +39,7 @@ static reed_program *program;
 static reed_session *session;
 static reed_diagnosis *diagnosis;
 static size_t n_inputs, n_outputs;
-static int n_words;
-static char *words[MAX_WORDS];
+static steps_extents extents;
 
 static void need(reed_status status, const char *what) {
   if (status == REED_OK) return;
@@ -55,93 +53,15 @@ static double seconds(clockid_t clock) {
   return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
-/* ---- extents ---- */
-
-static int64_t drawn[MAX_WORDS]; /* the extents of this step, one for each word */
-
-static void draw_extents(int step) {
-  static unsigned seed = 11;
-  for (int i = 0; i < n_words; i++) {
-    const char *text = strchr(words[i], '=');
-    char *end;
-    int64_t low = strtoll(text ? text + 1 : "", &end, 10);
-    drawn[i] = low;
-    if (*end == '+') drawn[i] += step;
-    if (*end == ':') drawn[i] += (int64_t)((unsigned)rand_r(&seed) % (unsigned)(atoll(end + 1) - low + 1));
-  }
-}
-
-static int64_t extent_of(void *context, const char *symbol) {
-  (void)context;
-  if (!symbol) symbol = "?"; /* a dim without a name */
-  size_t n = strlen(symbol);
-  for (int i = 0; i < n_words; i++)
-    if (strncmp(words[i], symbol, n) == 0 && words[i][n] == '=') return drawn[i];
-  fprintf(stderr, "bench_steps: no extents for '%s'\n", symbol);
-  exit(2);
-}
-
 static int pictures;
 static bool hot;
-
-/* Up to 21 bright rectangles and discs on a dark picture [3, height, width], other ones at each call, so that a
- * detector finds another number of boxes. */
-static void draw_picture(reed_tensor *t) {
-  static unsigned seed = 5;
-  float *data = reed_tensor_data(t);
-  int64_t height = reed_tensor_dims(t)[1], width = reed_tensor_dims(t)[2], n = 1 + rand_r(&seed) % 21;
-  for (int64_t k = 0; k < 3 * height * width; k++) data[k] = 0.1f;
-  for (int64_t k = 0; k < n; k++) {
-    int64_t radius = 8 + rand_r(&seed) % 20, y = rand_r(&seed) % height, x = rand_r(&seed) % width;
-    bool disc = rand_r(&seed) % 2;
-    float colour[3] = {0.1f, 0.1f, 0.1f};
-    colour[rand_r(&seed) % 3] = 0.9f;
-    colour[rand_r(&seed) % 3] = 0.9f;
-    for (int64_t v = -radius; v <= radius; v++)
-      for (int64_t u = -radius; u <= radius; u++) {
-        if (y + v < 0 || y + v >= height || x + u < 0 || x + u >= width) continue;
-        if (disc && u * u + v * v > radius * radius) continue;
-        for (int c = 0; c < 3; c++) data[(c * height + y + v) * width + x + u] = colour[c];
-      }
-  }
-}
-
-static double random_unit(unsigned *seed) { return (double)rand_r(seed) / RAND_MAX; }
-
-/* As `picture` of models.py: up to 40 rectangles and discs on a shaded ground, then a contrast of 0 to 1. */
-static void draw_scene(reed_tensor *picture) {
-  static unsigned seed = 5;
-  float *data = reed_tensor_data(picture);
-  const int64_t *dims = reed_tensor_dims(picture);
-  int64_t height = dims[1], width = dims[2], n = rand_r(&seed) % 41;
-  double share = random_unit(&seed), least = height < width ? height : width;
-  for (int64_t c = 0; c < 3; c++)
-    for (int64_t y = 0; y < height; y++)
-      for (int64_t x = 0; x < width; x++)
-        data[(c * height + y) * width + x] =
-            (float)(0.4 + 0.3 * sin((double)x / 37 + (double)c) * cos((double)y / 29 - (double)c));
-  for (int64_t k = 0; k < n; k++) {
-    double v = random_unit(&seed) * (double)height, u = random_unit(&seed) * (double)width,
-           size = 6 + random_unit(&seed) * (least / 4 > 2 ? least / 4 - 2 : 2), colour[3];
-    bool disc = rand_r(&seed) % 2;
-    for (int c = 0; c < 3; c++) colour[c] = random_unit(&seed);
-    for (int64_t y = 0; y < height; y++)
-      for (int64_t x = 0; x < width; x++) {
-        double a = (double)y - v, b = (double)x - u;
-        if (disc ? a * a + b * b >= size * size : fabs(a) >= size || fabs(b) >= size) continue;
-        for (int c = 0; c < 3; c++) data[(c * height + y) * width + x] = (float)(colour[c] + 0.1 * sin((double)x / 3));
-      }
-  }
-  for (int64_t i = 0; i < 3 * height * width; i++) data[i] *= (float)share;
-}
 
 static reed_tensor *make_input(size_t i) {
   reed_value_info info;
   reed_tensor *t = NULL;
   need(reed_program_input(program, i, &info), "an input");
-  need(input_open(&info, extent_of, NULL, &t), "an input");
-  if (pictures && info.dtype == REED_F32 && info.rank == 3 && reed_tensor_dims(t)[0] == 3)
-    (pictures == 1 ? draw_picture : draw_scene)(t);
+  need(input_open(&info, steps_extent, &extents, &t), "an input");
+  input_draw(t, pictures);
   return t;
 }
 
@@ -291,13 +211,32 @@ static void make_again(size_t i, reed_tensor **t) {
  * the first run stands for all. */
 static void run_step(int step, bool once, parts *runs) {
   reed_tensor *inputs[MAX_INPUTS];
-  draw_extents(step);
+  steps_draw(&extents, step);
   for (size_t i = 0; i < n_inputs; i++) inputs[i] = make_input(i);
   for (int k = 0; k < RUNS; k++) {
     for (size_t i = 0; k && !hot && !once && i < n_inputs; i++) make_again(i, &inputs[i]);
     runs[k] = k && once ? runs[FRESH] : run_once(inputs);
   }
   for (size_t i = 0; i < n_inputs; i++) reed_tensor_close(&inputs[i]);
+}
+
+/* A step's figures as a line of JSON. */
+static void print_row(const parts *runs) {
+  printf(
+      "{\"new\":%.2f,\"again\":%.2f,\"third\":%.2f,\"cpu\":[%.2f,%.2f,%.2f],\"plan\":%.2f,\"faults\":[%.0f,%.0f,%.0f],"
+      "\"misses\":[%.0f,%.0f,%.0f]}\n",
+      runs[FRESH].wall, runs[AGAIN].wall, runs[THIRD].wall, runs[FRESH].cpu, runs[AGAIN].cpu, runs[THIRD].cpu,
+      runs[FRESH].shapes + runs[FRESH].plan, runs[FRESH].faults, runs[AGAIN].faults, runs[THIRD].faults,
+      runs[FRESH].misses, runs[AGAIN].misses, runs[THIRD].misses);
+  fflush(stdout);
+}
+
+static void print_rows(int n_warm, int n_steps, bool once) {
+  for (int step = 0; step < n_warm + n_steps; step++) {
+    parts runs[RUNS];
+    run_step(step, once, runs);
+    if (step >= n_warm) print_row(runs);
+  }
 }
 
 static void run_steps(int n_warm, int n_steps, bool once) {
@@ -327,19 +266,17 @@ static void follow_orders(void) {
   char line[1024];
   while (fgets(line, sizeof line, stdin)) {
     parts runs[RUNS];
-    n_words = 0;
-    for (char *word = strtok(line, " \n"); word && n_words < MAX_WORDS; word = strtok(NULL, " \n"))
-      words[n_words++] = word;
+    extents.n = 0;
+    for (char *word = strtok(line, " \n"); word && extents.n < STEPS_WORDS; word = strtok(NULL, " \n"))
+      extents.words[extents.n++] = word;
     run_step(0, false, runs);
-    printf("{\"new\":%.2f,\"again\":%.2f,\"third\":%.2f,\"plan\":%.2f,\"faults\":%.0f}\n", runs[FRESH].wall,
-           runs[AGAIN].wall, runs[THIRD].wall, runs[FRESH].shapes + runs[FRESH].plan, runs[FRESH].faults);
-    fflush(stdout);
+    print_row(runs);
   }
 }
 
 int main(int argc, char **argv) {
   int n_threads = 1, n_steps = 100, n_warm = 8, first = 2;
-  bool once = false, orders = false;
+  bool once = false, orders = false, rows = false;
   int64_t entries = 0;
   for (; first + 1 < argc && strncmp(argv[first], "--", 2) == 0; first += 2) {
     int value = atoi(argv[first + 1]);
@@ -351,13 +288,14 @@ int main(int argc, char **argv) {
     else if (strcmp(argv[first], "--once") == 0) once = value != 0;
     else if (strcmp(argv[first], "--hot") == 0) hot = value != 0;
     else if (strcmp(argv[first], "--orders") == 0) orders = value != 0;
+    else if (strcmp(argv[first], "--rows") == 0) rows = value != 0;
     else return fprintf(stderr, "bench_steps: there is no %s\n", argv[first]), 2;
   }
-  if (argc < 2 || argc - first > MAX_WORDS) {
+  if (argc < 2 || argc - first > STEPS_WORDS) {
     fprintf(stderr, "bench_steps MODEL.reed [--threads N] [--steps N] [--warm N] [--entries N] SYMBOL=EXTENTS...\n");
     return 2;
   }
-  while (first < argc) words[n_words++] = argv[first++];
+  while (first < argc) extents.words[extents.n++] = argv[first++];
   need(reed_diagnosis_open(&diagnosis), "a diagnosis");
   need(reed_program_open(argv[1], NULL, &program, diagnosis), argv[1]);
   n_inputs = reed_program_input_count(program);
@@ -367,6 +305,7 @@ int main(int argc, char **argv) {
                          diagnosis),
        "a session");
   if (orders) follow_orders();
+  else if (rows) print_rows(n_warm, n_steps, once);
   else run_steps(n_warm, n_steps, once);
   reed_session_close(&session);
   reed_program_close(&program);

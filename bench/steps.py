@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The cost of a size never seen before, Reed beside onnxruntime: runs of new extents beside repeated runs of the same extents.
 
-    steps.py --build BUILDDIR [--threads 1,2] [--steps 50] [--warm 8] [--block 5] [--bound LENGTH] [--pictures 1|2] MODEL.onnx SYMBOL=EXTENTS... [-- MODEL.onnx SYMBOL=EXTENTS...]...
+    steps.py --build BUILDDIR [--threads 1,2] [--steps 50] [--warm 8] [--block 5] [--bound LENGTH] MODEL.onnx SYMBOL=EXTENTS... [-- MODEL.onnx SYMBOL=EXTENTS...]...
 
 The module MODEL.reed lies beside each MODEL.onnx. Every extent that the model leaves open needs EXTENTS: 7 (the same in every step), 100+ (one more in each step), 32:640 (drawn for each
 step), 32:640/32 (drawn among multiples of 32).
@@ -12,9 +12,6 @@ ratios of the same size; onnxruntime's new size over Reed's (above 1 Reed is fas
 
 With --bound the models are decoders, and a row more tells of steps whose caches lie in memory of the caller's from LENGTH rows on (bench_decode --again): steps of lengths never seen beside
 steps of lengths that the memo has, and the hits of the memo in a step of each.
-
-With --pictures only Reed runs: each step is another picture of the same extents, so that only the number of boxes is new (bench_steps --pictures). Printed are the misses, what part of the time their shapes and plans
-take, and the first run of a picture over the second, beside the second over the third.
 """
 import argparse
 import json
@@ -38,7 +35,6 @@ def arguments_of():
     parser.add_argument("--warm", type=int, default=8)
     parser.add_argument("--block", type=int, default=5)
     parser.add_argument("--bound", type=int, default=0)
-    parser.add_argument("--pictures", type=int, choices=(1, 2))
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("words", nargs=argparse.REMAINDER)
     return parser.parse_args()
@@ -132,7 +128,7 @@ def report(path, threads, rows):
         beside = ""
         if name == "Reed":
             plan = column("plan")
-            beside = f"  shapes and plan {plan[0]:.0f} us, median {statistics.median(plan):.0f}, p99 {plan[int(.99 * len(plan))]:.0f}; faults {statistics.median(column('faults')):.0f}"
+            beside = f"  shapes and plan {plan[0]:.0f} us, median {statistics.median(plan):.0f}, p99 {plan[int(.99 * len(plan))]:.0f}; faults {statistics.median(row['faults'][0] for row in taken):.0f}"
         print(f"{os.path.basename(path):20} {threads} {name:12} {new[name] / 1e3:9.3f} {p99 / 1e3:9.3f} {again / 1e3:9.3f} {new[name] / again:8.3f} {ratio:8.3f}{beside}")
     print(f"{os.path.basename(path):20} {threads} onnxruntime's new size over Reed's: {new['onnxruntime'] / new['Reed']:.3f}", flush=True)
 
@@ -145,14 +141,6 @@ def report_bound(arguments, path, threads):
           f"  CPU time {row['cpu']:.3f}; hits in a step: {row['hits'][0]:.2f} of new lengths, {row['hits'][1]:.2f} of known ones", flush=True)
 
 
-def report_pictures(arguments, path, words, threads):
-    command = [os.path.join(arguments.build, "bench", "bench_steps"), os.path.splitext(path)[0] + ".reed", "--threads", str(threads), "--steps", str(arguments.steps), "--warm", str(arguments.warm),
-               "--pictures", str(arguments.pictures), *words]
-    for line in subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True).stdout.splitlines():
-        if line.startswith(("misses", "of a run", "new over", "repeated over")):
-            print(f"{os.path.basename(path):20} {threads} {line}", flush=True)
-
-
 def main():
     arguments = arguments_of()
     if arguments.worker:
@@ -163,11 +151,6 @@ def main():
             models.append([])
         else:
             models[-1].append(word)
-    if arguments.pictures:
-        for path, *words in models:
-            for threads in map(int, arguments.threads.split(",")):
-                report_pictures(arguments, path, words, threads)
-        return
     print(f"{'':20} {'':1} {'':12} {'new ms':>9} {'p99':>9} {'repeated':>9} {'medians':>8} {'of one':>8}")
     for path, *words in models:
         for threads in map(int, arguments.threads.split(",")):
