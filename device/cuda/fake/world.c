@@ -1,9 +1,11 @@
 /* The fake driver's worlds: contexts of threads, cards, sentences, and the failures that options tell. Opening and
  * closing a world: open.c. */
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/mem.h"
 #include "device/cuda/fake/state.h"
@@ -39,6 +41,15 @@ cu_result fake_context_current(cu_context *out_context) {
 
 /* ---- calls ---- */
 
+/* The process that first started the driver; 0: none has. A driver that was started before a fork does not work in the
+ * child, even if every device had been closed: cuInit returns CUDA_ERROR_NOT_INITIALIZED. */
+static _Atomic pid_t starter;
+
+static bool is_forked(void) {
+  pid_t none = 0;
+  return !atomic_compare_exchange_strong(&starter, &none, getpid()) && none != getpid();
+}
+
 cu_result fake_say(fake_world *world, cu_result error, const char *format, ...) {
   va_list arguments;
   va_start(arguments, format);
@@ -61,6 +72,7 @@ static cu_result told_to_fail(fake_world *world, const char *function) {
 cu_result fake_enter_undo(fake_world **out_world, const char *function, cu_result *out_told) {
   cu_context context = fake_current();
   if (!context) return CU_INVALID_CONTEXT;
+  if (is_forked()) return CU_NOT_INITIALIZED;
   *out_world = context->world;
   uv_mutex_lock(&context->world->lock);
   *out_told = told_to_fail(context->world, function);
@@ -120,7 +132,11 @@ static cu_result begin(fake_world *world, const char *function) {
   return told;
 }
 
-cu_result fake_init(unsigned flags) { return flags ? CU_INVALID_VALUE : begin(fake_opening, "cuInit"); }
+cu_result fake_init(unsigned flags) {
+  if (is_forked())
+    return fake_say(fake_opening, CU_NOT_INITIALIZED, "it was started before this process was forked from its parent");
+  return flags ? CU_INVALID_VALUE : begin(fake_opening, "cuInit");
+}
 
 cu_result fake_driver_version(int *out_version) {
   *out_version = fake_opening->options.version ? (int)fake_opening->options.version : 13000;

@@ -1,6 +1,8 @@
 /* The fake driver's own rules, and that the module keeps a thread's context: the module and the fake driver are linked
  * in, with an image of kernels that the test may spoil. The module through the device contract: test_module.c. */
 #include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
 #include <uv.h>
 
 #define CUDA_TEST_LINKED
@@ -53,6 +55,29 @@ START_TEST(a_call_without_a_context_fails) {
   ck_assert_int_eq(cu.event_create(&event, 0), CU_INVALID_CONTEXT);
   check_said(CU_INVALID_CONTEXT, "no current context");
   ck_assert_int_eq(cu.context_push(own), CU_SUCCESS);
+  close_driver();
+}
+END_TEST
+
+/* A driver that was started does not work in a forked child, with the parent's context or as another start. */
+START_TEST(a_fork_does_not_inherit_the_driver) {
+  open_driver("");
+  const pid_t child = fork();
+  if (child == 0) {
+    cuda_driver again;
+    cu_event event;
+    reed_diagnosis why = {0};
+    const bool refused = cu.event_create(&event, 0) == CU_NOT_INITIALIZED &&
+                         cuda_driver_open("", &again, &why) == REED_ERROR_DEVICE &&
+                         strstr(why.message, "started before this process was forked");
+    _exit(!refused);
+  }
+  int status = 1;
+  ck_assert_int_eq(waitpid(child, &status, 0), child);
+  ck_assert_int_eq(status, 0);
+  cu_event event;
+  ck_assert_int_eq(cu.event_create(&event, 0), CU_SUCCESS); /* the parent goes on */
+  ck_assert_int_eq(cu.event_destroy(event), CU_SUCCESS);
   close_driver();
 }
 END_TEST
@@ -422,6 +447,7 @@ int main(void) {
   Suite *suite = suite_create("cuda");
   TCase *tests = tcase_create("fake");
   tcase_add_test(tests, a_call_without_a_context_fails);
+  tcase_add_test(tests, a_fork_does_not_inherit_the_driver);
   tcase_add_test_raise_signal(tests, a_handle_that_is_not_given_back_is_noticed, SIGABRT);
   tcase_add_loop_test(tests, allocations_break_captures, 0, 4);
   tcase_add_loop_test(tests, the_default_stream_breaks_captures_of_blocking_streams, 0, 3);

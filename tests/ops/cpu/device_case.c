@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "device/device.h"
 #include "ops/fault.h"
@@ -28,39 +30,40 @@ static const char *name_of(const char *kind) { return strcmp(kind, "sim") == 0 ?
 
 bool case_devices_only(void) { return false; }
 
-/* REED_CASE_DEVICE, "cuda" or "cuda-emulated?order=1": that device alone, which must open. */
-static void open_only(const char *name) {
-  device *dev = NULL;
-  reed_diagnosis why = {0};
-  if (device_open(name, &dev, &why) != REED_OK) {
-    fprintf(stderr, "%s\n", reed_diagnosis_message(&why));
-    exit(1);
+/* True if the device opens; else its sentence is on stderr. A process of its own opens the device, because the
+ * processes of the tests are forked from this one, and a GPU's driver that was started before a fork does not work in
+ * the child. */
+static bool opens(const char *name) {
+  int status = 1;
+  fflush(NULL);
+  const pid_t child = fork();
+  if (child == 0) {
+    device *dev = NULL;
+    reed_diagnosis why = {0};
+    const bool open = device_open(name, &dev, &why) == REED_OK;
+    if (!open) fprintf(stderr, "%s\n", reed_diagnosis_message(&why));
+    device_close(&dev);
+    _exit(!open);
   }
-  device_close(&dev);
+  return child > 0 && waitpid(child, &status, 0) == child && status == 0;
 }
 
+/* REED_CASE_DEVICE, "cuda" or "cuda-emulated?order=1": that device alone, which must open. */
 const char *const *case_devices(void) {
   static const char *names[MOST_DEVICES];
   static bool known;
   const char *only = getenv("REED_CASE_DEVICE");
   if (only && !known) {
-    open_only(only);
+    if (!opens(only)) exit(1);
     names[0] = only;
     known = true;
   }
   int n = 0;
   reed_device_info kind;
   for (size_t i = 0; !known && reed_device_kind(i, &kind); i++) {
-    device *dev = NULL;
-    reed_diagnosis why = {0};
     if (strcmp(kind.name, "host") == 0) continue;
-    if (n + 1 < MOST_DEVICES && device_open(name_of(kind.name), &dev, &why) == REED_OK) {
-      names[n++] = name_of(kind.name);
-    } else if (strcmp(kind.name, "sim") == 0) { /* every build has sim, so a failure to open it is an error */
-      fprintf(stderr, "%s\n", reed_diagnosis_message(&why));
-      abort();
-    }
-    device_close(&dev);
+    if (n + 1 < MOST_DEVICES && kind.present && opens(name_of(kind.name))) names[n++] = name_of(kind.name);
+    else if (strcmp(kind.name, "sim") == 0) abort(); /* every build has sim, so a failure to open it is an error */
   }
   known = true;
   return names;
