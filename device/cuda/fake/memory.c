@@ -103,9 +103,18 @@ cu_result fake_address_reserve(cu_pointer *out_data, size_t bytes, size_t alignm
   return result;
 }
 
+/* Begins a call that gives memory back, which a capture does not allow. */
+static cu_result enter_giving_back(fake_world **out_world, const char *function, cu_result *out_told) {
+  cu_result result = fake_enter_undo(out_world, function, out_told);
+  if (result) return result;
+  result = fake_unsafe(*out_world, function);
+  if (result) fake_leave(*out_world);
+  return result;
+}
+
 cu_result fake_address_free(cu_pointer data, size_t bytes) {
   fake_world *world;
-  cu_result told, result = fake_enter_undo(&world, "cuMemAddressFree", &told);
+  cu_result told, result = enter_giving_back(&world, "cuMemAddressFree", &told);
   if (result) return result;
   fake_range *range = fake_range_of(world, (void *)(uintptr_t)data, FAKE_ADDRESSES);
   if (!range || (uintptr_t)range->data != data || range->bytes != bytes || range->mapped_bytes) {
@@ -148,7 +157,7 @@ cu_result fake_memory_create(cu_memory *out_memory, size_t bytes, const cu_alloc
 
 cu_result fake_memory_release(cu_memory memory) {
   fake_world *world;
-  cu_result told, result = fake_enter_undo(&world, "cuMemRelease", &told);
+  cu_result told, result = enter_giving_back(&world, "cuMemRelease", &told);
   if (result) return result;
   fake_pages *held = (fake_pages *)(uintptr_t)memory;
   held->released = true;
@@ -180,7 +189,7 @@ cu_result fake_memory_map(cu_pointer at, size_t bytes, size_t offset, cu_memory 
 
 cu_result fake_memory_unmap(cu_pointer at, size_t bytes) {
   fake_world *world;
-  cu_result told, result = fake_enter_undo(&world, "cuMemUnmap", &told);
+  cu_result told, result = enter_giving_back(&world, "cuMemUnmap", &told);
   if (result) return result;
   fake_range *mapping = fake_range_of(world, (void *)(uintptr_t)at, FAKE_MAPPING);
   if (!mapping || (uintptr_t)mapping->data != at || mapping->bytes != bytes) {
@@ -253,7 +262,7 @@ cu_result fake_pool_set(cu_pool pool, int attribute, void *value) {
 
 cu_result fake_pool_trim(cu_pool pool, size_t keep_bytes) {
   fake_world *world;
-  cu_result told, result = fake_enter_undo(&world, "cuMemPoolTrimTo", &told);
+  cu_result told, result = enter_giving_back(&world, "cuMemPoolTrimTo", &told);
   if (result) return result;
   (void)pool;
   (void)keep_bytes;
@@ -321,7 +330,7 @@ cu_result fake_host_allocate(void **out_data, size_t bytes, unsigned flags) {
 
 cu_result fake_host_free(void *data) {
   fake_world *world;
-  cu_result told, result = fake_enter_undo(&world, "cuMemFreeHost", &told);
+  cu_result told, result = enter_giving_back(&world, "cuMemFreeHost", &told);
   if (result) return result;
   fake_range *range = fake_range_of(world, data, FAKE_PINNED);
   if (!range || range->data != data) {

@@ -61,7 +61,7 @@ static void perform_launch(fake_world *world, const fake_work *work) {
                               .grid = {work->grid[0], work->grid[1], work->grid[2]},
                               .block = {work->block[0], work->block[1], work->block[2]},
                               .shared_bytes = work->shared_bytes,
-                              .shared_limit = SIMT_SHARED_MOST,
+                              .shared_limit = work->shared_limit,
                               .args = work->args,
                               .operands = work->operands,
                               .n_operands = work->n_operands,

@@ -133,6 +133,7 @@ typedef struct fake_work {
   cu_graph graph;
   struct CUfunc_st *function;
   uint32_t grid[3], block[3], shared_bytes;
+  uint32_t shared_limit; /* of static and dynamic shared memory together */
   char *args; /* one block with the operands behind */
   simt_operand *operands;
   int32_t n_operands;

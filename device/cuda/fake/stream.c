@@ -149,6 +149,7 @@ cu_result fake_stream_synchronize(cu_stream stream) {
   cu_result result = fake_enter(&world, "cuStreamSynchronize");
   if (result) return result;
   result = fake_find_stream(world, "cuStreamSynchronize", &stream);
+  if (!result && !stream->capture) result = fake_unsafe(world, "cuStreamSynchronize");
   if (result) {
     fake_leave(world);
     return result;
@@ -321,20 +322,22 @@ cu_result fake_event_query(cu_event event) {
   fake_world *world;
   cu_result result = fake_enter(&world, "cuEventQuery");
   if (result) return result;
-  bool done = event->n_done == event->n_recorded;
+  result = fake_unsafe(world, "cuEventQuery");
+  if (!result && event->n_done != event->n_recorded) result = CU_NOT_READY;
   fake_leave(world);
-  return done ? CU_SUCCESS : CU_NOT_READY;
+  return result;
 }
 
 cu_result fake_event_synchronize(cu_event event) {
   fake_world *world;
   cu_result result = fake_enter(&world, "cuEventSynchronize");
   if (result) return result;
+  result = fake_unsafe(world, "cuEventSynchronize");
   world->n_waiting++;
   uv_cond_broadcast(&world->ready);
-  while (event->n_done != event->n_recorded) uv_cond_wait(&world->idle, &world->lock);
+  while (!result && event->n_done != event->n_recorded) uv_cond_wait(&world->idle, &world->lock);
   world->n_waiting--;
-  result = fake_say_sticky(world);
+  if (!result) result = fake_say_sticky(world);
   fake_leave(world);
   return result;
 }
@@ -424,5 +427,7 @@ cu_result fake_launch(cu_function function, unsigned grid_x, unsigned grid_y, un
   memcpy(work->grid, (uint32_t[]){grid_x, grid_y, grid_z}, sizeof work->grid);
   memcpy(work->block, (uint32_t[]){block_x, block_y, block_z}, sizeof work->block);
   work->shared_bytes = shared_bytes;
+  work->shared_limit = function->shared_limit > SIMT_SHARED_DEFAULT ? (uint32_t)world->options.card->shared_bytes
+                                                                    : (uint32_t)SIMT_SHARED_DEFAULT;
   return end(stream, work, result);
 }

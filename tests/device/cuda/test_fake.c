@@ -123,6 +123,33 @@ START_TEST(allocations_break_captures) {
 }
 END_TEST
 
+/* Questions, waits and releases of the capturing thread break its capture, though they concern other objects. */
+START_TEST(questions_waits_and_releases_break_captures) {
+  open_driver("");
+  cu_stream stream = stream_of(CU_NON_BLOCKING), other = stream_of(CU_NON_BLOCKING);
+  cu_graph graph = NULL;
+  cu_event event;
+  void *data = NULL;
+  cu_result result = CU_SUCCESS;
+  ck_assert_int_eq(cu.event_create(&event, 0), CU_SUCCESS);
+  ck_assert_int_eq(cu.host_allocate(&data, 64, CU_HOST_PORTABLE | CU_HOST_MAPPED), CU_SUCCESS);
+  ck_assert_int_eq(cu.capture_begin(stream, CU_CAPTURE_THREAD), CU_SUCCESS);
+  switch (_i) {
+    case 0: result = cu.event_query(event); break;
+    case 1: result = cu.event_synchronize(event); break;
+    case 2: result = cu.stream_synchronize(other); break;
+    default: result = cu.host_free(data);
+  }
+  ck_assert_int_eq(result, CU_CAPTURE_UNSUPPORTED);
+  ck_assert_int_eq(cu.capture_end(stream, &graph), CU_CAPTURE_INVALIDATED);
+  ck_assert_int_eq(cu.host_free(data), CU_SUCCESS); /* the refused call has done nothing */
+  ck_assert_int_eq(cu.event_destroy(event), CU_SUCCESS);
+  ck_assert_int_eq(cu.stream_destroy(other), CU_SUCCESS);
+  ck_assert_int_eq(cu.stream_destroy(stream), CU_SUCCESS);
+  close_driver();
+}
+END_TEST
+
 /* Handles of the default streams (CU_STREAM_LEGACY, CU_STREAM_PER_THREAD). */
 #define LEGACY ((cu_stream)1)
 #define PER_THREAD ((cu_stream)2)
@@ -449,6 +476,7 @@ int main(void) {
   tcase_add_test(tests, a_call_without_a_context_fails);
   tcase_add_test(tests, a_fork_does_not_inherit_the_driver);
   tcase_add_test_raise_signal(tests, a_handle_that_is_not_given_back_is_noticed, SIGABRT);
+  tcase_add_loop_test(tests, questions_waits_and_releases_break_captures, 0, 4);
   tcase_add_loop_test(tests, allocations_break_captures, 0, 4);
   tcase_add_loop_test(tests, the_default_stream_breaks_captures_of_blocking_streams, 0, 3);
   tcase_add_test(tests, the_default_stream_waits_for_blocking_streams_only);
