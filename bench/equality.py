@@ -231,5 +231,9 @@ class Reference:
             # float64 pictures of masks would be most of the memory; 1e-7 is far below the compared errors
             return [o.astype(np.float32) if o.ndim == 4 and self.name in M.DETECTORS else o for o in self.engine(which)(arrays)]
         package = which if which in ("onnxruntime", "openvino") else "torch"
+        try:
+            version = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError as e:
+            raise RuntimeError(f"{package} is not installed") from e
         return stored(os.path.join(self.folder, "results", f"{self.name}_{size}_{which}.npz"),
-                      content(self.model, importlib.metadata.version(package), *arrays), make)
+                      content(self.model, version, *arrays), make)

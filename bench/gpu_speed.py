@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
-"""Times one model on a GPU: Reed with graphs and without, outputs left on the card and copied to the host, beside eager torchvision and torch.compile on the same card.
+"""Times one model on a GPU: Reed with graphs and without, in strict f32, TF32 and with weights in f16, outputs left on the card and copied to the host, beside eager
+PyTorch and torch.compile on the same card.
 
-    gpu_speed.py MODEL.onnx --build BUILDDIR [--device cuda] [--sizes 480x640] [--random 50] [--runs 20] [--name mask --folder MODELS] [--seconds 480] --json FILE
+    gpu_speed.py MODEL.onnx --build BUILDDIR [--device cuda] [--sizes 480x640] [--random 50] [--runs 20] [--name mask --folder MODELS] [--engines reed,eager]
+                 [--seconds 480] --json FILE
 
 Latency of the first size: median and least of --runs. First run: of --random other sizes, each run twice; the ratio of the first to the second run says how much a size that was never
-seen costs. Memory: of the card, as Reed's session
-holds it after the last size; for PyTorch the most that its allocator held. With --name and --folder (of export_torchvision.py: NAME.pt) the model is built in
-PyTorch too; each of its engines ends when half of the remaining --seconds are spent, and the table says how many sizes it ran.
+seen costs. Memory: of the card, as Reed's session holds it after the last size; for PyTorch the most that its allocator held. Waits: synchronisations of the host and bytes read
+back besides the outputs, in one run of Reed. With --name and --folder (of export_torchvision.py: NAME.pt) the inputs are the model's own, and the model is built in PyTorch too
+(BERT with its scaled dot product attention). An engine ends when half of the remaining --seconds are spent, and the table says how many sizes it ran. Rows of other engines
+that FILE has are kept, so that engines can run one by one.
 """
 import argparse
 import json
@@ -19,6 +22,13 @@ import time
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "tests", "random"))
 
 
+def inputs_of(a, sizes):
+    if a.name:
+        import models
+        return [models.example(a.name, size, i) for i, size in enumerate(sizes)]
+    return [[x] for x in pictures(sizes, 4 if a.batched else 3)]
+
+
 def pictures(sizes, n_dims):
     import numpy as np
     shapes = [(3, *map(int, size.split("x"))) for size in sizes]
@@ -28,7 +38,7 @@ def pictures(sizes, n_dims):
 def random_sizes(n, around):
     height, width = map(int, around.split("x"))
     choose = random.Random(7)
-    return [f"{choose.randint(height // 2, height)}x{choose.randint(width // 2, width)}" for _ in range(n)]
+    return [f"{choose.randint(max(1, height // 2), height)}x{choose.randint(max(1, width // 2), width)}" for _ in range(n)]
 
 
 def timed(run, arrays):
@@ -52,48 +62,64 @@ def measure(run, arrays, runs, ends):
     return figures
 
 
-def reed_figures(a, arrays, graphs, keep, ends):
+def reed_figures(a, arrays, ends, graphs=True, keep=True, option=None, precision=0, counts=False):
     import reed
+    from engines import kind_of
     library = reed.Library(a.build)
-    with open(a.model, "rb") as f: module = library.compile(f.read(), target=a.device.split(":")[0])
-    session = reed.Session(library, module, a.device, keep_outputs=keep, graphs=1 if graphs else 2)
+    device = a.device + (("&" if "?" in a.device else "?") + option if option else "")
+    with open(a.model, "rb") as f: module = library.compile(f.read(), target=kind_of(device), precision=precision, counts_on_device=counts)
+    session = reed.Session(library, module, device, keep_outputs=keep, graphs=1 if graphs else 2)
     figures = measure(session.run_only, arrays, a.runs, ends)
     stats = json.loads(library.text(library.reed.reed_session_stats_json, session.session))
     figures["memory_mib"] = sum(d["reserved_bytes"] for name, d in stats["memory"].items() if name != "host") / 2**20
+    read = sum(c["bytes"] for c in stats["copies"] if c["direction"] == "device-to-host" and c["reason"] != "output")
+    figures["waits"] = f"{stats['synchronisations']}, {read} bytes"
     session.close()
     return figures
 
 
-def torch_figures(a, arrays, compiled, ends):
+F32, BF16, F16 = range(3)  # reed_precision
+
+
+def torch_figures(a, arrays, ends, compiled=False, tf32=False, f16=False):
     import torch
     import models
-    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = tf32
     model = models.build(a.name)
     model.load_state_dict(torch.load(os.path.join(a.folder, a.name + ".pt")))
+    if hasattr(model, "bert"): model.bert.set_attn_implementation("sdpa")
     module = models.wrap(a.name, model).cuda()
     if compiled: module = torch.compile(module, dynamic=True)
 
     def run(array):
-        with torch.inference_mode(): module(*[torch.from_numpy(x).cuda() for x in array])
+        with torch.inference_mode(), torch.autocast("cuda", torch.float16, enabled=f16): module(*[torch.from_numpy(x).cuda() for x in array])
         torch.cuda.synchronize()
-    figures = measure(lambda x: run(x), arrays, a.runs, ends)
+    figures = measure(run, arrays, a.runs, ends)
     figures["memory_mib"] = torch.cuda.max_memory_reserved() / 2**20
     return figures
 
 
-ENGINES = {"Reed, graphs": lambda a, x, ends: reed_figures(a, x, True, True, ends),
-           "Reed, no graphs": lambda a, x, ends: reed_figures(a, x, False, True, ends),
-           "Reed, graphs, outputs to the host": lambda a, x, ends: reed_figures(a, x, True, False, ends),
-           "PyTorch eager": lambda a, x, ends: torch_figures(a, x, False, ends),
-           "torch.compile": lambda a, x, ends: torch_figures(a, x, True, ends)}
+# By name: the words of the table, the function, its options.
+ENGINES = {"reed": ("Reed, graphs", reed_figures, {}),
+           "reed-queues": ("Reed, no graphs", reed_figures, {"graphs": False}),
+           "reed-host": ("Reed, outputs to the host", reed_figures, {"keep": False}),
+           "reed-counts": ("Reed, counts on the device", reed_figures, {"counts": True}),
+           "reed-tf32": ("Reed, TF32", reed_figures, {"option": "tf32=1"}),
+           "reed-f16": ("Reed, weights in f16", reed_figures, {"precision": F16}),
+           "eager": ("PyTorch eager", torch_figures, {}),
+           "eager-tf32": ("PyTorch eager, TF32", torch_figures, {"tf32": True}),
+           "eager-f16": ("PyTorch eager, autocast f16", torch_figures, {"f16": True}),
+           "compile": ("torch.compile", torch_figures, {"compiled": True}),
+           "compile-tf32": ("torch.compile, TF32", torch_figures, {"compiled": True, "tf32": True}),
+           "compile-f16": ("torch.compile, autocast f16", torch_figures, {"compiled": True, "f16": True})}
 
 
 def table(name, size, rows):
-    number = lambda row, key: f"{row[key]:.3g}" if key in row else ""
-    lines = [f"{name}, {size}", "", "| engine | median ms | least ms | first run ms | new size ms | new size / again | sizes | memory MiB |", "|---|---|---|---|---|---|---|---|"]
+    number = lambda row, key: "" if key not in row else row[key] if isinstance(row[key], str) else f"{row[key]:.3g}"
+    lines = [f"{name}, {size}", "", "| engine | median ms | least ms | first run ms | new size ms | new size / again | sizes | memory MiB | waits, read back |", "|---|---|---|---|---|---|---|---|---|"]
     for engine, row in rows.items():
-        if "error" in row: lines.append(f"| {engine} | {row['error']} | | | | | | |")
-        else: lines.append("| " + " | ".join([engine] + [number(row, k) for k in ("median_ms", "least_ms", "first_ms", "new_size_ms", "new_size_ratio", "sizes", "memory_mib")]) + " |")
+        if "error" in row: lines.append(f"| {engine} | {row['error']} | | | | | | | |")
+        else: lines.append("| " + " | ".join([engine] + [number(row, k) for k in ("median_ms", "least_ms", "first_ms", "new_size_ms", "new_size_ratio", "sizes", "memory_mib", "waits")]) + " |")
     return "\n".join(lines)
 
 
@@ -108,23 +134,28 @@ def main():
     parser.add_argument("--batched", action="store_true", help="the picture has a first axis of 1")
     parser.add_argument("--name")
     parser.add_argument("--folder")
+    parser.add_argument("--engines", help="names with commas between them: " + ", ".join(ENGINES))
     parser.add_argument("--seconds", type=float, default=480)
     parser.add_argument("--json", required=True)
     a = parser.parse_args()
     sizes = a.sizes.split(",") + random_sizes(a.random, a.sizes.split(",")[0])
-    arrays = [[x] for x in pictures(sizes, 4 if a.batched else 3)]
-    ends, rows = time.monotonic() + a.seconds, {}
-    for engine, figures in ENGINES.items():
-        if not engine.startswith("Reed") and not (a.name and a.folder): continue
+    names = a.engines.split(",") if a.engines else [n for n in ENGINES if n.startswith("reed") or a.name and a.folder]
+    if any(n not in ENGINES for n in names): parser.error("the engines are " + ", ".join(ENGINES))
+    arrays, ends, rows = inputs_of(a, sizes), time.monotonic() + a.seconds, {}
+    if os.path.exists(a.json):
+        with open(a.json) as f: rows = json.load(f)["engines"]
+    for name in names:
+        engine, figures, options = ENGINES[name]
         now = time.monotonic()
         try:
-            rows[engine] = figures(a, arrays, now + (ends - now) / 2)
+            rows[engine] = figures(a, arrays, now + (ends - now) / 2, **options)
         except Exception as e:
             rows[engine] = {"error": str(e).splitlines()[0][:200] if str(e) else type(e).__name__}
-    text = table(os.path.basename(a.model).removesuffix(".onnx"), a.sizes.split(",")[0], rows)
+    text = table(os.path.basename(a.model).removesuffix(".onnx"), sizes[0], rows)
     print(text)
-    with open(a.json, "w") as f: json.dump({"device": a.device, "engines": rows, "table": text}, f, indent=1)
-    sys.exit(any("error" in row for engine, row in rows.items() if engine.startswith("Reed")))
+    with open(a.json + ".part", "w") as f: json.dump({"device": a.device, "engines": rows, "table": text}, f, indent=1)
+    os.replace(a.json + ".part", a.json)
+    sys.exit(any("error" in rows[ENGINES[n][0]] for n in names if n.startswith("reed")))
 
 
 if __name__ == "__main__":

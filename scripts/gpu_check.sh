@@ -1,15 +1,19 @@
 #!/usr/bin/env bash
 # Proves the CUDA device on a card, in stages: build, parity, sanitizers, accuracy, speed.
 #
-#   scripts/gpu_check.sh [--device cuda] [--out FOLDER] [--into FOLDER] [--build FOLDER] [--models NAME,...] [--minutes N] [--few] [STAGE...]
+#   scripts/gpu_check.sh [--device cuda] [--out FOLDER] [--into FOLDER] [--build FOLDER] [--packed FILE] [--models NAME,...] [--minutes N] [--jobs N] [--few] [STAGE...]
+#   scripts/gpu_check.sh --pack FILE
 #
 # A stage is made of units, each one command. A unit that has passed leaves a file in FOLDER/STAGE/ and is not run again; so a run that was cut (a stage has at
-# most --minutes, default 10) goes on where it ended: start the script once more. As a stage ends it writes its part, FOLDER/STAGE.md. The script then writes the
-# section of results in docs/gpu.md and tests/cuda/verified.tsv below --into (default: this tree; an emulated device needs the option). Needs no network.
-# `--device cuda-emulated --few` runs a small part of each stage without a card, to test the script. Status: 0 all passed, 1 something failed, 75 cut.
+# most --minutes, default 10) goes on where it ended: start the script once more, on this machine or with FOLDER brought to another one. The units of the stages
+# parity and sanitizers run side by side, --jobs at a time. As a stage ends it writes its part, FOLDER/STAGE.md, and the section of results in docs/gpu.md and
+# tests/cuda/verified.tsv below --into (default: this tree; an emulated device needs the option). Needs no network.
+# A machine with a card may lack the packages that a build needs: --pack builds on a machine that has them and nvcc, and writes the programs, their libraries and the
+# small exports into FILE (.tar.xz), which --packed unpacks in place of a build.
+# `--device cuda-emulated --few` runs a small part of each stage without a card, to test the script. Status: 0 all passed, 1 something failed or no card, 75 cut.
 set -uo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
-device=cuda out='' into='' build='' models=mask,ssdlite,retinanet few='' minutes=10 stages=()
+device=cuda out='' into='' build='' models=mask,ssdlite,retinanet,bert few='' minutes=10 jobs='' pack='' packed='' stages=()
 while [ $# -gt 0 ]; do
   case $1 in
     --device) device=$2; shift 2 ;;
@@ -18,6 +22,9 @@ while [ $# -gt 0 ]; do
     --build) build=$2; shift 2 ;;
     --models) models=$2; shift 2 ;;
     --minutes) minutes=$2; shift 2 ;;
+    --jobs) jobs=$2; shift 2 ;;
+    --pack) pack=$2; shift 2 ;;
+    --packed) packed=$2; shift 2 ;;
     --few) few=yes; shift ;;
     -h | --help) sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//p}' "$0"; exit 0 ;;
     build | parity | sanitizers | accuracy | speed) stages+=("$1"); shift ;;
@@ -30,26 +37,39 @@ case $device in
   *) emulated='' into=${into:-$root} ;;
 esac
 out=$(mkdir -p "${out:-$root/build-gpu/check}" && cd "${out:-$root/build-gpu/check}" && pwd)
+[ -z "$packed" ] || { [ -d "$out/packed" ] || { mkdir -p "$out/packed.new" && tar -xf "$packed" -C "$out/packed.new" && mv "$out/packed.new" "$out/packed"; } || exit 1; build=$out/packed; }
 given_build=$build build=${build:-$root/build-gpu}
-failed=0 cut=0
+failed=0
 python=${PYTHON:-python3}
+# (on a machine with a card few cores do more: a unit's time is mostly the start of its driver)
+if [ -z "$jobs" ]; then jobs=$(($(nproc) / 2)); [ "$jobs" -le 8 ] || jobs=8; fi
+[ "$jobs" -ge 1 ] || jobs=1
+PATH=$PATH:/usr/local/cuda/bin
+# A folder that was brought from another machine: its programs find the modules and the bundled libraries here.
+[ -z "$given_build" ] || export LD_LIBRARY_PATH=$build:$build/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 
-# Runs a command once: unit STAGE NAME COMMAND...
+# Runs a command once: unit STAGE NAME COMMAND... A unit for which no time is left, or that its end cuts, leaves the file `cut`.
 unit() {
   local stage=$1 name=$2 left status
   shift 2
   [ -e "$out/$stage/$name.passed" ] && return
   left=$((stage_ends - $(date +%s)))
-  if [ "$left" -le 0 ]; then cut=1 stage_cut=1; return; fi
+  if [ "$left" -le 0 ]; then : >"$out/$stage/cut"; return; fi
   timeout -k 5 "$left" bash -uc '"$@"' unit "$@" >"$out/$stage/$name.log" 2>&1 </dev/null
   status=$?
   rm -f "$out/$stage/$name.failed" "$out/$stage/$name.missing"
   case $status in
     0) mv "$out/$stage/$name.log" "$out/$stage/$name.passed" ;;
     77) mv "$out/$stage/$name.log" "$out/$stage/$name.missing"; echo "  $name: $(tail -n 1 "$out/$stage/$name.missing")" ;;
-    124 | 137) cut=1 stage_cut=1 ;;
+    124 | 137) : >"$out/$stage/cut" ;;
     *) mv "$out/$stage/$name.log" "$out/$stage/$name.failed"; echo "  $name failed (status $status):"; tail -n 15 "$out/$stage/$name.failed" | sed 's/^/    /' ;;
   esac
+}
+
+# The same beside other units of the stage.
+unit_beside() {
+  while [ "$(jobs -rp | wc -l)" -ge "$jobs" ]; do wait -n; done
+  unit "$@" &
 }
 
 # Fails the unit with status 77 unless all commands and Python packages are installed.
@@ -85,8 +105,33 @@ tools_there() {
 build_tree() {
   local ninja
   ninja=$(ninja_path)
-  if [ ! -f "$build/build.ninja" ]; then NINJA=$ninja $(meson_words) setup "$build" "$root" --buildtype=release -Db_ndebug=if-release -Dcuda="$([ -n "$emulated" ] && echo auto || echo enabled)" || return 1; fi
+  if [ ! -f "$build/build.ninja" ]; then
+    NINJA=$ninja $(meson_words) setup "$build" "$root" --buildtype=release -Db_ndebug=if-release -Dcuda="$([ -n "$emulated" ] && echo auto || echo enabled)" -Dgpu_archs="$(archs)" || return 1
+  fi
   "$ninja" -C "$build"
+}
+
+# The default architecture, and the card's own: else its driver would compile every kernel at the first start of each process without a cache.
+archs() {
+  local own
+  own=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | head -n 1 | tr -d '. ')
+  case $own in '' | 80) echo 80 ;; [0-9]*) echo "80,$own" ;; *) echo 80 ;; esac
+}
+
+# Builds for an unknown card, and writes what the stages run into the archive: programs, modules, exports, and the libraries that are not the C library's.
+write_pack() {
+  local folder file
+  folder=$(mktemp -d) || return 1
+  build=$root/build-gpu-pack emulated=''
+  archs() { echo 80,90; }
+  [ ! -e "$build" ] || rm -r "$build"
+  tools_there && build_tree || return 1
+  (cd "$build" && find tools/vm ./*.so* tests/ops/cpu tests/whole -type f \( -perm -u+x -o -name '*.onnx' -o -name '*.npy' \) -o -type l -name '*.so*') | grep -E '^(\./[^/]*\.so|tools/vm$|tests/ops/cpu/[a-z]+/test_[a-z0-9_]+$|tests/whole/(test_exports$|[^/]*\.(onnx|npy)$))' |
+    while read -r file; do mkdir -p "$folder/$(dirname "$file")" && cp -P "$build/$file" "$folder/$file"; done
+  find "$folder" -type f -perm -u+x -exec strip --strip-debug {} + || return 1
+  mkdir -p "$folder/lib"
+  find "$folder" -type f -perm -u+x -exec ldd {} + | sed -n 's/^[[:space:]]*lib\(uv\|cjson\|protobuf-c\|subunit\|png16\|jpeg\|z\)\.[^ ]* => \(\/[^ ]*\) .*/\2/p' | sort -u | while read -r file; do cp -L "$file" "$folder/lib/"; done
+  tar -C "$folder" -cf - . | xz -6e -T2 >"$pack.part" && mv "$pack.part" "$pack" && rm -r "$folder" && ls -lh "$pack"
 }
 
 stage_build() {
@@ -111,14 +156,15 @@ sys.exit(not row["ready"])' "$device"
 # The programs of kernel cases: one line each, PATH below the build folder.
 case_programs() {
   if [ -n "$few" ]; then echo tests/ops/cpu/reduce/test_softmax; return; fi
-  (cd "$build" && find tests/ops/cpu -maxdepth 2 -type f -perm -u+x -name 'test_*' | sort)
+  (cd "$build" && find tests/ops/cpu -mindepth 2 -maxdepth 2 -type f -perm -u+x -name 'test_*' | sort)
 }
 
 kernel_cases() { REED_CASE_DEVICE=$1 ${3:+env REED_CASE_ELEMENTS=$3} "$build/$2"; }
 
 stage_parity() {
   local program
-  for program in $(case_programs); do unit parity "$(basename "$program")" kernel_cases "$device" "$program" ${few:+20}; done
+  for program in $(case_programs); do unit_beside parity "$(basename "$program")" kernel_cases "$device" "$program" ${few:+20}; done
+  wait
 }
 
 # ---- sanitizers ----
@@ -139,8 +185,9 @@ sanitized() {
 stage_sanitizers() {
   local tool program
   for tool in memcheck racecheck initcheck synccheck; do
-    for program in $(case_programs); do unit sanitizers "$tool-$(basename "$program")" sanitized $tool "$program"; done
+    for program in $(case_programs); do unit_beside sanitizers "$tool-$(basename "$program")" sanitized $tool "$program"; done
   done
+  wait
 }
 
 # ---- accuracy ----
@@ -154,7 +201,9 @@ make_models() {
 
 large_export() {
   need python:torch python:torchvision || return
-  "$python" "$root/bench/check_torchvision.py" --folder "$out/models" --build "$build" --models "$1" --sizes 480x640,375x501,quiet --devices "$device" --threads "$(nproc)"
+  local sizes=480x640,375x501,quiet
+  [ "$1" != bert ] || sizes=1x128,8x77
+  "$python" "$root/bench/check_torchvision.py" --folder "$out/models" --build "$build" --models "$1" --sizes $sizes --devices "$device" --threads "$(nproc)"
 }
 
 stage_accuracy() {
@@ -163,9 +212,16 @@ stage_accuracy() {
   for name in $names; do unit accuracy "small-$name" small_export "$name"; done
   [ -z "$emulated" ] || return
   for name in ${models//,/ }; do
-    unit accuracy "export-$name" make_models "$name"
+    export_once "$name"
     unit accuracy "large-$name" large_export "$name"
   done
+}
+
+# The model for this and the next stage. The folder of results may have come here without its models.
+export_once() {
+  mkdir -p "$out/accuracy"
+  [ -e "$out/models/$1.onnx" ] || rm -f "$out/accuracy/export-$1.passed"
+  unit accuracy "export-$1" make_models "$1"
 }
 
 # ---- speed ----
@@ -174,8 +230,11 @@ stage_accuracy() {
 bench() {
   local model=$1 input=$2 graphs=$3 runs=$4 warmup=3
   [ -z "$few" ] || warmup=1
-  "$build/tools/vm" bench "$model" -i "$input" --device "$device" --graphs "$graphs" --runs "$runs" --warmup "$warmup" --json -
+  "$build/tools/vm" bench "$model" $(input_flags "$input") --device "$device" --graphs "$graphs" --runs "$runs" --warmup "$warmup" --json -
 }
+
+# "-i INPUT" for each of the inputs with commas between them.
+input_flags() { local one; for one in ${1//,/ }; do echo "-i $one"; done; }
 
 sizes() {
   need python:numpy || return
@@ -190,11 +249,35 @@ stage_speed() {
     return
   fi
   for name in ${models//,/ }; do
-    for graphs in on off; do unit speed "$name-graphs-$graphs" bench "$out/models/$name.onnx" 3x480x640xf32=rand:1 $graphs 50; done
-    unit speed "$name-sizes" sizes "$out/models/$name.onnx" --name "$name" --folder "$out/models" --seconds 480 --json "$out/speed/$name.json"
-    unit speed "$name-profile" "$build/tools/vm" profile "$out/models/$name.onnx" -i 3x480x640xf32=rand:1 --device "$device"
+    export_once "$name"
+    for graphs in on off; do unit speed "$name-graphs-$graphs" bench_input "$name" bench $graphs 50; done
+    for engine in reed reed-tf32 reed-f16 eager eager-tf32 eager-f16 reed-queues reed-host reed-counts; do engine_sizes "$name" $engine 100; done
+    unit speed "$name-profile" bench_input "$name" profile_of
+  done
+  # the compiler of PyTorch comes last, because it may take minutes for a model
+  for name in ${models//,/ }; do
+    for engine in compile compile-tf32 compile-f16; do engine_sizes "$name" $engine 240; done
   done
 }
+
+# The random sizes of one engine; every engine is a unit, so that a slow one holds back no other.
+engine_sizes() {
+  local name=$1 engine=$2 seconds=$3 shown=(--sizes 480x640)
+  [ "$name" != bert ] || shown=(--sizes 8x384)
+  unit speed "$name-sizes-$engine" sizes "$out/models/$name.onnx" "${shown[@]}" --name "$name" --folder "$out/models" --engines "$engine" --seconds "$seconds" --json "$out/speed/$name.json"
+}
+
+# COMMAND MODEL INPUT... with the model's input.
+bench_input() {
+  local name=$1 command=$2
+  shift 2
+  case $name in
+    bert) "$command" "$out/models/bert.onnx" tokens=1x128xi64=7,mask=1x128xi64=1 "$@" ;;
+    *) "$command" "$out/models/$name.onnx" 3x480x640xf32=rand:1 "$@" ;;
+  esac
+}
+
+profile_of() { "$build/tools/vm" profile "$1" $(input_flags "$2") --device "$device"; }
 
 # ---- results ----
 
@@ -205,7 +288,7 @@ write_part() {
   {
     echo "### Stage ${stage}"
     echo
-    echo "$n_passed passed, $n_failed failed, $n_missing not run for want of a tool$([ "${stage_cut:-0}" = 1 ] && echo '; cut')."
+    echo "$n_passed passed, $n_failed failed, $n_missing not run for want of a tool$([ -e "$out/$stage/cut" ] && echo '; cut')."
     for file in "$out/$stage"/*.failed "$out/$stage"/*.missing; do
       [ -e "$file" ] && echo "- $(basename "$file"): $(tail -n 1 "$file")"
     done
@@ -213,7 +296,8 @@ write_part() {
       for file in "$out"/speed/*-graphs-*.passed; do
         [ -e "$file" ] && echo "- $(basename "$file" .passed): $("$python" -c 'import json, sys; d = json.load(open(sys.argv[1])); print("median %.3g ms, least %.3g, first run %.3g" % (d["median_us"] / 1e3, d["min_us"] / 1e3, d["first_us"] / 1e3))' "$file")"
       done
-      for file in "$out"/speed/*-sizes.passed; do [ -e "$file" ] && { echo; cat "$file"; }; done
+      for file in "$out"/speed/*.json; do [ -e "$file" ] && { echo; "$python" -c 'import json, sys; print(json.load(open(sys.argv[1]))["table"])' "$file"; }; done
+      for file in "$out"/speed/*-profile.passed; do [ -e "$file" ] && { echo; echo "Slowest operators of $(basename "$file" -profile.passed), with the profiler on:"; echo; sed -n '1,9s/^/    /p' "$file"; }; done
     fi
     if [ "$stage" = accuracy ]; then
       for file in "$out"/accuracy/large-*.passed; do [ -e "$file" ] && { echo; cat "$file"; }; done
@@ -225,15 +309,20 @@ write_part() {
   [ -n "$emulated" ] || failed=$((failed + n_missing))
 }
 
+write_results() { "$python" "$root/scripts/gpu_results.py" "$out" "$into" "$build" "$device" "$root" >"$out/results.log" 2>&1 || { cat "$out/results.log" >&2; failed=$((failed + 1)); }; }
+
+if [ -n "$pack" ]; then write_pack; exit; fi
 export root device out build few emulated python
-export -f need meson_words ninja_path tools_there build_tree opens_device kernel_cases sanitized small_export make_models large_export bench sizes
+export -f need meson_words ninja_path tools_there archs build_tree opens_device kernel_cases sanitized small_export make_models large_export bench bench_input profile_of input_flags sizes
 for stage in "${stages[@]}"; do
   mkdir -p "$out/$stage"
-  stage_ends=$(($(date +%s) + minutes * 60)) stage_cut=0
+  rm -f "$out/$stage/cut"
+  stage_ends=$(($(date +%s) + minutes * 60))
   "stage_$stage"
   write_part "$stage"
   [ "$stage" != build ] || [ -e "$out/build/device.passed" ] || { echo "the device cannot be opened: the other stages do not run"; break; }
+  write_results
 done
-"$python" "$root/scripts/gpu_results.py" "$out" "$into" "$build" "$device" "$root" || failed=$((failed + 1))
-[ "$cut" = 0 ] || { echo "cut: start the script once more, it goes on"; exit 75; }
+cat "$out/results.log" 2>/dev/null
+for stage in "${stages[@]}"; do [ ! -e "$out/$stage/cut" ] || { echo "cut: start the script once more, it goes on"; exit 75; }; done
 [ "$failed" = 0 ]

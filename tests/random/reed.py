@@ -43,9 +43,10 @@ class Library:
         self.reed.reed_text_free(out)
         return value
 
-    def compile(self, onnx_bytes, disabled=(), target=None, counts_on_device=False):
+    def compile(self, onnx_bytes, disabled=(), target=None, counts_on_device=False, precision=0):
         names = (ctypes.c_char_p * (len(disabled) + 1))(*[d.encode() for d in disabled], None)
-        options = CompileOptions(disabled_passes=names if disabled else None, target=target.encode() if target else None, counts_on_device=counts_on_device)
+        options = CompileOptions(disabled_passes=names if disabled else None, target=target.encode() if target else None, counts_on_device=counts_on_device,
+                                 precision=precision)
         out, n = ctypes.c_void_p(), ctypes.c_size_t()
         self.check(self.compiler.reed_compile_bytes(onnx_bytes, ctypes.c_size_t(len(onnx_bytes)), ctypes.byref(options),
                                                     ctypes.byref(out), ctypes.byref(n), None, self.diagnosis))

@@ -27,5 +27,21 @@ rm "$out/check/parity/test_softmax.passed"
 check --device 'cuda-emulated?fail_work=9' parity >"$out/log5" 2>&1 && fail "a failing unit passes"
 [ -e "$out/check/parity/test_softmax.failed" ] || fail "a failing unit is not told"
 check --device cuda-emulated parity >"$out/log6" 2>&1 || fail "a unit that had failed is not run again"
+# a run that is killed in the middle of a stage leaves no unit that counts as passed, and goes on
+rm "$out"/check/sanitizers/*
+setsid timeout -s KILL 1 "$root/scripts/gpu_check.sh" --build "$build" --out "$out/check" --into "$out/tree" --few --device cuda-emulated sanitizers >"$out/log8" 2>&1
+check --device cuda-emulated sanitizers >"$out/log9" 2>&1 || fail "a stage that was killed does not go on"
+[ "$(find "$out/check/sanitizers" -name '*.passed' | wc -l)" = 4 ] || fail "a stage that was killed lacks units"
+# programs that were packed elsewhere
+(cd "$build" && tar -cf "$out/packed.tar" tools/vm libreed*.so* tests/ops/cpu/reduce/test_softmax) || fail "no archive"
+"$root/scripts/gpu_check.sh" --packed "$out/packed.tar" --out "$out/brought" --into "$out/tree" --few --device cuda-emulated build parity >"$out/log10" 2>&1 || fail "packed programs do not run"
+grep -q 'parity: 1 passed, 0 failed, 0 missing' "$out/log10" || fail "packed programs ran nothing"
+# no card: one sentence, and nothing is written
+if [ ! -e /dev/nvidiactl ]; then
+  "$root/scripts/gpu_check.sh" --build "$build" --out "$out/no_card" --into "$out/no_tree" >"$out/log11" 2>&1
+  [ $? = 1 ] || fail "no card is no failure"
+  grep -q "device cuda: .*\(no NVIDIA driver on this machine\|no module\)" "$out/log11" || fail "no sentence about the missing card"
+  [ ! -e "$out/no_tree" ] || fail "results without a card"
+fi
 "$root/scripts/gpu_check.sh" --device cuda-emulated >"$out/log7" 2>&1 && fail "the emulated device writes into the tree"
 exit 0
