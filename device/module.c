@@ -1,9 +1,10 @@
-/* Loadable devices: finds and loads a module's file, refuses a module of another version or other sources. Modules stay
- * loaded for the life of the process, because their threads may outlive the last device. Opening devices by name:
- * open.c. */
+/* Loadable devices: finds and loads a module's file, refuses a cut file and a module of another version or other
+ * sources. Modules stay loaded for the life of the process, because their threads may outlive the last device. Opening
+ * devices by name: open.c. */
 #include "device/module.h"
 
 #include <dlfcn.h>
+#include <elf.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -38,6 +39,19 @@ bool device_module_present(const char *kind) {
   return file_of(kind, path, sizeof path) && look_for(path) == A_FILE;
 }
 
+/* True if the file ends before its table of sections, which is a shared object's last part: the loader would map what
+ * is missing, and the process would end at its first use (SIGBUS). */
+static bool is_cut(const char *path) {
+  Elf64_Ehdr head;
+  FILE *file = fopen(path, "rb");
+  if (!file) return false; /* the loader tells why */
+  const bool whole = fread(&head, sizeof head, 1, file) == 1 && fseek(file, 0, SEEK_END) == 0;
+  const long bytes = ftell(file);
+  fclose(file);
+  return whole && memcmp(head.e_ident, ELFMAG, SELFMAG) == 0 &&
+         (bytes < 0 || (uint64_t)bytes < head.e_shoff + (uint64_t)head.e_shnum * head.e_shentsize);
+}
+
 /* Loads the file of a kind. A name without a file beside the library is left to the dynamic loader's search path,
  * because an executable that links these rooms lies in another folder than the modules. */
 static reed_status load(const char *kind, uv_lib_t *out_library, reed_diagnosis *diagnosis) {
@@ -48,6 +62,8 @@ static reed_status load(const char *kind, uv_lib_t *out_library, reed_diagnosis 
   found what = look_for(path);
   bool there = what == A_FILE;
   if (what == NO_FILE) return diag_fail(diagnosis, REED_ERROR_DEVICE, "device module '%s' is not a regular file", path);
+  if (there && is_cut(path))
+    return diag_fail(diagnosis, REED_ERROR_DEVICE, "device module '%s' cannot be loaded: the file is cut", path);
   if (!named && !there) return diag_fail(diagnosis, REED_ERROR_DEVICE, "there is no device module at '%s'", path);
   if (uv_dlopen(there ? path : strrchr(path, '/') ? strrchr(path, '/') + 1 : path, out_library) == 0) return REED_OK;
   reed_status status =
@@ -64,6 +80,9 @@ static reed_status check(const char *kind, uv_lib_t *library, const device_modul
   if (uv_dlsym(library, DEVICE_MODULE_SYMBOL, &symbol) != 0)
     return diag_fail(diagnosis, REED_ERROR_DEVICE, "'%s' is no device module: it has no " DEVICE_MODULE_SYMBOL, kind);
   const device_module *module = ((device_module_fn)symbol)();
+  if (!module || !module->version || !module->name)
+    return diag_fail(diagnosis, REED_ERROR_DEVICE, "'%s' is no device module: its " DEVICE_MODULE_SYMBOL " gives none",
+                     kind);
   if (strcmp(module->version, REED_DEVICE_VERSION) != 0)
     return diag_fail(diagnosis, REED_ERROR_DEVICE, "device module '%s' is of version %s, this library of %s", kind,
                      module->version, REED_DEVICE_VERSION);
@@ -72,6 +91,9 @@ static reed_status check(const char *kind, uv_lib_t *library, const device_modul
                      "device module '%s' was built from other sources than this library (contract %08x there, %08x "
                      "here): build it again",
                      kind, (unsigned)module->contract, (unsigned)DEVICE_CONTRACT);
+  if (!strchr(kind, '/') && strcmp(module->name, kind) != 0)
+    return diag_fail(diagnosis, REED_ERROR_DEVICE, "the module of device '%s' is that of '%s': its file was renamed",
+                     kind, module->name);
   *out_module = module;
   return REED_OK;
 }

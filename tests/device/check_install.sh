@@ -38,6 +38,20 @@ cp "$sim" lib/ && cp "$sim" elsewhere/other.so || exit 1
 run sim || { cat out; exit 1; }
 grep -q -- '-3' out || { cat out; exit 1; }
 run "$work/elsewhere/other.so" || { cat out; exit 1; }
+# broken modules: one sentence and status 4, no signal
+refused() {
+  run "$1"
+  [ $? = 4 ] || { echo "$2: not refused:"; cat out; exit 1; }
+  grep -q "$2" out || { echo "no word of '$2':"; cat out; exit 1; }
+}
+cp "$sim" lib/libreed-cuda.so && refused cuda "the module of device 'cuda' is that of 'sim'"
+rm lib/libreed-cuda.so && head -c 20000 "$sim" >lib/libreed-cuda.so && refused cuda "libreed-cuda.so' cannot be loaded: the file is cut"
+refused "$work/lib/libreed-cuda.so" 'the file is cut'
+rm lib/libreed-cuda.so && echo text >lib/libreed-cuda.so && refused cuda "libreed-cuda.so' cannot be loaded: .*file too short"
+for source in 'int x;=it has no reed_device_module' 'void *reed_device_module(void) { return 0; }=its reed_device_module gives none'; do
+  rm lib/libreed-cuda.so && echo "${source%=*}" | cc -shared -fPIC -x c - -o lib/libreed-cuda.so && refused cuda "${source#*=}"
+done
+rm lib/libreed-cuda.so
 # the same layout as `meson install` gives
 [ -d "$build/meson-info" ] || exit 0
 installed() { grep -o "\"[^\"]*/$1\"" "$build/meson-info/intro-installed.json" | tail -1 | tr -d '"'; }

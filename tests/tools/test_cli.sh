@@ -164,6 +164,9 @@ if [ -e "$(dirname "$vm")/../libreed-cuda.so" ]; then
     LD_LIBRARY_PATH=$PWD/cudnn "$vm" info --devices >out
     grep -q "^cuda .*the NVIDIA driver is too old: it has no function cuInit" out && grep -q '^cuda: missing an NVIDIA driver for CUDA 1[0-9] or newer.*: apt-get install cuda-drivers$' out ||
       fail 'a driver without functions is not reported'
+    echo no library >cudnn/libcuda.so.1
+    LD_LIBRARY_PATH=$PWD/cudnn "$vm" info --devices >out
+    grep -q "^cuda .*the NVIDIA driver cannot be loaded: .*libcuda.so.1" out || fail 'a broken driver is not reported'
   fi
   echo no library >cudnn/libcudnn.so.9
   LD_LIBRARY_PATH=$PWD/cudnn "$vm" info --devices >out

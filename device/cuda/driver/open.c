@@ -30,9 +30,14 @@ reed_status cuda_driver_find(cuda_driver *out_driver, reed_diagnosis *diagnosis)
   };
   cuda_driver driver = {.images = cuda_images};
   if (uv_dlopen(LIBRARY, &library) != 0) {
+    const char *why = uv_dlerror(&library);
+    const reed_status status =
+        strstr(why, "No such file")
+            ? diag_fail(diagnosis, REED_ERROR_DEVICE,
+                        "device 'cuda': no NVIDIA driver on this machine (" LIBRARY " is not found)")
+            : diag_fail(diagnosis, REED_ERROR_DEVICE, "device 'cuda': the NVIDIA driver cannot be loaded: %s", why);
     uv_dlclose(&library);
-    return diag_fail(diagnosis, REED_ERROR_DEVICE,
-                     "device 'cuda': no NVIDIA driver on this machine (" LIBRARY " is not found)");
+    return status;
   }
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     void *address = NULL;

@@ -134,7 +134,7 @@ typedef struct fake_work {
   struct CUfunc_st *function;
   uint32_t grid[3], block[3], shared_bytes;
   uint32_t shared_limit; /* of static and dynamic shared memory together */
-  char *args; /* one block with the operands behind */
+  char *args;            /* one block with the operands behind */
   simt_operand *operands;
   int32_t n_operands;
   const int *cancel; /* base/cancel.h */
