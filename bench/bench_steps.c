@@ -146,8 +146,8 @@ static void report_ratios(const char *name, const parts *first, const parts *sec
 
 /* The session's misses by reason. */
 static void report_reasons(void) {
-  static const char *const figures[] = {"missed_sizes", "missed_counts", "missed_evicted", "missed_not_admitted",
-                                        "missed_too_large"};
+  static const char *const figures[] = {"missed_sizes",        "missed_counts",    "missed_evicted",
+                                        "missed_not_admitted", "missed_too_large", "missed_lengths"};
   char *json;
   need(reed_session_stats_json(session, &json, diagnosis), "figures");
   printf("all misses by reason:");

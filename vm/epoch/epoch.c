@@ -51,7 +51,8 @@ reed_status epoch_enter(reed_session *s, const uint32_t *w, uint32_t *pc) {
   if (e) s->memo.figures.hits++;
   else if (memoizable) e = variant_renew(s, &enter, hash, note);
   bool hit = e != NULL;
-  if (!hit) why = memo_count_miss(&s->memo, epoch, hash, memoizable);
+  if (!hit)
+    why = memo_count_miss(&s->memo, epoch, hash, memoizable, memoizable && variant_differs_in_lengths(s, &enter));
   if (!hit && memo_latest(&s->memo, epoch)) devices_meet_sizes(&s->devices);
   if (!hit && memoizable) e = variant_make(s, &enter, next, hash, note);
   if (!e) {

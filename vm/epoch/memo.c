@@ -372,6 +372,7 @@ void memo_renew(epoch_memo *memo, epoch_entry *e, epoch_entry *made) {
   discount_own(memo, e);
   e->hash = made->hash;
   e->arenas[0] = made->arenas[0];
+  e->dense_bytes = made->dense_bytes;
   e->n_shape_functions = made->n_shape_functions;
   e->n_repeated = made->n_repeated;
   e->n_shared = made->n_shared;
@@ -404,9 +405,9 @@ void memo_meet_inputs(epoch_memo *memo, reed_tensor *const *inputs, size_t n_inp
   if (memo->sizes_are_new) marks_leave(&memo->sizes, hash);
 }
 
-memo_miss memo_count_miss(epoch_memo *memo, uint32_t epoch, uint64_t hash, bool memoizable) {
+memo_miss memo_count_miss(epoch_memo *memo, uint32_t epoch, uint64_t hash, bool memoizable, bool lengths) {
   uint64_t mark = mark_of(epoch, hash);
-  memo_miss why = memo->sizes_are_new ? MEMO_MISS_SIZE : MEMO_MISS_COUNT;
+  memo_miss why = lengths ? MEMO_MISS_LENGTH : memo->sizes_are_new ? MEMO_MISS_SIZE : MEMO_MISS_COUNT;
   if (!memoizable) why = MEMO_MISS_LARGE;
   else if (marks_has(&memo->tried, mark)) why = MEMO_MISS_TRIAL;
   else if (marks_take(&memo->evicted, mark)) why = MEMO_MISS_EVICTED;

@@ -148,7 +148,9 @@ typedef struct epoch_state {
   X(COUNT, "count")        /* it has met them: a number of boxes is new, or elements that the key has */ \
   X(EVICTED, "evicted")    /* the key's entry was admitted, and went */ \
   X(TRIAL, "not admitted") /* the key's entry was on trial, and went */ \
-  X(LARGE, "too large")    /* keys with so many elements are not remembered */
+  X(LARGE, "too large")    /* keys with so many elements are not remembered */ \
+  X(LENGTH, "length")      /* only lengths of caches that grow in place differ from the last entry's, and the entry \
+                              could not be renewed */
 typedef enum memo_miss {
 #define MEMO_MISS_ENUM_(name, text) MEMO_MISS_##name,
   MEMO_MISS_LIST(MEMO_MISS_ENUM_)
@@ -185,8 +187,9 @@ typedef struct epoch_memo {
 epoch_entry *memo_find(epoch_memo *memo, uint32_t epoch, uint64_t hash, const int64_t *key, size_t n_key);
 /* Begins a run whose inputs have these extents. */
 void memo_meet_inputs(epoch_memo *memo, reed_tensor *const *inputs, size_t n_inputs);
-/* Counts a miss and tells why there is no entry for the key. memoizable false: the key is not remembered. */
-memo_miss memo_count_miss(epoch_memo *memo, uint32_t epoch, uint64_t hash, bool memoizable);
+/* Counts a miss and tells why there is no entry for the key. memoizable false: the key is not remembered. lengths: the
+ * key differs from the last entry's in lengths of caches alone. */
+memo_miss memo_count_miss(epoch_memo *memo, uint32_t epoch, uint64_t hash, bool memoizable, bool lengths);
 /* The epoch's entry that was used last; NULL: none. */
 epoch_entry *memo_latest(const epoch_memo *memo, uint32_t epoch);
 /* The entry of the key for a question: its key has not come again. */

@@ -50,6 +50,7 @@ static void write_places(epoch_entry *whole, const epoch_entry *e, bool all) {
     list->pointers.items[p->pointers.items[i].pointer] = write->value.t.data;
   }
   whole->arenas[0] = e->arenas[0];
+  whole->dense_bytes = e->dense_bytes;
   whole->n_shape_functions = e->n_shape_functions;
   whole->n_repeated = e->n_repeated;
   whole->n_shared = e->n_shared;
@@ -274,7 +275,8 @@ static bool prepare(reed_session *s, const epoch_entry *whole, epoch_entry *e, c
   for (uint32_t k = 0; joins && k < i->n_inputs; k++)
     if (whole->places->operands.items[call->operands + k] != NO_ROOT) return false;
   return (prepared->kernel.workspace_bytes > 0) == (had->workspace_root != NO_ROOT) &&
-         !variant_has_parts(&prepared->kernel, i->n_outputs) && prepared->kernel.dense_bytes == had->kernel.dense_bytes;
+         !variant_has_parts(&prepared->kernel, i->n_outputs) &&
+         (prepared->kernel.dense_bytes > 0) == (had->kernel.dense_bytes > 0);
 }
 
 /* Gives the variant a kernel that there is. */
@@ -305,6 +307,16 @@ static bool make_kernels(reed_session *s, const epoch_entry *whole, epoch_entry 
     add_found(e, whole->kernels.items[call->kernel].prepared);
   }
   return true;
+}
+
+/* Bytes of the dense copies in front of kernels: the number of copies stays. */
+static int64_t dense_bytes(const epoch_entry *whole, const epoch_entry *e) {
+  const variant_places *p = whole->places;
+  int64_t bytes = whole->dense_bytes;
+  for (size_t i = 0; i < p->calls.n; i++)
+    bytes +=
+        e->content->kernels[i]->kernel.dense_bytes - whole->kernels.items[p->calls.items[i].kernel].kernel.dense_bytes;
+  return bytes;
 }
 
 /* Sizes of roots that hold results. */
@@ -448,6 +460,8 @@ static epoch_entry *make(reed_session *s, const insn_epoch_enter *enter, epoch_e
   }
   e->n_repeated = whole->places->n_shape_functions - e->n_shape_functions;
   e->n_kernels = whole->n_kernels;
+  e->n_dense = whole->n_dense;
+  e->dense_bytes = dense_bytes(whole, e);
   return e;
 }
 
@@ -500,6 +514,13 @@ static epoch_entry *base_of(reed_session *s, const insn_epoch_enter *enter, uint
   uint64_t changed[ENTRY_KEYS / 64];
   if (!base || !may_start_from(s, enter, base, changed)) return NULL;
   return base->whole || divide(s, enter, pc, base) ? base : NULL;
+}
+
+bool variant_differs_in_lengths(const reed_session *s, const insn_epoch_enter *enter) {
+  const epoch_entry *last = s->run.rooms ? memo_latest(&s->memo, enter->epoch) : NULL;
+  uint64_t changed[ENTRY_KEYS / 64];
+  return last && key_find_changes(&s->epoch, enter, last, changed) &&
+         key_lengths_changed(&s->epoch, enter, last, changed);
 }
 
 epoch_entry *variant_renew(reed_session *s, const insn_epoch_enter *enter, uint64_t hash, profile_epoch *note) {

@@ -26,6 +26,9 @@ epoch_entry *variant_make(reed_session *s, const insn_epoch_enter *enter, uint32
  * grow in place: a hit, for which the entry is renewed by the calls that depend on the lengths. NULL: there is none,
  * and nothing has changed. */
 epoch_entry *variant_renew(reed_session *s, const insn_epoch_enter *enter, uint64_t hash, profile_epoch *note);
+/* True if the epoch's last entry has a key that differs from the one in s->epoch.key in lengths of caches alone that
+ * grow in place. */
+bool variant_differs_in_lengths(const reed_session *s, const insn_epoch_enter *enter);
 /* The complete entry: the whole, with the variant's content; the entry itself if it is no variant. Valid until another
  * variant of the whole is used. */
 epoch_entry *variant_use(epoch_entry *e);

@@ -137,6 +137,7 @@ static reed_status stats_json(reed_session *s, char **out_json, reed_diagnosis *
   json_integer(json, "missed_evicted", s->memo.figures.missed[MEMO_MISS_EVICTED]);
   json_integer(json, "missed_not_admitted", s->memo.figures.missed[MEMO_MISS_TRIAL]);
   json_integer(json, "missed_too_large", s->memo.figures.missed[MEMO_MISS_LARGE]);
+  json_integer(json, "missed_lengths", s->memo.figures.missed[MEMO_MISS_LENGTH]);
   json_integer(json, "evictions", s->memo.figures.evictions);
   json_integer(json, "entries", s->memo.figures.entries);
   json_integer(json, "bytes", s->memo.figures.bytes);
