@@ -4,14 +4,14 @@
 #include "ops/cpu/product/rates.h"
 #include "ops/cpu/product/whole.h"
 
-#define STORED_GAIN .75       /* of the time without stored weights: at most so much, for the memory that they take */
-#define PAIRS_GAIN .9         /* of the time in f32: pairs, which are less exact, take at most so much */
-#define NEAR_BYTES (10 << 20) /* of transformed weights that stay in caches, at most */
-#define STAGE_PS 4e6          /* of a stage: waking threads and waiting for them */
-#define OUTPUTS_LEAST 8       /* with fewer outputs or channels the transforms are most of the work */
-#define TILES_LEAST 4         /* fewer take as long in the products, which then wait for their own sums */
-#define FORMS 9               /* of an axis, at most */
-#define MIXED_MOST 64         /* extents up to which an axis is cut into pieces of several sizes */
+#define STORED_GAIN .77      /* of the time without stored weights: at most so much, for the memory that they take */
+#define PAIRS_GAIN .9        /* of the time in f32: pairs, which are less exact, take at most so much */
+#define NEAR_BYTES (1 << 20) /* of transformed weights that stay in a core's own cache, at most */
+#define STAGE_PS 4e6         /* of a stage: waking threads and waiting for them */
+#define OUTPUTS_LEAST 8      /* with fewer outputs or channels the transforms are most of the work */
+#define TILES_LEAST 4        /* fewer take as long in the products, which then wait for their own sums */
+#define FORMS 9              /* of an axis, at most */
+#define MIXED_MOST 64        /* extents up to which an axis is cut into pieces of several sizes */
 
 typedef struct axis_form {
   int64_t n[WINOGRAD_SIZES];

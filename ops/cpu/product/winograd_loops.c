@@ -23,7 +23,8 @@
 #define VECTORS 2
 #define WIDTH_STEP 16 /* ops/packed.h: PACKED_STEP */
 #define SIDE WINOGRAD_SIDE
-#define AHEAD 32 /* floats: the positions' streams are too many for the CPU to foresee */
+#define CHANNELS_AHEAD 4 /* of the weights, whose taps lie far apart */
+#define AHEAD 32         /* floats: the positions' streams are too many for the CPU to foresee */
 
 #define A 2.0
 #define B 0.5
@@ -151,10 +152,8 @@ INLINE void input_row(int piece, const winograd_input *t, int row, int64_t chann
   const float *x = t->x + row * t->x_row + channel * t->x_channel;
   int64_t n = t->channels - channel;
   if (n >= LANES && t->x_channel == 1 && t->first[1] == 0 && t->end[1] == piece + 2) {
-    FOR(i, piece + 2) {
-      __builtin_prefetch(x + i * t->x_pixel + AHEAD);
-      d[i] = load(x + i * t->x_pixel);
-    }
+    FOR(i, piece + 2) d[i] = load(x + i * t->x_pixel);
+    FOR(i, piece) __builtin_prefetch(x + (piece + 2 + i) * t->x_pixel, 0, 2); /* the tile to the right */
   } else {
     FOR(i, piece + 2) {
       bool inside = i >= t->first[1] && i < t->end[1];
@@ -205,7 +204,11 @@ static CPU_UNCHECKED void weights_rows(const winograd_weights *t, const float *w
       t->rows, for (int column = 0; column < 3; column++) {
         lanes taps[3];
         lanes u[SIDE];
-        FOR(i, 3) taps[i] = load(w + (3 * i + column) * t->w_tap);
+        FOR(i, 3) {
+          const float *tap = w + (3 * i + column) * t->w_tap;
+          __builtin_prefetch(tap + CHANNELS_AHEAD * t->w_channel, 0, 2);
+          taps[i] = load(tap);
+        }
         weights_axis(piece, taps, u);
         FOR(i, piece + 2) half[i][column] = u[i];
       })
@@ -345,7 +348,10 @@ static CPU_UNCHECKED void output_rows(const winograd_output *t, int64_t output, 
         lanes y[SIDE];
         output_axis(piece, half[row], y);
         int64_t at = row * t->y_row + output;
-        if (t->n_columns == piece && n >= LANES) FOR(i, piece) give(t, y[i] + bias, at + i * t->y_pixel, LANES);
+        if (t->n_columns == piece && n >= LANES) FOR(i, piece) {
+            __builtin_prefetch(t->y + at + (piece + i) * t->y_pixel, 1); /* the tile to the right */
+            give(t, y[i] + bias, at + i * t->y_pixel, LANES);
+          }
         else FOR(i, piece) if (i < t->n_columns) give(t, y[i] + bias, at + i * t->y_pixel, n);
       })
 }
