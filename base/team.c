@@ -55,7 +55,7 @@ static struct {
   job jobs[PLACES];
   _Alignas(64) _Atomic uint32_t posted; /* counts jobs and, at the end, the call to leave */
   _Atomic int32_t n_places;             /* places ever used: those before have had a job */
-  _Atomic int32_t n_callers;            /* threads that are in team_run with helpers */
+  _Atomic int32_t n_callers;            /* threads between team_enter and team_leave */
   _Atomic int32_t n_cpus;               /* 0: not counted yet */
   _Atomic int32_t n_polling, n_asleep;
   _Atomic int64_t alone_ns, alone_until; /* lazy jobs' time while no helper was awake, and the end of the last one */
@@ -68,6 +68,7 @@ static struct {
 } team;
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
+static _Thread_local int32_t n_entered; /* calls of team_enter without team_leave */
 
 /* ---- polling ---- */
 
@@ -254,7 +255,7 @@ static void init_places(void) {
 /* In the child of a fork: there are no helpers, and whoever had a place is gone. */
 static void begin_child(void) {
   atomic_store(&team.n_helpers, 0);
-  atomic_store(&team.n_callers, 0);
+  atomic_store(&team.n_callers, n_entered > 0); /* by the thread that forked */
   atomic_store(&team.n_polling, 0);
   atomic_store(&team.n_asleep, 0);
   init_places();
@@ -283,6 +284,14 @@ __attribute__((destructor)) static void leave(void) {
 }
 
 /* ---- callers ---- */
+
+void team_enter(void) {
+  if (n_entered++ == 0) atomic_fetch_add(&team.n_callers, 1);
+}
+
+void team_leave(void) {
+  if (--n_entered == 0) atomic_fetch_sub(&team.n_callers, 1);
+}
 
 static job *place_take(void) {
   for (int32_t i = 0; i < PLACES; i++) {
@@ -416,7 +425,7 @@ void team_run(int32_t n_workers, int64_t n_chunks, team_fn *fn, void *context) {
     return team_run(n_workers, (n_chunks + per_group - 1) / per_group, run_group, &g);
   }
   pthread_once(&once, init);
-  atomic_fetch_add(&team.n_callers, 1);
+  team_enter();
   run_together(n_workers - 1, n_chunks, fn, context);
-  atomic_fetch_sub(&team.n_callers, 1);
+  team_leave();
 }

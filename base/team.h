@@ -25,6 +25,11 @@ void team_run(int32_t n_workers, int64_t n_chunks, team_fn *fn, void *context);
  * all short, and which pauses between them, wakes nobody. */
 void team_run_lazy(int32_t n_workers, int64_t n_chunks, team_fn *fn, void *context);
 
+/* Around work of the calling thread of which jobs are a part, such as a session's run: from team_enter on the thread
+ * has a CPU of its own, which other callers' helpers leave to it, also while it has no job. Calls nest. */
+void team_enter(void);
+void team_leave(void);
+
 /* The number of CPUs this process may use: the CPUs of its affinity, within its control group's quota; at least 1. */
 int32_t team_processors(void);
 /* The CPUs of its affinity alone, at least 1: quickly found, where more helpers than CPUs do no harm. */

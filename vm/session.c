@@ -5,6 +5,7 @@
 #include "vm/session.h"
 
 #include "base/hook.h"
+#include "base/team.h"
 #include "bytecode/operands.h"
 #include "vm/append.h"
 #include "vm/border.h"
@@ -151,6 +152,7 @@ reed_status session_run_claimed(reed_session *s, reed_tensor *const *inputs, siz
   profile_begin_run(&s->run.profile);
   devices_note_outputs(&s->devices);
   int64_t begin = clock_now_ns();
+  team_enter();
   reed_tensor *const *used = inputs;
   reed_status status = devices_wait_for_stream(&s->devices, s->run.diagnosis);
   if (status == REED_OK) status = append_restore(s, inputs, n_inputs, &used);
@@ -159,6 +161,7 @@ reed_status session_run_claimed(reed_session *s, reed_tensor *const *inputs, siz
   append_end(s, status == REED_OK, used, outputs);
   append_drop(inputs, n_inputs, &used);
   if (devices_end_run(&s->devices) && kernel_cache_end_window(s->program->cache) >= TRIM_BYTES) hook_trim();
+  team_leave();
   s->run.profile.wall_ns = clock_now_ns() - begin;
   profile_event *event = profile_note(&s->run.profile, PROFILE_RUN, UINT32_MAX, 0);
   if (event) event->span = (device_span){begin, begin + s->run.profile.wall_ns};

@@ -209,6 +209,46 @@ START_TEST(callers_leave_each_other_the_processors) {
 }
 END_TEST
 
+/* Chunks so long that a helper would take some. */
+static void note_thread_slowly(void *context, int64_t chunk, int32_t worker) {
+  note_thread(context, chunk, worker);
+  usleep(200);
+}
+
+static void *enter_and_wait(void *context) {
+  meeting *m = context;
+  team_enter();
+  sem_post(&m->held);
+  while (sem_wait(&m->go) != 0) continue;
+  team_enter();
+  team_leave(); /* the inner call's end changes nothing */
+  sem_post(&m->held);
+  while (sem_wait(&m->go) != 0) continue;
+  team_leave();
+  return NULL;
+}
+
+/* Another thread is between team_enter and team_leave, and has no job. */
+START_TEST(a_thread_that_has_entered_keeps_a_processor) {
+  meeting m = {.caller = pthread_self()};
+  pthread_t entered;
+  sem_init(&m.go, 0, 0);
+  sem_init(&m.held, 0, 0);
+  team_assume_processors(2);
+  ck_assert_int_eq(pthread_create(&entered, NULL, enter_and_wait, &m), 0);
+  for (int turn = 0; turn < 2; turn++) {
+    while (sem_wait(&m.held) != 0) continue;
+    for (int i = 0; i < 20; i++) team_run(2, 16, note_thread_slowly, &m);
+    ck_assert_int_eq(m.elsewhere, 0);
+    sem_post(&m.go);
+  }
+  pthread_join(entered, NULL);
+  team_run(2, 16, wait_for_help, &m);
+  ck_assert_int_gt(m.elsewhere, 0);
+  team_assume_processors(team_processors());
+}
+END_TEST
+
 static void count_helped(void *context, int64_t chunk, int32_t worker) {
   (void)chunk;
   if (worker > 0) atomic_fetch_add((atomic_int *)context, 1);
@@ -513,6 +553,7 @@ int main(void) {
   tcase_add_test(chunks, more_chunks_than_24_bits_count);
   if (MAY_FORK) tcase_add_test(waiting, nothing_waits_for_a_helper_that_has_no_chunk);
   tcase_add_test(waiting, callers_leave_each_other_the_processors);
+  tcase_add_test(waiting, a_thread_that_has_entered_keeps_a_processor);
   tcase_add_test(waiting, helpers_help_also_after_a_pause);
   tcase_add_test(waiting, the_caller_takes_the_first_chunks_and_helpers_the_last);
   if (MAY_FORK) tcase_add_test(waiting, the_child_of_a_fork_has_helpers_of_its_own);

@@ -1,7 +1,9 @@
 /* Threads: programs shared, sessions on a thread each, runs cancelled and
  * asynchronous, outputs closed elsewhere and later. scripts/tsan.sh runs this under ThreadSanitizer. */
 #include <check.h>
+#include <dirent.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -179,6 +181,53 @@ static void *produce(void *context) {
   reed_session_close(&session); /* the session is closed before its last outputs */
   return NULL;
 }
+
+static int n_tasks(void) {
+  int n = 0;
+  DIR *tasks = opendir("/proc/self/task");
+  ck_assert_ptr_nonnull(tasks);
+  for (struct dirent *entry; (entry = readdir(tasks));) n += entry->d_name[0] != '.';
+  closedir(tasks);
+  return n;
+}
+
+static void *run_to_its_end(void *session) {
+  reed_tensor *output;
+  ck_assert_int_eq(reed_session_run(session, NULL, 0, &output, 1, NULL), REED_ERROR_CANCELLED);
+  return NULL;
+}
+
+/* On two CPUs a run beside another one starts no helper, though the other run has no kernel; alone it starts one. */
+START_TEST(a_run_leaves_the_other_runs_their_cpus) {
+  cpu_set_t all, two;
+  ck_assert_int_eq(sched_getaffinity(0, sizeof all, &all), 0);
+  CPU_ZERO(&two);
+  for (int i = 0; i < CPU_SETSIZE && CPU_COUNT(&two) < 2; i++)
+    if (CPU_ISSET(i, &all)) CPU_SET(i, &two);
+  ck_assert_int_eq(sched_setaffinity(0, sizeof two, &two), 0);
+  reed_program *programs[] = {assembled(endless), assembled(small_epoch)};
+  reed_session *other = session_of(programs[0], "host"), *session = session_of(programs[1], "host");
+  reed_tensor *input = rows(2000000), *output;
+  pthread_t thread;
+  ck_assert_int_eq(pthread_create(&thread, NULL, run_to_its_end, other), 0);
+  usleep(200000); /* the other run has begun */
+  int before = n_tasks();
+  for (int i = 0; i < 5; i++) {
+    ck_assert_int_eq(reed_session_run(session, &input, 1, &output, 1, NULL), REED_OK);
+    reed_tensor_close(&output);
+    ck_assert_int_eq(n_tasks(), before);
+  }
+  reed_session_cancel(other);
+  pthread_join(thread, NULL);
+  ck_assert_int_eq(reed_session_run(session, &input, 1, &output, 1, NULL), REED_OK);
+  ck_assert_int_eq(n_tasks(), before); /* a helper more, the other run's thread less */
+  reed_tensor_close(&output);
+  reed_tensor_close(&input);
+  reed_session_close(&other);
+  reed_session_close(&session);
+  for (int i = 0; i < 2; i++) reed_program_close(&programs[i]);
+}
+END_TEST
 
 START_TEST(outputs_are_closed_by_other_threads_and_after_their_session) {
   handing h = {.mutex = PTHREAD_MUTEX_INITIALIZER, .more = PTHREAD_COND_INITIALIZER};
@@ -452,6 +501,7 @@ int main(void) {
   tcase_add_test(cases, the_callback_may_close_the_session);
   tcase_add_test(cases, a_cancel_between_runs_does_nothing);
   tcase_add_test(cases, runs_are_cancelled_from_another_thread);
+  tcase_add_test(cases, a_run_leaves_the_other_runs_their_cpus);
   tcase_add_test(cases, outputs_are_closed_by_other_threads_and_after_their_session);
   tcase_add_test(cases, asynchronous_runs_of_several_sessions_end_on_their_loop);
   tcase_add_test(cases, threads_share_packed_weights_and_agree_to_the_bit);
