@@ -1,7 +1,8 @@
 /* Shapes read from tensors whose number of rows only a kernel knows. An exporter writes "as many zeros as there are
  * boxes" as Shape, shape arithmetic and ConstantOfShape, which needs the count on the host. With --counts device such
  * an operator takes the extents from the tensor itself, so that it runs at the bound (docs/epochs.md, "Extent and
- * capacity"):
+ * capacity"). If counts are fetched, vectors do so too, which saves each new count the host kernels of the shape
+ * arithmetic; a tensor of more axes does not, because the new operator reads another tensor as large:
  *
  *   ConstantOfShape, Expand  become Where(true, elements, a tensor of these extents)
  *   Reshape                  gets a constant shape, in which 0 stands for an extent that stays
@@ -123,6 +124,7 @@ static reed_status visit(void *context, ir_node *n) {
   const op_id id = op_id_of(n->op);
   const int32_t shape = id == OP_ConstantOfShape ? 0 : id == OP_Expand || id == OP_Reshape ? 1 : -1;
   if (shape < 0 || !n->outputs[0] || !depends(n->inputs[shape])) return REED_OK;
+  if (!s->m->counts_on_device && n->outputs[0]->type.rank != 1) return REED_OK;
   bool ok = true;
   if (id == OP_Reshape) {
     int64_t wanted[REED_MAX_RANK];
@@ -142,13 +144,10 @@ static reed_status visit(void *context, ir_node *n) {
 
 reed_status pass_counted_shapes(ir_module *m, pass_report *report) {
   search s = {.m = m};
-  reed_status status = REED_OK;
-  if (m->counts_on_device) {
-    for (int32_t i = 0; i < m->main->n_params; i++) m->main->params[i]->id = 0;
-    status = ir_walk(m->main, true, clear, NULL);
-    if (status == REED_OK) status = ir_walk(m->main, true, visit, &s);
-    ir_settle(m);
-  }
+  for (int32_t i = 0; i < m->main->n_params; i++) m->main->params[i]->id = 0;
+  reed_status status = ir_walk(m->main, true, clear, NULL);
+  if (status == REED_OK) status = ir_walk(m->main, true, visit, &s);
+  ir_settle(m);
   *report = (pass_report){.counts = {{"shapes taken from counted tensors", s.n_changed}}};
   return status;
 }

@@ -1,5 +1,5 @@
 /* The passes around NonMaxSuppression and rows kept by a mask: nms_limit, nms_guard, nms_classes, filter_chain,
- * nms_filter. Each fires, and leaves near misses alone. */
+ * nms_filter, counted_shapes. Each fires, and leaves near misses alone. */
 #include "tests/compiler/front.h"
 #include "tests/suite.h"
 
@@ -306,6 +306,39 @@ START_TEST(filters_move_down_and_into_the_selection) {
 }
 END_TEST
 
+typedef enum filling {
+  FILLING_OF_KEPT,   /* a label for each kept row */
+  FILLING_OF_MATRIX, /* three for each: the operator would read another tensor as large */
+  FILLING_OF_INPUT,  /* the number of rows is no count */
+  N_FILLINGS
+} filling;
+
+/* Counts are fetched: the labels take their number from the kept rows, without Shape and ConstantOfShape. */
+START_TEST(labels_of_kept_rows_take_their_number_from_them) {
+  onnx_build *b = build_open(13);
+  build_input(b, "x", "f32[n]");
+  build_input(b, "table", "f32[n,3]");
+  build_f32(b, "least", "", (float[]){0.5f});
+  build_i64(b, "columns", "1", (int64_t[]){1});
+  build_node(b, "Greater", "x,least", "mask");
+  build_node(b, "NonZero", "mask", "places");
+  build_node(b, "Squeeze", "places,none", "rows");
+  build_i64(b, "none", "1", (int64_t[]){0});
+  build_node(b, "Gather", _i == FILLING_OF_MATRIX ? "table,rows" : "x,rows", "kept");
+  build_node(b, "Shape", _i == FILLING_OF_INPUT ? "x" : "kept", "extents");
+  build_node(b, "ConstantOfShape", "extents", "labels");
+  build_node(b, "Add", "labels,least", "y");
+  build_output(b, "y", _i == FILLING_OF_MATRIX ? "f32[m,3]" : "f32[m]");
+  build_output(b, "kept", _i == FILLING_OF_MATRIX ? "f32[m,3]" : "f32[m]");
+  front f;
+  front_optimize(&f, &b);
+  ck_assert_int_eq(front_changes(&f, "counted_shapes"), _i == FILLING_OF_KEPT);
+  ck_assert_int_eq(front_count(&f, OP_Shape), _i != FILLING_OF_KEPT);
+  ck_assert_int_eq(front_count(&f, OP_ConstantOfShape), _i != FILLING_OF_KEPT);
+  front_fini(&f);
+}
+END_TEST
+
 int main(void) {
   Suite *suite = suite_create("selections");
   TCase *t = tcase_create("rewrites");
@@ -313,6 +346,7 @@ int main(void) {
   tcase_add_loop_test(t, a_selection_needs_no_guard_against_having_no_boxes, 0, N_GUARDS);
   tcase_add_loop_test(t, boxes_moved_apart_by_class_become_classes, 0, N_CLASSES);
   tcase_add_loop_test(t, filters_move_down_and_into_the_selection, 0, N_FILTERED);
+  tcase_add_loop_test(t, labels_of_kept_rows_take_their_number_from_them, 0, N_FILLINGS);
   suite_add_tcase(suite, t);
   return suite_run(suite);
 }
