@@ -3,8 +3,9 @@
  *
  * Headroom. The first layout of an epoch is exact. When a new layout is needed because extents have changed, slots of
  * roots whose bytes differ from the last entry's get up to a tenth more, so that the next extents fit too; the arena
- * stays within a tenth of the entry's lower bound. In a small arena every slot keeps the room that it had before, so
- * that tensors whose extents change by chance (a detector's counts of boxes) soon fit whatever they are.
+ * stays within a tenth of the entry's lower bound. In a small arena (SMALL_BYTES) slots of changed roots are twice as
+ * large, and every slot keeps the room that it had before, so that tensors whose extents change by chance (a detector's
+ * counts of boxes) fit from the second or third layout on, whatever they are.
  *
  * Shrinking. A layout serves an entry only if the entry's end in the arena is at most twice its lower bound there (or
  * small). An epoch keeps its last EPOCH_LAYOUTS layouts, so that sizes far apart which take turns are not laid out
@@ -16,6 +17,7 @@
 
 enum {
   HEADROOM = 10,         /* a slot may be a tenth larger than its root, and the arena than its lower bound */
+  SMALL_HEADROOM = 1,    /* in a small arena a slot may be as large again as its root */
   FILL = 2,              /* a layout serves an entry that needs half of it */
   SMALL_BYTES = 1 << 20, /* no entry is laid out anew for fewer bytes, and slots of such an arena keep their room */
 };
@@ -157,7 +159,7 @@ static reed_status place_arena(epoch_planner *p, int32_t device, const epoch_lay
   if (status != REED_OK || !p->intervals.n) return status;
   if (before) status = plan_bound(p->intervals.items, (int32_t)p->intervals.n, &exact, d);
   if (before && status == REED_OK && exact.lower_bound <= SMALL_BYTES) {
-    status = list_intervals(p, device, before, HEADROOM);
+    status = list_intervals(p, device, before, SMALL_HEADROOM);
     if (status != REED_OK) return status;
     keep_rooms(p, device, before);
     status = plan_offsets(p->intervals.items, (int32_t)p->intervals.n, out, d);
