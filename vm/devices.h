@@ -125,6 +125,7 @@ reed_status device_before_launch(vm_device *d, reed_diagnosis *diagnosis) REED_M
 reed_status device_order_launches(vm_device *d, reed_diagnosis *diagnosis) REED_MUST_CHECK;
 /* The session meets a second size: from now on blocks of any size get an eighth more. */
 void devices_meet_sizes(vm_devices *devices);
+static inline bool devices_met_sizes(const vm_devices *devices) { return devices->headroom == INT64_MAX; }
 /* Launches of the run section that begins now may wait for their graphs, which are kept in the list. */
 void devices_begin_graphs(vm_devices *devices, graph_list *graphs);
 /* The section's end: enqueues all launches that wait. */

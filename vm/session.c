@@ -158,6 +158,7 @@ reed_status session_run_claimed(reed_session *s, reed_tensor *const *inputs, siz
   if (status == REED_OK) status = append_restore(s, inputs, n_inputs, &used);
   if (status == REED_OK) status = run_main(s, used, n_inputs, outputs, n_outputs);
   unwind(s);
+  memo_end_run(&s->memo, devices_met_sizes(&s->devices));
   append_end(s, status == REED_OK, used, outputs);
   append_drop(inputs, n_inputs, &used);
   if (devices_end_run(&s->devices) && kernel_cache_end_window(s->program->cache) >= TRIM_BYTES) hook_trim();

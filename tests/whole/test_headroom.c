@@ -290,6 +290,40 @@ START_TEST(an_arena_is_near_its_lower_bound_when_it_is_laid_out) {
 END_TEST
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) /* the sanitizers' memory has pages of its own */
+/* The entry of each size takes some pages of the heap, and the memo keeps all of them, because each size comes twice.
+ * The tensors are small. */
+START_TEST(the_memos_new_entries_cost_no_page_fault) {
+  onnx_build *b = build_open(17);
+  build_input(b, "x", "f32[n,8]");
+  char from[16] = "x", to[16];
+  for (int i = 0; i < 200; i++) {
+    snprintf(to, sizeof to, "t%d", i);
+    build_int(b, build_node(b, "Softmax", from, to), "axis", i % 2);
+    memcpy(from, to, sizeof from);
+  }
+  build_output(b, from, "f32[n,8]");
+  runner r = runner_open(b, &(reed_compile_options){0}, "host", "entries");
+  build_close(&b);
+  int n_with_faults = 0;
+  int64_t most = 0;
+  for (int i = 0; i < 44; i++) {
+    reed_tensor *in, *out;
+    ck_assert_int_eq(reed_tensor_open(REED_F32, 2, (int64_t[]){100 + i, 8}, &in), REED_OK);
+    for (int again = 0; again < 2; again++) {
+      int64_t before = page_faults();
+      runner_run(&r, &in, 1, &out, 1, "a run");
+      int64_t faults = page_faults() - before;
+      n_with_faults += i >= 4 && faults > 0;
+      if (i >= 4 && faults > most) most = faults;
+      reed_tensor_close(&out);
+    }
+    reed_tensor_close(&in);
+  }
+  ck_assert_msg(n_with_faults <= 8, "%d of 80 runs had page faults, %lld at most", n_with_faults, (long long)most);
+  runner_close(&r);
+}
+END_TEST
+
 static int64_t resident_bytes(void) {
   long long pages = 0;
   FILE *file = fopen("/proc/self/statm", "r");
@@ -330,6 +364,7 @@ int main(void) {
   tcase_add_loop_test(c, a_size_near_a_seen_one_costs_no_page_fault, 0,
                       2); /* the sanitizers' memory causes page faults, too */
   tcase_add_test(c, large_blocks_get_an_eighth_from_the_second_size_on);
+  tcase_add_test(c, the_memos_new_entries_cost_no_page_fault);
   tcase_add_test(c, a_tensor_at_its_bound_takes_the_pages_that_are_written);
 #endif
   tcase_add_loop_test(c, memory_of_large_runs_goes_back_when_the_load_falls, 0, 2);

@@ -401,8 +401,15 @@ void memo_meet_inputs(epoch_memo *memo, reed_tensor *const *inputs, size_t n_inp
     const reed_desc *desc = &inputs[i]->desc;
     hash = hash_bytes(desc->dims, sizeof *desc->dims * (size_t)desc->rank, hash + (uint64_t)desc->dtype);
   }
+  memo->bytes_before = memo->figures.bytes;
   memo->sizes_are_new = !marks_has(&memo->sizes, hash);
   if (memo->sizes_are_new) marks_leave(&memo->sizes, hash);
+}
+
+void memo_end_run(epoch_memo *memo, bool several_sizes) {
+  int64_t grown = memo->figures.bytes - memo->bytes_before;
+  memo->bytes_before = memo->figures.bytes;
+  reserve_renew(&memo->reserve, grown, several_sizes ? memo->max_bytes - memo->figures.bytes : 0);
 }
 
 memo_miss memo_count_miss(epoch_memo *memo, uint32_t epoch, uint64_t hash, bool memoizable, bool lengths) {
@@ -413,6 +420,7 @@ memo_miss memo_count_miss(epoch_memo *memo, uint32_t epoch, uint64_t hash, bool 
   else if (marks_take(&memo->evicted, mark)) why = MEMO_MISS_EVICTED;
   memo->figures.misses++;
   memo->figures.missed[why]++;
+  reserve_use(&memo->reserve);
   return why;
 }
 
@@ -424,6 +432,7 @@ void memo_fini(epoch_memo *memo) {
   for (size_t i = 0; memo->epochs && i < memo->n_epochs; i++)
     for (int k = 0; k < EPOCH_LAYOUTS; k++) mem_free(memo->epochs[i].layouts[k].roots);
   mem_free(memo->epochs);
+  reserve_fini(&memo->reserve);
   marks_close(&memo->tried);
   marks_close(&memo->evicted);
   marks_close(&memo->sizes);

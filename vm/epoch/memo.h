@@ -16,6 +16,7 @@
 #include "base/vec.h"
 #include "vm/devices.h"
 #include "vm/epoch/marks.h"
+#include "vm/epoch/reserve.h"
 #include "vm/object.h"
 #include "vm/site.h"
 
@@ -170,6 +171,8 @@ typedef struct epoch_memo {
   marks tried, evicted; /* keys whose entries went on trial; those whose entries went admitted */
   marks sizes;          /* extents of inputs that the session has met */
   bool sizes_are_new;   /* those of the run in progress had no mark in `sizes` */
+  heap_reserve reserve;
+  int64_t bytes_before;           /* the memo's bytes when the run in progress began */
   int64_t max_entries, max_bytes; /* entries of one epoch, bytes of all */
   object_heap *objects;           /* of the registers that entries keep */
   site_kernels *kernels;          /* the table of the kernels that entries use */
@@ -187,6 +190,8 @@ typedef struct epoch_memo {
 epoch_entry *memo_find(epoch_memo *memo, uint32_t epoch, uint64_t hash, const int64_t *key, size_t n_key);
 /* Begins a run whose inputs have these extents. */
 void memo_meet_inputs(epoch_memo *memo, reed_tensor *const *inputs, size_t n_inputs);
+/* Ends a run. several_sizes: the session has met more than one size, so that new entries are to be expected. */
+void memo_end_run(epoch_memo *memo, bool several_sizes);
 /* Counts a miss and tells why there is no entry for the key. memoizable false: the key is not remembered. lengths: the
  * key differs from the last entry's in lengths of caches alone. */
 memo_miss memo_count_miss(epoch_memo *memo, uint32_t epoch, uint64_t hash, bool memoizable, bool lengths);

@@ -1,0 +1,33 @@
+/* Heap memory held ready for the memo's next entries. An entry is hundreds of small blocks of the C library's heap, and
+ * while the memo grows each new entry lies in pages that the heap has just got from the system: a page fault each. The
+ * reserve is blocks whose pages are there already. A miss gives as many of them back to the heap as the last entries
+ * took, and allocates in their place.
+ *
+ * The reserve is empty until a session has met a second size, and while entries that go make room for new ones. */
+#ifndef VM_EPOCH_RESERVE_H_
+#define VM_EPOCH_RESERVE_H_
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum {
+  RESERVE_BLOCK = 1 << 15, /* below the size from which the C library maps a block of its own */
+  RESERVE_BLOCKS = 64,
+  RESERVE_RUNS = 32 /* the reserve has memory for at most so many runs */
+};
+
+typedef struct heap_reserve {
+  void *blocks[RESERVE_BLOCKS];
+  int32_t n;
+  int64_t need; /* bytes that the memo grew by in the last run in which it grew, and half as much again */
+  bool used;    /* in this run */
+} heap_reserve;
+
+/* Gives blocks of `need` bytes back to the heap, once in a run. */
+void reserve_use(heap_reserve *r);
+/* Ends a run in which the memo has grown by so many bytes (0 or less: not grown). Takes and warms blocks if there are
+ * too few for another such run and the memo may grow by `left` bytes more. */
+void reserve_renew(heap_reserve *r, int64_t grown, int64_t left);
+void reserve_fini(heap_reserve *r);
+
+#endif
