@@ -143,6 +143,10 @@ START_TEST(more_keys_than_a_table_has_are_refused) {
 }
 END_TEST
 
+START_TEST(heads_joined_with_the_batch_compute_the_same) {
+  check(decoder_open(joined_heads), "batch_axes", false, 1e-5, "heads joined with the batch");
+}
+END_TEST
 START_TEST(shared_heads_compute_the_same) {
   check(spelled_heads_open(&spelled_heads[_i]), "attention_heads", true, 1e-5, spelled_heads[_i].what);
 }
@@ -219,6 +223,7 @@ int main(void) {
   tcase_add_loop_test(t, chains_compute_the_same, 0, 12);
   tcase_add_loop_test(t, folded_masks_compute_the_same, 0, COUNT(spelled_masks));
   tcase_add_test(t, more_keys_than_a_table_has_are_refused);
+  tcase_add_test(t, heads_joined_with_the_batch_compute_the_same);
   tcase_add_loop_test(t, shared_heads_compute_the_same, 0, COUNT(spelled_heads));
   tcase_add_loop_test(t, recognised_rotary_embeddings_compute_the_same, 0, COUNT(spelled_rotaries));
   tcase_add_loop_test(t, caches_of_the_last_places_compute_the_same, 0, COUNT(spelled_last_places));

@@ -107,9 +107,17 @@ static const spelled_mask spelled_masks[] = {
     {"places by data", "x=ReduceMax q,ax013;a=LessOrEqual cf,x;m=Where a,s,minf"},
 };
 
-static inline onnx_build *spelled_mask_open(const spelled_mask *s) {
+/* Batch and heads in one axis, as in BLOOM; a bias for each head has them joined, too. */
+static const char joined_heads[] =
+    "qs=Shape q;bb=Slice qs,i0v,ax1;b3=Mul bb,i3;to_q=Concat[0] b3,t1,eight;to_k=Concat[0] b3,n1,eight;a=Reshape "
+    "q,to_q;e=Reshape k,to_k;f=Reshape v,to_k;g=Transpose[0,2,1] e;h=MatMul a,g;reps=Concat[0] bb,ax1,n1;l=Tile "
+    "slopes,reps;x=Add h,l;apart=Concat[0] bb,heads3,t1,n1;y=Reshape x,apart;w=Softmax y;both=Concat[0] "
+    "b3,t1,n1;wj=Reshape w,both;z=MatMul wj,f;back4=Concat[0] bb,heads3,t1,eight;o=Reshape z,back4";
+
+/* The model of the queries, keys and values of DECODER_HEAD, and of the text. */
+static inline onnx_build *decoder_open(const char *from) {
   char text[2048];
-  bool by_data = strstr(s->text, "cf") != NULL;
+  bool by_data = strstr(from, "cf") != NULL;
   onnx_build *b = build_open(18);
   build_input(b, "q", "f32[b,3,t,8]");
   build_input(b, "kn", "f32[b,3,t,8]");
@@ -127,6 +135,9 @@ static inline onnx_build *spelled_mask_open(const spelled_mask *s) {
   for (int i = 0; i < 40 * 40; i++) table[i] = i % 40 <= i / 40;
   build_f32(b, "tab", "40,40", table);
   build_f32(b, "low", "39,40", table);
+  build_f32(b, "slopes", "3,1,1", (float[]){0.5f, 1, -2});
+  build_i64(b, "eight", "1", (int64_t[]){8});
+  build_i64(b, "heads3", "1", (int64_t[]){3});
   build_i64(b, "i0v", "1", (int64_t[]){0});
   build_i64(b, "ax0", "1", (int64_t[]){0});
   build_i64(b, "ax1", "1", (int64_t[]){1});
@@ -134,9 +145,15 @@ static inline onnx_build *spelled_mask_open(const spelled_mask *s) {
   build_i64(b, "ax13", "2", (int64_t[]){1, 3});
   build_i64(b, "ax013", "3", (int64_t[]){0, 1, 3});
   build_i64(b, "ax012", "3", (int64_t[]){0, 1, 2});
-  snprintf(text, sizeof text, DECODER_HEAD "%s%s" DECODER_TAIL, by_data ? "cf=Cast c;" : "", s->text);
+  snprintf(text, sizeof text, DECODER_HEAD "%s%s", by_data ? "cf=Cast c;" : "", from);
   build_output(b, spelled_nodes(b, text), "f32");
   return b;
+}
+
+static inline onnx_build *spelled_mask_open(const spelled_mask *s) {
+  char text[1024];
+  snprintf(text, sizeof text, "%s" DECODER_TAIL, s->text);
+  return decoder_open(text);
 }
 
 /* ---- repeated heads ---- */

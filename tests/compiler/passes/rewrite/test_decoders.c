@@ -37,6 +37,19 @@ START_TEST(a_folded_mask_is_not_computed) {
 }
 END_TEST
 
+/* Attention reads K as it is, and so do the extents of the bias: no Transpose is left, even without the pass layout,
+ * which would move it behind the Shape in this model. */
+START_TEST(keys_are_not_turned_for_the_extents_of_a_bias) {
+  onnx_build *b = decoder_open(joined_heads);
+  front f;
+  front_read(&f, &b);
+  front_passes(&f, "layout");
+  ck_assert_int_eq(front_count(&f, OP_Attention), 1);
+  ck_assert_int_eq(front_count(&f, OP_Transpose), 0);
+  front_fini(&f);
+}
+END_TEST
+
 START_TEST(repeated_heads_are_read_once) {
   const spelled *s = &spelled_heads[_i];
   onnx_build *b = spelled_heads_open(s);
@@ -82,6 +95,7 @@ int main(void) {
   TCase *t = tcase_create("decoders");
   tcase_add_loop_test(t, masks_of_places_become_attributes, 0, COUNT(spelled_masks));
   tcase_add_test(t, a_folded_mask_is_not_computed);
+  tcase_add_test(t, keys_are_not_turned_for_the_extents_of_a_bias);
   tcase_add_loop_test(t, repeated_heads_are_read_once, 0, COUNT(spelled_heads));
   tcase_add_loop_test(t, rotary_embeddings_are_recognised, 0, COUNT(spelled_rotaries));
   tcase_add_loop_test(t, caches_of_the_last_places_are_recognised, 0, COUNT(spelled_last_places));
