@@ -124,7 +124,8 @@ static reed_status make(cuda_device *self, reed_diagnosis *diagnosis) {
   if (!result) result = cu->event_create(&self->given, CU_EVENT_NO_TIMING);
   if (!result) result = cu->event_create(&self->returned, CU_EVENT_NO_TIMING);
   status = cuda_check(self, result, "the device cannot be opened", diagnosis);
-  return status == REED_OK && self->options.cudnn ? cuda_library_open(&self->library, diagnosis) : status;
+  if (status != REED_OK || (!self->options.cudnn && !self->options.cublas)) return status;
+  return cuda_library_open(&self->options, &self->library, diagnosis);
 }
 
 static reed_status start(cuda_device *self, int32_t index, reed_diagnosis *diagnosis) {

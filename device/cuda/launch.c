@@ -119,7 +119,7 @@ static reed_status launch_one(cuda_queue *queue, const cuda_prepared *plan, cons
                             .cancel = plan->cancel};
   const cuda_library *library = cuda_of(&queue->base)->library;
   bool done = false;
-  reed_status status = library ? library->convolution(queue, &ready, &done, diagnosis) : REED_OK;
+  reed_status status = library ? library->launch(queue, &ready, &done, diagnosis) : REED_OK;
   return status == REED_OK && !done ? cuda_launch_ready(queue, &ready, diagnosis) : status;
 }
 

@@ -10,11 +10,9 @@
 static const struct {
   const char *key;
   size_t at;
-} keys[] = {{"check", offsetof(cuda_options, check)},
-            {"poison", offsetof(cuda_options, poison)},
-            {"tf32", offsetof(cuda_options, tf32)},
-            {"values", offsetof(cuda_options, values)},
-            {"cudnn", offsetof(cuda_options, cudnn)}};
+} keys[] = {{"check", offsetof(cuda_options, check)}, {"poison", offsetof(cuda_options, poison)},
+            {"tf32", offsetof(cuda_options, tf32)},   {"values", offsetof(cuda_options, values)},
+            {"cudnn", offsetof(cuda_options, cudnn)}, {"cublas", offsetof(cuda_options, cublas)}};
 
 static int64_t *option_of(cuda_options *options, const char *key, size_t n) {
   for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
@@ -40,11 +38,12 @@ reed_status cuda_options_read(const char *text, cuda_options *out_options, reed_
     int64_t *option = option_of(out_options, text, n_key);
     bool is_text = loadable_is_list(text) || is_among(cuda_driver_words, text, n_key);
     if (!option && !is_text && !is_among(cuda_driver_options, text, n_key))
-      return diag_fail(diagnosis, REED_ERROR_DEVICE,
-                       "device '" CUDA_DEVICE_NAME
-                       "': there is no option '%.*s'; known: check, cudnn, poison, tf32, values, lacks, only%s%s%s%s",
-                       (int)n_key, text, *cuda_driver_options ? ", " : "", cuda_driver_options,
-                       *cuda_driver_words ? ", " : "", cuda_driver_words);
+      return diag_fail(
+          diagnosis, REED_ERROR_DEVICE,
+          "device '" CUDA_DEVICE_NAME
+          "': there is no option '%.*s'; known: check, cublas, cudnn, poison, tf32, values, lacks, only%s%s%s%s",
+          (int)n_key, text, *cuda_driver_options ? ", " : "", cuda_driver_options, *cuda_driver_words ? ", " : "",
+          cuda_driver_words);
     const char *number = text + n_key + 1;
     char *end = NULL;
     errno = 0;
@@ -53,10 +52,11 @@ reed_status cuda_options_read(const char *text, cuda_options *out_options, reed_
       return diag_fail(diagnosis, REED_ERROR_DEVICE,
                        "device '" CUDA_DEVICE_NAME "': option '%.*s' takes a number from 0 on", (int)n_key, text);
     if (option) *option = value;
-    if (out_options->cudnn > 2)
+    if (out_options->cudnn > 2 || out_options->cublas > 2)
       return diag_fail(diagnosis, REED_ERROR_DEVICE,
                        "device '" CUDA_DEVICE_NAME
-                       "': option 'cudnn' takes 0, 1 (measured) or 2 (wherever it has a plan)");
+                       "': option '%.*s' takes 0, 1 (measured) or 2 (wherever it has a plan)",
+                       (int)n_key, text);
     text += n;
     text += *text == '&';
   }

@@ -20,6 +20,7 @@ typedef struct cuda_options {
   int64_t values; /* 1: the host's kernels compute the results (by_host.c) */
   int64_t tf32;   /* 1: products of f32 round their operands to tf32, for tensor cores */
   int64_t cudnn;  /* 1: convolutions by cuDNN where a measurement says so; 2: where it has a plan (library.c) */
+  int64_t cublas; /* the same of products by cuBLASLt */
 } cuda_options;
 
 /* Pages mapped into a block's reserved addresses, one after another. */
@@ -66,9 +67,9 @@ struct device_graph {
   bool failed;        /* no memory for a name */
 };
 
-/* A queue's handle and workspaces of the library of convolutions (library.c). */
+/* A queue's handle of cuDNN and its workspaces of both libraries (library.c). */
 typedef struct cuda_library_queue {
-  struct cudnnContext *handle;
+  struct cudnnContext *cudnn;
   VEC_OF(void *) workspaces; /* the latest is the largest */
   int64_t workspace_bytes;   /* of the latest */
 } cuda_library_queue;
@@ -88,16 +89,15 @@ typedef struct cuda_queue {
 
 struct cuda_ready;
 struct cuda_device;
-/* The library of convolutions, as the files that it is built on call it. All functions are called within the context.
+/* The libraries of kernels, as the files that they are built on call them. All functions are called within the context.
  */
 typedef struct cuda_library {
-  /* Enqueues the convolution by the library, if the launch is one that it takes and is chosen for; *out_done says so.
-   */
-  reed_status (*convolution)(cuda_queue *queue, const struct cuda_ready *own, bool *out_done,
-                             reed_diagnosis *diagnosis) REED_MUST_CHECK;
+  /* Enqueues the launch by a library, if it is one that the library takes and is chosen for; *out_done says so. */
+  reed_status (*launch)(cuda_queue *queue, const struct cuda_ready *own, bool *out_done,
+                        reed_diagnosis *diagnosis) REED_MUST_CHECK;
   /* A block is released after the queue's work (NULL: none uses it): so are the copies of weights in it. */
   void (*forget)(struct cuda_device *self, uint64_t serial, device_queue *after);
-  /* Gives back the queue's handle and workspaces of the library, when the queue's work is done. */
+  /* Gives back the queue's handles and workspaces of the libraries, when the queue's work is done. */
   void (*close_queue)(cuda_queue *queue);
   /* When no queue is open. */
   void (*close)(struct cuda_library *self);
@@ -219,7 +219,8 @@ reed_status cuda_load_kernels(cuda_device *self, reed_diagnosis *diagnosis) REED
 
 /* ---- library.c ---- */
 
-reed_status cuda_library_open(cuda_library **out_library, reed_diagnosis *diagnosis) REED_MUST_CHECK;
+reed_status cuda_library_open(const cuda_options *options, cuda_library **out_library,
+                              reed_diagnosis *diagnosis) REED_MUST_CHECK;
 
 /* ---- by_host.c ---- */
 

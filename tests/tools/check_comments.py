@@ -9,7 +9,7 @@ import os, re, sys
 FOLDERS = ['include', 'base', 'bytecode', 'shapefuncs', 'ops', 'device', 'allocator', 'loader', 'vm', 'compiler', 'tools', 'examples', 'bench', 'scripts', 'tests', 'docs']
 # name: its place outside of the tree's code
 OUTSIDE = {
-    **dict.fromkeys(['cuda.h', 'cudnn_graph.h', 'CUdevice_attribute', 'CUfunction_attribute', 'CUevent_flags', 'CUstream_flags', 'CUmemPool_attribute', 'CUpointer_attribute',
+    **dict.fromkeys(['cuda.h', 'cublasLt.h', 'cudnn_graph.h', 'CUdevice_attribute', 'CUfunction_attribute', 'CUevent_flags', 'CUstream_flags', 'CUmemPool_attribute', 'CUpointer_attribute',
                      'CUmemAllocationGranularity_flags', 'CUmemAllocationProp_v1', 'CUmemAccessDesc_v1', 'CUmemPoolProps_v1', 'CU_STREAM_LEGACY', 'CU_STREAM_PER_THREAD',
                      'cudaStream_t'], "NVIDIA's headers"),
     **dict.fromkeys(['DNNL_MAX_NDIMS', 'SA_RESTART', 'doc/xxhash_spec.md', 'onnx_test_runner'], 'other projects'),

@@ -11,6 +11,7 @@ BY_NAME = {  # symbol: the code that finds it by name
     'main': 'the C library',
     'reed_device_module': 'device/module.c, by its name',
     'reed_fake_cudnn_counts': 'tests/whole/test_cudnn.c, by its name',
+    'reed_fake_cublas_runs': 'tests/whole/test_cublas.c, by its name',
     'reed_fake_driver': 'tests/whole/test_streams.c, by its name',
     'reed_fake_floors': 'bench/gpu_floors.py and tests/whole/test_floors.c, by its name',
 }

@@ -1,28 +1,32 @@
 /* The software of NVIDIA on this machine, as JSON: the driver if it is missing, and the libraries of kernels, found or
  * not. Opening the driver: open.c. */
 #include <stdio.h>
-#include <uv.h>
 
+#include "device/cuda/cublas/cublas.h"
+#include "device/cuda/cudnn/cudnn.h"
 #include "device/cuda/driver/driver.h"
 
 #define TEXT_(x) #x
 #define TEXT(x) TEXT_(x)
 #define MAJOR TEXT(CUDA_BUILT_FOR)
 
-static bool is_found(const char *file) {
-  uv_lib_t library;
-  if (uv_dlopen(file, &library) == 0) return true; /* stays open, because these libraries lose memory when closed */
-  uv_dlclose(&library);
-  return false;
+static reed_status find_cudnn(reed_diagnosis *diagnosis) {
+  cudnn_calls calls;
+  return cudnn_find(&calls, diagnosis);
+}
+static reed_status find_cublas(reed_diagnosis *diagnosis) {
+  cublas_calls calls;
+  return cublas_find(&calls, diagnosis);
 }
 
 void cuda_driver_describe(json_writer *json) {
   static const struct {
     const char *name, *file, *command;
+    reed_status (*find)(reed_diagnosis *diagnosis);
   } libraries[] = {
-      {"cuDNN", "libcudnn.so.9", "pip install nvidia-cudnn-cu" MAJOR},
+      {"cuDNN", "libcudnn.so.9", "pip install nvidia-cudnn-cu" MAJOR, find_cudnn},
       {"cuBLASLt", "libcublasLt.so." MAJOR,
-       CUDA_BUILT_FOR < 13 ? "pip install nvidia-cublas-cu" MAJOR : "pip install nvidia-cublas"},
+       CUDA_BUILT_FOR < 13 ? "pip install nvidia-cublas-cu" MAJOR : "pip install nvidia-cublas", find_cublas},
   };
   cuda_driver driver;
   int version = 0;
@@ -37,12 +41,15 @@ void cuda_driver_describe(json_writer *json) {
   }
   json_begin_array(json, "libraries");
   for (size_t i = 0; i < sizeof libraries / sizeof *libraries; i++) {
-    bool there = is_found(libraries[i].file);
+    reed_diagnosis *reason = NULL;
+    const bool may_say = reed_diagnosis_open(&reason) == REED_OK, there = libraries[i].find(reason) == REED_OK;
     json_begin_object(json, NULL);
     json_string(json, "library", libraries[i].name);
     json_string(json, "file", libraries[i].file);
     json_bool(json, "found", there);
+    if (!there && may_say) json_string(json, "reason", reed_diagnosis_message(reason));
     if (!there) json_string(json, "command", libraries[i].command);
+    reed_diagnosis_close(&reason);
     json_end_object(json);
   }
   json_end_array(json);

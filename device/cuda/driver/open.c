@@ -1,8 +1,8 @@
 /* Opens the driver library of the system at run time. The fake driver has its own cuda_driver_open
  * (device/cuda/fake/open.c); a module links one of the two. */
 #include <string.h>
-#include <uv.h>
 
+#include "device/symbols.h"
 #include "device/cuda/driver/driver.h"
 
 #define LIBRARY "libcuda.so.1"
@@ -20,35 +20,22 @@ static reed_status say(cuda_driver *driver, cu_result error, reed_diagnosis *dia
 }
 
 reed_status cuda_driver_find(cuda_driver *out_driver, reed_diagnosis *diagnosis) {
-  uv_lib_t library; /* stays open, as the driver's threads do; a file that is opened again is the same one */
-  static const struct {
-    const char *symbol;
-    size_t at;
-  } rows[] = {
+  static const symbol_row rows[] = {
 #define DRIVER(name, symbol, parameters) {#symbol, offsetof(cuda_driver, name)},
 #include "device/cuda/driver/driver.def"
-  };
+      {NULL, 0}};
   cuda_driver driver = {.images = cuda_images};
-  if (uv_dlopen(LIBRARY, &library) != 0) {
-    const char *why = uv_dlerror(&library);
-    const reed_status status =
-        strstr(why, "No such file")
-            ? diag_fail(diagnosis, REED_ERROR_DEVICE,
-                        "device 'cuda': no NVIDIA driver on this machine (" LIBRARY " is not found)")
-            : diag_fail(diagnosis, REED_ERROR_DEVICE, "device 'cuda': the NVIDIA driver cannot be loaded: %s", why);
-    uv_dlclose(&library);
-    return status;
-  }
-  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-    void *address = NULL;
-    if (uv_dlsym(&library, rows[i].symbol, &address) != 0) {
-      uv_dlclose(&library);
-      return diag_fail(diagnosis, REED_ERROR_DEVICE,
-                       "device 'cuda': the NVIDIA driver is too old: it has no function %s, which CUDA 12.4 has",
-                       rows[i].symbol);
-    }
-    memcpy((char *)&driver + rows[i].at, &address, sizeof address);
-  }
+  symbols_words words;
+  const char *missing = symbols_find(LIBRARY, rows, &driver, &words);
+  if (missing && words.text[0])
+    return diag_fail(diagnosis, REED_ERROR_DEVICE, "device 'cuda': the NVIDIA driver cannot be loaded: %s", words.text);
+  if (missing && strcmp(missing, LIBRARY) == 0)
+    return diag_fail(diagnosis, REED_ERROR_DEVICE,
+                     "device 'cuda': no NVIDIA driver on this machine (" LIBRARY " is not found)");
+  if (missing)
+    return diag_fail(diagnosis, REED_ERROR_DEVICE,
+                     "device 'cuda': the NVIDIA driver is too old: it has no function %s, which CUDA 12.4 has",
+                     missing);
   *out_driver = driver;
   return REED_OK;
 }

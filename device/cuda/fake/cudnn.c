@@ -55,18 +55,11 @@ static size_t item_bytes(int type) {
   }
 }
 
-static void count(fake_world *world, int64_t by) {
-  uv_mutex_lock(&world->lock);
-  world->n_live[FAKE_CUDNN] += by;
-  uv_mutex_unlock(&world->lock);
-}
+static void count(fake_world *world, int64_t by) { fake_library_count(world, FAKE_CUDNN, by); }
 
 /* True if the options tell this call of the library to fail. */
 static bool told_to_fail(fake_world *world) {
-  uv_mutex_lock(&world->lock);
-  const bool told = ++world->n_library_calls == world->options.fail_cudnn;
-  uv_mutex_unlock(&world->lock);
-  return told;
+  return fake_library_fails(world, &world->n_cudnn_calls, world->options.fail_cudnn);
 }
 
 static const attribute *find(const descriptor *d, int name) {
@@ -338,17 +331,6 @@ static bool read_steps(const descriptor *graph, const descriptor *pack, const de
   return !is_virtual(now);
 }
 
-static cu_result launch(cudnn_handle handle, const char *name, int64_t blocks, const void *args,
-                        const cu_operand *operands, size_t n) {
-  cu_function function = NULL;
-  void *parameters[] = {(void *)(uintptr_t)args};
-  cu_result result = fake_module_function(&function, handle->module, name);
-  if (result) return result;
-  fake_operands(operands, n, NULL);
-  return fake_launch(function, (unsigned)blocks, 1, 1, function->kernel->threads, 1, 1, 0, handle->stream, parameters,
-                     NULL);
-}
-
 static const char *kernel_of(int32_t dtype, bool tensor_cores) {
   if (!tensor_cores) return "reed_conv_f32";
   return dtype == DN_HALF ? "reed_conv_f16" : dtype == DN_BFLOAT16 ? "reed_conv_bf16" : "reed_conv_tf32";
@@ -413,14 +395,16 @@ static cudnn_status stand_in_execute(cudnn_handle handle, cudnn_descriptor plan_
                           .from = {from[0], from[1], from[2], from[3]},
                           .to = {extents[1] * taps, taps, extents[3], 1}};
   const cu_operand moved[] = {{weights, bytes_of(w), false}, {*workspace, bytes_of(w), true}};
-  cu_result result = launch(handle, "reed_move", blocks_for(CUDA_move, move.n), &move, moved, 2);
+  cu_result result =
+      fake_library_launch(handle->module, handle->stream, "reed_move", blocks_for(CUDA_move, move.n), &move, moved, 2);
   cu_operand operands[5] = {{a.x, bytes_of(x), false}, {a.w, bytes_of(w), false}, {a.y, bytes_of(y), true}};
   size_t n = 3;
   if (a.bias) operands[n++] = (cu_operand){a.bias, a.m * a.groups * (a.dtype == REED_F32 ? 4 : 2), false};
   if (a.residual) operands[n++] = (cu_operand){a.residual, bytes_of(y), false};
   if (!result)
-    result = launch(
-        handle, kernel_of(*(const int32_t *)items(x, DN_TENSOR_DTYPE, DN_OF_DTYPE, 1), config->engine == TENSOR_CORES),
+    result = fake_library_launch(
+        handle->module, handle->stream,
+        kernel_of(*(const int32_t *)items(x, DN_TENSOR_DTYPE, DN_OF_DTYPE, 1), config->engine == TENSOR_CORES),
         a.groups * a.tiles_m * a.tiles_n, &a, operands, n);
   n_runs += !result;
   return result ? FAILED : DN_SUCCESS;

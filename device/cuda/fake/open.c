@@ -9,7 +9,7 @@
 #include "device/cuda/fake/state.h"
 
 const char *const cuda_driver_options =
-    "fail_call, fail_memory, fail_work, fail_cudnn, seed, late, order, memory, version";
+    "fail_call, fail_memory, fail_work, fail_cudnn, fail_cublas, seed, late, order, memory, version";
 const char *const cuda_driver_words = "card";
 
 static const fake_card any_card = {"", "card", 0, 132, SIMT_SHARED_MOST, 9, 0}, cards[] = {
@@ -38,8 +38,8 @@ static reed_status read_options(const char *text, fake_options *out, reed_diagno
     size_t at;
   } keys[] = {
 #define KEY(name) {#name, offsetof(fake_options, name)}
-      KEY(fail_call), KEY(fail_memory), KEY(fail_work), KEY(fail_cudnn), KEY(seed),
-      KEY(late),      KEY(order),       KEY(memory),    KEY(version),
+      KEY(fail_call), KEY(fail_memory), KEY(fail_work), KEY(fail_cudnn), KEY(fail_cublas),
+      KEY(seed),      KEY(late),        KEY(order),     KEY(memory),     KEY(version),
 #undef KEY
   };
   *out = (fake_options){.card = &any_card};

@@ -36,6 +36,7 @@ typedef struct fake_options {
   int64_t fail_memory; /* the n-th call that takes memory fails: out of memory */
   int64_t fail_work;   /* the n-th launch or copy fails when it runs */
   int64_t fail_cudnn;  /* the n-th call of the stand-in for cuDNN fails */
+  int64_t fail_cublas; /* the n-th call of the stand-in for cuBLASLt fails */
   int64_t seed;        /* 0: streams run in the order of the calls; else the seed chooses among the work that may run */
   int64_t late;        /* 1: nothing runs until a host thread waits for it */
   int64_t order;       /* of a launch's threads (simt.h) */
@@ -58,7 +59,8 @@ typedef struct fake_options {
   X(MAPPING, "mappings") \
   X(BLOCK, "blocks of a pool") \
   X(PINNED, "blocks of pinned memory") \
-  X(CUDNN, "handles and descriptors of cuDNN")
+  X(CUDNN, "handles and descriptors of cuDNN") \
+  X(CUBLAS, "handles and descriptors of cuBLASLt")
 typedef enum fake_kind {
 #define X(kind, text) FAKE_##kind,
   FAKE_HANDLES(X)
@@ -173,7 +175,7 @@ struct fake_world {
   uv_thread_t thread;
   uv_mutex_t lock; /* guards the fields below */
   uv_cond_t ready, idle;
-  int64_t n_calls, n_memory_calls, n_library_calls, n_work, n_failed;
+  int64_t n_calls, n_memory_calls, n_cudnn_calls, n_cublas_calls, n_work, n_failed;
   int64_t n_live[FAKE_KINDS];
   size_t used_bytes[FAKE_CARDS];
   VEC_OF(fake_range *) ranges;
@@ -245,6 +247,16 @@ void fake_thread(void *world);
 #define DRIVER(name, symbol, parameters) cu_result fake_##name parameters;
 #include "device/cuda/driver/driver.def"
 void fake_operands(const cu_operand *operands, size_t n, const int *cancel);
+
+/* ---- library.c ---- */
+
+/* Counts a library's handles and descriptors. */
+void fake_library_count(fake_world *world, fake_kind kind, int64_t by);
+/* Counts a call of a library. True if it is the call that is to fail. */
+bool fake_library_fails(fake_world *world, int64_t *n_calls, int64_t failing);
+/* Enqueues one of Reed's own kernels in a library's name. */
+cu_result fake_library_launch(cu_module module, cu_stream stream, const char *kernel, int64_t blocks, const void *args,
+                              const cu_operand *operands, size_t n);
 
 /* ---- floors.c ---- */
 
