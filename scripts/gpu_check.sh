@@ -48,6 +48,10 @@ PATH=$PATH:/usr/local/cuda/bin
 # A folder that was brought from another machine: its programs find the modules and the bundled libraries here.
 [ -z "$given_build" ] || export LD_LIBRARY_PATH=$build:$build/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 
+# Wheels of cuDNN and cuBLASLt have their libraries in folders of their own, where PyTorch finds them and the loader does not.
+wheels=$("$python" -c 'import glob, os, sysconfig; print(":".join(d for d in glob.glob(os.path.join(sysconfig.get_path("purelib"), "nvidia", "*", "lib")) if glob.glob(d + "/libcudnn.so.9") or glob.glob(d + "/libcublasLt.so.*")))' 2>/dev/null)
+[ -z "$wheels" ] || export LD_LIBRARY_PATH=${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$wheels
+
 # Runs a command once: unit STAGE NAME COMMAND... A unit for which no time is left, or that its end cuts, leaves the file `cut`.
 unit() {
   local stage=$1 name=$2 left status
@@ -251,7 +255,7 @@ stage_speed() {
   for name in ${models//,/ }; do
     export_once "$name"
     for graphs in on off; do unit speed "$name-graphs-$graphs" bench_input "$name" bench $graphs 50; done
-    for engine in reed reed-tf32 reed-f16 eager eager-tf32 eager-f16 reed-queues reed-host reed-counts; do engine_sizes "$name" $engine 100; done
+    for engine in reed reed-tf32 reed-libraries reed-tf32-libraries reed-f16 eager eager-tf32 eager-f16 reed-queues reed-host reed-counts; do engine_sizes "$name" $engine 100; done
     unit speed "$name-profile" bench_input "$name" profile_of
   done
   # the compiler of PyTorch comes last, because it may take minutes for a model
