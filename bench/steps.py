@@ -7,8 +7,8 @@ The module MODEL.reed lies beside each MODEL.onnx. Every extent that the model l
 step), 32:640/32 (drawn among multiples of 32).
 
 Reed runs through its C API (bench_steps --orders), onnxruntime with bound inputs. Each engine has a process of its own. A step runs a new size once and then twice more; the engines take turns of
---block steps each, of the same sizes, in an order that changes. A turn begins with a pause, in which the other engine's idle threads stop spinning, and a step that is not counted. Figures: medians in ms, and the 99th percentile of a new size; the ratio of the medians, new over repeated; the median of the
-ratios of the same size; onnxruntime's new size over Reed's (above 1 Reed is faster); shapes and plan, and page faults, of Reed's new sizes.
+--block steps each, of the same sizes, in an order that changes. A turn begins with a pause, in which the other engine's idle threads stop spinning, and a step that is not counted; it ends with steps of its sizes once more, which are known then. Figures: medians in ms, and the 99th percentile of a new size; the ratio of the medians, new over repeated; the median of the
+ratios of the same size; the median of the ratios to the first run of the same size's later step (known), which, as the new one, comes after other work of the process, with cold caches; onnxruntime's new size over Reed's (above 1 Reed is faster); shapes and plan, and page faults, of Reed's new sizes.
 
 With --bound the models are decoders, and a row more tells of steps whose caches lie in memory of the caller's from LENGTH rows on (bench_decode --again): steps of lengths never seen beside
 steps of lengths that the memo has, and the hits of the memo in a step of each.
@@ -113,6 +113,12 @@ def measure(arguments, path, words, threads):
                     raise SystemExit(f"{name} on {path}: {engines[name].error}")
                 if i > 0 and turn * arguments.block >= arguments.warm:
                     rows[name].append(answer)
+            for i, extents in enumerate(sizes[1:], 1):
+                known = engines[name].ask(**extents)
+                if known is None:
+                    raise SystemExit(f"{name} on {path}: {engines[name].error}")
+                if turn * arguments.block >= arguments.warm:
+                    rows[name][i - len(sizes)]["known"] = known["new"]
     for engine in engines.values():
         engine.close()
     return rows
@@ -124,12 +130,13 @@ def report(path, threads, rows):
         column = lambda key: sorted(row[key] for row in taken)
         new[name], again = statistics.median(column("new")), statistics.median(column("again"))
         ratio = statistics.median(row["new"] / row["again"] for row in taken)
+        known = statistics.median(row["new"] / row["known"] for row in taken)
         p99 = column("new")[int(.99 * len(taken))]
         beside = ""
         if name == "Reed":
             plan = column("plan")
             beside = f"  shapes and plan {plan[0]:.0f} us, median {statistics.median(plan):.0f}, p99 {plan[int(.99 * len(plan))]:.0f}; faults {statistics.median(row['faults'][0] for row in taken):.0f}"
-        print(f"{os.path.basename(path):20} {threads} {name:12} {new[name] / 1e3:9.3f} {p99 / 1e3:9.3f} {again / 1e3:9.3f} {new[name] / again:8.3f} {ratio:8.3f}{beside}")
+        print(f"{os.path.basename(path):20} {threads} {name:12} {new[name] / 1e3:9.3f} {p99 / 1e3:9.3f} {again / 1e3:9.3f} {new[name] / again:8.3f} {ratio:8.3f} {known:8.3f}{beside}")
     print(f"{os.path.basename(path):20} {threads} onnxruntime's new size over Reed's: {new['onnxruntime'] / new['Reed']:.3f}", flush=True)
 
 
@@ -151,7 +158,7 @@ def main():
             models.append([])
         else:
             models[-1].append(word)
-    print(f"{'':20} {'':1} {'':12} {'new ms':>9} {'p99':>9} {'repeated':>9} {'medians':>8} {'of one':>8}")
+    print(f"{'':20} {'':1} {'':12} {'new ms':>9} {'p99':>9} {'repeated':>9} {'medians':>8} {'of one':>8} {'known':>8}")
     for path, *words in models:
         for threads in map(int, arguments.threads.split(",")):
             report(path, threads, measure(arguments, path, words, threads))

@@ -289,6 +289,31 @@ START_TEST(an_arena_is_near_its_lower_bound_when_it_is_laid_out) {
 }
 END_TEST
 
+/* The first layout is exact. In a small arena the second one has slots for twice the bytes. */
+START_TEST(sizes_that_vary_are_laid_out_twice_in_a_small_arena) {
+  onnx_build *b = build_open(17);
+  build_input(b, "x", "f32[n,8]");
+  build_int(b, build_node(b, "Softmax", "x", "s"), "axis", 0);
+  build_int(b, build_node(b, "Concat", "s,x", "c"), "axis", 1);
+  build_int(b, build_node(b, "Softmax", "c", "y"), "axis", 1);
+  build_output(b, "y", "f32[n,16]");
+  runner r = runner_open(b, &(reed_compile_options){0}, "host", "varying");
+  build_close(&b);
+  static const int64_t rows[] = {100, 110, 180, 150, 215, 120, 190, 205, 12};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    reed_tensor *in, *out;
+    ck_assert_int_eq(reed_tensor_open(REED_F32, 2, (int64_t[]){rows[i], 8}, &in), REED_OK);
+    runner_run(&r, &in, 1, &out, 1, "a run");
+    reed_tensor_close(&in);
+    reed_tensor_close(&out);
+  }
+  int64_t n_planned = figure(&r, "memo", "misses") - figure(&r, "memo", "variants");
+  ck_assert_int_ge(n_planned, 3);
+  ck_assert_int_le(n_planned - figure(&r, "memo", "plans_reused"), 2);
+  runner_close(&r);
+}
+END_TEST
+
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) /* the sanitizers' memory has pages of its own */
 /* The entry of each size takes some pages of the heap, and the memo keeps all of them, because each size comes twice.
  * The tensors are small. */
@@ -372,6 +397,7 @@ int main(void) {
   tcase_add_test(c, an_output_that_grows_keeps_its_block);
   tcase_add_loop_test(c, a_declared_range_is_no_more_than_a_bound, 0, 6);
   tcase_add_test(c, a_device_takes_the_largest_size_that_is_near);
+  tcase_add_test(c, sizes_that_vary_are_laid_out_twice_in_a_small_arena);
   tcase_add_test(c, an_arena_is_near_its_lower_bound_when_it_is_laid_out);
   tcase_add_test(c, a_model_of_fixed_extents_has_no_headroom);
   suite_add_tcase(s, c);
