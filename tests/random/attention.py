@@ -1,6 +1,6 @@
 """Attention in exported language models: for each model, which of its attentions are found, which masks are folded, whether results are onnxruntime's, and whether bound caches grow.
 
-usage: attention.py --build build FOLDER/NAME.onnx ...     models of language.py; needs onnx and onnxruntime
+usage: attention.py --build build [--batch 2] FOLDER/NAME.onnx ...     models of language.py; needs onnx and onnxruntime, which refuses some exports of opset 23 for batches above 1
 
 One line a model: layers whose attention is one operator, of all; Softmax operators that are left; masks that are left, and Expand, Tile and Gather operators that repeat heads;
 the largest difference from onnxruntime over a prompt and some steps, of the largest element; caches that grew in place in bound memory, of all; hits that renewed an entry.
@@ -21,7 +21,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import reed  # noqa: E402
 from caches import Run, is_cache  # noqa: E402
 
-BATCH, STATES, WORDS, TOLERANCE = 2, 12, 40, 2e-5
+STATES, WORDS, TOLERANCE = 12, 40, 2e-5
 LENGTHS = (6, 1, 1, 3, 1, 1, 1, 1, 1, 1, 1)  # tokens a step
 
 
@@ -57,13 +57,13 @@ def compare(library, path):
     peer = peer_of(path)
     caches = [i for i in model.graph.input if is_cache(i)]
     random = np.random.default_rng(5)
-    states = [random.standard_normal((BATCH, STATES, i.type.tensor_type.shape.dim[2].dim_value)).astype(np.float32) for i in model.graph.input if len(i.type.tensor_type.shape.dim) == 3]
-    runs = [Run(library, model, module, BATCH, capacity=capacity) for capacity in (0, sum(LENGTHS))]
+    states = [random.standard_normal((options.batch, STATES, i.type.tensor_type.shape.dim[2].dim_value)).astype(np.float32) for i in model.graph.input if len(i.type.tensor_type.shape.dim) == 3]
+    runs = [Run(library, model, module, options.batch, capacity=capacity) for capacity in (0, sum(LENGTHS))]
     largest = 0.0
     for run in runs: run.begin()
     expected = [np.zeros(dims, np.float32) for dims in runs[0].empty]
     for n in LENGTHS:
-        given = [random.integers(0, WORDS, (BATCH, n))] + states
+        given = [random.integers(0, WORDS, (options.batch, n))] + states
         made = peer(dict(zip([i.name for i in model.graph.input], given + expected)))
         expected = made[len(made) - len(caches):] if caches else []
         for run in runs: largest = max([largest] + [difference(a, b) for a, b in zip(run.step(*given), made)])
@@ -86,6 +86,7 @@ def check(library, vm, path):
 parser = argparse.ArgumentParser()
 parser.add_argument("models", nargs="+")
 parser.add_argument("--build", default="build")
+parser.add_argument("--batch", type=int, default=2)
 options = parser.parse_args()
 library = reed.Library(options.build)
 print("| model | attentions found | masks left | Expand and Tile | largest difference | caches in place | renewed |\n|---|---|---|---|---|---|---|")
