@@ -323,8 +323,8 @@ pool *devices_arena_pool(vm_devices *devices, int32_t device) {
   return device == 0 && devices->pinned_by ? devices->items[devices->pinned_by].slots : devices->items[device].memory;
 }
 
-/* The end of a window of runs. */
-static void end_window(vm_devices *devices, int32_t i) {
+/* The end of a window of runs. Returns freed bytes of the heap, as output_store_end_window. */
+static int64_t end_window(vm_devices *devices, int32_t i) {
   vm_device *d = &devices->items[i];
   if (d->arena && pool_capacity(d->arena) / 2 > d->arena_bytes) {
     storage_release(d->arena);
@@ -332,15 +332,16 @@ static void end_window(vm_devices *devices, int32_t i) {
     pool_forget_peak(devices_arena_pool(devices, i));
   }
   d->arena_bytes = 0;
-  output_store_end_window(d->outputs);
+  return output_store_end_window(d->outputs);
 }
 
-bool devices_end_run(vm_devices *devices) {
+bool devices_end_run(vm_devices *devices, int64_t *out_heap_bytes) {
   bool ended = false;
+  *out_heap_bytes = 0;
   for (int32_t i = 0; i < devices->n; i++) {
     if (devices->items[i].slots) (void)pool_end_run(devices->items[i].slots);
     if (!pool_end_run(devices->items[i].memory)) continue;
-    end_window(devices, i);
+    *out_heap_bytes += end_window(devices, i);
     ended = true;
   }
   return ended;

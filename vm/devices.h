@@ -96,8 +96,9 @@ void devices_trim_outputs(vm_devices *devices);
 /* The pool from which the device's arena comes: pinned memory for the host's in a session with an accelerator. */
 pool *devices_arena_pool(vm_devices *devices, int32_t device);
 /* The end of a run, with no work queued: pools, arenas and stores of outputs give back what the last runs did not need.
- * Returns true at the end of a window of runs (POOL_WINDOW). */
-bool devices_end_run(vm_devices *devices);
+ * Returns true at the end of a window of runs (POOL_WINDOW). *out_heap_bytes: what the stores of outputs have freed in
+ * the C library's heap because later runs have smaller outputs. */
+bool devices_end_run(vm_devices *devices, int64_t *out_heap_bytes);
 /* Tells the devices' pools the bytes that outputs hold, which count towards the caps. Called at the beginning of a run,
  * because callers give outputs back at any time. */
 void devices_note_outputs(vm_devices *devices);

@@ -48,10 +48,11 @@ struct output_store {
   int64_t n_users; /* blocks of registers and callers; functions that use the store after it is closed */
   bool closed;
   int32_t n_free;
-  int64_t headroom;  /* the most of a block */
-  const int *cancel; /* of the session that allocates */
-  int64_t stream;    /* of the caller; 0: none */
-  int64_t window;    /* of runs, counted from 0 */
+  int64_t headroom;          /* the most of a block */
+  const int *cancel;         /* of the session that allocates */
+  int64_t stream;            /* of the caller; 0: none */
+  int64_t window;            /* of runs, counted from 0 */
+  int64_t most, most_before; /* reserved bytes in this window and in the one before, at most */
   output_block *free;
   output_figures figures;
 };
@@ -112,6 +113,11 @@ static void store_free(output_store *store) {
 /* The bytes that the block has in memory. */
 static int64_t held_bytes(const output_block *block) { return block->spread ? block->warm_bytes : block->capacity; }
 
+static void count_reserved(output_store *store, int64_t bytes) {
+  store->figures.reserved_bytes += bytes;
+  if (store->most < store->figures.reserved_bytes) store->most = store->figures.reserved_bytes;
+}
+
 /* Takes the least recently returned of the free blocks beyond `keep`, as a list. The mutex is held. */
 static output_block *take_surplus(output_store *store, int32_t keep) {
   output_block **at = &store->free;
@@ -140,7 +146,7 @@ void output_store_set_headroom(output_store *store, int64_t most, const int *can
 
 void output_store_set_stream(output_store *store, int64_t stream) { store->stream = stream; }
 
-void output_store_end_window(output_store *store) {
+int64_t output_store_end_window(output_store *store) {
   output_block *old = NULL;
   uv_mutex_lock(&store->mutex);
   for (output_block **at = &store->free; *at;) {
@@ -156,8 +162,12 @@ void output_store_end_window(output_store *store) {
     store->figures.reserved_bytes -= held_bytes(block);
   }
   store->window++;
+  int64_t most = store->most, before = store->most_before;
+  store->most_before = most;
+  store->most = store->figures.reserved_bytes;
   uv_mutex_unlock(&store->mutex);
   blocks_free(store, old, store->queue);
+  return store->memory == OUTPUT_HEAP && most < before / 2 ? before - most : 0;
 }
 
 void output_store_trim(output_store *store, int32_t keep) {
@@ -296,7 +306,7 @@ static void warm(output_store *store, output_block *block, int64_t bytes) {
                                                 (size_t)(end - block->warm_bytes), store->cancel);
   if (block->spread) {
     uv_mutex_lock(&store->mutex);
-    store->figures.reserved_bytes += end - block->warm_bytes;
+    count_reserved(store, end - block->warm_bytes);
     uv_mutex_unlock(&store->mutex);
   }
   block->warm_bytes = end;
@@ -314,7 +324,7 @@ reed_status output_allocate(output_store *store, int64_t bytes, int64_t most, bo
     uv_mutex_lock(&store->mutex);
     if (status == REED_OK) {
       block->spread = store->memory == OUTPUT_HEAP && block->capacity > with_headroom(store, bytes);
-      store->figures.reserved_bytes += held_bytes(block);
+      count_reserved(store, held_bytes(block));
     } else {
       store->n_users--;
       store->figures.live_bytes -= bytes;

@@ -161,7 +161,9 @@ reed_status session_run_claimed(reed_session *s, reed_tensor *const *inputs, siz
   memo_end_run(&s->memo, devices_met_sizes(&s->devices));
   append_end(s, status == REED_OK, used, outputs);
   append_drop(inputs, n_inputs, &used);
-  if (devices_end_run(&s->devices) && kernel_cache_end_window(s->program->cache) >= TRIM_BYTES) hook_trim();
+  int64_t freed;
+  if (devices_end_run(&s->devices, &freed) && kernel_cache_end_window(s->program->cache) + freed >= TRIM_BYTES)
+    hook_trim();
   team_leave();
   s->run.profile.wall_ns = clock_now_ns() - begin;
   profile_event *event = profile_note(&s->run.profile, PROFILE_RUN, UINT32_MAX, 0);

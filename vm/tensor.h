@@ -85,8 +85,9 @@ void output_store_set_headroom(output_store *store, int64_t most, const int *can
  * stream_record. */
 void output_store_set_stream(output_store *store, int64_t stream);
 /* The end of a window of runs (POOL_WINDOW): frees the free blocks that the window has not used. To be called by the
- * session's thread. */
-void output_store_end_window(output_store *store);
+ * session's thread. Returns by how much the window's largest bytes on the heap are less than those of the
+ * window before, if they are less than half of them; otherwise 0. */
+int64_t output_store_end_window(output_store *store);
 /* Frees surplus blocks of a device; to be called by the session's thread. keep: blocks that stay. */
 void output_store_trim(output_store *store, int32_t keep);
 /* Bytes in use and bytes held, on a device. */

@@ -1,5 +1,6 @@
 /* Memory of changing extents: a size near one that was seen costs no page fault, memory that later runs do not need
  * goes back, and a declared range bounds what is taken. */
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -379,6 +380,24 @@ START_TEST(a_tensor_at_its_bound_takes_the_pages_that_are_written) {
   runner_close(&r);
 }
 END_TEST
+
+/* Blocks of less than a megabyte lie in the C library's heap, and small blocks above them keep it from shrinking. */
+START_TEST(outputs_of_less_than_a_mapping_leave_resident_memory) {
+  enum { N = 24, ROWS = 100, AFTER = 200, SETTLED = 400 };
+  ck_assert_int_eq(mallopt(M_MMAP_THRESHOLD, 1 << 20), 1); /* as it becomes by itself when such a block is freed */
+  runner r = open_chain("n", NULL, 0, "host");
+  reed_tensor *outputs[N];
+  void *settled[SETTLED];
+  for (int i = 0; i < N; i++) run_rows(&r, ROWS, &outputs[i]);
+  for (int i = 0; i < SETTLED; i++) settled[i] = malloc(64 << 10); /* the last ones lie above, below are few gaps */
+  int64_t before = resident_bytes();
+  for (int i = 0; i < N; i++) reed_tensor_close(&outputs[i]);
+  for (int i = 0; i < AFTER; i++) run_rows(&r, 1, NULL);
+  ck_assert_int_gt(before - resident_bytes(), (int64_t)N / 2 * ROWS * 2048 * 4);
+  for (int i = 0; i < SETTLED; i++) free(settled[i]);
+  runner_close(&r);
+}
+END_TEST
 #endif
 
 int main(void) {
@@ -391,6 +410,7 @@ int main(void) {
   tcase_add_test(c, large_blocks_get_an_eighth_from_the_second_size_on);
   tcase_add_test(c, the_memos_new_entries_cost_no_page_fault);
   tcase_add_test(c, a_tensor_at_its_bound_takes_the_pages_that_are_written);
+  tcase_add_test(c, outputs_of_less_than_a_mapping_leave_resident_memory);
 #endif
   tcase_add_loop_test(c, memory_of_large_runs_goes_back_when_the_load_falls, 0, 2);
   tcase_add_test(c, a_declared_range_sizes_an_output_once);
