@@ -401,14 +401,13 @@ void memo_meet_inputs(epoch_memo *memo, reed_tensor *const *inputs, size_t n_inp
     const reed_desc *desc = &inputs[i]->desc;
     hash = hash_bytes(desc->dims, sizeof *desc->dims * (size_t)desc->rank, hash + (uint64_t)desc->dtype);
   }
-  memo->bytes_before = memo->figures.bytes;
   memo->sizes_are_new = !marks_has(&memo->sizes, hash);
   if (memo->sizes_are_new) marks_leave(&memo->sizes, hash);
 }
 
 void memo_end_run(epoch_memo *memo, bool several_sizes) {
-  int64_t grown = memo->figures.bytes - memo->bytes_before;
-  memo->bytes_before = memo->figures.bytes;
+  int64_t grown = memo->figures.bytes - memo->most_bytes;
+  if (grown > 0) memo->most_bytes = memo->figures.bytes;
   reserve_renew(&memo->reserve, grown, several_sizes ? memo->max_bytes - memo->figures.bytes : 0);
 }
 

@@ -172,7 +172,7 @@ typedef struct epoch_memo {
   marks sizes;          /* extents of inputs that the session has met */
   bool sizes_are_new;   /* those of the run in progress had no mark in `sizes` */
   heap_reserve reserve;
-  int64_t bytes_before;           /* the memo's bytes when the run in progress began */
+  int64_t most_bytes;             /* the most bytes that the memo had at the end of a run */
   int64_t max_entries, max_bytes; /* entries of one epoch, bytes of all */
   object_heap *objects;           /* of the registers that entries keep */
   site_kernels *kernels;          /* the table of the kernels that entries use */

@@ -19,14 +19,14 @@ enum {
 typedef struct heap_reserve {
   void *blocks[RESERVE_BLOCKS];
   int32_t n;
-  int64_t need; /* bytes that the memo grew by in the last run in which it grew, and half as much again */
+  int64_t need; /* bytes by which the memo last exceeded all before, and half as much again */
   bool used;    /* in this run */
 } heap_reserve;
 
 /* Gives blocks of `need` bytes back to the heap, once in a run. */
 void reserve_use(heap_reserve *r);
-/* Ends a run in which the memo has grown by so many bytes (0 or less: not grown). Takes and warms blocks if there are
- * too few for another such run and the memo may grow by `left` bytes more. */
+/* Ends a run after which the memo has so many bytes more than ever before (0 or less: none more). Takes and warms
+ * blocks if there are too few for another such run and the memo may grow by `left` bytes more. */
 void reserve_renew(heap_reserve *r, int64_t grown, int64_t left);
 void reserve_fini(heap_reserve *r);
 
