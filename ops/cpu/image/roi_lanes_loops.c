@@ -9,6 +9,8 @@
 #define VECTORS (ROI_LANES / LANES) /* of a pixel */
 #define AHEAD 16 /* pixels whose lines are asked for before they are read: neighbours lie far apart */
 
+#define AHEAD_TURNED 64 /* the same, where the pixels of a lane are side by side */
+
 typedef int32_t lane_numbers __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
 typedef uint32_t lane_places __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
 
@@ -266,6 +268,7 @@ void CPU_LEVELED(roi_lanes_read)(const roi_lane_form *f, const void *tensor, int
   for (; f->pixel == 1 && i + 2 <= pixels; i += ROI_LANES) { /* pixels side by side: transposed in blocks */
     int64_t n = pixels - i < ROI_LANES ? pixels - i : ROI_LANES;
     const char *at = from + i * bytes;
+    for (int32_t k = 0; k < f->n; k++) __builtin_prefetch(at + k * lane + AHEAD_TURNED * bytes);
     if (n == ROI_LANES && bytes == 4) {
       turn_block((const float *)(const void *)at, f->lane, f->n, block + i * ROI_LANES, ROI_LANES, ROI_LANES);
       continue;
