@@ -172,8 +172,7 @@ bool packed_order_of(const reed_op *op, const reed_attrs *attrs, const reed_desc
   if (desc_bytes(plain) <= 0) return false;
   if (!op_has(op, OP_PROPERTY_PACKABLE)) return false;
   if (!readers[op_id_of(op)](attrs, &o) || count(&o) < 0) return false;
-  const reed_attr *pairs = reed_attrs_find(attrs, PACKED_PAIRS_ATTR);
-  o.pairs = pairs && pairs->i;
+  o.pairs = packed_has_pairs(op, attrs);
   if (o.pairs && (plain->dtype != REED_BF16 || o.small_groups || o.channels % 2 != 0)) return false;
   *out_order = o;
   return true;
@@ -181,6 +180,11 @@ bool packed_order_of(const reed_op *op, const reed_attrs *attrs, const reed_desc
 
 bool packed_is(const reed_op *op, const reed_attrs *attrs) {
   return op_has(op, OP_PROPERTY_PACKABLE) && reed_attrs_find(attrs, PACKED_ATTR);
+}
+
+bool packed_has_pairs(const reed_op *op, const reed_attrs *attrs) {
+  const reed_attr *pairs = op_has(op, OP_PROPERTY_PACKABLE) ? reed_attrs_find(attrs, PACKED_PAIRS_ATTR) : NULL;
+  return pairs && pairs->i;
 }
 
 bool packed_order_read(const reed_op *op, const reed_attrs *attrs, const reed_desc *packed, packed_order *out_order) {

@@ -20,6 +20,7 @@
 
 #define PACKED_ATTR "packed"
 #define PACKED_PAIRS_ATTR "packed_pairs"
+#define OUTPUT_DTYPE_ATTR "output_dtype"
 #define PACKED_WIDTH 64
 #define PACKED_STEP 16
 #define PACKED_INPUTS 4 /* the most inputs of any product */
@@ -34,6 +35,12 @@ typedef struct packed_order {
   int64_t w_output, w_channel, w_tap[2]; /* distances in the plain weights */
 } packed_order;
 
+/* Operands of a convolution with weights in pairs that are bf16 in memory; others are f32. A residual that is absent is
+ * as Y. */
+typedef struct packed_halves {
+  bool x, residual, y;
+} packed_halves;
+
 /* The packed order for a call with these attributes (which may include PACKED_ATTR) and weights; false if the call's
  * weights must stay plain. */
 bool packed_order_of(const reed_op *op, const reed_attrs *attrs, const reed_desc *plain, packed_order *out_order);
@@ -42,6 +49,9 @@ bool packed_order_of(const reed_op *op, const reed_attrs *attrs, const reed_desc
 bool packed_order_read(const reed_op *op, const reed_attrs *attrs, const reed_desc *packed, packed_order *out_order);
 /* True if the attributes say that the call's weights are packed. */
 bool packed_is(const reed_op *op, const reed_attrs *attrs);
+
+/* True if they lie in pairs of channels. */
+bool packed_has_pairs(const reed_op *op, const reed_attrs *attrs);
 
 /* True for a convolution of such groups with these weights [outputs, inputs of a group, taps]. */
 bool packed_has_small_groups(const reed_desc *plain, int64_t groups);

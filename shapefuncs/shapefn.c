@@ -42,10 +42,13 @@ static void dtypes_text(reed_dtype_set set, char out[128]) {
       n += (size_t)snprintf(out + n, 128 - n, "%s%s", n ? " " : "", reed_dtype_name((reed_dtype)dtype));
 }
 
-/* True for weights of half precision of an f32 product, which are stored so only in a packed order. */
-static bool half_weights(const call_site *site, int32_t i, const reed_dtype *inputs) {
-  return i == 1 && inputs[0] == REED_F32 && (inputs[1] == REED_BF16 || inputs[1] == REED_F16) &&
-         packed_is(site->op, site->attrs);
+/* True for an operand of a product with packed weights of half precision that may differ from X: the weights of an f32
+ * X; beside weights of bf16 in pairs, X and the residual are f32 or bf16 each, and other operands f32. */
+static bool mixed_product(const call_site *site, int32_t i, const reed_dtype *inputs) {
+  if (!packed_is(site->op, site->attrs)) return false;
+  if (i == 1 && inputs[0] == REED_F32) return inputs[1] == REED_BF16 || inputs[1] == REED_F16;
+  if (!packed_has_pairs(site->op, site->attrs) || (inputs[0] != REED_F32 && inputs[0] != REED_BF16)) return false;
+  return inputs[i] == REED_F32 || (i == 3 && inputs[i] == REED_BF16);
 }
 
 static reed_status check_input(const call_site *site, int32_t i, int32_t n_inputs, const reed_dtype *inputs) {
@@ -62,7 +65,7 @@ static reed_status check_input(const call_site *site, int32_t i, int32_t n_input
     return refuse(site, REED_ERROR_TYPE, i, "input %d (%s) is %s; allowed are %s", i, operands_name(site->op, i, name),
                   reed_dtype_name(inputs[i]), allowed);
   }
-  if (declared->same_type && inputs[0] != REED_NONE && inputs[i] != inputs[0] && !half_weights(site, i, inputs))
+  if (declared->same_type && inputs[0] != REED_NONE && inputs[i] != inputs[0] && !mixed_product(site, i, inputs))
     return refuse(site, REED_ERROR_TYPE, i, "input %d (%s) is %s, input 0 is %s: they must have the same dtype", i,
                   operands_name(site->op, i, name), reed_dtype_name(inputs[i]), reed_dtype_name(inputs[0]));
   return REED_OK;

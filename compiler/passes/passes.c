@@ -15,6 +15,7 @@ const pass_info pass_table[] = {
 #include "compiler/passes/passes.def"
 };
 const int pass_count = sizeof pass_table / sizeof *pass_table;
+_Static_assert(sizeof pass_table / sizeof *pass_table <= PASS_MOST, "room for the totals of all passes");
 
 typedef enum phase { PHASE_CLEAN, PHASE_ONCE, PHASE_LATE, PHASE_PLACED } phase;
 static const phase phases[] = {

@@ -14,7 +14,7 @@ typedef struct pass_info {
 
 extern const pass_info pass_table[];
 extern const int pass_count;
-#define PASS_MOST 32 /* room for totals; pass_count is less */
+#define PASS_MOST 48 /* room for totals; pass_count is at most as many */
 /* The index of a name in pass_table; -1: no such pass. */
 int pass_find(const char *name);
 

@@ -1,8 +1,8 @@
 /* The host's kernel for each operator. op.def names a row of kernels.def; the row says what its kernel supports. This
  * file, and no other, wraps a kernel to support the rest. The layers in order:
  *
- *   halves     runs the whole call in f32, between conversions
- *   widen      gives an f32 product f32 weights, unless its kernel takes those of bf16
+ *   widen      gives a product f32 weights, unless its kernel takes those of bf16
+ *   halves     runs the whole call in f32, between conversions, unless its kernel takes them
  *   level      REED_CPU=reference skips the kernel, unless an output has room, which references do not write
  *   kernel     sees plain weights and channels second, and may decline the call
  *   unpack     gives the reference plain weights
@@ -104,6 +104,17 @@ static reed_status prepare_seen(const reed_kernel_call *call, reed_kernel *out_k
   return prepare_reference(call, out_kernel);
 }
 
+/* Prepares a product whose weights are widened: f32 in all operands, or images of bf16 that its kernel may take. */
+static reed_status prepare_widened(const reed_kernel_call *call, reed_kernel *out_kernel) {
+  bool halves = half_is(call->outputs[0].dtype);
+  for (int32_t i = 0; i < call->n_inputs; i++) halves = halves || half_is(call->inputs[i].dtype);
+  if (!halves) return prepare_seen(call, out_kernel);
+  *out_kernel = (reed_kernel){0};
+  reed_status status = cpu_level_now() == CPU_REFERENCE ? REED_OK : prepare_kernel(call, out_kernel);
+  if (status != REED_OK || out_kernel->run) return status;
+  return half_prepare_as_f32(call, prepare_seen, out_kernel);
+}
+
 static reed_status prepare(const reed_kernel_call *call, reed_kernel *out_kernel) {
   const kernel_row *row = row_of(call);
   bool halves = false;
@@ -113,7 +124,7 @@ static reed_status prepare(const reed_kernel_call *call, reed_kernel *out_kernel
   if (row->viewed && widen_needed(call)) {
     reed_status status = cpu_level_now() == CPU_REFERENCE ? REED_OK : prepare_kernel(call, out_kernel);
     if (status != REED_OK || out_kernel->run) return status;
-    return widen_prepare(call, prepare_seen, out_kernel);
+    return widen_prepare(call, prepare_widened, out_kernel);
   }
   if (!halves) return prepare_seen(call, out_kernel);
   if (row->native && cpu_level_now() != CPU_REFERENCE) {

@@ -5,7 +5,7 @@
  *
  * A product keeps f32 if its result reaches, without another product between, an operator that chooses among elements
  * or counts them, or elements that a shape function reads: the heads of boxes and scores, in which a rounded element
- * would change the choice and not only its value.
+ * would change the choice and not only its value. Extents are no elements: a map whose Shape is read decides nothing.
  *
  * Only weights that may lie in pairs of channels are changed (ops/packed.h): those of depthwise and small groups, of
  * the first convolution of an image and of odd numbers of channels are few, and stay f32. */
@@ -121,7 +121,7 @@ static reed_status follow(lowering *l) {
   reed_status status = REED_OK;
   while (l->pending.n > 0 && status == REED_OK) {
     const ir_node *n = l->pending.items[--l->pending.n];
-    if (op_has(n->op, OP_PROPERTY_PACKABLE)) continue;
+    if (op_has(n->op, OP_PROPERTY_PACKABLE) || op_has(n->op, REED_OP_EXTENTS_ONLY)) continue;
     for (int32_t i = 0; i < n->n_inputs && status == REED_OK; i++) status = reach(l, n->inputs[i]);
     for (int32_t r = 0; r < n->n_regions; r++)
       for (int32_t i = 0; i < n->regions[r]->n_results && status == REED_OK; i++)

@@ -3,6 +3,7 @@
 #define OPS_CPU_COMMON_LANES_H_
 
 #include <immintrin.h>
+#include <stdbool.h>
 
 #include "ops/cpu/common/cpu.h"
 
@@ -26,6 +27,34 @@ typedef float lanes __attribute__((vector_size(4 * LANES), aligned(4), may_alias
 
 INLINE lanes load(const float *p) { return *(const lanes *)p; }
 INLINE void store(float *p, lanes x) { *(lanes *)p = x; }
+
+/* The same for bf16 in memory, rounded as by bf16_from_f32 (base/half.h); the instruction of AVX512-BF16 makes denormal
+ * numbers 0. */
+typedef uint16_t half_lanes __attribute__((vector_size(2 * LANES), aligned(2), may_alias));
+typedef uint32_t bit_lanes __attribute__((vector_size(4 * LANES)));
+INLINE lanes load_bf16(const uint16_t *p) {
+  return (lanes)(__builtin_convertvector(*(const half_lanes *)p, bit_lanes) << 16);
+}
+INLINE void store_bf16(uint16_t *p, lanes x) {
+#ifdef __AVX512BF16__
+  _mm256_storeu_si256((__m256i *)(void *)p, (__m256i)_mm512_cvtneps_pbh(x));
+#else
+  const bit_lanes bits = (bit_lanes)x, rounded = bits + 0x7fff + (bits >> 16 & 1), is_nan = (bit_lanes)(x != x);
+  *(half_lanes *)p = __builtin_convertvector(((is_nan & (bits | 0x400000)) | (~is_nan & rounded)) >> 16, half_lanes);
+#endif
+}
+/* Vectors of f32, or of bf16 if `half`, at element i. */
+INLINE const char *lanes_at(const void *p, bool half, int64_t i) {
+  return (const char *)p + i * (half ? (int64_t)sizeof(uint16_t) : (int64_t)sizeof(float));
+}
+INLINE lanes load_either(const void *p, bool half, int64_t i) {
+  const char *at = lanes_at(p, half, i);
+  return half ? load_bf16((const uint16_t *)at) : load((const float *)at);
+}
+INLINE void store_either(void *p, bool half, int64_t i, lanes x) {
+  if (half) store_bf16((uint16_t *)p + i, x);
+  else store((float *)p + i, x);
+}
 /* True if a vector is a whole line of the cache, so that store_past writes lines without reading them. */
 enum { LANES_FILL_A_LINE = LANES == 16 };
 /* Writes a line past the caches. p: aligned to a line. lanes_fence comes before another thread may read it. */

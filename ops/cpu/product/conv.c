@@ -17,34 +17,38 @@
 #include "ops/cpu/views/view.h"
 #include "ops/cpu/views/widen.h"
 
-/* The dtype and extents that the kernels below compute. */
-static bool is_computed(const reed_kernel_call *call) {
-  return call->inputs[0].dtype == REED_F32 && desc_elements(&call->inputs[0]) && desc_elements(&call->inputs[1]);
+/* The dtypes and extents that the kernels below compute. Only kernels over packed weights take images of bf16. */
+static bool is_computed(const reed_kernel_call *call, bool takes_bf16) {
+  const reed_dtype images[] = {call->inputs[0].dtype, call->outputs[0].dtype,
+                               cpu_present(call, 3) ? call->inputs[3].dtype : REED_F32};
+  for (size_t i = 0; i < sizeof images / sizeof *images; i++)
+    if (images[i] != REED_F32 && !(takes_bf16 && images[i] == REED_BF16)) return false;
+  return desc_elements(&call->inputs[0]) && desc_elements(&call->inputs[1]);
 }
 
 reed_status cpu_prepare_conv_second(const reed_kernel_call *call, reed_kernel *out_kernel) {
-  if (!is_computed(call)) return REED_OK;
+  if (!is_computed(call, false)) return REED_OK;
   reed_status status = conv_depthwise_planes_prepare(call, out_kernel);
   if (status != REED_OK || out_kernel->run) return status;
   return conv_planes_prepare(call, false, out_kernel);
 }
 
 reed_status cpu_prepare_conv_transpose_second(const reed_kernel_call *call, reed_kernel *out_kernel) {
-  return is_computed(call) ? conv_planes_prepare(call, true, out_kernel) : REED_OK;
+  return is_computed(call, false) ? conv_planes_prepare(call, true, out_kernel) : REED_OK;
 }
 
 /* Convolutions over packed weights that need fewer products than a direct one. Weights of half precision: only those
  * whose transformed weights are stored in f32. */
 static reed_status prepare_indirect(const cpu_view *view, const window *w, const activation *act,
                                     reed_kernel *out_kernel) {
-  const bool halves = half_is(view->order->plain.dtype);
-  if (halves && conv_few_is_faster(view->call, view->order, w)) return REED_OK;
-  reed_status status = halves ? REED_OK : conv_few_prepare(view->call, view->order, w, act, out_kernel);
+  const bool halves = half_is(view->order->plain.dtype), images = conv_has_halves(view->call);
+  if (halves && !images && conv_few_is_faster(view->call, view->order, w)) return REED_OK;
+  reed_status status = halves || images ? REED_OK : conv_few_prepare(view->call, view->order, w, act, out_kernel);
   if (status != REED_OK || out_kernel->run) return status;
   return conv_winograd_prepare(view->call, view->order, view->unpack.constant, w, act, out_kernel);
 }
 static bool indirect_is_faster(const cpu_view *view, const window *w, const activation *act) {
-  return conv_few_is_faster(view->call, view->order, w) ||
+  return (!conv_has_halves(view->call) && conv_few_is_faster(view->call, view->order, w)) ||
          conv_winograd_is_faster(view->call, view->order, view->unpack.constant, w, act);
 }
 
@@ -71,7 +75,8 @@ static reed_status prepare(const cpu_view *view, bool transposed, reed_kernel *o
   const reed_kernel_call *call = view->call;
   bool last_in = transposed || !op_attr_int(call->attrs, "channels_first_input");
   const reed_desc *weights = &call->inputs[1];
-  if (!is_computed(call)) return REED_OK;
+  if (!is_computed(call, view->order && last_in && !transposed)) return REED_OK;
+  const bool halves = !transposed && conv_has_halves(call);
   window w;
   activation act;
   reed_status status = convolution_check_addends(call);
@@ -86,14 +91,12 @@ static reed_status prepare(const cpu_view *view, bool transposed, reed_kernel *o
       return REED_OK; /* declined, so that the call is prepared again with weights in f32 */
   }
   if (!packed_computes(view->order, weights->dtype)) return REED_OK;
-  if (view->order && view->order->pairs && !pairs_are_faster(view, &w, transposed)) return REED_OK; /* likewise */
-  if (view->order && !view->order->small_groups) {
-    status = transposed ? conv_panels_prepare_transposed(call, view->order, &w, &act, out_kernel)
-                        : conv_panels_prepare(call, view->order, &w, last_in, &act, out_kernel);
-    if (status == REED_OK)
-      out_kernel->variant = !view->order->pairs ? "direct" : cpu_level_now() >= CPU_AMX ? "bf16, amx" : "bf16";
-    return status;
-  }
+  if (halves && !view->order->pairs) return REED_OK; /* only pairs and Winograd's form take images of bf16 */
+  if (!halves && view->order && view->order->pairs && !pairs_are_faster(view, &w, transposed))
+    return REED_OK; /* likewise */
+  if (view->order && !view->order->small_groups)
+    return transposed ? conv_panels_prepare_transposed(call, view->order, &w, &act, out_kernel)
+                      : conv_panels_prepare(call, view->order, &w, last_in, &act, out_kernel);
   if (view->last && last_in && !transposed)
     status = conv_depthwise_prepare(call, view->order != NULL, &w, &act, out_kernel);
   return status;

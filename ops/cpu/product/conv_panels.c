@@ -1,7 +1,10 @@
 /* Conv and ConvTranspose over packed weights, as plans of ops/cpu/product/panels.h. */
 #include "ops/cpu/product/conv_panels.h"
 
+#include <stdio.h>
+
 #include "ops/cpu/product/panels.h"
+#include "ops/cpu/views/half.h"
 
 /* The weights of a transposed convolution of few outputs, with the taps of a row side by side: its outputs are the
  * outputs of neighbouring pixels of Y. Each run joins them in the workspace: for each tap row a matrix
@@ -16,6 +19,7 @@ typedef struct joined_taps {
 typedef struct dense_convolution {
   bool with_bias, with_residual;
   joined_taps joined;
+  char variant[48];
   int64_t n_plans;
   struct {
     panel_plan *plan;
@@ -44,10 +48,17 @@ static void join_taps(const joined_taps *j, const float *packed, const float *bi
     memcpy(biases + x * j->outputs, bias, (size_t)j->outputs * sizeof *bias);
 }
 
+packed_halves conv_halves(const reed_kernel_call *call) {
+  const reed_desc *y = &call->outputs[0];
+  return (packed_halves){.x = half_is(call->inputs[0].dtype),
+                         .residual = half_is(cpu_present(call, 3) ? call->inputs[3].dtype : y->dtype),
+                         .y = half_is(y->dtype)};
+}
+
 static reed_status run_dense(const void *state, const reed_kernel_buffers *buffers) {
   const dense_convolution *c = state;
-  const float *weights = buffers->inputs[1], *bias = c->with_bias ? buffers->inputs[2] : NULL,
-              *residual = c->with_residual ? buffers->inputs[3] : NULL;
+  const float *weights = buffers->inputs[1], *bias = c->with_bias ? buffers->inputs[2] : NULL;
+  const void *residual = c->with_residual ? buffers->inputs[3] : NULL;
   float *workspace = buffers->workspace;
   if (c->joined.rows) {
     join_taps(&c->joined, weights, bias, workspace);
@@ -57,6 +68,7 @@ static reed_status run_dense(const void *state, const reed_kernel_buffers *buffe
   }
   for (int64_t i = 0; i < c->n_plans; i++) {
     panel_plan *plan = c->parts[i].plan;
+    /* several parts write f32 */
     reed_status status = panel_plan_run(plan, buffers->inputs[0], weights + c->parts[i].weights, bias, residual,
                                         (float *)buffers->outputs[0] + c->parts[i].y, workspace);
     if (status != REED_OK) return status;
@@ -72,9 +84,17 @@ static dense_convolution *dense_new(const reed_kernel_call *call, int64_t n_plan
   return c;
 }
 
+void conv_variant(const char *form, const reed_kernel_call *call, char *out, size_t capacity) {
+  const packed_halves halves = conv_halves(call);
+  snprintf(out, capacity, "%s%s%s", form, halves.x ? ", X bf16" : "", halves.y ? ", Y bf16" : "");
+}
+
 /* Fills in the kernel, after all plans are open. */
-static void dense_done(dense_convolution *c, reed_kernel *out_kernel) {
-  *out_kernel = (reed_kernel){run_dense, c, dense_free, 0, (int64_t)sizeof *c};
+static void dense_done(dense_convolution *c, const reed_kernel_call *call, bool pairs, reed_kernel *out_kernel) {
+  conv_variant(!pairs ? "direct" : cpu_level_now() >= CPU_AMX ? "bf16, amx" : "bf16", call, c->variant,
+               sizeof c->variant);
+  *out_kernel = (reed_kernel){
+      .run = run_dense, .state = c, .free = dense_free, .state_bytes = (int64_t)sizeof *c, .variant = c->variant};
   for (int64_t i = 0; i < c->n_plans; i++) {
     int64_t workspace = panel_plan_workspace_bytes(c->parts[i].plan);
     if (workspace > out_kernel->workspace_bytes) out_kernel->workspace_bytes = workspace;
@@ -111,7 +131,7 @@ static panel_problem problem_of(const reed_kernel_call *call, const window *w, i
   p.x_channel = x_last ? 1 : p.in[0] * p.x_slab;
   p.x_image = x->dims[1] * p.in[0] * p.in[1] * p.in[2];
   p.channels_first = !x_last;
-  if (pairs) panel_problem_pair(&p);
+  if (pairs) panel_problem_pair(&p, conv_halves(call));
   p.y_pixel = y->dims[1];
   p.y_row = p.out[2] * p.y_pixel;
   p.y_slab = p.out[1] * p.y_row;
@@ -131,7 +151,7 @@ reed_status conv_panels_prepare(const reed_kernel_call *call, const packed_order
     return status;
   }
   c->n_plans = 1;
-  dense_done(c, out_kernel);
+  dense_done(c, call, order->pairs, out_kernel);
   return REED_OK;
 }
 
@@ -170,6 +190,6 @@ reed_status conv_panels_prepare_transposed(const reed_kernel_call *call, const p
       }
       c->n_plans++;
     }
-  dense_done(c, out_kernel);
+  dense_done(c, call, order->pairs, out_kernel);
   return REED_OK;
 }

@@ -1,6 +1,7 @@
 /* Conv as a plan of winograd.h. */
 #include "ops/cpu/product/conv_winograd.h"
 
+#include "ops/cpu/product/conv_panels.h"
 #include "ops/cpu/product/winograd.h"
 #include "ops/cpu/views/half.h"
 #include "ops/cpu/views/widen.h"
@@ -10,7 +11,7 @@ typedef struct winograd_kernel {
   bool with_bias, with_residual;
   kernel_cache *cache;
   float *stored; /* the cache's; NULL: the form is not stored */
-  char variant[48];
+  char variant[64];
 } winograd_kernel;
 
 static void free_winograd(void *state) {
@@ -87,10 +88,12 @@ static bool choose(const reed_kernel_call *call, const packed_order *order, cons
                    const activation *act, winograd_problem *p, winograd_form *out_form) {
   const reed_desc *x = &call->inputs[0], *y = &call->outputs[0];
   if (w->n != 2 || order->n_parts != 1 || order->small_groups) return false;
+  if (half_is(y->dtype) && act->kind != ACTIVATION_NONE && act->kind != ACTIVATION_RELU) return false;
   *p = (winograd_problem){.images = x->dims[0],
                           .channels = x->dims[1],
                           .outputs = y->dims[1],
                           .activation = *act,
+                          .halves = conv_halves(call),
                           .direct_pairs = order->pairs};
   for (int32_t i = 0; i < 2; i++) {
     if (w->kernel[i] != 3 || w->stride[i] != 1 || w->dilation[i] != 1) return false;
@@ -130,7 +133,9 @@ reed_status conv_winograd_prepare(const reed_kernel_call *call, const packed_ord
     mem_free(k);
     return cpu_no_memory(call);
   }
-  winograd_form_text(&form, k->variant, sizeof k->variant);
+  char text[sizeof k->variant];
+  winograd_form_text(&form, text, sizeof text);
+  conv_variant(text, call, k->variant, sizeof k->variant);
   *out_kernel = (reed_kernel){.run = run_winograd,
                               .state = k,
                               .free = free_winograd,

@@ -132,7 +132,7 @@ static reed_status prepare_panels(const reed_kernel_call *call, fast_product *f,
       .y_pixel = p->n,
   };
   if (f->activation_inside) problem.activation = p->activation;
-  if (pairs) panel_problem_pair(&problem);
+  if (pairs) panel_problem_pair(&problem, (packed_halves){0});
   reed_status status = panel_plan_open(call, &problem, &f->plan);
   if (status != REED_OK) return status;
   *out_kernel = (reed_kernel){run_fast, f, fast_free, panel_plan_workspace_bytes(f->plan),

@@ -66,18 +66,19 @@ CPU_UNCHECKED static __attribute__((noinline)) void finish_some(const panel_tile
  * to the second-level cache: in the first one they would replace the panel, whose rows share its sets. */
 typedef struct fetches {
   const char *next;
-  const float *y, *y_end, *residual; /* the residual's, or Y's again */
+  const char *y, *y_end, *residual; /* the residual's, or Y's again */
+  int64_t row;                      /* bytes from a row to the next */
 } fetches;
 
 /* Fetches a row of the next tile, and of its residual. */
-INLINE void fetch_row(const panel_tile *t, int vectors, fetches *fetch) {
+INLINE void fetch_row(int vectors, bool halves, fetches *fetch) {
 #pragma GCC unroll 8
   for (int j = 0; j < vectors * LANES; j += CACHE_LINE) {
-    __builtin_prefetch(fetch->y + j, 0, 2);
-    __builtin_prefetch(fetch->residual + j, 0, 2);
+    __builtin_prefetch(lanes_at(fetch->y, halves, j), 0, 2);
+    __builtin_prefetch(lanes_at(fetch->residual, halves, j), 0, 2);
   }
-  fetch->y += t->c_row;
-  fetch->residual += t->c_row;
+  fetch->y += fetch->row;
+  fetch->residual += fetch->row;
 }
 
 /* Adds the product of one element of depth: `rows` elements of X, a_row apart, by `vectors` of the panel's row b. */
@@ -111,21 +112,24 @@ INLINE void multiply_element(const panel_tile *t, const float *a, const float *b
 
 /* The strip's tile from row `at` on, of `rows` by `vectors` (constants after inlining) from column `column` of the
  * panel on. Returns the place to prefetch next. */
-INLINE const char *tile(const panel_tile *t, int64_t at, const char *next, int64_t column, int rows, int vectors) {
+INLINE const char *tile(const panel_tile *t, int64_t at, const char *next, int64_t column, int rows, int vectors,
+                        bool halves) {
   lanes sum[ROWS][VECTORS_MOST];
   const float *b = t->panel + column, *first_a = t->a + at * t->a_row;
-  float *c = t->c + at * t->c_row + column;
-  const float *residual = t->residual ? t->residual + at * t->c_row + column : NULL;
-  const int64_t panel_row = t->panel_row, length = t->run_length, next_rows = rows * t->c_row;
+  const int64_t place = at * t->c_row + column;
+  char *c = (char *)t->c + (lanes_at(t->c, halves, place) - (const char *)t->c);
+  const char *residual = t->residual ? lanes_at(t->residual, halves, place) : NULL;
+  const int64_t panel_row = t->panel_row, length = t->run_length,
+                row_bytes = t->c_row * (int64_t)(halves ? sizeof(uint16_t) : sizeof(float)), next_rows = rows * row_bytes;
   const int64_t ahead = panel_row <= PANEL_WIDTH ? PANEL_AHEAD : ROWS_AHEAD * panel_row;
-  fetches fetch = {next, c + next_rows, c + 2 * next_rows, (residual ? residual : c) + next_rows};
+  fetches fetch = {next, c + next_rows, c + 2 * next_rows, (residual ? residual : c) + next_rows, row_bytes};
   EACH(sum[i][j] = (lanes){0})
   int64_t r = 0;
   for (; r < t->n_runs && (length >= SHORT_RUN || r == 0); r++) {
     const float *a = first_a + t->runs[r], *end = a + length;
     /* two loops, because gcc keeps sums of a loop with a branch in memory */
     for (; a < end && fetch.y < fetch.y_end; a++, b += panel_row) {
-      fetch_row(t, vectors, &fetch);
+      fetch_row(vectors, halves, &fetch);
       multiply_element(t, a, b, ahead, true, rows, vectors, &fetch, sum);
     }
     for (; a < end; a++, b += panel_row) multiply_element(t, a, b, ahead, true, rows, vectors, &fetch, sum);
@@ -143,20 +147,25 @@ INLINE const char *tile(const panel_tile *t, int64_t at, const char *next, int64
   }
   /* biases, residual or earlier sums are added last: they may be far larger than the products, which would then be
    * rounded to their precision */
-  const float *before = !t->first ? c : t->bias ? t->bias + column : NULL;
+  const float *before = !t->first ? (const float *)c : t->bias ? t->bias + column : NULL;
   const int64_t before_row = t->first ? 0 : t->c_row;
   if (before) EACH(sum[i][j] += load(before + i * before_row + j * LANES))
   if (t->row_bias) EACH(sum[i][j] += t->row_bias[at + i])
-  if (residual) EACH(sum[i][j] += load(residual + i * t->c_row + j * LANES))
+  if (residual) EACH(sum[i][j] += load_either(residual, halves, i * t->c_row + j * LANES))
   if (t->relu) EACH(sum[i][j] = LANES_MAX((lanes){0}, sum[i][j])) /* NaN stays */
-  EACH(store(c + i * t->c_row + j * LANES, sum[i][j]))
+  EACH(store_either(c, halves, i * t->c_row + j * LANES, sum[i][j]))
   return fetch.next;
 }
 
 /* All tiles of the strip. */
 INLINE void tiles(const panel_tile *t, int64_t column, int rows, int vectors) {
   const char *next = t->next;
-  for (int64_t at = 0, end = t->count * rows; at < end; at += rows) next = tile(t, at, next, column, rows, vectors);
+  const int64_t end = t->count * rows;
+#ifdef PANEL_PAIRS
+  for (int64_t at = 0; t->halves && at < end; at += rows) next = tile(t, at, next, column, rows, vectors, true);
+  if (t->halves) return;
+#endif
+  for (int64_t at = 0; at < end; at += rows) next = tile(t, at, next, column, rows, vectors, false);
 }
 
 #define CASE(n) \

@@ -8,13 +8,13 @@
 
 /* A strip of `count` tiles of `rows` rows each: neighbouring rows of X and of Y. */
 typedef struct panel_tile {
-  float *c;            /* count * rows x width of Y */
+  void *c;             /* count * rows x width of Y: f32, or bf16 if `halves` */
   const float *a;      /* X at the first row */
   const int64_t *runs; /* offsets from `a` of runs of run_length elements; each run is multiplied by the next weights */
   const float *panel;  /* [n_runs * run_length][width], rows panel_row apart: packed ones, or those of a matrix */
   const float *bias;   /* [width]; or NULL */
   const float *row_bias; /* [count * rows]; or NULL */
-  const float *residual; /* like c, may be c; or NULL */
+  const void *residual;  /* like c, may be c; or NULL */
   int64_t n_runs, run_length, a_row, panel_row, c_row, width, rows, count;
   int64_t columns;  /* of c and residual; at most width, whose further columns are computed and dropped */
   float scale;      /* of the sums */
@@ -22,6 +22,7 @@ typedef struct panel_tile {
   int64_t next_step;
   bool first; /* c = biases + residual + scaled sums; else c += scaled sums */
   bool relu;  /* afterwards c = max(c, 0); NaN stays */
+  bool halves; /* only of pairs, and `first` */
 } panel_tile;
 
 /* Most rows of a tile, and the width of its vectors: width is a multiple. */

@@ -4,9 +4,11 @@
 
 #include <assert.h>
 
+#include "ops/cpu/common/convert.h"
 #include "ops/cpu/formulas/activation_loops.h"
 #include "ops/cpu/product/panel_loops.h"
 #include "ops/cpu/product/whole.h"
+#include "ops/cpu/views/half.h"
 
 #define ALIGNMENT 64
 #define ROWS_MOST 16   /* of a tile, at any level */
@@ -25,6 +27,7 @@
 #define CHANNELS_MOST 512       /* of a block of one tap, whose X has no overlap between taps to live on */
 #define CHUNK_BYTES (576 << 10) /* of X that a chunk reads, about: passes the second-level cache once a panel */
 #define STRIP_BYTES (16 << 10)  /* of X that a strip's tiles multiply, about: half of the first-level cache */
+#define STAGE_BYTES (128 << 10) /* of the sums of a chunk that are rounded together: in the second-level cache */
 #define LINE_BYTES 64
 #define LINE_FLOATS 16
 #define ALIASED_BYTES 4096  /* rows at multiples of this share the same few lines of the first-level cache */
@@ -61,7 +64,11 @@ struct panel_plan {
   int64_t rows_least, n_larger; /* rows of a tile; the first n_larger tiles of an image's row have one more */
   int64_t strip_most;           /* tiles */
   int64_t last_whole;           /* the last column of Y whose windows all lie within X's row */
-  bool all_copied, some_copied;
+  bool all_copied, some_copied; /* all: X is rounded to pairs as it is copied */
+  bool halves;                  /* tiles write bf16, and add a residual of bf16 */
+  bool staged;                  /* sums of a chunk stay in f32 in its scratch, other calls with bf16 need it */
+  int64_t stage_panels;         /* the panels of a chunk whose sums are staged together; all if none are */
+  convert_fn widen, narrow;
   run_table in_place, copied;
   int64_t copy_pixel, copy_span, copy_elements; /* a copy: [tap rows of a block][span][pixel] */
   int64_t bias_elements;
@@ -192,7 +199,7 @@ static void choose_tiles(panel_plan *plan) {
       STRIP_BYTES / (plan->level_rows * plan->taps_per_block * plan->channels_per_block * (int64_t)sizeof(float)), 1);
   plan->n_tiles = p->images * p->out[0] * p->out[1] * plan->tiles_per_row;
   plan->last_whole = last_whole_column(p);
-  plan->all_copied = p->pairs;
+  plan->all_copied = p->pairs && !p->halves.x;
   plan->some_copied = plan->all_copied;
   for (int i = 0; i < PANEL_AXES; i++)
     if (p->pad[i] > 0 || (p->out[i] - 1) * p->stride[i] - p->pad[i] + (p->taps[i] - 1) * p->dilation[i] >= p->in[i])
@@ -212,6 +219,25 @@ static void choose_tiles(panel_plan *plan) {
   plan->n_groups = 1;
   if (plan->team.threads > 1) share_tiles(plan, few_weights);
   plan->tiles_per_chunk = divided(plan->n_tiles, plan->n_chunks);
+}
+
+/* Pixels of Y of a chunk, at most. */
+static int64_t chunk_pixels(const panel_plan *plan) { return plan->tiles_per_chunk * plan->level_rows; }
+/* Columns of a chunk's staged sums. */
+static int64_t stage_row(const panel_plan *plan) { return plan->stage_panels * PACKED_WIDTH; }
+
+static void choose_stage(panel_plan *plan, cpu_level level) {
+  const packed_halves *halves = &plan->p.halves;
+  const activation_kind kind = plan->p.activation.kind;
+  plan->halves = halves->y && halves->residual && plan->n_blocks == 1 &&
+                 (kind == ACTIVATION_NONE || kind == ACTIVATION_RELU);
+  plan->staged = (halves->y || halves->residual) && !plan->halves;
+  plan->stage_panels = packed_panels(plan->p.outputs);
+  if (!plan->staged) return;
+  int64_t most = STAGE_BYTES / (chunk_pixels(plan) * PACKED_WIDTH * (int64_t)sizeof(float));
+  plan->stage_panels = larger(smaller(plan->stage_panels, most), 1);
+  plan->widen = convert_between(level, REED_BF16, REED_F32);
+  plan->narrow = convert_between(level, REED_F32, REED_BF16);
 }
 
 /* In cpu_team_for's count. With few pixels the time is that of reading the weights. */
@@ -251,6 +277,7 @@ reed_status panel_plan_open(const reed_kernel_call *call, const panel_problem *p
   plan->bias_elements = round_up(problem->groups * problem->outputs, PACKED_WIDTH) + PACKED_WIDTH;
   choose_blocks(plan);
   choose_tiles(plan);
+  choose_stage(plan, level);
   choose_runs(plan);
   *out_plan = plan;
   return REED_OK;
@@ -266,8 +293,12 @@ static int64_t depth_of(const panel_plan *plan) {
   return plan->order.tap_rows * plan->order.tap_columns * plan->order.channels;
 }
 
-static int64_t thread_elements(const panel_plan *plan) {
+static int64_t copies_elements(const panel_plan *plan) {
   return plan->some_copied ? plan->tiles_per_chunk * plan->copy_elements : 0;
+}
+
+static int64_t thread_elements(const panel_plan *plan) {
+  return copies_elements(plan) + (plan->staged ? chunk_pixels(plan) * stage_row(plan) : 0);
 }
 
 int64_t panel_plan_workspace_bytes(const panel_plan *plan) {
@@ -280,6 +311,7 @@ int64_t panel_plan_workspace_bytes(const panel_plan *plan) {
 typedef struct placed_strip {
   const float *a; /* in X, or the copy */
   int64_t y;      /* offset of its first pixel in Y */
+  int64_t pixel;  /* pixels of the chunk before */
   int64_t image, slab, row, column, rows, count;
   bool copied;
   int64_t tap_begin, tap_end;       /* tap rows; those before and after lie beyond the image's edge */
@@ -288,8 +320,10 @@ typedef struct placed_strip {
 
 typedef struct panel_run {
   const panel_plan *plan;
-  const float *x, *weights, *bias, *residual;
-  float *y, *copies;
+  const float *x, *weights, *bias;
+  const void *residual;
+  void *y;
+  float *copies, *stage; /* of the thread */
 } panel_run;
 
 /* The taps of an axis that meet X, if the first one lies at `from`; at least one, so that a strip has a depth. */
@@ -384,10 +418,10 @@ static void copy_tile(const panel_run *run, const placed_strip *t, const block *
     }
     const float *from = run->x + t->image * p->x_image + tap_row / (p->taps[0] * p->taps[1]) * p->x_channel +
                         z * p->x_slab + y * p->x_row + left * p->x_pixel + b->channel;
-    from += p->pairs ? b->channel : 0; /* two floats for a pair */
+    from += plan->all_copied ? b->channel : 0; /* two floats for a pair */
     memset(row, 0, (size_t)(inside * plan->copy_pixel) * sizeof *row);
     memset(row + outside * plan->copy_pixel, 0, (size_t)((n - outside) * plan->copy_pixel) * sizeof *row);
-    if (p->pairs)
+    if (plan->all_copied)
       copy_pairs(from + inside * p->x_pixel, p->x_pixel, outside - inside, b->n_channels,
                  row + inside * plan->copy_pixel, plan->copy_pixel);
     else if (plan->copy_pixel == p->x_pixel && b->n_channels == p->x_pixel)
@@ -423,7 +457,8 @@ static void run_block(const panel_run *run, const block *b, const placed_strip *
           depth = b->n_taps * b->n_channels;
   int64_t right = plan->level_rows * p->stride[2] * p->x_pixel,
           lowest = (p->taps[0] - 1) * p->dilation[0] * p->x_slab + (p->taps[1] - 1) * p->dilation[1] * p->x_row;
-  int64_t right_step = fetch_step(right * (int64_t)sizeof(float), depth);
+  int64_t right_step = fetch_step(right * (int64_t)sizeof(float), depth),
+          y_row = plan->staged ? stage_row(plan) : p->y_pixel;
   for (int64_t panel = panel_begin; panel < panel_end; panel++) {
     int64_t output = panel * PACKED_WIDTH, width = packed_width(p->outputs, panel), n = p->outputs - output;
     int64_t vectors = round_up(n, plan->level_lanes); /* whole ones */
@@ -442,19 +477,21 @@ static void run_block(const panel_run *run, const block *b, const placed_strip *
           .run_length = table->joined ? columns * b->n_channels : b->n_channels,
           .a_row = table->row,
           .panel_row = width,
-          .c_row = p->y_pixel,
+          .c_row = y_row,
           .width = vectors < width ? vectors : width,
           .columns = n,
           .scale = 1,
           .first = first,
           .relu = last && p->activation.kind == ACTIVATION_RELU,
+          .halves = plan->halves,
       };
     }
     for (int64_t i = 0, tile = 0; i < n_strips; tile += strips[i++].count) {
       const placed_strip *at = &strips[i];
       panel_tile *t = &kinds[at->copied];
       bool new_x = first && panel == panel_begin && !at->copied;
-      t->c = run->y + at->y + output;
+      t->c = plan->staged ? run->stage + at->pixel * y_row + output - panel_begin * PACKED_WIDTH
+                          : half_element(run->y, plan->halves, at->y + output);
       /* a copy begins with the block's first tap row */
       t->a = at->a + (at->copied ? -(b->first_tap / columns * plan->copy_span * plan->copy_pixel) : b->channel);
       if (at->copied) { /* only the taps that meet X */
@@ -470,7 +507,9 @@ static void run_block(const panel_run *run, const block *b, const placed_strip *
         t->n_runs = (end - begin) / unit;
         t->panel = panel_weights + (begin - b->first_tap) * b->n_channels * width;
       }
-      t->residual = first && run->residual ? run->residual + at->y + output : NULL;
+      t->residual = !first || !run->residual ? NULL
+                    : plan->staged           ? t->c
+                                             : half_element(run->residual, plan->halves, at->y + output);
       t->rows = at->rows;
       t->count = at->count;
       t->next = new_x ? (const char *)(at->a + lowest + right) : next + tile * share;
@@ -480,27 +519,72 @@ static void run_block(const panel_run *run, const block *b, const placed_strip *
   }
 }
 
-static void activate(const panel_run *run, const placed_strip *strips, int64_t n_strips, int64_t output, int64_t n) {
-  const panel_problem *p = &run->plan->p;
-  const activation *a = &p->activation;
+/* Applies the activation to n outputs of a strip's pixels, from `output` on. */
+static void activate(const panel_run *run, const placed_strip *strip, int64_t output, int64_t n) {
+  const panel_plan *plan = run->plan;
+  const activation *a = &plan->p.activation;
   if (a->kind == ACTIVATION_NONE || a->kind == ACTIVATION_RELU) return;
-  for (int64_t i = 0; i < n_strips; i++) {
-    bool dense = n == p->y_pixel;
-    int64_t rows = strips[i].rows * strips[i].count;
-    for (int64_t row = 0; row < (dense ? 1 : rows); row++) CPU_PICK(a->level, activate_f32)
-    (a->kind, (float)a->alpha, (float)a->beta, run->y + strips[i].y + row * p->y_pixel + output, dense ? n * rows : n);
+  const int64_t row = plan->staged ? stage_row(plan) : plan->p.y_pixel, rows = strip->rows * strip->count;
+  float *y = plan->staged ? run->stage + strip->pixel * row : (float *)run->y + strip->y + output;
+  const bool dense = n == row;
+  for (int64_t i = 0; i < (dense ? 1 : rows); i++)
+    CPU_PICK(a->level, activate_f32)
+  (a->kind, (float)a->alpha, (float)a->beta, y + i * row, dense ? n * rows : n);
+}
+
+/* Copies n outputs of a strip's pixels from `output` on between the stage and Y or the residual, which is bf16 if
+ * `half`. */
+static void stage_rows(const panel_run *run, const placed_strip *strip, const void *outside, bool half, bool to_stage,
+                       int64_t output, int64_t n) {
+  const panel_plan *plan = run->plan;
+  int64_t row = stage_row(plan), pixel = plan->p.y_pixel, rows = strip->rows * strip->count;
+  const bool dense = n == row && n == pixel;
+  float *stage = run->stage + strip->pixel * row;
+  for (int64_t i = 0; i < (dense ? 1 : rows); i++) {
+    void *at = half_element(outside, half, strip->y + i * pixel + output);
+    const int64_t count = dense ? n * rows : n;
+    if (half && to_stage) plan->widen(stage + i * row, at, count);
+    else if (half) plan->narrow(at, stage + i * row, count);
+    else if (to_stage) memcpy(stage + i * row, at, (size_t)count * sizeof *stage);
+    else memcpy(at, stage + i * row, (size_t)count * sizeof *stage);
   }
 }
 
-static void run_chunk(const panel_run *run, int64_t chunk, int64_t group, float *copies) {
+/* Panels panel..panel_end of a chunk. `copies`: the first block's copies of X are not there yet. */
+static void run_panels(const panel_run *run, placed_strip *strips, int64_t n, int64_t n_tiles, int64_t panel,
+                       int64_t panel_end, bool copies) {
+  const panel_plan *plan = run->plan;
+  const panel_problem *p = &plan->p;
+  int64_t output = panel * PACKED_WIDTH, outputs = smaller(panel_end * PACKED_WIDTH, p->outputs) - output;
+  for (int64_t i = 0; plan->staged && run->residual && i < n; i++)
+    stage_rows(run, &strips[i], run->residual, p->halves.residual, true, output, outputs);
+  for (int64_t i = 0; i < plan->n_blocks; i++) {
+    block b = block_at(plan, i);
+    for (int64_t k = 0; k < n; k++)
+      if (strips[k].copied && (i > 0 || copies)) {
+        float *copy = run->copies + k * plan->copy_elements;
+        copy_tile(run, &strips[k], &b, copy);
+        strips[k].a = copy;
+      }
+    run_block(run, &b, strips, n, n_tiles, panel, panel_end, i == 0, i == plan->n_blocks - 1);
+  }
+  for (int64_t i = 0; i < n; i++) {
+    activate(run, &strips[i], output, outputs);
+    if (plan->staged) stage_rows(run, &strips[i], run->y, p->halves.y, false, output, outputs);
+  }
+}
+
+static void run_chunk(const panel_run *run, int64_t chunk, int64_t group) {
   const panel_plan *plan = run->plan;
   placed_strip strips[TILES_MOST];
   int64_t begin = plan->n_tiles * chunk / plan->n_chunks, n = 0,
           n_tiles = plan->n_tiles * (chunk + 1) / plan->n_chunks - begin;
   int64_t k = begin % plan->tiles_per_row, rest = begin / plan->tiles_per_row, row = rest % plan->p.out[1],
           slab = rest / plan->p.out[1] % plan->p.out[0], image = rest / plan->p.out[1] / plan->p.out[0];
-  for (int64_t left = n_tiles; left > 0; left -= strips[n++].count) {
+  for (int64_t left = n_tiles, pixel = 0; left > 0; left -= strips[n++].count) {
     strips[n] = place(run, image, slab, row, k, left);
+    strips[n].pixel = pixel;
+    pixel += strips[n].rows * strips[n].count;
     k += strips[n].count;
     if (k < plan->tiles_per_row) continue;
     k = 0;
@@ -512,18 +596,9 @@ static void run_chunk(const panel_run *run, int64_t chunk, int64_t group, float 
   }
   int64_t panels = packed_panels(plan->p.outputs), panel = panels * group / plan->n_groups,
           panel_end = panels * (group + 1) / plan->n_groups;
-  for (int64_t i = 0; i < plan->n_blocks; i++) {
-    block b = block_at(plan, i);
-    for (int64_t k = 0; k < n; k++)
-      if (strips[k].copied) {
-        float *copy = copies + k * plan->copy_elements;
-        copy_tile(run, &strips[k], &b, copy);
-        strips[k].a = copy;
-      }
-    run_block(run, &b, strips, n, n_tiles, panel, panel_end, i == 0, i == plan->n_blocks - 1);
-  }
-  int64_t output = panel * PACKED_WIDTH, output_end = panel_end * PACKED_WIDTH;
-  activate(run, strips, n, output, (output_end < plan->p.outputs ? output_end : plan->p.outputs) - output);
+  for (int64_t at = panel; at < panel_end; at += plan->stage_panels)
+    run_panels(run, strips, n, n_tiles, at, smaller(at + plan->stage_panels, panel_end),
+               at == panel || plan->n_blocks > 1);
 }
 
 static void run_chunks(void *context, int64_t begin, int64_t end, int32_t worker) {
@@ -534,18 +609,20 @@ static void run_chunks(void *context, int64_t begin, int64_t end, int32_t worker
   for (int64_t i = begin; i < end && !cpu_cancelled(&plan->team); i++) {
     int64_t group = i / items, item = i % items;
     panel_run of_group = *run;
-    of_group.x += group * p->channels * p->x_channel;
+    of_group.x += group * p->channels * p->x_channel; /* of pairs, if X has them */
     of_group.weights += group * p->weights_group;
     of_group.bias += group * p->outputs;
-    of_group.residual = run->residual ? run->residual + group * p->outputs : NULL;
-    of_group.y += group * p->outputs;
-    run_chunk(&of_group, item / plan->n_groups, item % plan->n_groups, run->copies + worker * thread_elements(plan));
+    of_group.residual = half_element(run->residual, p->halves.residual, group * p->outputs);
+    of_group.y = half_element(run->y, p->halves.y, group * p->outputs);
+    of_group.copies += worker * thread_elements(plan);
+    of_group.stage = of_group.copies + copies_elements(plan);
+    run_chunk(&of_group, item / plan->n_groups, item % plan->n_groups);
   }
   if (plan->release) plan->release();
 }
 
-reed_status panel_plan_run(const panel_plan *plan, const float *x, const float *weights, const float *bias,
-                           const float *residual, float *y, void *workspace) {
+reed_status panel_plan_run(const panel_plan *plan, const void *x, const float *weights, const float *bias,
+                           const void *residual, void *y, void *workspace) {
   float *padded = workspace;
   memset(padded, 0, (size_t)plan->bias_elements * sizeof *padded);
   if (bias) memcpy(padded, bias, (size_t)(plan->p.groups * plan->p.outputs) * sizeof *padded);

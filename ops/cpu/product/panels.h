@@ -25,15 +25,24 @@ typedef struct panel_problem {
   int64_t y_image, y_slab, y_row, y_pixel; /* outputs of a pixel lie side by side */
   int64_t weights_group;                   /* from the weights of a group to the next */
   bool pairs; /* the weights are bf16 in pairs of channels (ops/packed.h), and X is rounded to bf16. Channels, and the
-                 distance of weights, are then pairs; X has two floats for a pair. X has channels last */
+                 distance of weights, are then pairs; X has two floats for a pair, or is bf16 itself. X has channels
+                 last */
+  packed_halves halves; /* if pairs */
   activation activation;
 } panel_problem;
 
-/* Turns a problem with channels last into the problem of weights in pairs. */
-static inline void panel_problem_pair(panel_problem *p) {
+/* Turns a problem with channels last into the problem of weights in pairs. An X of bf16 is then read as pairs, each in
+ * the place of a float: its distances are halved. */
+static inline void panel_problem_pair(panel_problem *p, packed_halves halves) {
   p->pairs = true;
+  p->halves = halves;
   p->channels /= 2;
-  p->x_channel = 2;
+  p->x_channel = halves.x ? 1 : 2;
+  if (!halves.x) return;
+  p->x_pixel /= 2;
+  p->x_row /= 2;
+  p->x_slab /= 2;
+  p->x_image /= 2;
 }
 
 /* True if these kernels compute f32 with weights of that dtype and order (NULL: plain) on this CPU: f32, or bf16 in
@@ -51,8 +60,9 @@ void panel_plan_close(panel_plan *plan);
 int64_t panel_plan_workspace_bytes(const panel_plan *plan);
 int64_t panel_plan_state_bytes(const panel_plan *plan);
 /* weights: packed; bias f32[groups * outputs]; residual with y's layout (or y itself). Bias and residual may be NULL.
- * Any number of threads may run a plan, each with a workspace of its own. */
-REED_MUST_CHECK reed_status panel_plan_run(const panel_plan *plan, const float *x, const float *weights,
-                                           const float *bias, const float *residual, float *y, void *workspace);
+ * X, residual and Y are f32 or bf16 as the problem's halves say. Any number of threads may run a plan, each with a
+ * workspace of its own. */
+REED_MUST_CHECK reed_status panel_plan_run(const panel_plan *plan, const void *x, const float *weights,
+                                           const float *bias, const void *residual, void *y, void *workspace);
 
 #endif

@@ -6,6 +6,7 @@
 
 #include <stdio.h>
 #include "ops/cpu/product/whole.h"
+#include "ops/cpu/views/half.h"
 
 #define LINE 16                         /* floats of a cache line */
 #define ALIASED 1024                    /* rows at multiples of so many floats share lines of the first-level cache */
@@ -176,8 +177,11 @@ static step step_at(const winograd_plan *plan, const winograd_section *s, int64_
 
 typedef struct winograd_run {
   const winograd_plan *plan;
-  const float *x, *weights, *bias, *residual;
-  float *y, *v, *m, *u;
+  const void *x;
+  const float *weights, *bias;
+  const void *residual;
+  void *y;
+  float *v, *m, *u;
 } winograd_run;
 
 /* Tile number `index` of a section: its image and first pixel of Y. */
@@ -196,7 +200,8 @@ static void transform_input(const winograd_run *run, const step *t, int64_t begi
   const winograd_problem *p = &plan->p;
   for (int64_t i = begin; i < end; i++) {
     place at = place_of(t->s, t->tile + i);
-    winograd_input in = {.v = run->v + i * plan->v_row,
+    winograd_input in = {.half = p->halves.x,
+                         .v = run->v + i * plan->v_row,
                          .channels = p->channels,
                          .x_row = p->x_row,
                          .x_pixel = p->x_pixel,
@@ -211,7 +216,7 @@ static void transform_input(const winograd_run *run, const step *t, int64_t begi
       in.first[axis] = from[axis] < 0 ? smaller(-from[axis], side) : 0;
       in.end[axis] = larger(smaller(p->in[axis] - from[axis], side), in.first[axis]);
     }
-    in.x = run->x + at.image * p->x_image + from[0] * p->x_row + from[1] * p->x_pixel;
+    in.x = half_element(run->x, p->halves.x, at.image * p->x_image + from[0] * p->x_row + from[1] * p->x_pixel);
     plan->transform_input(&in);
   }
 }
@@ -273,7 +278,8 @@ static void activate(const winograd_plan *plan, const winograd_output *o) {
   const activation *a = &plan->p.activation;
   if (a->kind == ACTIVATION_NONE || a->kind == ACTIVATION_RELU) return;
   for (int64_t i = 0; i < o->n_rows; i++)
-    for (int64_t j = 0; j < o->n_columns; j++) activation_row(a, o->y + i * o->y_row + j * o->y_pixel, o->outputs);
+    for (int64_t j = 0; j < o->n_columns; j++)
+      activation_row(a, (float *)o->y + i * o->y_row + j * o->y_pixel, o->outputs);
 }
 
 static void transform_output(const winograd_run *run, const step *t, int64_t begin, int64_t end) {
@@ -284,8 +290,10 @@ static void transform_output(const winograd_run *run, const step *t, int64_t beg
     int64_t y = at.image * p->y_image + at.at[0] * p->y_row + at.at[1] * p->y_pixel + t->column;
     winograd_output out = {.m = run->m + i * t->s->m_row + column_of(t),
                            .bias = run->bias ? run->bias + t->column : NULL,
-                           .residual = run->residual ? run->residual + y : NULL,
-                           .y = run->y + y,
+                           .residual = half_element(run->residual, p->halves.residual, y),
+                           .y = half_element(run->y, p->halves.y, y),
+                           .half_residual = p->halves.residual,
+                           .half_y = p->halves.y,
                            .outputs = smaller(p->outputs - t->column, t->columns),
                            .m_position = t->s->m_position,
                            .y_row = p->y_row,
@@ -398,8 +406,8 @@ static reed_status products(const winograd_run *run, const step *t) {
   return run_stage(&stage);
 }
 
-reed_status winograd_plan_run(const winograd_plan *plan, const float *x, const float *weights, const float *bias,
-                              const float *residual, float *y, void *workspace) {
+reed_status winograd_plan_run(const winograd_plan *plan, const void *x, const float *weights, const float *bias,
+                              const void *residual, void *y, void *workspace) {
   float *v = workspace, *m = v + plan->v_elements;
   winograd_run run = {plan, x, weights, bias, residual, y, v, m, m + plan->m_elements};
   step steps[2];

@@ -20,6 +20,7 @@ typedef struct winograd_problem {
   int64_t x_image, x_row, x_pixel, x_channel;
   int64_t y_image, y_row, y_pixel;
   activation activation;
+  packed_halves halves; /* X, residual and Y of bf16; a Y of bf16 has no activation but Relu */
   bool direct_pairs; /* the direct convolution would be that of panels.h on pairs of bf16 */
 } winograd_problem;
 
@@ -77,8 +78,8 @@ int64_t winograd_plan_stored_bytes(const winograd_plan *plan);
 void winograd_plan_store(const winograd_plan *plan, const float *packed, float *out_stored);
 /* weights: packed, or those of winograd_plan_store; bias f32[outputs]; residual with y's layout (or y itself). Bias and
  * residual may be NULL. Any number of threads may run a plan, each with a workspace of its own. */
-REED_MUST_CHECK reed_status winograd_plan_run(const winograd_plan *plan, const float *x, const float *weights,
-                                              const float *bias, const float *residual, float *y, void *workspace);
+REED_MUST_CHECK reed_status winograd_plan_run(const winograd_plan *plan, const void *x, const float *weights,
+                                              const float *bias, const void *residual, void *y, void *workspace);
 /* "winograd 4x4", "winograd 4x4, stored", or the sizes of a mixed form as in "winograd 6,4x4,2". */
 void winograd_form_text(const winograd_form *form, char *out, size_t capacity);
 

@@ -12,6 +12,7 @@
 
 #include <string.h>
 
+#include "base/half.h"
 #include "ops/cpu/common/lanes.h"
 
 /* Registers hold the sums, a row of the weights and one element of V. */
@@ -141,25 +142,28 @@ INLINE void output_axis(int piece, const lanes *m, lanes *y) {
 /* ---- X ---- */
 
 /* The first n of a vector, the rest 0; `step`: distance of neighbours. */
-static lanes gathered(const float *p, int64_t n, int64_t step) {
+static lanes gathered(const void *p, bool half, int64_t n, int64_t step) {
   float some[LANES] = {0};
-  for (int64_t i = 0; i < n && i < LANES; i++) some[i] = p[i * step];
+  for (int64_t i = 0; i < n && i < LANES; i++)
+    some[i] = half ? bf16_to_f32(((const uint16_t *)p)[i * step]) : ((const float *)p)[i * step];
   return load(some);
 }
 
-INLINE void input_row(int piece, const winograd_input *t, int row, int64_t channel, lanes *half) {
+INLINE void input_row(int piece, const winograd_input *t, bool is_half, int row, int64_t channel, lanes *half) {
   lanes d[SIDE];
-  const float *x = t->x + row * t->x_row + channel * t->x_channel;
+  const void *x = lanes_at(t->x, is_half, row * t->x_row + channel * t->x_channel);
   int64_t n = t->channels - channel;
   if (n >= LANES && t->x_channel == 1 && t->first[1] == 0 && t->end[1] == piece + 2) {
-    FOR(i, piece + 2) d[i] = load(x + i * t->x_pixel);
-    FOR(i, piece) __builtin_prefetch(x + (piece + 2 + i) * t->x_pixel, 0, 2); /* the tile to the right */
+    FOR(i, piece + 2) d[i] = load_either(x, is_half, i * t->x_pixel);
+    FOR(i, piece)
+    __builtin_prefetch(lanes_at(x, is_half, (piece + 2 + i) * t->x_pixel), 0, 2); /* the tile to the right */
   } else {
     FOR(i, piece + 2) {
       bool inside = i >= t->first[1] && i < t->end[1];
-      d[i] = !inside                           ? (lanes){0}
-             : n >= LANES && t->x_channel == 1 ? load(x + i * t->x_pixel)
-                                               : gathered(x + i * t->x_pixel, n, t->x_channel);
+      d[i] = !inside ? (lanes){0}
+             : n >= LANES && t->x_channel == 1
+                 ? load_either(x, is_half, i * t->x_pixel)
+                 : gathered(lanes_at(x, is_half, i * t->x_pixel), is_half, n, t->x_channel);
     }
   }
   input_axis(piece, d, half);
@@ -168,8 +172,9 @@ INLINE void input_row(int piece, const winograd_input *t, int row, int64_t chann
 static CPU_UNCHECKED void input_rows(const winograd_input *t, int64_t channel, lanes half[SIDE][SIDE]) {
   WITH_PIECE(
       t->columns, for (int row = 0; row < t->rows + 2; row++) {
-        if (row >= t->first[0] && row < t->end[0]) input_row(piece, t, row, channel, half[row]);
-        else FOR(i, piece + 2) half[row][i] = (lanes){0};
+        if (row < t->first[0] || row >= t->end[0]) FOR(i, piece + 2) half[row][i] = (lanes){0};
+        else if (t->half) input_row(piece, t, true, row, channel, half[row]);
+        else input_row(piece, t, false, row, channel, half[row]);
       })
 }
 
@@ -333,16 +338,25 @@ static CPU_UNCHECKED void output_columns(const winograd_output *t, int64_t outpu
 }
 
 /* One pixel's sums with addends and relu. `n`: outputs of the vector. */
-INLINE void give(const winograd_output *t, lanes sum, int64_t at, int64_t n) {
-  if (t->residual) sum += n >= LANES ? load(t->residual + at) : gathered(t->residual + at, n, 1);
+INLINE void give(const winograd_output *t, lanes sum, int64_t i, int64_t n) {
+  if (t->residual)
+    sum += n >= LANES ? load_either(t->residual, t->half_residual, i)
+                      : gathered(lanes_at(t->residual, t->half_residual, i), t->half_residual, n, 1);
   if (t->relu) sum = LANES_MAX((lanes){0}, sum); /* NaN stays */
-  if (n >= LANES) store(t->y + at, sum);
-  else memcpy(t->y + at, &sum, (size_t)n * sizeof(float));
+  if (n >= LANES) {
+    store_either(t->y, t->half_y, i, sum);
+  } else if (t->half_y) {
+    uint16_t some[LANES];
+    store_bf16(some, sum);
+    memcpy((uint16_t *)t->y + i, some, (size_t)n * sizeof *some);
+  } else {
+    memcpy((float *)t->y + i, &sum, (size_t)n * sizeof(float));
+  }
 }
 
 static CPU_UNCHECKED void output_rows(const winograd_output *t, int64_t output, lanes half[SIDE][SIDE]) {
   int64_t n = t->outputs - output;
-  lanes bias = !t->bias ? (lanes){0} : n >= LANES ? load(t->bias + output) : gathered(t->bias + output, n, 1);
+  lanes bias = !t->bias ? (lanes){0} : n >= LANES ? load(t->bias + output) : gathered(t->bias + output, false, n, 1);
   WITH_PIECE(
       t->columns, for (int64_t row = 0; row < t->n_rows; row++) {
         lanes y[SIDE];

@@ -12,7 +12,8 @@
 
 /* One tile of X, all channels. Pixels outside first..end of an axis are 0. */
 typedef struct winograd_input {
-  const float *x; /* the tile's first pixel, which may lie outside X */
+  const void *x; /* the tile's first pixel, which may lie outside X */
+  bool half;     /* X is bf16, else f32 */
   float *v;       /* position p of the tile: `channels` floats at v + p * v_position, up to 15 more are written */
   int64_t channels, x_row, x_pixel, x_channel, v_position;
   int32_t rows, columns; /* pixels of Y: 2, 4 or 6 */
@@ -38,10 +39,13 @@ typedef struct winograd_product {
 } winograd_product;
 
 /* One tile of Y, `outputs` of its outputs: y = activation(transformed m + bias + residual). bias and residual may be
- * NULL; residual lies like y and may be y. All pointers are at the first of the outputs. */
+ * NULL; residual lies like y and may be y. All pointers are at the first of the outputs. Y and residual are f32, or
+ * bf16 each. */
 typedef struct winograd_output {
-  const float *m, *bias, *residual;
-  float *y;
+  const float *m, *bias;
+  const void *residual;
+  void *y;
+  bool half_residual, half_y;
   int64_t outputs, m_position, y_row, y_pixel;
   int32_t rows, columns;     /* of the tile */
   int64_t n_rows, n_columns; /* pixels of the tile that Y has */

@@ -7,6 +7,12 @@
 
 static inline bool half_is(reed_dtype dtype) { return dtype == REED_F16 || dtype == REED_BF16; }
 
+/* Element i of a tensor of f32, or of half precision if `half`; NULL of NULL. */
+static inline void *half_element(const void *elements, bool half, int64_t i) {
+  const int64_t bytes = half ? sizeof(uint16_t) : sizeof(float);
+  return elements ? (char *)(uintptr_t)elements + i * bytes : NULL;
+}
+
 /* Prepares the kernel of `prepare` for the call with every f16 or bf16 operand seen as f32. */
 reed_status half_prepare_as_f32(const reed_kernel_call *call, reed_kernel_prepare_fn prepare,
                                 reed_kernel *out_kernel) REED_MUST_CHECK;

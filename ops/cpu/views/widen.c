@@ -101,7 +101,8 @@ static reed_status kept_get(const reed_kernel_call *call, widened *w) {
 }
 
 bool widen_needed(const reed_kernel_call *call) {
-  return call->n_inputs > 1 && call->inputs[0].dtype == REED_F32 && half_is(call->inputs[1].dtype);
+  return call->n_inputs > 1 && half_is(call->inputs[1].dtype) &&
+         (call->inputs[0].dtype == REED_F32 || packed_has_pairs(call->op, call->attrs));
 }
 
 reed_status widen_prepare(const reed_kernel_call *call, reed_kernel_prepare_fn prepare, reed_kernel *out_kernel) {

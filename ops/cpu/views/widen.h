@@ -1,4 +1,4 @@
-/* f32 products with packed weights of half precision, for kernels that take f32 weights: the weights are widened once a
+/* Products with packed weights of half precision and an X of f32, or of bf16 beside weights in pairs, for kernels that take f32 weights: the weights are widened once a
  * program, or in each run if they are no constants or the call has no cache. */
 #ifndef OPS_CPU_VIEWS_WIDEN_H_
 #define OPS_CPU_VIEWS_WIDEN_H_
@@ -6,7 +6,7 @@
 #include "ops/cpu/views/call_copy.h"
 #include "ops/packed.h"
 
-/* True if input 0 is f32 and input 1, the weights, f16 or bf16. */
+/* True if input 1, the weights, is f16 or bf16 and input 0 f32, or bf16 beside weights in pairs. */
 bool widen_needed(const reed_kernel_call *call);
 /* True if weights of half precision can be widened once a program. `constant`: the weights, or NULL. */
 static inline bool widen_once(const reed_kernel_call *call, const void *constant) {

@@ -4,6 +4,7 @@
  * time with an emulation of AMX (ops/cpu/product/amx.h), for level amx. */
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/half.h"
 #include "ops/call.h"
@@ -154,6 +155,85 @@ static void check(const product_row *r, reed_dtype dtype, numbers kind, bool con
   case_close(&c);
 }
 
+/* ---- images of bf16 ---- */
+
+typedef struct image_dtypes {
+  bool x, residual, y; /* bf16 */
+  bool with_residual;
+  const char *activation;
+} image_dtypes;
+
+static const image_dtypes dtypes[] = {
+    {true, false, true, false, "relu"},   {true, true, true, true, "relu"},       {false, true, true, true, "relu"},
+    {true, false, false, false, "relu"},  {true, true, false, true, "relu"},      {true, false, true, true, "relu"},
+    {false, false, true, false, "relu"},  {false, true, false, true, "relu"},     {true, true, true, true, "hardswish"},
+    {true, false, true, false, "hardswish"},
+};
+
+/* Stores an input of f32, whose numbers are those of bf16, as bf16. */
+static void halve(value *v) {
+  for (int64_t i = 0; i < desc_elements(&v->desc); i++)
+    ((uint16_t *)v->data)[i] = bf16_from_f32(((const float *)v->data)[i]); /* never beyond the floats still to read */
+  v->desc.dtype = REED_BF16;
+}
+
+/* A residual for the case, with channels last if `last`: numbers of bf16, the same for both orders. */
+static void add_residual(kernel_case *c, const reed_desc *y, bool last) {
+  const int64_t *d = y->dims, dims[] = {d[0], d[2], d[3], d[1]};
+  value *v = case_input(c, REED_F32, 4, last ? dims : d, 0);
+  for (int64_t i = 0; i < desc_elements(y); i++) case_set(v, last ? place_last(d, i) : i, (double)(i % 61 - 30) / 8);
+}
+
+static void set_activation(kernel_case *c, const char *activation) {
+  for (int32_t i = 0; i < c->n_attrs; i++)
+    if (strcmp(c->attrs[i].name, "activation") == 0) c->attrs[i].s = activation;
+}
+
+static void check_images(const product_row *r, const image_dtypes *of) {
+  kernel_case first, plain, c;
+  make(&first, r, EXACT); /* for the extents of Y */
+  ck_assert_int_eq(case_run(&first, "reference"), REED_OK);
+  const reed_desc y = first.outputs[0].desc;
+  make(&plain, r, EXACT);
+  make(&c, r, EXACT);
+  for (int i = 0; i < 3; i++)
+    if (desc_bytes(&c.inputs[i].desc))
+      memcpy(c.inputs[i].data, plain.inputs[i].data, (size_t)desc_bytes(&c.inputs[i].desc));
+  turn(&c, r);
+  reed_desc packed_plain;
+  pack_halves(&c, REED_BF16, &packed_plain);
+  if (of->with_residual) add_residual(&plain, &y, false);
+  if (of->with_residual) add_residual(&c, &y, true);
+  set_activation(&plain, of->activation);
+  set_activation(&c, of->activation);
+  ck_assert_int_eq(case_run(&plain, "reference"), REED_OK);
+  if (of->x) halve(&c.inputs[0]);
+  if (of->residual && of->with_residual) halve(&c.inputs[3]);
+  case_attr_int(&c, "output_dtype", of->y ? REED_BF16 : REED_F32);
+  const double depth = (double)(desc_elements(&plain.inputs[1].desc) / r->w[0]), sums = 1e-4 * (1 + sqrt(depth));
+  for (cpu_level level = CPU_REFERENCE; level <= cpu_level_best(); level++)
+    for (int threads = 1; threads <= 2; threads++) {
+      c.n_threads = threads;
+      ck_assert_msg(case_run(&c, cpu_level_name(level)) == REED_OK, "%s: %s", case_where(&c),
+                    reed_diagnosis_message(&c.diagnosis));
+      ck_assert_int_eq(c.outputs[0].desc.dtype, of->y ? REED_BF16 : REED_F32);
+      for (int64_t i = 0; i < desc_elements(&y); i++) {
+        const double got = case_get(&c.outputs[0], place_last(y.dims, i)), want = case_get(&plain.outputs[0], i);
+        ck_assert_msg(fabs(got - want) <= sums + (of->y ? fabs(want) / 256 : 0), "%s, %s: element %lld is %g, not %g",
+                      r->what, case_where(&c), (long long)i, got, want);
+      }
+    }
+  case_close(&first);
+  case_close(&plain);
+  case_close(&c);
+}
+
+START_TEST(images_of_bf16_give_the_results_of_f32_rounded) {
+  const product_row *r = &rows[(size_t)_i / ROWS(dtypes)];
+  if (r->op == OP_Conv) check_images(r, &dtypes[(size_t)_i % ROWS(dtypes)]);
+}
+END_TEST
+
 START_TEST(weights_of_half_precision_give_the_products_of_f32) {
   check(&rows[_i], REED_BF16, EXACT, true);
   check(&rows[_i], REED_BF16, EXACT, false);
@@ -225,6 +305,7 @@ int main(void) {
   tcase_set_timeout(t, 120);
   suite_add_tcase(suite, t);
   tcase_add_loop_test(t, products_of_integers_are_the_same_to_the_bit, 0, ROWS(rows));
+  tcase_add_loop_test(t, images_of_bf16_give_the_results_of_f32_rounded, 0, (int)(ROWS(rows) * ROWS(dtypes)));
   tcase_add_loop_test(t, layers_of_few_outputs_run_in_f32, 0, 6);
   tcase_add_loop_test(t, weights_of_half_precision_give_the_products_of_f32, 0, ROWS(rows));
   return suite_run(suite);
