@@ -72,10 +72,11 @@ static const char notes[] =
     "device\n"
     "must have all that the module was compiled for.\n"
     "With --precision bf16 or f16 the constant weights of convolutions and products are stored in that precision, in\n"
-    "half the bytes; what they read and give stays f32. On a CPU with AVX512-BF16 the products of bf16 round their\n"
-    "input to bf16 and sum in f32, except where Winograd's convolution in f32 is faster. Elsewhere, and for f16, a\n"
-    "program widens the weights once to f32: no faster than f32, with more memory while it runs. Heads of boxes and\n"
-    "scores keep f32. Compare results before use: how much they deviate depends on the model.";
+    "half the bytes. With bf16, values between convolutions that a product would round are stored as bf16 too. On a\n"
+    "CPU with AVX512-BF16 the products of bf16 round their input to bf16 and sum in f32, except where Winograd's\n"
+    "convolution in f32 is faster. Elsewhere, and for f16, a program widens the weights once to f32: no faster than\n"
+    "f32, with more memory while it runs. Heads of boxes and scores keep f32. Compare results before use: how much\n"
+    "they deviate depends on the model.";
 
 const command command_compile = {"compile",
                                  "m.onnx -o m.reed [--target NAMES] [--disable PASS]... [--report FILE.json]",

@@ -147,6 +147,42 @@ START_TEST(a_head_whose_result_is_chosen_from_keeps_its_precision) {
 }
 END_TEST
 
+/* x -> Conv -> Conv -> "v" -> Conv of `taps` x `taps`, and another reader of v: the values that are stored as bf16. The
+ * first convolution reads a picture with channels second and keeps f32. */
+START_TEST(values_are_halved_where_a_convolution_would_round_them) {
+  static const struct {
+    int taps, stride;
+    const char *reader; /* of v besides; "": v is an output of the model */
+    int n_values;
+  } cases[] = {{1, 1, NULL, 1},    {3, 2, NULL, 1},      {3, 1, NULL, 0},
+               {1, 1, "Shape", 1}, {1, 1, "Sigmoid", 0}, {1, 1, "", 0}};
+  static float weights[64 * 64 * 9];
+  onnx_build *b = build_open(13);
+  compiled c;
+  char dims[32];
+  for (int i = 0; i < 64 * 64 * 9; i++) weights[i] = (float)(i % 13) / 8;
+  snprintf(dims, sizeof dims, "64,64,%d,%d", cases[_i].taps, cases[_i].taps);
+  build_input(b, "x", "f32[n,64,h,w]");
+  build_f32(b, "k", "64,64,1,1", weights);
+  build_f32(b, "l", "64,64,1,1", weights + 1);
+  build_f32(b, "m", dims, weights);
+  build_node(b, "Conv", "x,k", "u");
+  build_node(b, "Conv", "u,l", "v");
+  build_node_t *last = build_node(b, "Conv", "v,m", "y");
+  build_ints(b, last, "strides", cases[_i].stride == 1 ? "1,1" : "2,2");
+  build_output(b, "y", "f32");
+  const char *reader = cases[_i].reader;
+  if (reader && *reader) build_node(b, reader, "v", "z");
+  if (reader) build_output(b, *reader ? "z" : "v", strcmp(reader, "Shape") == 0 ? "i64" : "f32");
+  compile(&c, b, &(reed_compile_options){.precision = REED_PRECISION_BF16});
+  ck_assert_msg(c.status == REED_OK, "%s", c.diagnosis.message);
+  const char *got = strstr(c.report, " values between convolutions in bf16");
+  ck_assert_int_eq(got ? got[-1] - '0' : 0, cases[_i].n_values);
+  compiled_fini(&c);
+  build_close(&b);
+}
+END_TEST
+
 START_TEST(unknown_precisions_are_refused) {
   onnx_build *b = small_model();
   compiled c;
@@ -336,6 +372,7 @@ int main(void) {
   tcase_add_test(t, the_same_model_gives_the_same_bytes);
   tcase_add_test(t, passes_can_be_disabled_but_for_those_that_are_needed);
   tcase_add_loop_test(t, a_head_whose_result_is_chosen_from_keeps_its_precision, 0, 2);
+  tcase_add_loop_test(t, values_are_halved_where_a_convolution_would_round_them, 0, 6);
   tcase_add_test(t, unknown_precisions_are_refused);
   tcase_add_test(t, a_model_of_many_outputs_takes_little_memory);
   tcase_add_test(t, progress_goes_forward_to_the_end);

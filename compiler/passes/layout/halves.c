@@ -1,8 +1,8 @@
 /* Values between convolutions as bf16: half the memory, and the rounding of a product's input is done once, where the
  * value is computed, instead of by each reader. Only convolutions whose weights are in pairs (precision.c) write and
  * read such values, as X or residual, so nothing is converted between operators; boxes, scores, sums and all that a
- * shape function reads stay f32. The dtype of each value is chosen by itself: a convolution may read f32 and write bf16,
- * or the other way round (attribute output_dtype).
+ * shape function reads stay f32. The dtype of each value is chosen by itself: a convolution may read f32 and write
+ * bf16, or the other way round (attribute output_dtype).
  *
  * The cost rule: a value becomes bf16 if a direct convolution reads it as X, because this product would round it for
  * itself, at each of its taps, or if it is the residual of a value of bf16. A value that only 3x3 convolutions of
@@ -41,7 +41,8 @@ static bool takes_halves(const ir_module *m, const ir_node *n) {
 /* True if the convolution rounds an X of f32, which one in Winograd's form does not. */
 static bool rounds(const ir_node *n) {
   reed_desc weights;
-  if (!ir_desc(n->inputs[1], &weights) || weights.rank != 4 || weights.dims[2] != 3 || weights.dims[3] != 3) return true;
+  if (!ir_desc(n->inputs[1], &weights) || weights.rank != 4 || weights.dims[2] != 3 || weights.dims[3] != 3)
+    return true;
   const reed_attrs attrs = ir_attrs(n);
   static const char *const each[] = {"strides", "dilations"};
   for (size_t i = 0; i < sizeof each / sizeof *each; i++) {

@@ -91,8 +91,10 @@ void conv_variant(const char *form, const reed_kernel_call *call, char *out, siz
 
 /* Fills in the kernel, after all plans are open. */
 static void dense_done(dense_convolution *c, const reed_kernel_call *call, bool pairs, reed_kernel *out_kernel) {
-  conv_variant(!pairs ? "direct" : cpu_level_now() >= CPU_AMX ? "bf16, amx" : "bf16", call, c->variant,
-               sizeof c->variant);
+  conv_variant(!pairs                       ? "direct"
+               : cpu_level_now() >= CPU_AMX ? "bf16, amx"
+                                            : "bf16",
+               call, c->variant, sizeof c->variant);
   *out_kernel = (reed_kernel){
       .run = run_dense, .state = c, .free = dense_free, .state_bytes = (int64_t)sizeof *c, .variant = c->variant};
   for (int64_t i = 0; i < c->n_plans; i++) {

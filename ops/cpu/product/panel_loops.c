@@ -120,7 +120,8 @@ INLINE const char *tile(const panel_tile *t, int64_t at, const char *next, int64
   char *c = (char *)t->c + (lanes_at(t->c, halves, place) - (const char *)t->c);
   const char *residual = t->residual ? lanes_at(t->residual, halves, place) : NULL;
   const int64_t panel_row = t->panel_row, length = t->run_length,
-                row_bytes = t->c_row * (int64_t)(halves ? sizeof(uint16_t) : sizeof(float)), next_rows = rows * row_bytes;
+                row_bytes = t->c_row * (int64_t)(halves ? sizeof(uint16_t) : sizeof(float)),
+                next_rows = rows * row_bytes;
   const int64_t ahead = panel_row <= PANEL_WIDTH ? PANEL_AHEAD : ROWS_AHEAD * panel_row;
   fetches fetch = {next, c + next_rows, c + 2 * next_rows, (residual ? residual : c) + next_rows, row_bytes};
   EACH(sum[i][j] = (lanes){0})

@@ -20,8 +20,8 @@ typedef struct panel_tile {
   float scale;      /* of the sums */
   const char *next; /* to fetch into a near cache meanwhile: next_step bytes for each element of depth; any address */
   int64_t next_step;
-  bool first; /* c = biases + residual + scaled sums; else c += scaled sums */
-  bool relu;  /* afterwards c = max(c, 0); NaN stays */
+  bool first;  /* c = biases + residual + scaled sums; else c += scaled sums */
+  bool relu;   /* afterwards c = max(c, 0); NaN stays */
   bool halves; /* only of pairs, and `first` */
 } panel_tile;
 

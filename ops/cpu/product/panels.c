@@ -7,6 +7,7 @@
 #include "ops/cpu/common/convert.h"
 #include "ops/cpu/formulas/activation_loops.h"
 #include "ops/cpu/product/panel_loops.h"
+#include "ops/cpu/product/panel_problem.h"
 #include "ops/cpu/product/whole.h"
 #include "ops/cpu/views/half.h"
 
@@ -30,8 +31,7 @@
 #define STAGE_BYTES (128 << 10) /* of the sums of a chunk that are rounded together: in the second-level cache */
 #define LINE_BYTES 64
 #define LINE_FLOATS 16
-#define ALIASED_BYTES 4096  /* rows at multiples of this share the same few lines of the first-level cache */
-#define PRODUCTS_PER_BYTE 8 /* products that take as long as a byte in cpu_team_for's count */
+#define ALIASED_BYTES 4096 /* rows at multiples of this share the same few lines of the first-level cache */
 
 /* ---- plans ---- */
 
@@ -89,25 +89,6 @@ static block block_at(const panel_plan *plan, int64_t i) {
   return b;
 }
 
-/* Joins the rows of all images into one, if neighbouring pixels are one tap apart across rows: tiles then need not end
- * with a row. */
-static void join_rows(panel_problem *p) {
-  for (int i = 0; i < PANEL_AXES; i++)
-    if (p->taps[i] != 1 || p->stride[i] != 1 || p->pad[i] != 0 || p->in[i] != p->out[i]) return;
-  if (p->x_row != p->in[2] * p->x_pixel || p->y_row != p->out[2] * p->y_pixel) return;
-  p->in[2] *= p->in[1];
-  p->in[1] = p->out[1] = 1;
-  p->out[2] = p->in[2];
-  if (p->x_slab != p->in[2] * p->x_pixel || p->y_slab != p->out[2] * p->y_pixel) return;
-  p->in[2] *= p->in[0];
-  p->in[0] = p->out[0] = 1;
-  p->out[2] = p->in[2];
-  if (p->x_image != p->in[2] * p->x_pixel || p->y_image != p->out[2] * p->y_pixel) return;
-  p->in[2] *= p->images;
-  p->out[2] = p->in[2];
-  p->images = 1;
-}
-
 static void choose_blocks(panel_plan *plan) {
   const depth_order *o = &plan->order;
   int64_t taps = o->tap_rows * o->tap_columns, most = taps == 1 ? CHANNELS_MOST : DEPTH_MOST;
@@ -160,12 +141,6 @@ static void choose_runs(panel_plan *plan) {
     }
 }
 
-/* The last column of Y whose windows all lie within X's row. */
-static int64_t last_whole_column(const panel_problem *p) {
-  int64_t left = p->in[2] - 1 - (p->taps[2] - 1) * p->dilation[2] + p->pad[2];
-  return left < 0 ? -1 : left / p->stride[2];
-}
-
 /* Splits the work further, up to `wanted` items: into groups of at least `panels` panels, then into chunks of at least
  * `tiles` tiles. */
 static void share_further(panel_plan *plan, int64_t wanted, int64_t panels, int64_t tiles) {
@@ -198,7 +173,7 @@ static void choose_tiles(panel_plan *plan) {
   plan->strip_most = larger(
       STRIP_BYTES / (plan->level_rows * plan->taps_per_block * plan->channels_per_block * (int64_t)sizeof(float)), 1);
   plan->n_tiles = p->images * p->out[0] * p->out[1] * plan->tiles_per_row;
-  plan->last_whole = last_whole_column(p);
+  plan->last_whole = panel_last_whole_column(p);
   plan->all_copied = p->pairs && !p->halves.x;
   plan->some_copied = plan->all_copied;
   for (int i = 0; i < PANEL_AXES; i++)
@@ -229,8 +204,8 @@ static int64_t stage_row(const panel_plan *plan) { return plan->stage_panels * P
 static void choose_stage(panel_plan *plan, cpu_level level) {
   const packed_halves *halves = &plan->p.halves;
   const activation_kind kind = plan->p.activation.kind;
-  plan->halves = halves->y && halves->residual && plan->n_blocks == 1 &&
-                 (kind == ACTIVATION_NONE || kind == ACTIVATION_RELU);
+  plan->halves =
+      halves->y && halves->residual && plan->n_blocks == 1 && (kind == ACTIVATION_NONE || kind == ACTIVATION_RELU);
   plan->staged = (halves->y || halves->residual) && !plan->halves;
   plan->stage_panels = packed_panels(plan->p.outputs);
   if (!plan->staged) return;
@@ -238,14 +213,6 @@ static void choose_stage(panel_plan *plan, cpu_level level) {
   plan->stage_panels = larger(smaller(plan->stage_panels, most), 1);
   plan->widen = convert_between(level, REED_BF16, REED_F32);
   plan->narrow = convert_between(level, REED_F32, REED_BF16);
-}
-
-/* In cpu_team_for's count. With few pixels the time is that of reading the weights. */
-static int64_t work_of(const panel_problem *p) {
-  double weights = 1.0 * p->groups * p->outputs * p->channels * p->taps[0] * p->taps[1] * p->taps[2],
-         products = weights * (double)(p->images * p->out[0] * p->out[1] * p->out[2]) / PRODUCTS_PER_BYTE,
-         work = products > weights * sizeof(float) ? products : weights * sizeof(float);
-  return work < 1e15 ? (int64_t)work : INT64_MAX;
 }
 
 reed_status panel_plan_open(const reed_kernel_call *call, const panel_problem *problem, panel_plan **out_plan) {
@@ -257,7 +224,7 @@ reed_status panel_plan_open(const reed_kernel_call *call, const panel_problem *p
   if (!plan) return cpu_no_memory(call);
   plan->p = *problem;
   plan->order = order;
-  join_rows(&plan->p);
+  panel_join_rows(&plan->p);
   cpu_level level = cpu_level_now();
   plan->multiply = CPU_PICK(level, panel_multiply);
 #ifdef CPU_HAS_BF16_LOOPS
@@ -273,7 +240,7 @@ reed_status panel_plan_open(const reed_kernel_call *call, const panel_problem *p
 #endif
   assert(plan->level_rows <= ROWS_MOST);
   plan->level_lanes = CPU_PICK(level, panel_lanes)();
-  plan->team = cpu_team_for(cpu_env_team(call), work_of(problem));
+  plan->team = cpu_team_for(cpu_env_team(call), panel_work(problem));
   plan->bias_elements = round_up(problem->groups * problem->outputs, PACKED_WIDTH) + PACKED_WIDTH;
   choose_blocks(plan);
   choose_tiles(plan);
@@ -326,25 +293,17 @@ typedef struct panel_run {
   float *copies, *stage; /* of the thread */
 } panel_run;
 
-/* The taps of an axis that meet X, if the first one lies at `from`; at least one, so that a strip has a depth. */
-static void taps_inside(const panel_problem *p, int axis, int64_t from, int64_t *out_begin, int64_t *out_end) {
-  int64_t step = p->dilation[axis], begin = from < 0 ? divided(-from, step) : 0,
-          end = from < p->in[axis] ? divided(p->in[axis] - from, step) : 0;
-  *out_begin = smaller(begin, p->taps[axis] - 1);
-  *out_end = larger(smaller(end, p->taps[axis]), *out_begin + 1);
-}
-
 /* Leaves out the tap rows and columns of a copied strip before the first one and after the last one that meet X. */
 static void leave_out_taps(const panel_plan *plan, const int64_t *from, placed_strip *t) {
   const panel_problem *p = &plan->p;
   int64_t begin[2], end[2];
   if (p->channels_first) return; /* whose tap rows are those of each channel */
-  for (int i = 0; i < 2; i++) taps_inside(p, i, from[i], &begin[i], &end[i]);
+  for (int i = 0; i < 2; i++) panel_taps_inside(p, i, from[i], &begin[i], &end[i]);
   t->tap_begin = begin[0] * p->taps[1] + begin[1];
   t->tap_end = (end[0] - 1) * p->taps[1] + end[1];
   int64_t unused;
-  taps_inside(p, 2, from[2], &unused, &t->column_end);
-  taps_inside(p, 2, from[2] + (t->rows - 1) * p->stride[2], &t->column_begin, &unused);
+  panel_taps_inside(p, 2, from[2], &unused, &t->column_end);
+  panel_taps_inside(p, 2, from[2] + (t->rows - 1) * p->stride[2], &t->column_begin, &unused);
   t->column_end = larger(t->column_end, t->column_begin + 1);
 }
 
@@ -527,8 +486,7 @@ static void activate(const panel_run *run, const placed_strip *strip, int64_t ou
   const int64_t row = plan->staged ? stage_row(plan) : plan->p.y_pixel, rows = strip->rows * strip->count;
   float *y = plan->staged ? run->stage + strip->pixel * row : (float *)run->y + strip->y + output;
   const bool dense = n == row;
-  for (int64_t i = 0; i < (dense ? 1 : rows); i++)
-    CPU_PICK(a->level, activate_f32)
+  for (int64_t i = 0; i < (dense ? 1 : rows); i++) CPU_PICK(a->level, activate_f32)
   (a->kind, (float)a->alpha, (float)a->beta, y + i * row, dense ? n * rows : n);
 }
 

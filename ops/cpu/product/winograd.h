@@ -21,7 +21,7 @@ typedef struct winograd_problem {
   int64_t y_image, y_row, y_pixel;
   activation activation;
   packed_halves halves; /* X, residual and Y of bf16; a Y of bf16 has no activation but Relu */
-  bool direct_pairs; /* the direct convolution would be that of panels.h on pairs of bf16 */
+  bool direct_pairs;    /* the direct convolution would be that of panels.h on pairs of bf16 */
 } winograd_problem;
 
 /* Sizes of the pieces of an axis, the largest first. */

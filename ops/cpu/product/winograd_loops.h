@@ -14,7 +14,7 @@
 typedef struct winograd_input {
   const void *x; /* the tile's first pixel, which may lie outside X */
   bool half;     /* X is bf16, else f32 */
-  float *v;       /* position p of the tile: `channels` floats at v + p * v_position, up to 15 more are written */
+  float *v;      /* position p of the tile: `channels` floats at v + p * v_position, up to 15 more are written */
   int64_t channels, x_row, x_pixel, x_channel, v_position;
   int32_t rows, columns; /* pixels of Y: 2, 4 or 6 */
   int64_t first[2], end[2];

@@ -1,5 +1,6 @@
-/* Products with packed weights of half precision and an X of f32, or of bf16 beside weights in pairs, for kernels that take f32 weights: the weights are widened once a
- * program, or in each run if they are no constants or the call has no cache. */
+/* Products with packed weights of half precision and an X of f32, or of bf16 beside weights in pairs, for kernels that
+ * take f32 weights: the weights are widened once a program, or in each run if they are no constants or the call has no
+ * cache. */
 #ifndef OPS_CPU_VIEWS_WIDEN_H_
 #define OPS_CPU_VIEWS_WIDEN_H_
 
