@@ -26,7 +26,7 @@ static reed_status share_out(sharing *s, const cpu_team *team) {
   s->team = team;
   s->n_grains = (s->n + s->grain - 1) / s->grain;
   s->n_chunks = team->chunks < s->n_grains ? team->chunks : s->n_grains;
-  team_run_lazy(team->threads, s->n_chunks, run_chunk, s);
+  (team->brief ? team_run_lazy : team_run)(team->threads, s->n_chunks, run_chunk, s);
   return cpu_cancelled(team) ? REED_ERROR_CANCELLED : REED_OK;
 }
 

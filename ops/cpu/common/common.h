@@ -29,18 +29,22 @@
 /* Work of a chunk where one thread has them all, which divides it only to poll for cancellation: 1 to 5 ms. */
 #define CPU_WORK_PER_POLL ((int64_t)8 << 20)
 
+/* Work that is worth waking a sleeping helper, about 0.1 ms. */
+#define CPU_WORK_WORTH_WAKING (8 * CPU_WORK_PER_CHUNK)
+
 /* How a kernel's work is shared out: the most threads that work on it, the number of chunks that they take it in, and
  * the flag that ends the work between two chunks. The bounds of chunks follow from the work and the session's number of
  * threads, never from who takes them. A kernel keeps its team from `prepare` on. */
 typedef struct cpu_team {
   int32_t threads, chunks;
   const int *cancel; /* base/cancel.h */
+  bool brief;        /* so little work that no sleeping helper is woken for it alone: team_run_lazy */
 } cpu_team;
 
 /* A team of all threads that the session allows. */
 static inline cpu_team cpu_env_team(const reed_kernel_call *call) {
   const struct reed_kernel_env *env = call->env;
-  return (cpu_team){env && env->n_threads > 1 ? env->n_threads : 1, 1, env ? env->cancel : NULL};
+  return (cpu_team){env && env->n_threads > 1 ? env->n_threads : 1, 1, env ? env->cancel : NULL, false};
 }
 
 /* The team for this much work: as many of the team's threads as are worth waking (1 or more), and its chunks. */
@@ -50,6 +54,7 @@ static inline cpu_team cpu_team_for(cpu_team team, int64_t work) {
   int64_t chunks = work / (team.threads > 1 ? CPU_WORK_PER_CHUNK : CPU_WORK_PER_POLL);
   chunks = (chunks > 1 ? chunks + team.threads - 1 : team.threads) / team.threads * team.threads; /* as many for each */
   team.chunks = chunks < INT32_MAX ? (int32_t)chunks : INT32_MAX;
+  team.brief = work < CPU_WORK_WORTH_WAKING;
   return team;
 }
 
