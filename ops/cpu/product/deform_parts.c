@@ -61,7 +61,7 @@ void deform_multiply(cpu_level level, const deform_product *p) {
                          .first = k == 0 && !p->add};
       if (tile.count > 0) CPU_PICK(level, panel_multiply)(&tile);
       tile.a += tile.count * rows * p->a_row;
-      tile.c += tile.count * rows * p->c_row;
+      tile.c = p->c + column + tile.count * rows * p->c_row;
       tile.rows = p->rows % rows;
       tile.count = 1;
       if (tile.rows > 0) CPU_PICK(level, panel_multiply)(&tile);
