@@ -147,15 +147,15 @@ START_TEST(a_head_whose_result_is_chosen_from_keeps_its_precision) {
 }
 END_TEST
 
-/* x -> Conv -> Conv -> "v" -> Conv of `taps` x `taps`, and another reader of v: the values that are stored as bf16. The
- * first convolution reads a picture with channels second and keeps f32. */
+/* x -> Conv -> "u" -> Conv -> "v" -> Conv of `taps` x `taps`, and another reader of v: the values that are stored as
+ * bf16. u is always one, because a 1x1 convolution alone reads it. */
 START_TEST(values_are_halved_where_a_convolution_would_round_them) {
   static const struct {
     int taps, stride;
     const char *reader; /* of v besides; "": v is an output of the model */
     int n_values;
-  } cases[] = {{1, 1, NULL, 1},    {3, 2, NULL, 1},      {3, 1, NULL, 0},
-               {1, 1, "Shape", 1}, {1, 1, "Sigmoid", 0}, {1, 1, "", 0}};
+  } cases[] = {{1, 1, NULL, 2},    {3, 2, NULL, 2},      {3, 1, NULL, 1},
+               {1, 1, "Shape", 2}, {1, 1, "Sigmoid", 1}, {1, 1, "", 1}};
   static float weights[64 * 64 * 9];
   onnx_build *b = build_open(13);
   compiled c;
