@@ -4,7 +4,7 @@
 #include "ops/cpu/product/rates.h"
 #include "ops/cpu/product/whole.h"
 
-#define STORED_GAIN .77      /* of the time without stored weights: at most so much, for the memory that they take */
+#define STORED_GAIN .82      /* of the time without stored weights: at most so much, for the memory that they take */
 #define PAIRS_GAIN .9        /* of the time in f32: pairs, which are less exact, take at most so much */
 #define NEAR_BYTES (1 << 20) /* of transformed weights that stay in a core's own cache, at most */
 #define STAGE_PS 4e6         /* of a stage: waking threads and waiting for them */
