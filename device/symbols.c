@@ -19,3 +19,15 @@ const char *symbols_find(const char *file, const symbol_row *rows, void *table, 
   if (missing) uv_dlclose(&library);
   return missing;
 }
+
+reed_status symbols_load(const char *name, const char *file, const symbol_row *rows, const char *has, void *table,
+                         reed_diagnosis *diagnosis) {
+  symbols_words words;
+  const char *missing = symbols_find(file, rows, table, &words);
+  if (missing && words.text[0])
+    return diag_fail(diagnosis, REED_ERROR_DEVICE, "%s cannot be loaded: %s", name, words.text);
+  if (missing == file)
+    return diag_fail(diagnosis, REED_ERROR_DEVICE, "%s is not on this machine (%s is not found)", name, file);
+  if (missing) return diag_fail(diagnosis, REED_ERROR_DEVICE, "%s has no function %s%s", name, missing, has);
+  return REED_OK;
+}

@@ -4,6 +4,8 @@
 
 #include <stddef.h>
 
+#include "base/diag.h"
+
 /* A function and its pointer's place in the table. A list of them ends with symbol NULL. */
 typedef struct symbol_row {
   const char *symbol;
@@ -18,5 +20,9 @@ typedef struct symbols_words {
 /* Fills the table from the library of this file name. NULL: done, and the library stays open for good. Otherwise the
  * first missing symbol, or `file` itself if the library cannot be loaded; nothing is open then. */
 const char *symbols_find(const char *file, const symbol_row *rows, void *table, symbols_words *out_words);
+/* The same for a library called `name`; ERROR_DEVICE says what is missing. has: ends the sentence of a missing function
+ * by the version that has it; may be empty. */
+reed_status symbols_load(const char *name, const char *file, const symbol_row *rows, const char *has, void *table,
+                         reed_diagnosis *diagnosis) REED_MUST_CHECK;
 
 #endif

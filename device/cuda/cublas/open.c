@@ -1,6 +1,4 @@
 /* Opens cuBLASLt at run time. The emulated device links a stand-in of this file (device/cuda/fake/cublas.c). */
-#include <string.h>
-
 #include "device/symbols.h"
 #include "device/cuda/cublas/cublas.h"
 
@@ -14,13 +12,8 @@ reed_status cublas_find(cublas_calls *out_calls, reed_diagnosis *diagnosis) {
 #include "device/cuda/cublas/cublas.def"
       {NULL, 0}};
   cublas_calls calls;
-  symbols_words words;
-  const char *missing = symbols_find(LIBRARY, rows, &calls, &words);
-  if (missing && words.text[0])
-    return diag_fail(diagnosis, REED_ERROR_DEVICE, "cuBLASLt cannot be loaded: %s", words.text);
-  if (missing && strcmp(missing, LIBRARY) == 0)
-    return diag_fail(diagnosis, REED_ERROR_DEVICE, "cuBLASLt is not on this machine (" LIBRARY " is not found)");
-  if (missing) return diag_fail(diagnosis, REED_ERROR_DEVICE, "cuBLASLt has no function %s", missing);
+  reed_status status = symbols_load("cuBLASLt", LIBRARY, rows, "", &calls, diagnosis);
+  if (status != REED_OK) return status;
   *out_calls = calls;
   return REED_OK;
 }

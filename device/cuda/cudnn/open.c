@@ -1,6 +1,4 @@
 /* Opens cuDNN at run time. The emulated device links a stand-in of this file (device/cuda/fake/cudnn.c). */
-#include <string.h>
-
 #include "device/symbols.h"
 #include "device/cuda/cudnn/cudnn.h"
 
@@ -15,14 +13,8 @@ reed_status cudnn_find(cudnn_calls *out_calls, reed_diagnosis *diagnosis) {
 #include "device/cuda/cudnn/cudnn.def"
       {NULL, 0}};
   cudnn_calls calls;
-  symbols_words words;
-  const char *missing = symbols_find(LIBRARY, rows, &calls, &words);
-  if (missing && words.text[0])
-    return diag_fail(diagnosis, REED_ERROR_DEVICE, "cuDNN cannot be loaded: %s", words.text);
-  if (missing && strcmp(missing, LIBRARY) == 0)
-    return diag_fail(diagnosis, REED_ERROR_DEVICE, "cuDNN is not on this machine (" LIBRARY " is not found)");
-  if (missing)
-    return diag_fail(diagnosis, REED_ERROR_DEVICE, "cuDNN has no function %s, which version 9.8 has", missing);
+  reed_status status = symbols_load("cuDNN", LIBRARY, rows, ", which version 9.8 has", &calls, diagnosis);
+  if (status != REED_OK) return status;
   const size_t version = calls.version();
   if (version < LEAST_VERSION)
     return diag_fail(diagnosis, REED_ERROR_DEVICE, "cuDNN is too old: version %zu.%zu, 9.8 is needed", version / 10000,
