@@ -6,45 +6,11 @@
 
 #include <stdint.h>
 
+#include "device/cuda/kernels/args_map.h"
 #include "device/cuda/kernels/args_places.h"
+#include "device/cuda/kernels/args_sequence.h"
 #include "device/cuda/kernels/counted.h"
 #include "device/cuda/kernels/fault.h"
-
-enum { CUDA_DIMS = 8, MAP_LEAVES = 32, MAP_STEPS = 32, MAP_VALUES = MAP_LEAVES + MAP_STEPS, MAP_OPERANDS = 3 };
-
-/* ---- map: a program of element-wise formulas (map.cu) ---- */
-
-/* An operand of the program: an element of memory, or `constant` if data is NULL. */
-typedef struct map_leaf {
-  const void *data;
-  int64_t strides[CUDA_DIMS];
-  uint64_t constant; /* the value's bits */
-} map_leaf;
-
-/* values[leaves + j] = formula(values[operands...]). from: the dtype in which the formula computes, or that Cast reads;
- * to: the dtype that Cast writes. Halves are held as f32. */
-typedef struct map_step {
-  double alpha, beta;
-  uint16_t formula; /* OP_... (ops/op.h) and those of ops/cpu/formulas/formula.h */
-  uint8_t from, to, operands[MAP_OPERANDS];
-} map_step;
-
-typedef struct map_args {
-  void *y;
-  cuda_fault *fault;
-  int64_t n; /* elements of the output */
-  int64_t extents[CUDA_DIMS];
-  uint32_t launch;
-  int32_t rank, n_leaves, n_steps;
-  int32_t divisor;                              /* the leaf that a division by 0 names; -1: none */
-  uint8_t y_dtype, last_dtype;                  /* of the output in memory, of the last value */
-  uint8_t dtypes[MAP_LEAVES], held[MAP_LEAVES]; /* of the leaves in memory, as values */
-  counted_extent counted;                       /* of extents[counted_dim]; dim 0 may be joined with others */
-  int32_t counted_dim;
-  uint32_t scaled; /* bit k: leaf k's strides of the dims before counted_dim are for an extent of 1 */
-  map_leaf leaves[MAP_LEAVES];
-  map_step steps[MAP_STEPS];
-} map_args;
 
 /* ---- movement of elements of 1, 2, 4 or 8 bytes (move.cu) ---- */
 
@@ -117,8 +83,6 @@ typedef struct gather_elements_args {
 } gather_elements_args;
 
 /* ---- products and convolutions (product.cu, conv.cu) ---- */
-
-enum { CUDA_AXES = 6 };
 
 /* Weights in the packed order (ops/packed.h): matrices in panels of columns. Small groups are one matrix with one
  * panel, which has the columns of all groups. */
@@ -308,7 +272,5 @@ typedef struct deform_args {
   deform_places input, output, offsets, masks;
   int32_t dtype;
 } deform_args;
-
-#include "device/cuda/kernels/args_sequence.h"
 
 #endif

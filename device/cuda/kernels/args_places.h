@@ -1,14 +1,13 @@
-/* Args of the kernels that choose, sort, scatter and make elements, and of resizing (args.h, which includes this file):
+/* Args of the kernels that choose, sort, scatter and make elements, and of resizing (args.h):
  * select.cu, topk.cu, scan.cu, scatter.cu, generate.cu, resize.cu, regions.cu, fold.cu. */
 #ifndef DEVICE_CUDA_KERNELS_ARGS_PLACES_H_
 #define DEVICE_CUDA_KERNELS_ARGS_PLACES_H_
 
 #include <stdint.h>
 
+#include "device/cuda/kernels/args_map.h"
 #include "device/cuda/kernels/counted.h"
 #include "device/cuda/kernels/fault.h"
-
-enum { PLACES_DIMS = 8, PLACES_AXES = 6 }; /* CUDA_DIMS, CUDA_AXES */
 
 /* ---- NonZero and Compress (select.cu) ---- */
 
@@ -21,7 +20,7 @@ typedef struct select_args {
   int64_t *total, *extent; /* of all chunks; both get it */
   int64_t *places;         /* coordinate d of element k at [d * total + k] */
   int64_t n, chunks;
-  int64_t extents[PLACES_DIMS];
+  int64_t extents[CUDA_DIMS];
   int32_t rank, dtype;
   int32_t counted_axis;   /* of x */
   counted_extent counted; /* of that axis */
@@ -74,7 +73,7 @@ typedef struct scan_args {
   uint64_t *sums; /* of chunks of few long lines: the bits of each chunk's sum. NULL: no axis has such lines */
   cuda_fault *fault;
   int64_t n;
-  int64_t extents[PLACES_DIMS];
+  int64_t extents[CUDA_DIMS];
   uint32_t launch;
   int32_t rank, dtype, axis_size, exclusive, reverse;
 } scan_args;
@@ -90,9 +89,9 @@ typedef struct scatter_args {
   unsigned long long *taken;  /* one number: how many places of the list are taken */
   int64_t *list;              /* the updates of all slots */
   cuda_fault *fault;
-  int64_t elements, n, n_slots, block;                /* of y; updates */
-  int64_t walk[PLACES_DIMS];                          /* ScatterElements: extents of the indices */
-  int64_t extents[PLACES_DIMS], strides[PLACES_DIMS]; /* of the components, or of y's dims; in slots */
+  int64_t elements, n, n_slots, block;            /* of y; updates */
+  int64_t walk[CUDA_DIMS];                        /* ScatterElements: extents of the indices */
+  int64_t extents[CUDA_DIMS], strides[CUDA_DIMS]; /* of the components, or of y's dims; in slots */
   uint32_t launch;
   int32_t size, dtype, index_size, rank, axis, n_components; /* axis -1: ScatterND */
   int32_t reduction;                                         /* op.def's word */
@@ -163,8 +162,8 @@ typedef struct resize_args {
   uint8_t *outside; /* NULL: no position is */
   double cubic_a, extrapolation;
   int64_t n, positions;
-  int64_t extents[PLACES_DIMS], strides[PLACES_DIMS]; /* of y; of x */
-  resize_part parts[PLACES_DIMS];
+  int64_t extents[CUDA_DIMS], strides[CUDA_DIMS]; /* of y; of x */
+  resize_part parts[CUDA_DIMS];
   int32_t rank, n_parts, dtype, size, mapping, mode, nearest, antialias, exclude_outside;
   counted_extent counted; /* of extents[0] */
 } resize_args;
@@ -195,8 +194,7 @@ typedef struct fold_args {
   const void *x;
   void *y;
   int64_t n, image, block, windows;
-  int64_t in[PLACES_AXES], out[PLACES_AXES], kernel[PLACES_AXES], stride[PLACES_AXES], dilation[PLACES_AXES],
-      pad[PLACES_AXES];
+  int64_t in[CUDA_AXES], out[CUDA_AXES], kernel[CUDA_AXES], stride[CUDA_AXES], dilation[CUDA_AXES], pad[CUDA_AXES];
   int32_t axes, dtype;
 } fold_args;
 

@@ -2,7 +2,10 @@
 #ifndef DEVICE_CUDA_KERNELS_ARGS_SEQUENCE_H_
 #define DEVICE_CUDA_KERNELS_ARGS_SEQUENCE_H_
 
-#include "device/cuda/kernels/args.h"
+#include <stdint.h>
+
+#include "device/cuda/kernels/args_map.h"
+#include "device/cuda/kernels/counted.h"
 
 /* ---- normalisations over rows (norm_rows.cu) ----
  * Row r is group r % groups of image r / groups. Its n elements have coordinates below `extents`. */

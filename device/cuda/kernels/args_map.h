@@ -1,0 +1,54 @@
+/* Args of the element-wise kernel, whose steps other kernels apply to their results, and the bounds of all args
+ * (args.h). */
+#ifndef DEVICE_CUDA_KERNELS_ARGS_MAP_H_
+#define DEVICE_CUDA_KERNELS_ARGS_MAP_H_
+
+#include <stdint.h>
+
+#include "device/cuda/kernels/counted.h"
+#include "device/cuda/kernels/fault.h"
+
+enum {
+  CUDA_DIMS = 8, /* of a tensor */
+  CUDA_AXES = 6, /* of an image */
+  MAP_LEAVES = 32,
+  MAP_STEPS = 32,
+  MAP_VALUES = MAP_LEAVES + MAP_STEPS,
+  MAP_OPERANDS = 3
+};
+
+/* ---- map: a program of element-wise formulas (map.cu) ---- */
+
+/* An operand of the program: an element of memory, or `constant` if data is NULL. */
+typedef struct map_leaf {
+  const void *data;
+  int64_t strides[CUDA_DIMS];
+  uint64_t constant; /* the value's bits */
+} map_leaf;
+
+/* values[leaves + j] = formula(values[operands...]). from: the dtype in which the formula computes, or that Cast reads;
+ * to: the dtype that Cast writes. Halves are held as f32. */
+typedef struct map_step {
+  double alpha, beta;
+  uint16_t formula; /* OP_... (ops/op.h) and those of ops/cpu/formulas/formula.h */
+  uint8_t from, to, operands[MAP_OPERANDS];
+} map_step;
+
+typedef struct map_args {
+  void *y;
+  cuda_fault *fault;
+  int64_t n; /* elements of the output */
+  int64_t extents[CUDA_DIMS];
+  uint32_t launch;
+  int32_t rank, n_leaves, n_steps;
+  int32_t divisor;                              /* the leaf that a division by 0 names; -1: none */
+  uint8_t y_dtype, last_dtype;                  /* of the output in memory, of the last value */
+  uint8_t dtypes[MAP_LEAVES], held[MAP_LEAVES]; /* of the leaves in memory, as values */
+  counted_extent counted;                       /* of extents[counted_dim]; dim 0 may be joined with others */
+  int32_t counted_dim;
+  uint32_t scaled; /* bit k: leaf k's strides of the dims before counted_dim are for an extent of 1 */
+  map_leaf leaves[MAP_LEAVES];
+  map_step steps[MAP_STEPS];
+} map_args;
+
+#endif
