@@ -69,14 +69,18 @@ static struct {
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static _Thread_local int32_t n_entered; /* calls of team_enter without team_leave */
+static _Thread_local team_measure *measure;
+static _Atomic int32_t n_measuring; /* threads that have a measure */
 
 /* ---- polling ---- */
 
-static int64_t now_ns(void) {
+static int64_t read_clock(clockid_t clock) {
   struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
+  clock_gettime(clock, &t);
   return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
+
+static int64_t now_ns(void) { return read_clock(CLOCK_MONOTONIC); }
 
 static void relax(void) {
 #if defined(__x86_64__) || defined(__i386__)
@@ -409,23 +413,82 @@ static void run_rest(void *context, int64_t chunk, int32_t worker) {
   r->fn(r->context, r->first + chunk, worker);
 }
 
-void team_run_lazy(int32_t n_workers, int64_t n_chunks, team_fn *fn, void *context) {
-  int64_t first = n_workers > 1 ? run_first_chunks(n_chunks, fn, context) : 0;
-  if (first == 0) return team_run(n_workers, n_chunks, fn, context);
-  team_run(n_workers, n_chunks - first, run_rest, &(rest){fn, context, first});
-}
-
-void team_run(int32_t n_workers, int64_t n_chunks, team_fn *fn, void *context) {
+static void run_eager(int32_t n_workers, int64_t n_chunks, team_fn *fn, void *context) {
   if (n_workers > TEAM_MAX_WORKERS) n_workers = TEAM_MAX_WORKERS;
   if (n_workers > n_chunks) n_workers = (int32_t)n_chunks;
   if (n_workers <= 1) return run_alone(n_chunks, fn, context);
   if (n_chunks > (int64_t)MAX_CHUNKS) {
     int64_t per_group = n_chunks / (int64_t)MAX_CHUNKS + 1;
     grouped g = {fn, context, n_chunks, per_group};
-    return team_run(n_workers, (n_chunks + per_group - 1) / per_group, run_group, &g);
+    return run_eager(n_workers, (n_chunks + per_group - 1) / per_group, run_group, &g);
   }
   pthread_once(&once, init);
   team_enter();
   run_together(n_workers - 1, n_chunks, fn, context);
   team_leave();
+}
+
+static void run_lazy(int32_t n_workers, int64_t n_chunks, team_fn *fn, void *context) {
+  int64_t first = n_workers > 1 ? run_first_chunks(n_chunks, fn, context) : 0;
+  if (first == 0) return run_eager(n_workers, n_chunks, fn, context);
+  run_eager(n_workers, n_chunks - first, run_rest, &(rest){fn, context, first});
+}
+
+/* ---- measures ---- */
+
+typedef void run_fn(int32_t n_workers, int64_t n_chunks, team_fn *fn, void *context);
+
+typedef struct measured {
+  team_fn *fn;
+  void *context;
+  _Atomic int64_t longest_ns;
+} measured;
+
+static void run_measured_chunk(void *context, int64_t chunk, int32_t worker) {
+  measured *m = context;
+  int64_t begin = team_cpu_ns();
+  m->fn(m->context, chunk, worker);
+  int64_t ns = team_cpu_ns() - begin, longest = atomic_load(&m->longest_ns);
+  while (longest < ns && !atomic_compare_exchange_weak(&m->longest_ns, &longest, ns)) continue;
+}
+
+/* A chunk's own jobs are a part of the chunk. */
+static void run_measured(run_fn *run, int32_t n_workers, int64_t n_chunks, team_fn *fn, void *context) {
+  team_measure *to = measure;
+  measured m = {.fn = fn, .context = context};
+  int64_t begin = team_cpu_ns();
+  measure = NULL;
+  run(n_workers, n_chunks, run_measured_chunk, &m);
+  measure = to;
+  to->jobs_ns += team_cpu_ns() - begin;
+  to->n_chunks += n_chunks;
+  int64_t longest = atomic_load(&m.longest_ns);
+  if (to->longest_ns < longest) to->longest_ns = longest;
+}
+
+static bool is_measured(void) { return atomic_load_explicit(&n_measuring, memory_order_relaxed) > 0 && measure; }
+
+int64_t team_cpu_ns(void) { return read_clock(CLOCK_THREAD_CPUTIME_ID); }
+
+void team_measure_begin(team_measure *out_measure) {
+  *out_measure = (team_measure){0};
+  measure = out_measure;
+  atomic_fetch_add(&n_measuring, 1);
+}
+
+void team_measure_end(void) {
+  measure = NULL;
+  atomic_fetch_sub(&n_measuring, 1);
+}
+
+/* ---- jobs ---- */
+
+void team_run_lazy(int32_t n_workers, int64_t n_chunks, team_fn *fn, void *context) {
+  if (is_measured()) run_measured(run_lazy, n_workers, n_chunks, fn, context);
+  else run_lazy(n_workers, n_chunks, fn, context);
+}
+
+void team_run(int32_t n_workers, int64_t n_chunks, team_fn *fn, void *context) {
+  if (is_measured()) run_measured(run_eager, n_workers, n_chunks, fn, context);
+  else run_eager(n_workers, n_chunks, fn, context);
 }

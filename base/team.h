@@ -30,6 +30,17 @@ void team_run_lazy(int32_t n_workers, int64_t n_chunks, team_fn *fn, void *conte
 void team_enter(void);
 void team_leave(void);
 
+/* The calling thread's jobs between team_measure_begin and team_measure_end, whose calls do not nest. CPU time counts,
+ * so that other processes' work does not. */
+typedef struct team_measure {
+  int64_t n_chunks;
+  int64_t longest_ns; /* of the longest chunk, by whichever thread */
+  int64_t jobs_ns;    /* of the calling thread, its own chunks and its waiting included */
+} team_measure;
+void team_measure_begin(team_measure *out_measure); /* zeroes it, and borrows it until the end */
+void team_measure_end(void);
+int64_t team_cpu_ns(void); /* the calling thread's CPU time */
+
 /* The number of CPUs this process may use: the CPUs of its affinity, within its control group's quota; at least 1. */
 int32_t team_processors(void);
 /* The CPUs of its affinity alone, at least 1: quickly found, where more helpers than CPUs do no harm. */

@@ -45,12 +45,15 @@ static void print_rows(const cJSON *rows, const char *key, int most, double runs
   }
   qsort(sorted, (size_t)n, sizeof *sorted, by_total);
   bool of_nodes = strcmp(key, "node") == 0;
-  table t = {of_nodes ? 8 : 6, NULL, 0};
+  table t = {of_nodes ? 11 : 9, NULL, 0};
   table_add(&t, "us/run");
   table_add(&t, "%%");
   table_add(&t, "calls/run");
   table_add(&t, "shape us");
   table_add(&t, "prepare us");
+  table_add(&t, "chunks/run");
+  table_add(&t, "longest us");
+  table_add(&t, "alone us");
   if (of_nodes) table_add(&t, "operator");
   if (of_nodes) table_add(&t, "variant");
   table_add(&t, "%s", key);
@@ -61,6 +64,9 @@ static void print_rows(const cJSON *rows, const char *key, int most, double runs
     table_add(&t, "%g", json_number_of(sorted[i], "calls") / runs);
     table_add(&t, "%.1f", json_number_of(sorted[i], "shape_us") / runs);
     table_add(&t, "%.1f", json_number_of(sorted[i], "prepare_us") / runs);
+    table_add(&t, "%g", json_number_of(sorted[i], "chunks") / runs);
+    table_add(&t, "%.0f", json_number_of(sorted[i], "longest_chunk_us"));
+    table_add(&t, "%.0f", json_number_of(sorted[i], "alone_us"));
     if (of_nodes) table_add(&t, "%s", json_text_of(sorted[i], "operator"));
     if (of_nodes) table_add(&t, "%s", json_text_of(sorted[i], "variant"));
     table_add(&t, "%s", json_text_of(sorted[i], key));

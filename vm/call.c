@@ -1,6 +1,7 @@
 /* Calls of operators: shape functions, preparing kernels, launching them. Kernels themselves are in the devices; calls
  * planned as part of an epoch: epoch/plan.c. */
 #include "vm/call.h"
+#include "base/team.h"
 #include "ops/bound.h"
 #include "shapefuncs/shapefn.h"
 #include "vm/bound.h"
@@ -180,6 +181,21 @@ static reed_status wait_for_graph(reed_session *s, const insn_invoke *i, vm_devi
                      s->run.diagnosis);
 }
 
+/* Runs a kernel of the host and notes its span and its chunks. */
+static reed_status run_noted(const reed_kernel *kernel, const reed_kernel_buffers *buffers, profile_event *event) {
+  team_measure measure;
+  team_measure_begin(&measure);
+  int64_t begin = team_cpu_ns();
+  event->span.begin_ns = clock_now_ns();
+  reed_status status = kernel->run(kernel->state, buffers);
+  event->span.end_ns = clock_now_ns();
+  event->alone_ns = team_cpu_ns() - begin - measure.jobs_ns;
+  team_measure_end();
+  event->n_chunks = measure.n_chunks;
+  event->longest_ns = measure.longest_ns;
+  return status;
+}
+
 static reed_status launch(reed_session *s, const insn_invoke *i, int32_t device, const site_kernel *prepared,
                           const reed_kernel_buffers *buffers, profile_kind kind) {
   const reed_kernel *kernel = &prepared->kernel;
@@ -192,10 +208,7 @@ static reed_status launch(reed_session *s, const insn_invoke *i, int32_t device,
     return wait_for_graph(s, i, on, kernel, buffers, number);
   profile_event *event = profile_note(&s->run.profile, kind, i->site, (int8_t)device);
   if (device == 0) {
-    if (event) event->span.begin_ns = clock_now_ns();
-    reed_status status = kernel->run(kernel->state, buffers);
-    if (event) event->span.end_ns = clock_now_ns();
-    return status;
+    return event ? run_noted(kernel, buffers, event) : kernel->run(kernel->state, buffers);
   }
   reed_status status = device_before_launch(on, s->run.diagnosis);
   if (status != REED_OK) return status;

@@ -336,6 +336,27 @@ START_TEST(the_trace_is_a_trace_event_file) {
 }
 END_TEST
 
+START_TEST(the_profile_tells_of_chunks) {
+  reed_program *program = scenes_program();
+  reed_session *session = scene_session(program, &(reed_session_options){.profile = true, .n_threads = 2});
+  reed_tensor *outputs[4];
+  ck_assert_int_eq(scene_run(session, &scenes[0], outputs, NULL), REED_OK);
+  scene_close(outputs);
+  cJSON *tables = parsed(session, reed_session_profile_json), *node;
+  int n_shared = 0;
+  cJSON_ArrayForEach(node, cJSON_GetObjectItem(tables, "nodes")) {
+    double chunks = number_of(node, "chunks"), longest = number_of(node, "longest_chunk_us");
+    ck_assert((chunks > 0) == (longest > 0));
+    ck_assert_double_ge(number_of(node, "alone_us"), 0);
+    n_shared += chunks > number_of(node, "calls");
+  }
+  ck_assert_int_gt(n_shared, 20);
+  cJSON_Delete(tables);
+  reed_session_close(&session);
+  reed_program_close(&program);
+}
+END_TEST
+
 int main(void) {
   Suite *suite = suite_create("shapes");
   TCase *cases = tcase_create("shapes");
@@ -352,6 +373,7 @@ int main(void) {
   tcase_add_test(cases, every_device_failure_is_reported_and_survived);
   tcase_add_test(cases, threads_share_a_program);
   tcase_add_test(cases, the_trace_is_a_trace_event_file);
+  tcase_add_test(cases, the_profile_tells_of_chunks);
   suite_add_tcase(suite, cases);
   return suite_run(suite);
 }

@@ -346,6 +346,7 @@ static reed_status trace_json(reed_session *s, char **out_json, reed_diagnosis *
 
 typedef struct site_totals {
   int64_t calls, kernel_ns, shape_ns, prepare_ns, copy_bytes;
+  int64_t n_chunks, longest_ns, alone_ns; /* longest_ns and alone_ns: means of a node's calls, the most of its nodes */
 } site_totals;
 
 static void add_totals(json_writer *json, const site_totals *totals) {
@@ -354,9 +355,20 @@ static void add_totals(json_writer *json, const site_totals *totals) {
   json_number(json, "shape_us", us(totals->shape_ns));
   json_number(json, "prepare_us", us(totals->prepare_ns));
   json_integer(json, "bytes", totals->copy_bytes);
+  json_integer(json, "chunks", totals->n_chunks);
+  json_number(json, "longest_chunk_us", us(totals->longest_ns));
+  json_number(json, "alone_us", us(totals->alone_ns));
 }
 
-static void sum_events(const profile *p, site_totals *sites) {
+static void add_kernel(site_totals *site, const profile_event *e, int64_t ns) {
+  site->calls++;
+  site->kernel_ns += ns;
+  site->n_chunks += e->n_chunks;
+  site->longest_ns += e->longest_ns;
+  site->alone_ns += e->alone_ns;
+}
+
+static void sum_events(const profile *p, site_totals *sites, size_t n_sites) {
   for (const profile_block *b = p->first; b; b = b->next)
     for (size_t i = 0; i < b->n; i++) {
       const profile_event *e = &b->events[i];
@@ -365,12 +377,17 @@ static void sum_events(const profile *p, site_totals *sites) {
       int64_t ns = e->span.end_ns > e->span.begin_ns ? e->span.end_ns - e->span.begin_ns : 0;
       switch ((profile_kind)e->kind) {
         case PROFILE_KERNEL:
-        case PROFILE_HOST_KERNEL: site->calls++, site->kernel_ns += ns; break;
+        case PROFILE_HOST_KERNEL: add_kernel(site, e, ns); break;
         case PROFILE_SHAPE_FUNCTION: site->shape_ns += ns; break;
         case PROFILE_PREPARE: site->prepare_ns += ns; break;
         default: site->copy_bytes += e->bytes;
       }
     }
+  for (size_t i = 0; i < n_sites; i++) {
+    int64_t calls = sites[i].calls ? sites[i].calls : 1;
+    sites[i].longest_ns /= calls;
+    sites[i].alone_ns /= calls;
+  }
 }
 
 static bool is_zero(const site_totals *t) {
@@ -383,6 +400,9 @@ static void add_to(site_totals *sum, const site_totals *t) {
   sum->shape_ns += t->shape_ns;
   sum->prepare_ns += t->prepare_ns;
   sum->copy_bytes += t->copy_bytes;
+  sum->n_chunks += t->n_chunks;
+  if (sum->longest_ns < t->longest_ns) sum->longest_ns = t->longest_ns;
+  if (sum->alone_ns < t->alone_ns) sum->alone_ns = t->alone_ns;
 }
 
 static reed_status profile_json(reed_session *s, char **out_json, reed_diagnosis *diagnosis) {
@@ -391,7 +411,7 @@ static reed_status profile_json(reed_session *s, char **out_json, reed_diagnosis
   const module *m = s->run.program->module;
   site_totals *sites = mem_calloc(m->n_sites, sizeof *sites);
   if (!sites) return diag_no_memory(diagnosis, "the profile");
-  sum_events(&s->run.profile, sites);
+  sum_events(&s->run.profile, sites, m->n_sites);
   json_writer writer = {0}, *json = &writer;
   json_begin_object(json, NULL);
   json_begin_array(json, "operators");

@@ -1,0 +1,79 @@
+/* The measure of a thread's jobs: chunks are counted, the longest one is found whoever runs it, a chunk's own jobs are
+ * a part of it, and jobs outside of the measure leave it alone. */
+#include <check.h>
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "base/team.h"
+#include "tests/suite.h"
+
+enum { LONG_NS = 3000000, SHORT_NS = 100000, N_CHUNKS = 16 };
+
+static void spend(int64_t ns) {
+  for (int64_t end = team_cpu_ns() + ns; team_cpu_ns() < end;) continue;
+}
+
+/* The chunk with the number that the context holds is long. */
+static void one_is_long(void *context, int64_t chunk, int32_t worker) {
+  (void)worker;
+  spend(chunk == *(int64_t *)context ? LONG_NS : SHORT_NS);
+}
+
+static void has_jobs(void *context, int64_t chunk, int32_t worker) {
+  (void)chunk;
+  (void)worker;
+  team_run(2, N_CHUNKS, one_is_long, context);
+}
+
+static void expect_longest(const team_measure *m, int64_t n_chunks) {
+  ck_assert_int_eq(m->n_chunks, n_chunks);
+  ck_assert_int_ge(m->longest_ns, LONG_NS);
+  ck_assert_int_lt(m->longest_ns, 2 * LONG_NS);
+}
+
+START_TEST(the_longest_chunk_is_found_in_each_place) {
+  for (int32_t n_workers = 1; n_workers <= 3; n_workers++)
+    for (int64_t at = 0; at < N_CHUNKS; at += N_CHUNKS - 1) {
+      team_measure m;
+      team_measure_begin(&m);
+      (at ? team_run : team_run_lazy)(n_workers, N_CHUNKS, one_is_long, &at);
+      team_run(n_workers, N_CHUNKS, one_is_long, &(int64_t){N_CHUNKS}); /* shorter ones change nothing */
+      team_measure_end();
+      expect_longest(&m, 2 * N_CHUNKS);
+      ck_assert_int_gt(m.jobs_ns, 0);
+      if (n_workers == 1) ck_assert_int_ge(m.jobs_ns, LONG_NS + (2 * N_CHUNKS - 1) * SHORT_NS);
+    }
+}
+END_TEST
+
+START_TEST(a_chunks_jobs_are_a_part_of_it) {
+  team_measure m;
+  team_measure_begin(&m);
+  team_run(1, 1, has_jobs, &(int64_t){0});
+  team_measure_end();
+  ck_assert_int_eq(m.n_chunks, 1);
+  ck_assert_int_ge(m.longest_ns, LONG_NS);
+}
+END_TEST
+
+START_TEST(jobs_after_the_end_are_not_measured) {
+  team_measure first, second;
+  team_measure_begin(&first);
+  team_measure_end();
+  team_measure_begin(&second);
+  team_measure_end();
+  team_run(2, N_CHUNKS, one_is_long, &(int64_t){N_CHUNKS});
+  ck_assert_int_eq(first.n_chunks + second.n_chunks + second.longest_ns + second.jobs_ns, 0);
+}
+END_TEST
+
+int main(void) {
+  TCase *tc = tcase_create("measures");
+  tcase_set_timeout(tc, 120);
+  tcase_add_test(tc, the_longest_chunk_is_found_in_each_place);
+  tcase_add_test(tc, a_chunks_jobs_are_a_part_of_it);
+  tcase_add_test(tc, jobs_after_the_end_are_not_measured);
+  Suite *suite = suite_create("measures of the team");
+  suite_add_tcase(suite, tc);
+  return suite_run(suite);
+}
