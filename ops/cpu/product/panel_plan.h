@@ -1,0 +1,83 @@
+/* The plan of a product over packed panels (panels.h), for its two files: panels.c makes it, panel_run.c runs it. */
+#ifndef OPS_CPU_PRODUCT_PANEL_PLAN_H_
+#define OPS_CPU_PRODUCT_PANEL_PLAN_H_
+
+#include "ops/cpu/common/convert.h"
+#include "ops/cpu/product/panel_loops.h"
+#include "ops/cpu/product/panels.h"
+#include "ops/cpu/product/whole.h"
+
+#define TILES_MOST 128 /* of a chunk */
+
+/* The depth of a panel runs over tap rows, tap columns, channels. If X has channels first, each channel counts as
+ * further tap rows of one channel. */
+typedef struct depth_order {
+  int64_t tap_rows, tap_columns, channels;
+} depth_order;
+
+/* A part of the depth: taps first..first + n of all channels, or part of the channels of one tap. */
+typedef struct block {
+  int64_t first_tap, n_taps, channel, n_channels;
+} block;
+
+/* The offsets of a block's runs, in X itself or in a tile's copy. */
+typedef struct run_table {
+  bool joined;         /* a row's taps lie one after the other: one run a tap row */
+  int64_t row;         /* distance of neighbouring pixels of a tile */
+  const int64_t *runs; /* joined: one for each tap row; else one for each tap */
+} run_table;
+
+struct panel_plan {
+  panel_problem p;
+  depth_order order;
+  int level_rows, level_lanes;
+  cpu_team team;
+  void (*multiply)(const panel_tile *tile);
+  void (*release)(void); /* ends a thread's use of `multiply`; or NULL */
+  int64_t n_blocks, tiles_per_row, n_tiles, tiles_per_chunk, n_chunks, n_groups; /* groups: of panels */
+  int64_t rows_least, n_larger; /* rows of a tile; the first n_larger tiles of an image's row have one more */
+  int64_t strip_most;           /* tiles */
+  int64_t last_whole;           /* the last column of Y whose windows all lie within X's row */
+  bool all_copied, some_copied; /* all: X is rounded to pairs as it is copied */
+  bool halves;                  /* tiles write bf16, and add a residual of bf16 */
+  bool staged;                  /* sums of a chunk stay in f32 in its scratch, other calls with bf16 need it */
+  int64_t stage_panels;         /* the panels of a chunk whose sums are staged together; all if none are */
+  convert_fn widen, narrow;
+  run_table in_place, copied;
+  int64_t copy_pixel, copy_span, copy_elements; /* a copy: [tap rows of a block][span][pixel] */
+  int64_t bias_elements;
+  int64_t taps_per_block, channels_per_block;
+  int64_t offsets[]; /* of the run tables */
+};
+
+static inline block block_at(const panel_plan *plan, int64_t i) {
+  int64_t taps = plan->order.tap_rows * plan->order.tap_columns;
+  if (plan->channels_per_block < plan->order.channels) {
+    int64_t pieces = (plan->order.channels + plan->channels_per_block - 1) / plan->channels_per_block;
+    block b = {i / pieces, 1, i % pieces * plan->channels_per_block, plan->channels_per_block};
+    if (b.channel + b.n_channels > plan->order.channels) b.n_channels = plan->order.channels - b.channel;
+    return b;
+  }
+  block b = {i * plan->taps_per_block, plan->taps_per_block, 0, plan->order.channels};
+  if (b.first_tap + b.n_taps > taps) b.n_taps = taps - b.first_tap;
+  return b;
+}
+
+/* Pixels of Y of a chunk, at most. */
+static inline int64_t chunk_pixels(const panel_plan *plan) { return plan->tiles_per_chunk * plan->level_rows; }
+/* Columns of a chunk's staged sums. */
+static inline int64_t stage_row(const panel_plan *plan) { return plan->stage_panels * PACKED_WIDTH; }
+
+static inline int64_t depth_of(const panel_plan *plan) {
+  return plan->order.tap_rows * plan->order.tap_columns * plan->order.channels;
+}
+
+static inline int64_t copies_elements(const panel_plan *plan) {
+  return plan->some_copied ? plan->tiles_per_chunk * plan->copy_elements : 0;
+}
+
+static inline int64_t thread_elements(const panel_plan *plan) {
+  return copies_elements(plan) + (plan->staged ? chunk_pixels(plan) * stage_row(plan) : 0);
+}
+
+#endif

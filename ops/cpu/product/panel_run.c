@@ -1,0 +1,329 @@
+/* Running products over packed panels (panels.h): copies of X at the image's edges, and the order of tiles and panels.
+ * The plan is made in panels.c, the loop over one tile is in panel_loops.c. */
+#include "ops/cpu/formulas/activation_loops.h"
+#include "ops/cpu/product/panel_plan.h"
+#include "ops/cpu/product/panel_problem.h"
+#include "ops/cpu/views/half.h"
+
+#define LINE_BYTES 64
+#define LINE_FLOATS 16
+
+/* A strip of neighbouring tiles of as many rows each; one tile if it is copied. */
+typedef struct placed_strip {
+  const float *a; /* in X, or the copy */
+  int64_t y;      /* offset of its first pixel in Y */
+  int64_t pixel;  /* pixels of the chunk before */
+  int64_t image, slab, row, column, rows, count;
+  bool copied;
+  int64_t tap_begin, tap_end;       /* tap rows; those before and after lie beyond the image's edge */
+  int64_t column_begin, column_end; /* tap columns, likewise for all pixels of the tile */
+} placed_strip;
+
+typedef struct panel_run {
+  const panel_plan *plan;
+  const float *x, *weights, *bias;
+  const void *residual;
+  void *y;
+  float *copies, *stage; /* of the thread */
+} panel_run;
+
+/* Leaves out the tap rows and columns of a copied strip before the first one and after the last one that meet X. */
+static void leave_out_taps(const panel_plan *plan, const int64_t *from, placed_strip *t) {
+  const panel_problem *p = &plan->p;
+  int64_t begin[2], end[2];
+  if (p->channels_first) return; /* whose tap rows are those of each channel */
+  for (int i = 0; i < 2; i++) panel_taps_inside(p, i, from[i], &begin[i], &end[i]);
+  t->tap_begin = begin[0] * p->taps[1] + begin[1];
+  t->tap_end = (end[0] - 1) * p->taps[1] + end[1];
+  int64_t unused;
+  panel_taps_inside(p, 2, from[2], &unused, &t->column_end);
+  panel_taps_inside(p, 2, from[2] + (t->rows - 1) * p->stride[2], &t->column_begin, &unused);
+  t->column_end = larger(t->column_end, t->column_begin + 1);
+}
+
+/* Up to `most` tiles of an image's row from tile k on, without a division, which would slow small tiles. A tile is
+ * copied if one of its windows reaches over the image's edge. */
+static placed_strip place(const panel_run *run, int64_t image, int64_t slab, int64_t row, int64_t k, int64_t most) {
+  const panel_plan *plan = run->plan;
+  const panel_problem *p = &plan->p;
+  bool is_larger = k < plan->n_larger;
+  placed_strip t = {.image = image,
+                    .slab = slab,
+                    .row = row,
+                    .rows = plan->rows_least + is_larger,
+                    .count = 1,
+                    .copied = true,
+                    .tap_end = plan->order.tap_rows,
+                    .column_end = plan->order.tap_columns};
+  t.column = k * plan->rows_least + (is_larger ? k : plan->n_larger);
+  t.y = t.image * p->y_image + t.slab * p->y_slab + t.row * p->y_row + t.column * p->y_pixel;
+  int64_t from[PANEL_AXES] = {t.slab * p->stride[0] - p->pad[0], t.row * p->stride[1] - p->pad[1],
+                              t.column * p->stride[2] - p->pad[2]};
+  if (plan->all_copied) {
+    leave_out_taps(plan, from, &t);
+    return t;
+  }
+  for (int i = 0; i < PANEL_AXES && plan->some_copied; i++) {
+    int64_t to = from[i] + (p->taps[i] - 1) * p->dilation[i] + (i == 2 ? (t.rows - 1) * p->stride[i] : 0);
+    if (from[i] >= 0 && to < p->in[i]) continue;
+    leave_out_taps(plan, from, &t);
+    return t;
+  }
+  t.copied = false;
+  t.a = run->x + t.image * p->x_image + from[0] * p->x_slab + from[1] * p->x_row + from[2] * p->x_pixel;
+  most = smaller(smaller(most, plan->strip_most), (is_larger ? plan->n_larger : plan->tiles_per_row) - k);
+  int64_t end = plan->some_copied ? plan->last_whole : p->out[2] - 1;
+  while (t.count < most && t.column + (t.count + 1) * t.rows - 1 <= end) t.count++;
+  return t;
+}
+
+/* Rounds so many pixels of X to pairs. */
+static void copy_pairs(const float *from, int64_t from_pixel, int64_t n, int64_t pairs, float *to, int64_t to_pixel) {
+#ifdef CPU_HAS_BF16_LOOPS
+  for (int64_t i = 0; i < n; i++) panel_pairs_convert(from + i * from_pixel, 2 * pairs, to + i * to_pixel);
+#else
+  (void)from, (void)from_pixel, (void)n, (void)pairs, (void)to, (void)to_pixel;
+#endif
+}
+
+/* Copies the part of X that a block needs for a tile, with zeros beyond the image's edge. */
+static void copy_tile(const panel_run *run, const placed_strip *t, const block *b, float *to) {
+  const panel_plan *plan = run->plan;
+  const panel_problem *p = &plan->p;
+  int64_t columns = plan->order.tap_columns, first = b->first_tap / columns,
+          end = (b->first_tap + b->n_taps + columns - 1) / columns;
+  int64_t left = t->column * p->stride[2] - p->pad[2],
+          n = (t->rows - 1) * p->stride[2] + (p->taps[2] - 1) * p->dilation[2] + 1;
+  int64_t inside = left < 0 ? -left : 0, outside = p->in[2] - left; /* pixels inside..outside of n are X's */
+  if (inside > n) inside = n;
+  if (outside > n) outside = n;
+  if (outside < inside) outside = inside;
+  size_t pixel = (size_t)b->n_channels * sizeof(float);
+  for (int64_t tap_row = larger(first, t->tap_begin); tap_row < smaller(end, t->tap_end); tap_row++) {
+    float *row = to + (tap_row - first) * plan->copy_span * plan->copy_pixel;
+    int64_t tap = tap_row % (p->taps[0] * p->taps[1]);
+    int64_t z = t->slab * p->stride[0] - p->pad[0] + tap / p->taps[1] * p->dilation[0],
+            y = t->row * p->stride[1] - p->pad[1] + tap % p->taps[1] * p->dilation[1];
+    bool empty = z < 0 || z >= p->in[0] || y < 0 || y >= p->in[1] || inside == outside;
+    if (empty) {
+      memset(row, 0, (size_t)(n * plan->copy_pixel) * sizeof *row);
+      continue;
+    }
+    const float *from = run->x + t->image * p->x_image + tap_row / (p->taps[0] * p->taps[1]) * p->x_channel +
+                        z * p->x_slab + y * p->x_row + left * p->x_pixel + b->channel;
+    from += plan->all_copied ? b->channel : 0; /* two floats for a pair */
+    memset(row, 0, (size_t)(inside * plan->copy_pixel) * sizeof *row);
+    memset(row + outside * plan->copy_pixel, 0, (size_t)((n - outside) * plan->copy_pixel) * sizeof *row);
+    if (plan->all_copied)
+      copy_pairs(from + inside * p->x_pixel, p->x_pixel, outside - inside, b->n_channels,
+                 row + inside * plan->copy_pixel, plan->copy_pixel);
+    else if (plan->copy_pixel == p->x_pixel && b->n_channels == p->x_pixel)
+      memcpy(row + inside * plan->copy_pixel, from + inside * p->x_pixel, (size_t)(outside - inside) * pixel);
+    else if (b->n_channels % LINE_FLOATS == 0) /* lines of constant size: no calls of memcpy */
+      for (int64_t i = inside; i < outside; i++)
+        for (int64_t c = 0; c < b->n_channels; c += LINE_FLOATS)
+          memcpy(row + i * plan->copy_pixel + c, from + i * p->x_pixel + c, LINE_FLOATS * sizeof *row);
+    else
+      for (int64_t i = inside; i < outside; i++) memcpy(row + i * plan->copy_pixel, from + i * p->x_pixel, pixel);
+  }
+}
+
+/* The weights of a block of depth. */
+static const float *weights_at(const panel_run *run, int64_t panel, int64_t begun) {
+  const panel_plan *plan = run->plan;
+  return run->weights + panel * PACKED_WIDTH * depth_of(plan) + begun * packed_width(plan->p.outputs, panel);
+}
+
+/* Bytes to prefetch for each element of depth, one cache line at most. */
+static int64_t fetch_step(int64_t bytes, int64_t depth) {
+  int64_t step = (bytes + depth - 1) / depth;
+  return step < LINE_BYTES ? step : LINE_BYTES;
+}
+
+/* Runs one block of depth. A panel stays in the cache while the chunk's tiles pass; each tile prefetches its share of
+ * the next panel, or the X to its right if none of that has been read. */
+static void run_block(const panel_run *run, const block *b, const placed_strip *strips, int64_t n_strips,
+                      int64_t n_tiles, int64_t panel_begin, int64_t panel_end, bool first, bool last) {
+  const panel_plan *plan = run->plan;
+  const panel_problem *p = &plan->p;
+  int64_t begun = b->first_tap * plan->order.channels + b->channel, columns = plan->order.tap_columns,
+          depth = b->n_taps * b->n_channels;
+  int64_t right = plan->level_rows * p->stride[2] * p->x_pixel,
+          lowest = (p->taps[0] - 1) * p->dilation[0] * p->x_slab + (p->taps[1] - 1) * p->dilation[1] * p->x_row;
+  int64_t right_step = fetch_step(right * (int64_t)sizeof(float), depth),
+          y_row = plan->staged ? stage_row(plan) : p->y_pixel;
+  for (int64_t panel = panel_begin; panel < panel_end; panel++) {
+    int64_t output = panel * PACKED_WIDTH, width = packed_width(p->outputs, panel), n = p->outputs - output;
+    int64_t vectors = round_up(n, plan->level_lanes); /* whole ones */
+    int64_t share = depth * width * (int64_t)sizeof(float) / n_tiles, share_step = fetch_step(share, depth);
+    const char *next = (const char *)(panel + 1 < panel_end ? weights_at(run, panel + 1, begun)
+                                                            : weights_at(run, panel_begin, last ? 0 : begun + depth));
+    const float *panel_weights = weights_at(run, panel, begun);
+    panel_tile kinds[2]; /* in place, and of a copy */
+    for (int copied = 0; copied < 2; copied++) {
+      const run_table *table = copied ? &plan->copied : &plan->in_place;
+      kinds[copied] = (panel_tile){
+          .runs = table->runs + (table->joined ? b->first_tap / columns : b->first_tap),
+          .panel = panel_weights,
+          .bias = run->bias + output,
+          .n_runs = table->joined ? b->n_taps / columns : b->n_taps,
+          .run_length = table->joined ? columns * b->n_channels : b->n_channels,
+          .a_row = table->row,
+          .panel_row = width,
+          .c_row = y_row,
+          .width = vectors < width ? vectors : width,
+          .columns = n,
+          .scale = 1,
+          .first = first,
+          .relu = last && p->activation.kind == ACTIVATION_RELU,
+          .halves = plan->halves,
+      };
+    }
+    for (int64_t i = 0, tile = 0; i < n_strips; tile += strips[i++].count) {
+      const placed_strip *at = &strips[i];
+      panel_tile *t = &kinds[at->copied];
+      bool new_x = first && panel == panel_begin && !at->copied;
+      t->c = plan->staged ? run->stage + at->pixel * y_row + output - panel_begin * PACKED_WIDTH
+                          : half_element(run->y, plan->halves, at->y + output);
+      /* a copy begins with the block's first tap row */
+      t->a = at->a + (at->copied ? -(b->first_tap / columns * plan->copy_span * plan->copy_pixel) : b->channel);
+      if (at->copied) { /* only the taps that meet X */
+        int64_t tap_end = b->first_tap + b->n_taps, unit = plan->copied.joined ? columns : 1,
+                begin = smaller(larger(b->first_tap, at->tap_begin * columns), tap_end),
+                end = larger(smaller(tap_end, at->tap_end * columns), begin);
+        if (unit == 1 && b->first_tap / columns == (tap_end - 1) / columns) { /* of one tap row */
+          int64_t row = b->first_tap / columns * columns;
+          begin = smaller(larger(begin, row + at->column_begin), tap_end);
+          end = larger(smaller(end, row + at->column_end), begin);
+        }
+        t->runs = plan->copied.runs + begin / unit;
+        t->n_runs = (end - begin) / unit;
+        t->panel = panel_weights + (begin - b->first_tap) * b->n_channels * width;
+      }
+      t->residual = !first || !run->residual ? NULL
+                    : plan->staged           ? t->c
+                                             : half_element(run->residual, plan->halves, at->y + output);
+      t->rows = at->rows;
+      t->count = at->count;
+      t->next = new_x ? (const char *)(at->a + lowest + right) : next + tile * share;
+      t->next_step = new_x ? right_step : share_step;
+      plan->multiply(t);
+    }
+  }
+}
+
+/* Applies the activation to n outputs of a strip's pixels, from `output` on. */
+static void activate(const panel_run *run, const placed_strip *strip, int64_t output, int64_t n) {
+  const panel_plan *plan = run->plan;
+  const activation *a = &plan->p.activation;
+  if (a->kind == ACTIVATION_NONE || a->kind == ACTIVATION_RELU) return;
+  const int64_t row = plan->staged ? stage_row(plan) : plan->p.y_pixel, rows = strip->rows * strip->count;
+  float *y = plan->staged ? run->stage + strip->pixel * row : (float *)run->y + strip->y + output;
+  const bool dense = n == row;
+  for (int64_t i = 0; i < (dense ? 1 : rows); i++) CPU_PICK(a->level, activate_f32)
+  (a->kind, (float)a->alpha, (float)a->beta, y + i * row, dense ? n * rows : n);
+}
+
+/* Copies n outputs of a strip's pixels from `output` on between the stage and Y or the residual, which is bf16 if
+ * `half`. */
+static void stage_rows(const panel_run *run, const placed_strip *strip, const void *outside, bool half, bool to_stage,
+                       int64_t output, int64_t n) {
+  const panel_plan *plan = run->plan;
+  int64_t row = stage_row(plan), pixel = plan->p.y_pixel, rows = strip->rows * strip->count;
+  const bool dense = n == row && n == pixel;
+  float *stage = run->stage + strip->pixel * row;
+  for (int64_t i = 0; i < (dense ? 1 : rows); i++) {
+    void *at = half_element(outside, half, strip->y + i * pixel + output);
+    const int64_t count = dense ? n * rows : n;
+    if (half && to_stage) plan->widen(stage + i * row, at, count);
+    else if (half) plan->narrow(at, stage + i * row, count);
+    else if (to_stage) memcpy(stage + i * row, at, (size_t)count * sizeof *stage);
+    else memcpy(at, stage + i * row, (size_t)count * sizeof *stage);
+  }
+}
+
+/* Panels panel..panel_end of a chunk. `copies`: the first block's copies of X are not there yet. */
+static void run_panels(const panel_run *run, placed_strip *strips, int64_t n, int64_t n_tiles, int64_t panel,
+                       int64_t panel_end, bool copies) {
+  const panel_plan *plan = run->plan;
+  const panel_problem *p = &plan->p;
+  int64_t output = panel * PACKED_WIDTH, outputs = smaller(panel_end * PACKED_WIDTH, p->outputs) - output;
+  for (int64_t i = 0; plan->staged && run->residual && i < n; i++)
+    stage_rows(run, &strips[i], run->residual, p->halves.residual, true, output, outputs);
+  for (int64_t i = 0; i < plan->n_blocks; i++) {
+    block b = block_at(plan, i);
+    for (int64_t k = 0; k < n; k++)
+      if (strips[k].copied && (i > 0 || copies)) {
+        float *copy = run->copies + k * plan->copy_elements;
+        copy_tile(run, &strips[k], &b, copy);
+        strips[k].a = copy;
+      }
+    run_block(run, &b, strips, n, n_tiles, panel, panel_end, i == 0, i == plan->n_blocks - 1);
+  }
+  for (int64_t i = 0; i < n; i++) {
+    activate(run, &strips[i], output, outputs);
+    if (plan->staged) stage_rows(run, &strips[i], run->y, p->halves.y, false, output, outputs);
+  }
+}
+
+static void run_chunk(const panel_run *run, int64_t chunk, int64_t group) {
+  const panel_plan *plan = run->plan;
+  placed_strip strips[TILES_MOST];
+  int64_t begin = plan->n_tiles * chunk / plan->n_chunks, n = 0,
+          n_tiles = plan->n_tiles * (chunk + 1) / plan->n_chunks - begin;
+  int64_t k = begin % plan->tiles_per_row, rest = begin / plan->tiles_per_row, row = rest % plan->p.out[1],
+          slab = rest / plan->p.out[1] % plan->p.out[0], image = rest / plan->p.out[1] / plan->p.out[0];
+  for (int64_t left = n_tiles, pixel = 0; left > 0; left -= strips[n++].count) {
+    strips[n] = place(run, image, slab, row, k, left);
+    strips[n].pixel = pixel;
+    pixel += strips[n].rows * strips[n].count;
+    k += strips[n].count;
+    if (k < plan->tiles_per_row) continue;
+    k = 0;
+    if (++row < plan->p.out[1]) continue;
+    row = 0;
+    if (++slab < plan->p.out[0]) continue;
+    slab = 0;
+    image++;
+  }
+  int64_t panels = packed_panels(plan->p.outputs), panel = panels * group / plan->n_groups,
+          panel_end = panels * (group + 1) / plan->n_groups;
+  for (int64_t at = panel; at < panel_end; at += plan->stage_panels)
+    run_panels(run, strips, n, n_tiles, at, smaller(at + plan->stage_panels, panel_end),
+               at == panel || plan->n_blocks > 1);
+}
+
+static void run_chunks(void *context, int64_t begin, int64_t end, int32_t worker) {
+  const panel_run *run = context;
+  const panel_plan *plan = run->plan;
+  const panel_problem *p = &plan->p;
+  int64_t items = plan->n_chunks * plan->n_groups; /* of a group */
+  for (int64_t i = begin; i < end && !cpu_cancelled(&plan->team); i++) {
+    int64_t group = i / items, item = i % items;
+    panel_run of_group = *run;
+    of_group.x += group * p->channels * p->x_channel; /* of pairs, if X has them */
+    of_group.weights += group * p->weights_group;
+    of_group.bias += group * p->outputs;
+    of_group.residual = half_element(run->residual, p->halves.residual, group * p->outputs);
+    of_group.y = half_element(run->y, p->halves.y, group * p->outputs);
+    of_group.copies += worker * thread_elements(plan);
+    of_group.stage = of_group.copies + copies_elements(plan);
+    run_chunk(&of_group, item / plan->n_groups, item % plan->n_groups);
+  }
+  if (plan->release) plan->release();
+}
+
+reed_status panel_plan_run(const panel_plan *plan, const void *x, const float *weights, const float *bias,
+                           const void *residual, void *y, void *workspace) {
+  float *padded = workspace;
+  memset(padded, 0, (size_t)plan->bias_elements * sizeof *padded);
+  if (bias) memcpy(padded, bias, (size_t)(plan->p.groups * plan->p.outputs) * sizeof *padded);
+  panel_run run = {.plan = plan,
+                   .x = x,
+                   .weights = weights,
+                   .bias = padded,
+                   .residual = residual,
+                   .y = y,
+                   .copies = padded + plan->bias_elements};
+  return cpu_parallel_scratch(plan->team, plan->p.groups * plan->n_chunks * plan->n_groups, 1, run_chunks, &run);
+}
