@@ -7,8 +7,9 @@
  * axes. */
 static attention_view view_of(const reed_desc *d, int64_t size, const int64_t *strides) {
   if (d->dtype == REED_NONE) return (attention_view){0};
-  if (d->rank == 4) return (attention_view){d->dtype, strides[0], strides[1], strides[2]};
-  return (attention_view){d->dtype, strides[0], size, strides[1]};
+  int64_t element = (int64_t)reed_dtype_bytes(d->dtype);
+  if (d->rank == 4) return (attention_view){d->dtype, strides[0], strides[1], strides[2], element};
+  return (attention_view){d->dtype, strides[0], size, strides[1], element};
 }
 
 static attention_view input_view(const reed_kernel_call *call, int32_t i, int64_t size) {

@@ -9,6 +9,7 @@
 typedef struct attention_view {
   reed_dtype dtype; /* REED_NONE: absent */
   int64_t batch, head, row;
+  int64_t element; /* bytes */
 } attention_view;
 
 typedef struct attention {

@@ -92,14 +92,13 @@ static void mask_scores(const query_block *b, int64_t j, int64_t n) {
 }
 
 /* Processes n keys from number j on; k and v are the first of them. */
-static void take_keys(const query_block *b, const char *k, int64_t k_distance, const char *v, int64_t v_distance,
-                      int64_t j, int64_t n) {
+static void take_keys(const query_block *b, const attention_view *kv, const char *k, const attention_view *vv,
+                      const char *v, int64_t j, int64_t n) {
   const attention_state *s = b->s;
   const attention *a = &s->a;
   int64_t k_row, v_row, columns = b->columns;
-  const float *keys = attention_rows(k, k_distance, s->load_k, n, a->size, a->size, b->m.keys, &k_row);
-  const float *values =
-      attention_rows(v, v_distance, s->load_v, n, a->value_size, s->value_columns, b->m.values, &v_row);
+  const float *keys = attention_rows(k, kv, s->load_k, n, a->size, a->size, b->m.keys, &k_row);
+  const float *values = attention_rows(v, vv, s->load_v, n, a->value_size, s->value_columns, b->m.values, &v_row);
   memset(b->m.scores, 0, (size_t)(n * columns) * sizeof(float));
   CPU_PICK(a->level, multiply_add)(b->m.scores, columns, keys, k_row, 1, b->m.queries, columns, n, columns, a->size);
   attention_cap(a, b->m.scores, n * columns);
@@ -119,12 +118,10 @@ static void take_tensor(const query_block *b, const attention_view *kv, const vo
                         const void *v, int64_t first, int64_t n, int64_t begin, int64_t end) {
   const attention *a = &b->s->a;
   int64_t head = b->head / (a->heads / a->kv_heads);
-  int64_t k_distance = kv->row * (int64_t)reed_dtype_bytes(kv->dtype),
-          v_distance = vv->row * (int64_t)reed_dtype_bytes(vv->dtype);
   if (first + n > end) n = end - first;
   for (int64_t j = begin > first ? begin - first : 0; j < n; j += KEYS)
-    take_keys(b, attention_row(kv, k, b->batch, head, j), k_distance, attention_row(vv, v, b->batch, head, j),
-              v_distance, first + j, n - j < KEYS ? n - j : KEYS);
+    take_keys(b, kv, attention_row(kv, k, b->batch, head, j), vv, attention_row(vv, v, b->batch, head, j), first + j,
+              n - j < KEYS ? n - j : KEYS);
 }
 
 static void give_rows(const query_block *b) {

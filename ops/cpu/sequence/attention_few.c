@@ -99,14 +99,13 @@ static void mask_row(const item *t, int64_t r, int64_t j, int64_t n, float *scor
 }
 
 /* Processes n keys from number j on; k and v are the first of them. */
-static void take_keys(const item *t, const char *k, int64_t k_distance, const char *v, int64_t v_distance, int64_t j,
-                      int64_t n) {
+static void take_keys(const item *t, const attention_view *kv, const char *k, const attention_view *vv, const char *v,
+                      int64_t j, int64_t n) {
   const attention_state *s = t->job->s;
   const attention *a = &s->a;
   int64_t k_row, v_row, padded = (n + LANES_MOST - 1) / LANES_MOST * LANES_MOST;
-  const float *keys = attention_rows(k, k_distance, s->load_k, n, a->size, a->size, t->m.keys, &k_row);
-  const float *values =
-      attention_rows(v, v_distance, s->load_v, n, a->value_size, s->value_columns, t->m.values, &v_row);
+  const float *keys = attention_rows(k, kv, s->load_k, n, a->size, a->size, t->m.keys, &k_row);
+  const float *values = attention_rows(v, vv, s->load_v, n, a->value_size, s->value_columns, t->m.values, &v_row);
   CPU_PICK(a->level, score_keys)(t->m.scores, KEYS, t->m.queries, a->size, s->rows, keys, k_row, n, a->size);
   for (int64_t r = 0; r < s->rows; r++) {
     float *scores = t->m.scores + r * KEYS, *sums = t->p.sums + r * s->value_columns;
@@ -122,12 +121,41 @@ static void take_keys(const item *t, const char *k, int64_t k_distance, const ch
 /* Processes those keys of the item that lie in one tensor, which has the keys first .. first + n. */
 static void take_tensor(const item *t, const attention_view *kv, const void *k, const attention_view *vv, const void *v,
                         int64_t first, int64_t n) {
-  int64_t k_distance = kv->row * (int64_t)reed_dtype_bytes(kv->dtype),
-          v_distance = vv->row * (int64_t)reed_dtype_bytes(vv->dtype);
   int64_t begin = t->begin > first ? t->begin - first : 0, end = t->end < first + n ? t->end - first : n;
   for (int64_t j = begin; j < end; j += KEYS)
-    take_keys(t, attention_row(kv, k, t->batch, t->kv_head, j), k_distance,
-              attention_row(vv, v, t->batch, t->kv_head, j), v_distance, first + j, end - j < KEYS ? end - j : KEYS);
+    take_keys(t, kv, attention_row(kv, k, t->batch, t->kv_head, j), vv, attention_row(vv, v, t->batch, t->kv_head, j),
+              first + j, end - j < KEYS ? end - j : KEYS);
+}
+
+/* The item's only row over all its keys, a single block. False: the keys are more, or lie in two tensors. */
+static bool take_block(const item *t) {
+  const attention_state *s = t->job->s;
+  const attention *a = &s->a;
+  bool past = t->begin < a->past;
+  int64_t n = t->end - t->begin, first = past ? 0 : a->past, k_row, v_row;
+  if (n > KEYS || (past && t->end > a->past)) return false;
+  const attention_view *kv = past ? &a->past_k : &a->k, *vv = past ? &a->past_v : &a->v;
+  const void *const *inputs = t->job->buffers->inputs;
+  const char *k = attention_row(kv, inputs[past ? 4 : 1], t->batch, t->kv_head, t->begin - first),
+             *v = attention_row(vv, inputs[past ? 5 : 2], t->batch, t->kv_head, t->begin - first);
+  const void *q = attention_row(&a->q, inputs[0], t->batch, t->kv_head, 0);
+  if (s->load_q) s->load_q(t->m.line, q, a->size), q = t->m.line;
+  const float *keys = attention_rows(k, kv, s->load_k, n, a->size, a->size, t->m.keys, &k_row);
+  const float *values = attention_rows(v, vv, s->load_v, n, a->value_size, s->value_columns, t->m.values, &v_row);
+  row_operands o = {.scale = (float)a->scale,
+                    .q = q,
+                    .scaled = t->m.queries,
+                    .k = keys,
+                    .v = values,
+                    .scores = t->m.scores,
+                    .k_row = k_row,
+                    .v_row = v_row,
+                    .n = n,
+                    .size = a->size,
+                    .columns = s->value_columns,
+                    .sums = t->p.sums};
+  t->p.sum[0] = CPU_PICK(a->level, attend_whole)(&o);
+  return true;
 }
 
 /* Divides the joined sums of an item's rows and writes the results. */
@@ -154,9 +182,12 @@ static void attend_parts(void *context, int64_t begin, int64_t end, int32_t work
     t.end = attention_end(a, &t.reach, a->queries - 1);
     if (t.begin < number * PART_KEYS) t.begin = number * PART_KEYS;
     if (t.end > (number + 1) * PART_KEYS) t.end = (number + 1) * PART_KEYS;
-    memset(t.p.sums, 0, (size_t)(s->rows * s->value_columns) * sizeof(float));
-    for (int64_t r = 0; r < s->rows; r++) t.p.most[r] = -INFINITY, t.p.sum[r] = 0;
-    if (t.begin < t.end) {
+    bool done = s->plain && t.begin < t.end && take_block(&t);
+    if (!done) {
+      memset(t.p.sums, 0, (size_t)(s->rows * s->value_columns) * sizeof(float));
+      for (int64_t r = 0; r < s->rows; r++) t.p.most[r] = -INFINITY, t.p.sum[r] = 0;
+    }
+    if (!done && t.begin < t.end) {
       take_queries(&t);
       if (a->past) take_tensor(&t, &a->past_k, inputs[4], &a->past_v, inputs[5], 0, a->past);
       take_tensor(&t, &a->k, inputs[1], &a->v, inputs[2], a->past, a->keys);
@@ -207,6 +238,7 @@ reed_status attention_prepare_few(attention_state *s, reed_kernel *out_kernel) {
   int64_t n = a->batch * a->kv_heads;
   s->rows = a->heads / a->kv_heads * a->queries;
   s->parts = a->total > PART_KEYS ? (a->total + PART_KEYS - 1) / PART_KEYS : 1;
+  s->plain = s->rows == 1 && s->parts == 1 && a->mask_dtype == REED_NONE && !(a->softcap > 0);
   s->part_floats = (s->rows * (s->value_columns + 2) + 15) / 16 * 16;
   s->scratch_floats = (scratch_floats(s) + 15) / 16 * 16;
   int64_t work = n * a->total * ((a->size + a->value_size) * (4 + s->rows / 2) + s->rows * 8);

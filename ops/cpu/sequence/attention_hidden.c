@@ -57,7 +57,7 @@ static void give_weighted(const attention_state *s, const reed_kernel_buffers *b
     bool past = j < a->past;
     const attention_view *v = past ? &a->past_v : &a->v;
     const char *from = attention_row(v, buffers->inputs[past ? 5 : 2], place[0], head, past ? j : j - a->past);
-    const float *numbers = attention_rows(from, 0, s->load_v, 1, a->value_size, s->value_columns, values, &row);
+    const float *numbers = attention_rows(from, v, s->load_v, 1, a->value_size, s->value_columns, values, &row);
     if (weights[j] != 0) CPU_PICK(a->level, axpy)(weights[j], numbers, sums, s->value_columns);
   }
   attention_give(s, buffers, place, sums, sum, line);

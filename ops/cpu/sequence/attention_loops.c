@@ -163,20 +163,74 @@ void CPU_LEVELED(score_keys)(float *scores, int64_t scores_row, const float *q, 
 
 /* ---- softmax over keys that come in blocks ---- */
 
+/* Lanes i and i ^ d change places. */
+#define SWAP_4(x, d, ...) __builtin_shufflevector(x, x, 0 ^ (d), 1 ^ (d), 2 ^ (d), 3 ^ (d), ##__VA_ARGS__)
+#define SWAP_8(x, d, ...) SWAP_4(x, d, 4 ^ (d), 5 ^ (d), 6 ^ (d), 7 ^ (d), ##__VA_ARGS__)
+#define SWAP_16(x, d) SWAP_8(x, d, 8 ^ (d), 9 ^ (d), 10 ^ (d), 11 ^ (d), 12 ^ (d), 13 ^ (d), 14 ^ (d), 15 ^ (d))
+
+/* The largest lane; NaN if one is NaN. */
+INLINE float largest(lanes x) {
+#if LANES == 16
+  x = larger(x, SWAP_16(x, 8));
+  x = larger(x, SWAP_16(x, 4));
+  x = larger(x, SWAP_16(x, 2));
+  return larger(x, SWAP_16(x, 1))[0];
+#elif LANES == 8
+  x = larger(x, SWAP_8(x, 4));
+  x = larger(x, SWAP_8(x, 2));
+  return larger(x, SWAP_8(x, 1))[0];
+#else
+  x = larger(x, SWAP_4(x, 2));
+  return larger(x, SWAP_4(x, 1))[0];
+#endif
+}
+
+/* The largest of n scores and `most`; n a multiple of LANES. */
+INLINE float largest_score(const float *scores, int64_t n, float most) {
+  lanes most_lanes = all(most);
+  for (int64_t j = 0; j < n; j += LANES) most_lanes = larger(most_lanes, load(scores + j));
+  return largest(most_lanes);
+}
+
+/* Scores become exp(score - most); returns their sum. */
+INLINE float weigh_scores(float *scores, int64_t n, float most) {
+  lanes sum = {0};
+  float four[4];
+  for (int64_t j = 0; j < n; j++) scores[j] = exp_f32(scores[j] - most);
+  for (int64_t j = 0; j < n; j += LANES) sum += load(scores + j);
+  _mm_storeu_ps(four, four_sums(sum, sum, sum, sum));
+  return four[0];
+}
+
 /* As attend_keys, for one query whose scores lie side by side. */
 float CPU_LEVELED(attend_row)(float *scores, int64_t n, float *most, float *sum) {
-  lanes most_lanes = all(*most), sum_lanes = {0};
-  for (int64_t j = 0; j < n; j += LANES) most_lanes = larger(most_lanes, load(scores + j));
-  float before = *most, now = most_lanes[0];
-  for (int i = 1; i < LANES; i++) now = most_lanes[i] > now || most_lanes[i] != most_lanes[i] ? most_lanes[i] : now;
-  float from = now == -INFINITY ? 0 : now, shrink = exp_f32(before - from);
-  for (int64_t j = 0; j < n; j++) scores[j] = exp_f32(scores[j] - from);
-  for (int64_t j = 0; j < n; j += LANES) sum_lanes += load(scores + j);
-  float four[4];
-  _mm_storeu_ps(four, four_sums(sum_lanes, sum_lanes, sum_lanes, sum_lanes));
+  float now = largest_score(scores, n, *most), from = now == -INFINITY ? 0 : now, shrink = exp_f32(*most - from);
   *most = now;
-  *sum = *sum * shrink + four[0];
+  *sum = *sum * shrink + weigh_scores(scores, n, from);
   return shrink;
+}
+
+/* A single key: its factor is 1, unless the score is infinite or NaN. */
+INLINE float attend_one_key(const row_operands *o) {
+  float score = o->scores[0], factor = score == -INFINITY ? 0 : score - score + 1;
+  for (int64_t d = 0; d < o->columns; d += LANES) store(o->sums + d, (lanes){0} + factor * load(o->v + d));
+  return factor;
+}
+
+float CPU_LEVELED(attend_whole)(const row_operands *o) {
+  int64_t n = (o->n + LANES - 1) / LANES * LANES;
+  for (int64_t d = 0; d < o->size; d++) o->scaled[d] = o->scale * o->q[d];
+  if (o->n == 1) {
+    score_four(&(score_operands){o->scores, o->scaled, o->k, 0, 0, o->k_row, 1, o->size}, 1, 0);
+    return attend_one_key(o);
+  }
+  store(o->scores + n - LANES, all(-INFINITY));
+  CPU_LEVELED(score_keys)(o->scores, 0, o->scaled, 0, 1, o->k, o->k_row, o->n, o->size);
+  float most = largest_score(o->scores, n, -INFINITY);
+  float sum = weigh_scores(o->scores, n, most == -INFINITY ? 0 : most);
+  for (int64_t d = 0; d < o->columns; d += LANES) store(o->sums + d, (lanes){0});
+  CPU_LEVELED(multiply_add)(o->sums, 0, o->scores, 0, 1, o->v, o->v_row, 1, o->columns, o->n);
+  return sum;
 }
 
 /* Takes the next keys into a softmax. Column i of scores is a query, n in all; its softmax over the keys so far is

@@ -68,15 +68,18 @@ reed_status attention_write_present(const attention *a, const reed_kernel_buffer
 
 /* ---- operands and results ---- */
 
-const float *attention_rows(const char *from, int64_t distance, convert_fn load, int64_t n, int64_t size, int64_t width,
-                            float *to, int64_t *out_row) {
-  if (!load && size == width) return *out_row = distance / 4, (const float *)from;
+const float *attention_rows(const char *from, const attention_view *v, convert_fn load, int64_t n, int64_t size,
+                            int64_t width, float *to, int64_t *out_row) {
+  if (!load && size == width) return *out_row = v->row, (const float *)from;
+  const int64_t distance = v->row * v->element;
+  *out_row = width;
+  if (load && size == width && v->row == size) return load(to, from, n * size), to; /* a call a row costs most of it */
   for (int64_t j = 0; j < n; j++) {
     if (load) load(to + j * width, from + j * distance, size);
     else memcpy(to + j * width, from + j * distance, (size_t)size * sizeof(float));
     memset(to + j * width + size, 0, (size_t)(width - size) * sizeof(float));
   }
-  return *out_row = width, to;
+  return to;
 }
 
 void attention_cap(const attention *a, float *scores, int64_t n) {

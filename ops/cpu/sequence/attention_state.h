@@ -15,18 +15,19 @@ typedef struct attention_state {
   int64_t value_columns;                               /* value_size, up to a multiple of LANES_MOST */
   int64_t scratch_floats;                              /* of a thread */
   int64_t rows, parts, part_floats;                    /* of attention_few.c */
+  bool plain;                                          /* of attention_few.c: one row, whose scores nothing changes */
 } attention_state;
 
 /* Row number `row` of a head in memory. */
 static inline const char *attention_row(const attention_view *v, const void *data, int64_t batch, int64_t head,
                                         int64_t row) {
-  return (const char *)data + (batch * v->batch + head * v->head + row * v->row) * (int64_t)reed_dtype_bytes(v->dtype);
+  return (const char *)data + (batch * v->batch + head * v->head + row * v->row) * v->element;
 }
 
-/* n rows of `size` elements, `distance` bytes apart, as f32, at least `width` floats apart: in place, or converted into
+/* n rows of `size` elements that lie as those of v, as f32, at least `width` floats apart: in place, or converted into
  * `to`. *out_row: the floats from row to row. */
-const float *attention_rows(const char *from, int64_t distance, convert_fn load, int64_t n, int64_t size, int64_t width,
-                            float *to, int64_t *out_row);
+const float *attention_rows(const char *from, const attention_view *v, convert_fn load, int64_t n, int64_t size,
+                            int64_t width, float *to, int64_t *out_row);
 /* Caps n scores: c tanh(score / c), where the call has a softcap c. */
 void attention_cap(const attention *a, float *scores, int64_t n);
 /* Masks the scores column[0], column[columns], ... of n keys; place: batch, head, query, first key. line: n floats. */

@@ -29,6 +29,14 @@ static const attention_case cases[] = {
     {"odd sizes", 2, 3, 3, 5, 7, 9, 11, -1, -1},
     {"several blocks", 1, 2, 2, 130, 300, 64, 64, -1, -1},
     {"one query", 2, 2, 2, 1, 517, 64, 64, -1, -1},
+    {"one query of two keys", 2, 3, 3, 1, 2, 16, 24, -1, -1},
+    {"one query of a block's keys", 1, 3, 3, 1, 128, 20, 36, -1, -1},
+    {"one query of one key more", 1, 3, 3, 1, 129, 20, 16, -1, -1},
+    {"one query of the window in earlier keys", 2, 3, 3, 1, 6, 16, 16, 140, -1, .left = 20, .to_last_key = true,
+     .right = 1},
+    {"one query of few lengths", 3, 2, 2, 1, 25, 16, 16, -1, -1, .causal = true, .lengths = true},
+    {"a decoder's second step", 2, 3, 3, 1, 1, 16, 16, 1, -1, .causal = true},
+    {"a window of the new key", 2, 3, 3, 1, 1, 16, 16, 30, -1, .causal = true, .left = 1},
     {"shared heads", 1, 6, 2, 9, 33, 16, 24, -1, -1},
     {"flat", 2, 4, 4, 70, 131, 16, 16, -1, -1, .flat = true},
     {"flat, shared heads, odd", 2, 4, 2, 3, 5, 7, 9, -1, -1, .flat = true},
@@ -257,16 +265,19 @@ START_TEST(rows_that_are_masked_whole_give_zero_or_nan) {
 END_TEST
 
 START_TEST(infinite_and_nan_scores_go_through) {
-  for (int k = 0; k < 6; k++) { /* the last three cases: the key lies in the second part of many keys */
-    bool many = k > 2;
+  static const struct {
+    int64_t queries, keys, element; /* of K, that the score follows */
+  } at[] = {{2, 200, 300}, {2, 1200, 1800} /* in the second part of many keys */, {1, 40, 51}, {1, 1, 0}};
+  for (size_t k = 0; k < 3 * (sizeof at / sizeof *at); k++) {
+    int64_t queries = at[k / 3].queries, keys = at[k / 3].keys;
     kernel_case c;
     case_init(&c, OP_Attention);
-    value *q = case_input(&c, REED_F32, DIMS(1, 1, 2, 2), 0);
-    value *key = case_input(&c, REED_F32, DIMS(1, 1, many ? 1200 : 200, 2), 1);
-    case_input(&c, REED_F32, DIMS(1, 1, many ? 1200 : 200, 2), 1);
-    for (int64_t i = 0; i < 4; i++) case_set(q, i, 1);
+    value *q = case_input(&c, REED_F32, DIMS(1, 1, queries, 2), 0);
+    value *key = case_input(&c, REED_F32, DIMS(1, 1, keys, 2), 1);
+    case_input(&c, REED_F32, DIMS(1, 1, keys, 2), 1);
+    for (int64_t i = 0; i < 2 * queries; i++) case_set(q, i, 1);
     case_attr_int(&c, "nan_rows", _i - 1);
-    case_set(key, many ? 1800 : 300, k % 3 == 0 ? NAN : k % 3 == 1 ? INFINITY : -INFINITY);
+    case_set(key, at[k / 3].element, k % 3 == 0 ? NAN : k % 3 == 1 ? INFINITY : -INFINITY);
     c.n_outputs = 1;
     case_parity(&c, 1e-5, 1e-5); /* all results are NaN, except with -INFINITY */
   }
