@@ -162,7 +162,7 @@ if [ -e "$(dirname "$vm")/../libreed-cuda.so" ]; then
   if [ ! -e /dev/nvidiactl ]; then
     cp cudnn/libcudnn.so.9 cudnn/libcuda.so.1
     LD_LIBRARY_PATH=$PWD/cudnn "$vm" info --devices >out
-    grep -q "^cuda .*the NVIDIA driver is too old: it has no function cuInit" out && grep -q '^cuda: missing an NVIDIA driver for CUDA 1[0-9] or newer.*: apt-get install cuda-drivers$' out ||
+    grep -q "^cuda .*the NVIDIA driver has no function cuInit, which CUDA 12.4 has: it is too old" out && grep -q '^cuda: missing an NVIDIA driver for CUDA 1[0-9] or newer.*: apt-get install cuda-drivers$' out ||
       fail 'a driver without functions is not reported'
     echo no library >cudnn/libcuda.so.1
     LD_LIBRARY_PATH=$PWD/cudnn "$vm" info --devices >out

@@ -1,11 +1,7 @@
 /* Opens the driver library of the system at run time. The fake driver has its own cuda_driver_open
  * (device/cuda/fake/open.c); a module links one of the two. */
-#include <string.h>
-
 #include "device/symbols.h"
 #include "device/cuda/driver/driver.h"
-
-#define LIBRARY "libcuda.so.1"
 
 const char *const cuda_driver_options = "", *const cuda_driver_words = "";
 
@@ -25,17 +21,9 @@ reed_status cuda_driver_find(cuda_driver *out_driver, reed_diagnosis *diagnosis)
 #include "device/cuda/driver/driver.def"
       {NULL, 0}};
   cuda_driver driver = {.images = cuda_images};
-  symbols_words words;
-  const char *missing = symbols_find(LIBRARY, rows, &driver, &words);
-  if (missing && words.text[0])
-    return diag_fail(diagnosis, REED_ERROR_DEVICE, "device 'cuda': the NVIDIA driver cannot be loaded: %s", words.text);
-  if (missing && strcmp(missing, LIBRARY) == 0)
-    return diag_fail(diagnosis, REED_ERROR_DEVICE,
-                     "device 'cuda': no NVIDIA driver on this machine (" LIBRARY " is not found)");
-  if (missing)
-    return diag_fail(diagnosis, REED_ERROR_DEVICE,
-                     "device 'cuda': the NVIDIA driver is too old: it has no function %s, which CUDA 12.4 has",
-                     missing);
+  reed_status status = symbols_load("device 'cuda': the NVIDIA driver", "libcuda.so.1", rows,
+                                    ", which CUDA 12.4 has: it is too old", &driver, diagnosis);
+  if (status != REED_OK) return status;
   *out_driver = driver;
   return REED_OK;
 }

@@ -40,7 +40,7 @@ grep -q 'parity: 1 passed, 0 failed, 0 missing' "$out/log10" || fail "packed pro
 if [ ! -e /dev/nvidiactl ]; then
   "$root/scripts/gpu_check.sh" --build "$build" --out "$out/no_card" --into "$out/no_tree" >"$out/log11" 2>&1
   [ $? = 1 ] || fail "no card is no failure"
-  grep -q "device cuda: .*\(no NVIDIA driver on this machine\|no module\)" "$out/log11" || fail "no sentence about the missing card"
+  grep -q "device cuda: .*\(the NVIDIA driver is not on this machine\|no module\)" "$out/log11" || fail "no sentence about the missing card"
   [ ! -e "$out/no_tree" ] || fail "results without a card"
 fi
 "$root/scripts/gpu_check.sh" --device cuda-emulated >"$out/log7" 2>&1 && fail "the emulated device writes into the tree"
