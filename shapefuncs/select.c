@@ -1,10 +1,11 @@
-/* Shapes that depend on the data (Compress, NonZero, NonMaxSuppression: here an upper bound, the kernel reports the
- * extent), and TopK. Common helpers: call.h. */
+/* Shapes that depend on the data (Compress, NonZero, Unique, NonMaxSuppression: here an upper bound, the kernel reports
+ * the extent), and TopK. Common helpers: call.h. */
 #include "shapefuncs/call.h"
 
-static reed_status set_bounded(reed_shape_call *call, int32_t rank, const reed_dim *dims, int32_t bounded_axis) {
-  shapecall_set(call, 0, rank, dims);
-  call->outputs[0].bounded_axis = bounded_axis;
+static reed_status set_bounded(reed_shape_call *call, int32_t output, int32_t rank, const reed_dim *dims,
+                               int32_t bounded_axis) {
+  shapecall_set(call, output, rank, dims);
+  if (output < call->n_outputs) call->outputs[output].bounded_axis = bounded_axis;
   return call->status;
 }
 
@@ -21,7 +22,7 @@ reed_status shapefn_compress(reed_shape_call *call) {
   if (flat) {
     reed_dim all = in->rank < 0 ? reed_dim_fresh(call) : shapecall_product(call, in->dims, in->rank);
     reed_dim bound = reed_dim_min(call, condition->dims[0], all);
-    return set_bounded(call, 1, &bound, 0);
+    return set_bounded(call, 0, 1, &bound, 0);
   }
   int32_t axis = 0;
   status = shapecall_axis(call, op_attr_int(call->attrs, "axis"), in->rank, &axis);
@@ -29,7 +30,7 @@ reed_status shapefn_compress(reed_shape_call *call) {
   reed_dim dims[REED_MAX_RANK];
   memcpy(dims, in->dims, (size_t)in->rank * sizeof *dims);
   dims[axis] = reed_dim_min(call, condition->dims[0], dims[axis]);
-  return set_bounded(call, in->rank, dims, axis);
+  return set_bounded(call, 0, in->rank, dims, axis);
 }
 
 /* One column per nonzero element, one row per axis (a scalar has no axes: ONNX NonZero-13). */
@@ -38,7 +39,33 @@ reed_status shapefn_nonzero(reed_shape_call *call) {
   reed_dim dims[2] = {in->rank, 0};
   if (in->rank < 0) dims[0] = reed_dim_fresh(call), dims[1] = reed_dim_fresh(call);
   else dims[1] = shapecall_product(call, in->dims, in->rank);
-  return set_bounded(call, 2, dims, 1);
+  return set_bounded(call, 0, 2, dims, 1);
+}
+
+/* Without an axis X counts as flat. Every element, or slice along the axis, may differ from all others. The outputs:
+ * those that differ, where each occurs first, for each of X the number of its equal, and how often each occurs. */
+reed_status shapefn_unique(reed_shape_call *call) {
+  const reed_shape_input *in = &call->inputs[0];
+  bool flat = !reed_attrs_find(call->attrs, "axis");
+  int32_t axis = 0, rank = flat ? 1 : in->rank;
+  reed_dim dims[REED_MAX_RANK] = {0}, bound;
+  if (rank < 0) { /* a rank that is not known has no bounded axis either */
+    shapecall_unknown(call, 0);
+    bound = reed_dim_fresh(call);
+  } else if (flat) {
+    bound = in->rank < 0 ? reed_dim_fresh(call) : shapecall_product(call, in->dims, in->rank);
+    dims[0] = bound;
+  } else {
+    reed_status status = shapecall_axis(call, op_attr_int(call->attrs, "axis"), rank, &axis);
+    if (status) return status;
+    memcpy(dims, in->dims, (size_t)rank * sizeof *dims);
+    bound = dims[axis];
+  }
+  if (rank >= 0) set_bounded(call, 0, rank, dims, axis);
+  set_bounded(call, 1, 1, &bound, 0);
+  shapecall_set(call, 2, 1, &bound);
+  set_bounded(call, 3, 1, &bound, 0);
+  return call->status;
 }
 
 /* boxes [B,S,4], scores [B,C,S]: at most max_output_boxes_per_class of each of the B*C classes (0 and absent: none,
@@ -58,7 +85,7 @@ reed_status shapefn_nms(reed_shape_call *call) {
   per_class = reed_dim_min(call, reed_dim_max(call, per_class, 0), boxes->dims[1]);
   reed_dim factors[3] = {scores->dims[0], scores->dims[1], per_class};
   reed_dim dims[2] = {shapecall_product(call, factors, 3), 3};
-  return set_bounded(call, 2, dims, 0);
+  return set_bounded(call, 0, 2, dims, 0);
 }
 
 /* dets [n,4], scores [n], idxs [n] -> at most n (torchvision's nms, and batched_nms with idxs). */
@@ -73,7 +100,7 @@ reed_status shapefn_torch_nms(reed_shape_call *call) {
       status = shapecall_same(call, dets->dims[0], call->inputs[i].dims[0], i,
                               i == 1 ? "the numbers of boxes and of scores" : "the numbers of boxes and of idxs", NULL);
   }
-  return status ? status : set_bounded(call, 1, dets->dims, 0);
+  return status ? status : set_bounded(call, 0, 1, dets->dims, 0);
 }
 
 reed_status shapefn_topk(reed_shape_call *call) {

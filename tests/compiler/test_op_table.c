@@ -348,7 +348,7 @@ START_TEST(every_operator_has_a_layout_rule_or_a_reason) {
       {"its data has no axes of an image, or too few elements to matter",
        "Constant ConstantOfShape Range Size EyeLike OneHot NonMaxSuppression"},
       {"elements move by index: which one goes where depends on the order of the axes",
-       "GatherElements GatherND ScatterElements ScatterND ReverseSequence Compress NonZero Tile Trilu CumSum "
+       "GatherElements GatherND ScatterElements ScatterND ReverseSequence Compress NonZero Unique Tile Trilu CumSum "
        "TensorScatter"},
       {"its axes have meanings of their own, which are not an image's",
        "Gemm MatMul Attention RotaryEmbedding GRU LSTM RNN PasteMasks LayerNormalization RMSNormalization"},
@@ -381,7 +381,7 @@ START_TEST(every_operator_follows_integers_or_has_a_reason) {
       {"not met in the shape arithmetic of exported models",
        "ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMean ReduceSumSquare ArgMax ArgMin CumSum TopK Tile Pad "
        "OneHot EyeLike Trilu GatherElements GatherND ScatterElements ScatterND ReverseSequence TensorScatter Dropout"},
-      {"how many there are is known when its kernel has run", "Compress NonZero"},
+      {"how many there are is known when its kernel has run", "Compress NonZero Unique"},
       {"import makes constants of it", "Constant"},
       {"made after the last inference", "Fused"},
       {"the passes over regions join what leaves them", "If Loop Scan"},
@@ -402,7 +402,7 @@ START_TEST(every_operator_has_a_rule_of_signs_or_a_reason) {
       {"could have one, and no model that is looked at needs it",
        "Add Mul Div Pow Sum Mean Reciprocal Cosh Softplus HardSigmoid PasteMasks Keypoints RoiAlign MultiLevelRoiAlign "
        "AveragePool MaxPool LpPool GlobalAveragePool GlobalLpPool GlobalMaxPool Hardmax DepthToSpace SpaceToDepth "
-       "Compress NonMaxSuppression TopK ArgMax ArgMin ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMean "
+       "Compress Unique NonMaxSuppression TopK ArgMax ArgMin ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMean "
        "ReduceProd ReduceSum ReduceSumSquare OneHot EyeLike ReverseSequence ScatterElements ScatterND TensorScatter "
        "BitShift "
        "BitwiseAnd BitwiseOr ConstantOfShape Dropout Col2Im "

@@ -179,6 +179,7 @@ static const struct {
                {"GatherND", "hwc r2"},
                {"TopK", "hw 1"},
                {"Compress", "hw h"},
+               {"Unique", "hw"},
                {"CumSum", "hw ."},
                {"Pad", "nchw 8 ."},
                {"Pad", "hw 4 1"},

@@ -19,8 +19,8 @@
 /* ---- the table ---- */
 
 /* Which inputs' values decide extents, from the ONNX operator definitions (opset 23): V where the value is needed, 0
- * where not, per input in order; 'U' in front where only a bound is known before the kernel has run. Operators that are
- * not listed are in test_rows.c only. */
+ * where not, per input in order; in front, per output, U where only a bound is known before the kernel has run and E
+ * where the extents are exact (no letter: exact). Operators that are not listed are in test_rows.c only. */
 static const struct {
   const char *name, *flags;
 } value_reads[] = {
@@ -52,6 +52,7 @@ static const struct {
     {"Loop", "VV0"},
     {"NonZero", "U0"},
     {"Compress", "U00"},
+    {"Unique", "UUEU0"},
     /* of NonMaxSuppression only the limit: boxes and scores stay where they are and the kernel reports the count */
     {"NonMaxSuppression", "U00V00"},
     {"MaxRoiPool", "00"},
@@ -63,15 +64,15 @@ START_TEST(values_are_read_where_onnx_needs_them) {
     const reed_op *op = op_find(NULL, "", value_reads[k].name);
     const char *flags = value_reads[k].flags;
     ck_assert_msg(op != NULL, "%s is missing", value_reads[k].name);
-    bool bounded = *flags == 'U';
-    flags += bounded;
+    size_t n_letters = strspn(flags, "UE");
+    for (int32_t i = 0; i < op->n_outputs; i++)
+      ck_assert_msg(op->outputs[i].bounded == ((size_t)i < n_letters && flags[i] == 'U'), "%s output %d", op->name, i);
+    flags += n_letters;
     for (int32_t i = 0; i < op->n_inputs; i++) {
       bool wanted = strlen(flags) > (size_t)i && flags[i] == 'V';
       ck_assert_msg(((op->inputs[i].reads & REED_READS_VALUE) != 0) == wanted, "%s input %d (%s)", op->name, i,
                     op->inputs[i].name);
     }
-    for (int32_t i = 0; i < op->n_outputs; i++)
-      ck_assert_msg(op->outputs[i].bounded == bounded, "%s output %d", op->name, i);
   }
 }
 END_TEST

@@ -38,8 +38,8 @@ def open_onnxruntime(model):
     return ort.InferenceSession(model.SerializeToString(), options)
 
 
-# Operators for which the reference evaluator is wrong: growth and the end of Loops, planes of one or three axes, statistics, older softmaxes.
-ONLY_ONNXRUNTIME = ("If", "Loop", "Scan", "LSTM", "GRU", "RNN", "GlobalMaxPool", "MaxPool", "AveragePool", "BatchNormalization", "Softmax", "LogSoftmax", "Hardmax")
+# Operators for which the reference evaluator is wrong: growth and the end of Loops, planes of one or three axes, statistics, older softmaxes, slices in the order of X.
+ONLY_ONNXRUNTIME = ("If", "Loop", "Scan", "LSTM", "GRU", "RNN", "GlobalMaxPool", "MaxPool", "AveragePool", "BatchNormalization", "Softmax", "LogSoftmax", "Hardmax", "Unique")
 
 
 def evaluator_of(model):

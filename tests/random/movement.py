@@ -318,6 +318,16 @@ def nonzero(g):
 
 
 @operator(1.5)
+def unique(g):
+    v = g.pick(None, rank=(1, 2, 3), where=lambda v: all(all(s) for s in v.shapes()))  # onnxruntime ends the process where there are no elements
+    if v.dtype in FLOATS:  # whose rounding decides what is equal
+        v = g.node("Cast", [g.node("Greater", [v, g.const(.173, v.dtype)])], to=T.INT64)
+    axis = int(g.r.integers(v.rank))
+    attributes = {"axis": axis} if g.flag() else {}
+    g.node("Unique", [v], n_out=int(g.r.integers(1, 5)), sorted=g.flag(), **attributes)
+
+
+@operator(1.5)
 def compress(g):
     v = g.pick(None, rank=(1, 2, 3))
     axis = int(g.r.integers(v.rank))

@@ -289,7 +289,7 @@ static void make_numbers(call_text *t) {
       values(t, 1, &k, true);
       break;
     case 3:
-      strcpy(t->op, pick(t, 0, 1) ? "NonZero" : "Compress");
+      strcpy(t->op, (const char *[]){"NonZero", "Unique", "Compress"}[pick(t, 0, 2)]);
       shape(t, "f32", 2, dims);
       if (t->op[0] == 'C') shape(t, "bool", 1, &dims[pick(t, 0, 1)]);
       break;
