@@ -6,12 +6,17 @@
  * Headers come in batches from the heap, are used again, and are freed when the pool closes.
  *
  * Free large blocks are listed by the power of two of their size. The best fit is the smallest block that fits in the
- * request's own list, else the smallest block of the next list that is not empty. */
+ * request's own list, else the smallest block of the next list that is not empty.
+ *
+ * Of equal blocks, slabs and objects the one with the lowest address is handed out, so that addresses follow from the
+ * set of blocks in use and not from the order of earlier releases. A run that repeats the requests of the run before
+ * gets the same addresses, and a graph that was recorded with them is replayed. */
 #include "allocator/pool.h"
 
 #include <assert.h>
 #include <stdio.h>
 
+#include "allocator/block.h"
 #include "allocator/size_class.h"
 #include "base/mem.h"
 
@@ -22,19 +27,6 @@ enum {
   KEPT_BYTES = 16 << 20, /* a free block of this size or more is kept for large requests */
   KEPT_SHARE = 16,       /* a request is large for a kept block if it is a sixteenth of the block or more */
   SLACK = 4,             /* free chunks may make up a quarter of the most that was in use */
-};
-
-typedef struct block block;
-struct block {
-  storage storage;       /* first: the caller's view. data is set in every block, the other fields while it is in use */
-  int64_t bytes;         /* of the block; storage.bytes: as requested */
-  int64_t warm_bytes;    /* large blocks: the system has given the pages of so many bytes from the beginning */
-  bool free;             /* large blocks: on a list of free ones */
-  block *before, *after; /* large blocks: neighbours in their chunk */
-  block *previous, *next; /* neighbours in the list that holds the block */
-  block *slab;            /* objects: the slab that holds the object */
-  block *objects;         /* slabs: free objects */
-  int32_t class, n_carved, n_used;
 };
 
 typedef struct header_batch {
@@ -51,7 +43,7 @@ struct pool {
   int64_t beside_bytes;          /* not the pool's, but under the same cap */
   block *large[64];              /* free large blocks of 2^i <= bytes < 2^(i+1) */
   uint64_t large_mask;           /* bit i: large[i] is not empty */
-  block *slabs[N_CLASSES];       /* slabs with room */
+  block *slabs[N_CLASSES];       /* slabs with room, in order of address */
   int64_t peak_used_bytes;       /* in the present window of runs and the one before */
   int64_t window_used_bytes;     /* the most in the present window */
   int32_t n_runs;                /* in the present window */
@@ -92,19 +84,6 @@ static bool headers_ready(pool *p) {
   return true;
 }
 
-static void list_add(block **list, block *b) {
-  b->previous = NULL;
-  b->next = *list;
-  if (*list) (*list)->previous = b;
-  *list = b;
-}
-
-static void list_remove(block **list, block *b) {
-  if (b->previous) b->previous->next = b->next;
-  else *list = b->next;
-  if (b->next) b->next->previous = b->previous;
-}
-
 static void free_add(pool *p, block *b) {
   int i = log2_floor(b->bytes);
   b->free = true;
@@ -125,12 +104,16 @@ static void free_remove(pool *p, block *b) {
  * its use as a whole. */
 static bool kept(const block *b, int64_t bytes) { return b->bytes >= KEPT_BYTES && b->bytes / KEPT_SHARE > bytes; }
 
+static bool fits_better(const block *a, const block *b) {
+  return a->bytes < b->bytes || (a->bytes == b->bytes && lies_before(a, b));
+}
+
 /* The smallest free block of at least `bytes`; NULL: none. */
 static block *best_fit(const pool *p, int64_t bytes) {
   block *best = NULL;
   for (uint64_t mask = p->large_mask & ~0ull << log2_floor(bytes); mask && !best; mask &= mask - 1)
     for (block *b = p->large[__builtin_ctzll(mask)]; b; b = b->next)
-      if (b->bytes >= bytes && (!best || b->bytes < best->bytes) && (p->break_kept || !kept(b, bytes))) best = b;
+      if (b->bytes >= bytes && (!best || fits_better(b, best)) && (p->break_kept || !kept(b, bytes))) best = b;
   return best;
 }
 
@@ -327,16 +310,15 @@ static bool slab_open(pool *p, int class) {
   slab->class = class;
   slab->n_carved = slab->n_used = 0;
   slab->objects = NULL;
-  list_add(&p->slabs[class], slab);
+  list_add_in_order(&p->slabs[class], slab);
   return true;
 }
 
 /* A slab without used objects becomes a free block again. */
 static void slab_close(pool *p, block *slab) {
   list_remove(&p->slabs[slab->class], slab);
-  while (slab->objects) {
-    block *object = slab->objects;
-    slab->objects = object->next;
+  for (block *object; (object = slab->objects) != NULL;) {
+    slab->objects = heap_rest(object);
     header_give(p, object);
   }
   large_give(p, slab);
@@ -348,7 +330,7 @@ static block *small_take(pool *p, int class) {
   slab = p->slabs[class];
   block *b = slab->objects;
   if (b) {
-    slab->objects = b->next;
+    slab->objects = heap_rest(b);
   } else {
     b = header_take(p);
     b->slab = slab;
@@ -364,9 +346,9 @@ static block *small_take(pool *p, int class) {
  * nothing. */
 static void small_give(pool *p, block *b) {
   block *slab = b->slab;
-  if (slab_full(slab)) list_add(&p->slabs[slab->class], slab);
-  b->next = slab->objects;
-  slab->objects = b;
+  if (slab_full(slab)) list_add_in_order(&p->slabs[slab->class], slab);
+  b->objects = b->next = NULL;
+  slab->objects = heap_join(slab->objects, b);
   if (--slab->n_used == 0 && (slab->next || slab->previous)) slab_close(p, slab);
 }
 
@@ -549,14 +531,19 @@ static block *chunk_to_give(const pool *p, int64_t excess) {
   return best;
 }
 
-int64_t pool_trim(pool *p, int64_t keep_bytes) {
-  int64_t before = p->figures.reserved_bytes;
-  if (before <= keep_bytes) return 0;
+/* Makes free blocks of all slabs without used objects. */
+static void close_empty_slabs(pool *p) {
   for (int i = 0; i < N_CLASSES; i++)
     for (block *slab = p->slabs[i], *next; slab; slab = next) {
       next = slab->next;
       if (slab->n_used == 0) slab_close(p, slab);
     }
+}
+
+int64_t pool_trim(pool *p, int64_t keep_bytes) {
+  int64_t before = p->figures.reserved_bytes;
+  if (before <= keep_bytes) return 0;
+  close_empty_slabs(p);
   for (block *b; p->figures.reserved_bytes > keep_bytes &&
                  (b = chunk_to_give(p, p->figures.reserved_bytes - keep_bytes)) != NULL;) {
     free_remove(p, b);
@@ -568,6 +555,7 @@ int64_t pool_trim(pool *p, int64_t keep_bytes) {
 }
 
 bool pool_end_run(pool *p) {
+  if (p->device->interface->record) close_empty_slabs(p);
   if (++p->n_runs < POOL_WINDOW) return false;
   p->n_runs = 0;
   p->peak_used_bytes = p->window_used_bytes;

@@ -4,8 +4,8 @@
  * allocation and merged with free neighbours on release. Released memory stays reserved for reuse, up to a quarter (and
  * a chunk) more than was ever in use at once. Large free blocks are kept for large requests while other blocks can
  * serve small ones. Peaks of use of old runs are forgotten, run by run (pool_end_run). A hard cap bounds the reserved
- * bytes. Blocks are 64-byte aligned. A steady state (the same requests again) takes nothing from the device and nothing
- * from the heap. One thread at a time. */
+ * bytes. Blocks are 64-byte aligned. Of equal free blocks the lowest is handed out. A steady state (the same requests
+ * again) takes nothing from the device and nothing from the heap. One thread at a time. */
 #ifndef ALLOCATOR_POOL_H_
 #define ALLOCATOR_POOL_H_
 
@@ -45,8 +45,10 @@ static inline int64_t pool_headroom(int64_t bytes, int64_t most) { return bytes 
  * than one before is served by the same memory, and costs no page fault. The giving of pages ends early while the flag
  * (base/cancel.h; NULL: none) is raised. */
 void pool_set_headroom(pool *p, int64_t most, const int *cancel);
-/* The end of a run. The most in use at once is that of the last POOL_WINDOW to 2 * POOL_WINDOW runs; at the end of a
- * window, free chunks beyond the limit go back to the device. Returns true at the end of a window. */
+/* The end of a run. On a device that records graphs, the addresses of the next run follow from the blocks that are
+ * still in use and from its requests alone. The most in use at once is that of the last POOL_WINDOW to 2 * POOL_WINDOW
+ * runs; at the end of a window, free chunks beyond the limit go back to the device. Returns true at the end of a
+ * window. */
 #define POOL_WINDOW 64
 bool pool_end_run(pool *p);
 /* Forgets the most in use so far, because a large user of the pool has left for good, and trims. */

@@ -161,6 +161,36 @@ static void check_shapes(const char *where, const reed_program *program, reed_se
   reed_diagnosis_close(&d);
 }
 
+typedef struct graph_counts {
+  int captured, replayed, moved, refused;
+} graph_counts;
+
+static graph_counts count_graphs(reed_session *session) {
+  reed_diagnosis *d = need_diagnosis();
+  char *text;
+  ck_assert_int_eq(reed_session_stats_json(session, &text, d), REED_OK);
+  cJSON *root = cJSON_Parse(text), *graphs = cJSON_GetObjectItem(root, "graphs");
+  graph_counts counts = {(int)cJSON_GetNumberValue(cJSON_GetObjectItem(graphs, "captured")),
+                         (int)cJSON_GetNumberValue(cJSON_GetObjectItem(graphs, "replayed")),
+                         (int)cJSON_GetNumberValue(cJSON_GetObjectItem(graphs, "moved")),
+                         (int)cJSON_GetNumberValue(cJSON_GetObjectItem(graphs, "refused"))};
+  cJSON_Delete(root);
+  reed_text_free(text);
+  reed_diagnosis_close(&d);
+  return counts;
+}
+
+/* Of a case's rounds the second records graphs, and the third replays each of them, because no pointer has moved. An
+ * epoch that an earlier case has run is replayed, too. */
+static void check_replays(const char *where, const graph_counts after[3]) {
+  int captured = after[1].captured - after[0].captured;
+  ck_assert_msg(after[2].refused == 0 && after[2].moved == after[1].moved && after[2].captured == after[1].captured &&
+                    after[2].replayed - after[1].replayed >= captured,
+                "%s: of %d graphs %d were replayed, %d were recorded again, %d pointers moved, %d refused", where,
+                captured, after[2].replayed - after[1].replayed, after[2].captured - after[1].captured,
+                after[2].moved - after[1].moved, after[2].refused);
+}
+
 /* Runs every case of the model `rounds` times: a shape seen before runs by other code than a new shape. bounded: counts
  * of boxes are bounded in all outputs. */
 static void check_cases(const char *name, reed_program *program, const char *device, int rounds, bool bounded,
@@ -178,6 +208,7 @@ static void check_cases(const char *name, reed_program *program, const char *dev
     reed_tensor *inputs[MOST], *wanted[MOST], *outputs[MOST];
     for (size_t i = 0; i < n_inputs; i++) inputs[i] = next_array(name, &at, bytes + n);
     for (size_t i = 0; i < n_outputs; i++) wanted[i] = next_array(name, &at, bytes + n);
+    graph_counts counts[3] = {0};
     for (int round = 0; round < rounds; round++) {
       snprintf(where, sizeof where, "%s, case %d, round %d, on %s", name, n_cases, round, device);
       check_shapes(where, program, session, inputs, wanted, bounded); /* before and after the first run */
@@ -189,7 +220,9 @@ static void check_cases(const char *name, reed_program *program, const char *dev
         check_output(where, info.name, outputs[i], wanted[i]);
         reed_tensor_close(&outputs[i]);
       }
+      if (round < 3) counts[round] = count_graphs(session);
     }
+    if (rounds >= 3) check_replays(where, counts);
     for (size_t i = 0; i < n_inputs; i++) reed_tensor_close(&inputs[i]);
     for (size_t i = 0; i < n_outputs; i++) reed_tensor_close(&wanted[i]);
   }
