@@ -44,7 +44,10 @@ typedef struct map_args {
   int32_t divisor;                              /* the leaf that a division by 0 names; -1: none */
   uint8_t y_dtype, last_dtype;                  /* of the output in memory, of the last value */
   uint8_t dtypes[MAP_LEAVES], held[MAP_LEAVES]; /* of the leaves in memory, as values */
-  counted_extent counted;                       /* of extents[counted_dim]; dim 0 may be joined with others */
+  uint8_t y_bytes, bytes[MAP_LEAVES];           /* of an element in memory */
+  int32_t part; /* neighbours of the output that a thread computes: at most 16 bytes of any operand; they end with the
+                   last dim, or with the tensor if it has one dim */
+  counted_extent counted; /* of extents[counted_dim]; dim 0 may be joined with others */
   int32_t counted_dim;
   uint32_t scaled; /* bit k: leaf k's strides of the dims before counted_dim are for an extent of 1 */
   map_leaf leaves[MAP_LEAVES];

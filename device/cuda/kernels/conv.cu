@@ -20,12 +20,22 @@ static __device__ inline void find_pixel(const conv_args &a, int64_t pixel, conv
   out->y += pixel * a.y_image;
 }
 
+/* The tap and channel of a step of the depth, of which there are less than 2^32 (product.c). */
+struct conv_step {
+  uint32_t tap, c;
+};
+static __device__ inline conv_step find_step(const conv_args &a, int64_t k) {
+  const uint32_t step = static_cast<uint32_t>(k), channels = static_cast<uint32_t>(a.c), tap = step / channels;
+  return {tap, step - tap * channels};
+}
+
 /* The offset of a tap's element from the pixel's x; false: it is in the padding. */
-static __device__ inline bool find_tap(const conv_args &a, const conv_pixel &pixel, int64_t tap, int64_t *out_offset) {
+static __device__ inline bool find_tap(const conv_args &a, const conv_pixel &pixel, uint32_t tap, int64_t *out_offset) {
   int64_t offset = 0;
   for (int32_t d = a.axes - 1; d >= 0; d--) {
-    const int64_t i = pixel.origin[d] + tap % a.kernel[d] * a.dilation[d];
-    tap /= a.kernel[d];
+    const uint32_t extent = static_cast<uint32_t>(a.kernel[d]), rest = tap / extent;
+    const int64_t i = pixel.origin[d] + (tap - rest * extent) * a.dilation[d];
+    tap = rest;
     if (i < 0 || i >= a.in[d]) return false;
     offset += i * a.x_axis[d];
   }
@@ -49,10 +59,14 @@ static __device__ inline int64_t weight_place(const conv_args &a, const panel &w
  * channels come last. */
 template <class Core> static __device__ inline void run_conv(const conv_args &a) {
   typedef typename Core::T T;
+  SHARED_ARRAY(conv_pixel, of_row, [TILE]);
   const int64_t tile = blockIdx.x, group = tile / (a.tiles_m * a.tiles_n), row = tile / a.tiles_n % a.tiles_m * TILE,
                 column = tile % a.tiles_n * TILE;
   const int64_t pixels = true_number(a.counted, a.pixels);
   if (row >= pixels) return; /* all threads */
+  for (int i = static_cast<int>(threadIdx.x); i < TILE; i += static_cast<int>(blockDim.x))
+    find_pixel(a, row + i, &of_row[i]);
+  __syncthreads();
   const panel weights = find_panel(a.panels, group, column);
   const int64_t size = Core::vector_size(a.dtype), channels = 16 / (size ? size : 16);
   int64_t distances = a.c | group * a.c | a.x_image;
@@ -65,19 +79,19 @@ template <class Core> static __device__ inline void run_conv(const conv_args &a)
   Core::tile(
       row, column, pixels, a.taps * a.c, a.m, of_x,
       [&](int64_t i, int64_t k) {
-        conv_pixel pixel;
+        const conv_pixel &pixel = of_row[i - row];
+        const conv_step step = find_step(a, k);
         int64_t offset;
-        find_pixel(a, i, &pixel);
-        return find_tap(a, pixel, k / a.c, &offset) ? pixel.x + (group * a.c + k % a.c) * a.x_channel + offset : -1;
+        return find_tap(a, pixel, step.tap, &offset) ? pixel.x + (group * a.c + step.c) * a.x_channel + offset : -1;
       },
       of_w,
       [&](int64_t j, int64_t k) {
-        return weight_place(a, weights, group * a.m + column, j - column, k % a.c, k / a.c);
+        const conv_step step = find_step(a, k);
+        return weight_place(a, weights, group * a.m + column, j - column, step.c, step.tap);
       },
+      a.y_channel != 1,
       [&](int64_t i, int64_t j, T sum) {
-        conv_pixel pixel;
-        find_pixel(a, i, &pixel);
-        finish_conv(a, group * a.m + j, pixel.y + (group * a.m + j) * a.y_channel, sum);
+        finish_conv(a, group * a.m + j, of_row[i - row].y + (group * a.m + j) * a.y_channel, sum);
       });
 }
 
@@ -90,7 +104,7 @@ template <class T> static __device__ inline void run_conv_few(const conv_args &a
   conv_pixel pixel;
   find_pixel(a, a.y_channel == 1 ? i / channels : i % pixels, &pixel);
   T sum = 0;
-  for (int64_t tap = 0; tap < a.taps; tap++) {
+  for (uint32_t tap = 0; tap < a.taps; tap++) {
     int64_t offset;
     if (!find_tap(a, pixel, tap, &offset)) continue;
     for (int64_t c = 0; c < a.c; c++)
@@ -100,10 +114,10 @@ template <class T> static __device__ inline void run_conv_few(const conv_args &a
   finish_conv(a, channel, pixel.y + channel * a.y_channel, sum);
 }
 
-KERNEL(conv_f32) { run_conv<simt_core<float>>(a); }
-KERNEL(conv_f64) { run_conv<simt_core<double>>(a); }
-KERNEL(conv_tf32) { run_conv<mma_core<tf32_unit>>(a); }
+KERNEL_OF_MANY_REGISTERS(conv_f32) { run_conv<simt_core<float>>(a); }
+KERNEL_OF_MANY_REGISTERS(conv_f64) { run_conv<simt_core<double>>(a); }
+KERNEL_OF_MANY_REGISTERS(conv_tf32) { run_conv<mma_core<tf32_unit>>(a); }
 KERNEL(conv_f16) { run_conv<mma_core<f16_unit>>(a); }
 KERNEL(conv_bf16) { run_conv<mma_core<bf16_unit>>(a); }
-KERNEL(conv_few_f32) { run_conv_few<float>(a); }
-KERNEL(conv_few_f64) { run_conv_few<double>(a); }
+KERNEL_OF_MANY_REGISTERS(conv_few_f32) { run_conv_few<float>(a); }
+KERNEL_OF_MANY_REGISTERS(conv_few_f64) { run_conv_few<double>(a); }

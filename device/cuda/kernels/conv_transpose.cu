@@ -144,7 +144,7 @@ template <class T> static __device__ inline void run_conv_transpose_few(const co
   finish(a, channel, pixel.y + channel * a.y_channel, sum);
 }
 
-KERNEL(conv_transpose_f32) { run_conv_transpose<float>(a); }
-KERNEL(conv_transpose_f64) { run_conv_transpose<double>(a); }
-KERNEL(conv_transpose_few_f32) { run_conv_transpose_few<float>(a); }
-KERNEL(conv_transpose_few_f64) { run_conv_transpose_few<double>(a); }
+KERNEL_OF_MANY_REGISTERS(conv_transpose_f32) { run_conv_transpose<float>(a); }
+KERNEL_OF_MANY_REGISTERS(conv_transpose_f64) { run_conv_transpose<double>(a); }
+KERNEL_OF_MANY_REGISTERS(conv_transpose_few_f32) { run_conv_transpose_few<float>(a); }
+KERNEL_OF_MANY_REGISTERS(conv_transpose_few_f64) { run_conv_transpose_few<double>(a); }

@@ -16,6 +16,7 @@ int32_t map_leaf_of(map_program *p, map_operand operand, reed_dtype held) {
   p->leaves[k] = operand;
   p->args.dtypes[k] = (uint8_t)operand.dtype;
   p->args.held[k] = (uint8_t)held;
+  p->args.bytes[k] = (uint8_t)reed_dtype_bytes(operand.dtype);
   return k;
 }
 
@@ -51,10 +52,23 @@ static void join_dims(map_args *a, const reed_desc *out, int32_t counted) {
   }
 }
 
+/* Neighbours of the output that a thread computes: as many as 16 bytes have of the largest elements, if they do not
+ * cross a dim whose begin is another place of the leaves. */
+static int32_t part_of(const map_args *a) {
+  int32_t part = 16 / a->y_bytes;
+  for (int32_t k = 0; k < a->n_leaves; k++)
+    if (part > 16 / a->bytes[k]) part = 16 / a->bytes[k];
+  if (a->rank < 2) return part;
+  if (a->counted_dim == a->rank - 1) return 1;
+  while (a->extents[a->rank - 1] % part) part /= 2;
+  return part;
+}
+
 reed_status map_launch(map_program *p, cuda_plan *plan, const reed_desc *out, map_operand y, reed_dtype last) {
   map_args *a = &p->args;
   a->n = desc_elements(out);
   a->y_dtype = (uint8_t)y.dtype;
+  a->y_bytes = (uint8_t)reed_dtype_bytes(y.dtype);
   a->last_dtype = (uint8_t)last;
   for (int32_t k = 0; k < a->n_leaves; k++) {
     const map_operand *leaf = &p->leaves[k];
@@ -72,8 +86,8 @@ reed_status map_launch(map_program *p, cuda_plan *plan, const reed_desc *out, ma
     for (int32_t d = 0; d < a->counted_dim; d++) a->leaves[k].strides[d] /= a->counted.capacity;
   }
   if (a->n == 0) return REED_OK;
-  const int64_t threads = cuda_kernel_infos[CUDA_map].threads;
-  cuda_plan_launch(plan, CUDA_map, (a->n + threads - 1) / threads, 0, a);
+  a->part = part_of(a);
+  cuda_plan_each(plan, CUDA_map, (a->n + a->part - 1) / a->part, a);
   cuda_plan_count(plan, offsetof(map_args, counted));
   for (int32_t k = 0; k < a->n_leaves; k++) {
     const map_operand *leaf = &p->leaves[k];

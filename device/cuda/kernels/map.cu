@@ -1,7 +1,9 @@
-/* Element-wise operators, Cast and Fused: a program of formulas, one thread an element of the output. A thread keeps
- * the program's values in its local memory, whose words of one number lie side by side for the lanes of a warp, so they
- * stay in the first-level cache and are read as shared memory is. Every lane takes the same branch of a formula. */
+/* Element-wise operators, Cast and Fused: a program of formulas. A thread computes `part` neighbours of the output, one
+ * after the other, so that it splits one index, and loads and stores up to 16 bytes at once. It keeps a program's
+ * values in its local memory, whose words of one number lie side by side for the lanes of a warp, so they stay in the
+ * first-level cache and are read as shared memory is. Every lane takes the same branch of a formula. */
 #include "device/cuda/kernels/formulas.cuh"
+#include "device/cuda/kernels/parts.cuh"
 
 /* The place of an output element in the leaf, which is broadcast by strides of 0. */
 static __device__ inline int64_t leaf_place(const map_args &a, int32_t k, const int64_t *at, int64_t count) {
@@ -22,32 +24,48 @@ static __device__ inline void split_counted(const map_args &a, int64_t i, int64_
 }
 
 KERNEL(map) {
-  const int64_t i = thread_number();
-  if (i >= true_number(a.counted, a.n)) return;
+  const int64_t i = thread_number() * a.part, n = true_number(a.counted, a.n);
+  if (i >= n) return;
+  const int elements = static_cast<int>(n - i < a.part ? n - i : a.part);
   const int64_t count = a.counted_dim ? true_count(a.counted) : 1;
   int64_t at[CUDA_DIMS];
   uint64_t values[MAP_VALUES];
-  int fault = 0;
+  part loaded[MAP_LEAVES], made;
+  uint32_t repeated = 0; /* bit k: all elements read one element of leaf k */
   if (a.counted_dim) split_counted(a, i, count, at);
   else split_index(i, a.rank, a.extents, at);
   for (int32_t k = 0; k < a.n_leaves; k++) {
     const map_leaf &leaf = a.leaves[k];
+    const int64_t step = a.rank ? leaf.strides[a.rank - 1] : 0;
     values[k] = leaf.constant;
-    if (leaf.data)
-      values[k] = value_convert(a.dtypes[k], a.held[k], value_load(a.dtypes[k], leaf.data, leaf_place(a, k, at, count)));
+    if (!leaf.data) continue;
+    if (step == 0) repeated |= 1u << k;
+    load_part(&loaded[k], a.bytes[k], step ? elements : 1, leaf.data, leaf_place(a, k, at, count), step);
   }
-  for (int32_t j = 0; j < a.n_steps; j++) {
-    const map_step &step = a.steps[j];
-    const uint64_t first = values[step.operands[0]], second = values[step.operands[1]],
-                   third = values[step.operands[2]];
-    uint64_t result;
-    if (step.formula == OP_Cast) result = value_convert(step.from, step.to, first);
-    else if (step.formula == OP_Where) result = (first & 0xff) ? second : third;
-    else result = formula_apply(step, first, second, third, &fault);
-    values[a.n_leaves + j] = result;
+  for (int e = 0; e < elements; e++) {
+    int fault = 0;
+    for (int32_t k = 0; k < a.n_leaves; k++)
+      if (a.leaves[k].data && (e == 0 || !(repeated >> k & 1)))
+        values[k] =
+            value_convert(a.dtypes[k], a.held[k], value_held(a.dtypes[k], part_element(loaded[k], a.bytes[k], e)));
+    for (int32_t j = 0; j < a.n_steps; j++) {
+      const map_step &step = a.steps[j];
+      const uint64_t first = values[step.operands[0]], second = values[step.operands[1]],
+                     third = values[step.operands[2]];
+      uint64_t result;
+      if (step.formula == OP_Cast) result = value_convert(step.from, step.to, first);
+      else if (step.formula == OP_Where) result = (first & 0xff) ? second : third;
+      else result = formula_apply(step, first, second, third, &fault);
+      values[a.n_leaves + j] = result;
+    }
+    if (fault)
+      note_fault(a.fault, a.launch, REED_FAULT_DIVISION, a.divisor,
+                 a.divisor < 0
+                     ? -1
+                     : leaf_place(a, a.divisor, at, count) + (a.rank ? e * a.leaves[a.divisor].strides[a.rank - 1] : 0),
+                 0, 0);
+    set_part_element(&made, a.y_bytes, e,
+                     value_bits(a.y_dtype, value_convert(a.last_dtype, a.y_dtype, values[a.n_leaves + a.n_steps - 1])));
   }
-  if (fault)
-    note_fault(a.fault, a.launch, REED_FAULT_DIVISION, a.divisor,
-               a.divisor < 0 ? -1 : leaf_place(a, a.divisor, at, count), 0, 0);
-  value_store(a.y_dtype, a.y, i, value_convert(a.last_dtype, a.y_dtype, values[a.n_leaves + a.n_steps - 1]));
+  store_part(made, a.y_bytes, elements, a.y, i);
 }

@@ -146,6 +146,8 @@ reed_status cuda_prepare_conv(const reed_kernel_call *call, reed_kernel *out_ker
                     .axes = w.n,
                     .dtype = x->dtype,
                     .counted = cuda_counted(call)};
+  if (made.c && made.taps > UINT32_MAX / made.c) /* the kernel's steps */
+    return reed_kernel_fail(call, REED_ERROR_UNSUPPORTED, "more than 2^32 weights for an output channel");
   made.m = weights->dims[0] / made.groups;
   for (int32_t d = 0; d < w.n; d++) {
     made.in[d] = w.in[d];

@@ -50,13 +50,14 @@ template <class Core> static __device__ inline void run_product(const product_ar
         return a.panels.width ? panel_place(a.panels, weights, k, 0, j - column)
                               : from_b + k * a.b_row + j * a.b_column;
       },
+      false,
       [&](int64_t i, int64_t j, T sum) {
         finish<T>::store(a, (matrix * a.m + i) * a.n + j, from_c + i * a.c_row + j * a.c_column, sum);
       });
 }
 
 KERNEL(product_f32) { run_product<simt_core<float>>(a); }
-KERNEL(product_f64) { run_product<simt_core<double>>(a); }
+KERNEL_OF_MANY_REGISTERS(product_f64) { run_product<simt_core<double>>(a); }
 KERNEL(product_ints) { run_product<simt_core<uint64_t>>(a); }
 KERNEL(product_tf32) { run_product<mma_core<tf32_unit>>(a); }
 KERNEL(product_f16) { run_product<mma_core<f16_unit>>(a); }

@@ -119,6 +119,64 @@ static inline void load_transposed(uint32_t (&words)[4], const uint32_t *row, SI
 #endif
 #undef MMA_FUNCTION
 
+/* ---- copies to shared memory that run while the thread goes on, from sm_80 on (cp.async); before, plain ones ----
+ * Copies form a group when they are committed. After `wait` for all groups but the latest N the thread's own copies are
+ * done; a barrier makes them visible to the block. The emulation copies as late as this allows, and fills the
+ * destination with ones (as floats: NaN) until then. */
+struct async_copies {
+#ifdef __CUDACC__
+  /* 16 bytes, both addresses aligned to 16; zeros unless `some`. */
+  __device__ inline void copy(uint32_t *to, const uint32_t *from, bool some) {
+#if __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
+                 :
+                 : "r"(static_cast<uint32_t>(__cvta_generic_to_shared(to))), "l"(__cvta_generic_to_global(from)),
+                   "r"(some ? 16 : 0)
+                 : "memory");
+#else
+    *reinterpret_cast<uint4 *>(to) = some ? *reinterpret_cast<const uint4 *>(from) : make_uint4(0, 0, 0, 0);
+#endif
+  }
+  __device__ inline void commit() {
+#if __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.commit_group;" : : : "memory");
+#endif
+  }
+  template <int N> __device__ inline void wait() {
+#if __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.wait_group %0;" : : "n"(N) : "memory");
+#endif
+  }
+#else
+  enum { MOST = 16 };
+  struct {
+    uint32_t *to;
+    const uint32_t *from;
+    int group;
+  } pending[MOST];
+  int n = 0, groups = 0;
+
+  void copy(uint32_t *to, const uint32_t *from, bool some) {
+    const uint32_t ones = ~0u;
+    *reinterpret_cast<uint4 *>(to) = make_uint4(ones, ones, ones, ones);
+    pending[n++] = {to, some ? from : nullptr, groups};
+  }
+  void commit() { groups++; }
+  template <int N> void wait() {
+    int left = 0;
+    for (int i = 0; i < n; i++) {
+      if (pending[i].group + N >= groups) {
+        pending[left++] = pending[i];
+        continue;
+      }
+      *reinterpret_cast<uint4 *>(pending[i].to) =
+          pending[i].from ? *reinterpret_cast<const uint4 *>(pending[i].from) : make_uint4(0, 0, 0, 0);
+    }
+    n = left;
+  }
+#endif
+};
+
 /* bfloat16 in integer arithmetic: cards before sm_80 have no instruction for it. */
 static __device__ inline float f32_of_bf16(uint16_t h) { return __uint_as_float(static_cast<unsigned>(h) << 16); }
 static __device__ inline uint16_t bf16_of_f32(float f) {

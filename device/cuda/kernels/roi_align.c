@@ -29,7 +29,13 @@ static reed_status prepare_roi_align(const reed_kernel_call *call, uint32_t imag
     made.maps[k] = (roi_map){
         .scale = c.maps[k].scale, .images = c.maps[k].images, .height = c.maps[k].height, .width = c.maps[k].width};
   if (made.n) {
-    cuda_plan_each(&plan, CUDA_roi_align, made.n, &made);
+    const int64_t part = 16 / (int64_t)reed_dtype_bytes(made.dtype);
+    const bool in_parts = made.last && (part == 4 || part == 8) && made.channels % part == 0;
+    cuda_plan_each(&plan,
+                   !in_parts   ? CUDA_roi_align
+                   : part == 4 ? CUDA_roi_align_4
+                               : CUDA_roi_align_8,
+                   in_parts ? made.n / part : made.n, &made);
     cuda_plan_count(&plan, offsetof(roi_args, counted));
     CUDA_INPUT(&plan, roi_args, regions, c.at.regions);
     CUDA_INPUT(&plan, roi_args, image_of, c.at.images);

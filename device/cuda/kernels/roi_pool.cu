@@ -117,7 +117,7 @@ template <class T> static __device__ inline void pool_element(const roi_pool_arg
   if (a.argmax) a.argmax[i] = best;
 }
 
-KERNEL(roi_pool) {
+KERNEL_OF_MANY_REGISTERS(roi_pool) {
   const int64_t i = thread_number();
   if (i >= true_number(a.counted, a.n)) return;
   if (a.dtype == REED_F64) pool_element<double>(a, i);

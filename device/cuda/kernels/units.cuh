@@ -8,7 +8,6 @@
 /* Each unit:
  *   word(of)         a word of the floats of(0) and, if IN_WORD is 2, of(1)
  *   of_memory(word)  the word of IN_WORD neighbours in memory
- *   of_lines(row, e) a word of element e of the vectors row(0) and, if IN_WORD is 2, row(1): their words with element e
  *   element(word, e) element e as a float
  *   odd(word)        not 0 if an element is infinite or NaN
  *   multiply(c, a, b) the product of fragments, added to c */
@@ -16,7 +15,6 @@ struct tf32_unit {
   enum { IN_WORD = 1, DTYPE = REED_F32 };
   template <class F> static __device__ inline uint32_t word(F of) { return tf32_of_f32(of(0)); }
   static __device__ inline uint32_t of_memory(uint32_t word) { return tf32_of_f32(__uint_as_float(word)); }
-  template <class F> static __device__ inline uint32_t of_lines(F row, int) { return of_memory(row(0)); }
   static __device__ inline float element(uint32_t word, int) { return __uint_as_float(word); }
   static __device__ inline uint32_t odd(uint32_t word) { return ((word & 0x7f800000u) + 0x00800000u) & 0x80000000u; }
   static __device__ inline void multiply(float (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
@@ -29,9 +27,6 @@ struct f16_unit {
     return f16_of_f32(of(0)) | static_cast<uint32_t>(f16_of_f32(of(1))) << 16;
   }
   static __device__ inline uint32_t of_memory(uint32_t word) { return word; }
-  template <class F> static __device__ inline uint32_t of_lines(F row, int e) {
-    return (row(0) >> e % 2 * 16 & 0xffffu) | row(1) >> e % 2 * 16 << 16;
-  }
   static __device__ inline float element(uint32_t word, int e) {
     return f32_of_f16(static_cast<uint16_t>(word >> 16 * e));
   }
@@ -46,9 +41,6 @@ struct bf16_unit {
     return bf16_of_f32(of(0)) | static_cast<uint32_t>(bf16_of_f32(of(1))) << 16;
   }
   static __device__ inline uint32_t of_memory(uint32_t word) { return word; }
-  template <class F> static __device__ inline uint32_t of_lines(F row, int e) {
-    return (row(0) >> e % 2 * 16 & 0xffffu) | row(1) >> e % 2 * 16 << 16;
-  }
   static __device__ inline float element(uint32_t word, int e) {
     return f32_of_bf16(static_cast<uint16_t>(word >> 16 * e));
   }

@@ -33,6 +33,16 @@ static __device__ inline uint64_t value_load(int dtype, const void *data, int64_
   }
 }
 
+/* An element as it is held, from its bits in memory; and back. */
+static __device__ inline uint64_t value_held(int dtype, uint64_t bits) {
+  if (dtype == REED_F16) return value_of(f32_of_f16(static_cast<uint16_t>(bits)));
+  return dtype == REED_BF16 ? value_of(f32_of_bf16(static_cast<uint16_t>(bits))) : bits;
+}
+static __device__ inline uint64_t value_bits(int dtype, uint64_t held) {
+  if (dtype == REED_F16) return f16_of_f32(value_as<float>(held));
+  return dtype == REED_BF16 ? bf16_of_f32(value_as<float>(held)) : held;
+}
+
 /* Writes a value held for the dtype. */
 static __device__ inline void value_store(int dtype, void *data, int64_t i, uint64_t value) {
   switch (dtype) {
