@@ -8,6 +8,7 @@
 #include "ops/cpu/product/whole.h"
 
 #define TILES_MOST 128 /* of a chunk */
+#define PIECES_MOST 64 /* of a chunk, each a bit of a word; at most as many as its tiles */
 
 /* The depth of a panel runs over tap rows, tap columns, channels. If X has channels first, each channel counts as
  * further tap rows of one channel. */
@@ -35,6 +36,8 @@ struct panel_plan {
   void (*multiply)(const panel_tile *tile);
   void (*release)(void); /* ends a thread's use of `multiply`; or NULL */
   int64_t n_blocks, tiles_per_row, n_tiles, tiles_per_chunk, n_chunks, n_groups; /* groups: of panels */
+  int64_t n_pieces;             /* of a chunk's tiles. An item of work is a piece by a group */
+  bool by_depth;                /* a job for each block of depth: an item adds the block's products to Y */
   int64_t rows_least, n_larger; /* rows of a tile; the first n_larger tiles of an image's row have one more */
   int64_t strip_most;           /* tiles */
   int64_t last_whole;           /* the last column of Y whose windows all lie within X's row */

@@ -1,5 +1,6 @@
 /* Running products over packed panels (panels.h): copies of X at the image's edges, and the order of tiles and panels.
  * The plan is made in panels.c, the loop over one tile is in panel_loops.c. */
+#include "base/team.h"
 #include "ops/cpu/formulas/activation_loops.h"
 #include "ops/cpu/product/panel_plan.h"
 #include "ops/cpu/product/panel_problem.h"
@@ -12,12 +13,19 @@
 typedef struct placed_strip {
   const float *a; /* in X, or the copy */
   int64_t y;      /* offset of its first pixel in Y */
-  int64_t pixel;  /* pixels of the chunk before */
+  int64_t pixel;  /* pixels of the piece before */
+  int64_t tile;   /* tiles of the chunk before */
   int64_t image, slab, row, column, rows, count;
   bool copied;
   int64_t tap_begin, tap_end;       /* tap rows; those before and after lie beyond the image's edge */
   int64_t column_begin, column_end; /* tap columns, likewise for all pixels of the tile */
 } placed_strip;
+
+/* The copies of X in a thread's scratch: those of a chunk, by piece. */
+typedef struct held_copies {
+  int64_t chunk;   /* of a group of channels and a block of depth; -1: none */
+  uint64_t pieces; /* a bit each */
+} held_copies;
 
 typedef struct panel_run {
   const panel_plan *plan;
@@ -25,6 +33,8 @@ typedef struct panel_run {
   const void *residual;
   void *y;
   float *copies, *stage; /* of the thread */
+  held_copies *held;     /* of the thread; NULL: an item copies for itself */
+  int64_t block, block_end;
 } panel_run;
 
 /* Leaves out the tap rows and columns of a copied strip before the first one and after the last one that meet X. */
@@ -140,11 +150,24 @@ static int64_t fetch_step(int64_t bytes, int64_t depth) {
   return step < LINE_BYTES ? step : LINE_BYTES;
 }
 
-/* Runs one block of depth. A panel stays in the cache while the chunk's tiles pass; each tile prefetches its share of
- * the next panel, or the X to its right if none of that has been read. */
-static void run_block(const panel_run *run, const block *b, const placed_strip *strips, int64_t n_strips,
-                      int64_t n_tiles, int64_t panel_begin, int64_t panel_end, bool first, bool last) {
+/* The weights that are read after those of the item's last panel in block i of the depth. */
+static const float *weights_after(const panel_run *run, int64_t i, int64_t panel_begin, int64_t panel_end) {
   const panel_plan *plan = run->plan;
+  bool again = i + 1 < run->block_end; /* the same panels, deeper */
+  block b = block_at(plan, again ? i + 1 : run->block);
+  return weights_at(run,
+                    again                                        ? panel_begin
+                    : panel_end < packed_panels(plan->p.outputs) ? panel_end
+                                                                 : 0,
+                    b.first_tap * plan->order.channels + b.channel);
+}
+
+/* Runs block i of the depth. A panel stays in the cache while the chunk's tiles pass, n_tiles of all its pieces; each
+ * tile prefetches its share of the next panel, or the X to its right if none of that has been read. */
+static void run_block(const panel_run *run, int64_t i_block, const block *b, const placed_strip *strips,
+                      int64_t n_strips, int64_t n_tiles, int64_t panel_begin, int64_t panel_end) {
+  const panel_plan *plan = run->plan;
+  const bool first = i_block == 0, last = i_block == plan->n_blocks - 1;
   const panel_problem *p = &plan->p;
   int64_t begun = b->first_tap * plan->order.channels + b->channel, columns = plan->order.tap_columns,
           depth = b->n_taps * b->n_channels;
@@ -157,7 +180,7 @@ static void run_block(const panel_run *run, const block *b, const placed_strip *
     int64_t vectors = round_up(n, plan->level_lanes); /* whole ones */
     int64_t share = depth * width * (int64_t)sizeof(float) / n_tiles, share_step = fetch_step(share, depth);
     const char *next = (const char *)(panel + 1 < panel_end ? weights_at(run, panel + 1, begun)
-                                                            : weights_at(run, panel_begin, last ? 0 : begun + depth));
+                                                            : weights_after(run, i_block, panel_begin, panel_end));
     const float *panel_weights = weights_at(run, panel, begun);
     panel_tile kinds[2]; /* in place, and of a copy */
     for (int copied = 0; copied < 2; copied++) {
@@ -179,10 +202,10 @@ static void run_block(const panel_run *run, const block *b, const placed_strip *
           .halves = plan->halves,
       };
     }
-    for (int64_t i = 0, tile = 0; i < n_strips; tile += strips[i++].count) {
+    for (int64_t i = 0; i < n_strips; i++) {
       const placed_strip *at = &strips[i];
       panel_tile *t = &kinds[at->copied];
-      bool new_x = first && panel == panel_begin && !at->copied;
+      bool new_x = first && panel == 0 && !at->copied;
       t->c = plan->staged ? run->stage + at->pixel * y_row + output - panel_begin * PACKED_WIDTH
                           : half_element(run->y, plan->halves, at->y + output);
       /* a copy begins with the block's first tap row */
@@ -205,7 +228,7 @@ static void run_block(const panel_run *run, const block *b, const placed_strip *
                                              : half_element(run->residual, plan->halves, at->y + output);
       t->rows = at->rows;
       t->count = at->count;
-      t->next = new_x ? (const char *)(at->a + lowest + right) : next + tile * share;
+      t->next = new_x ? (const char *)(at->a + lowest + right) : next + at->tile * share;
       t->next_step = new_x ? right_step : share_step;
       plan->multiply(t);
     }
@@ -242,42 +265,47 @@ static void stage_rows(const panel_run *run, const placed_strip *strip, const vo
   }
 }
 
-/* Panels panel..panel_end of a chunk. `copies`: the first block's copies of X are not there yet. */
+/* The copies of X that a block needs for the strips, unless the thread's scratch has them. */
+static void copy_tiles(const panel_run *run, placed_strip *strips, int64_t n, const block *b, bool held) {
+  for (int64_t k = 0; k < n; k++) {
+    if (!strips[k].copied) continue;
+    float *copy = run->copies + strips[k].tile * run->plan->copy_elements;
+    if (!held) copy_tile(run, &strips[k], b, copy);
+    strips[k].a = copy;
+  }
+}
+
+/* Panels panel..panel_end of a piece, whose chunk has n_tiles. held: the first block's copies of X are there. */
 static void run_panels(const panel_run *run, placed_strip *strips, int64_t n, int64_t n_tiles, int64_t panel,
-                       int64_t panel_end, bool copies) {
+                       int64_t panel_end, bool held) {
   const panel_plan *plan = run->plan;
   const panel_problem *p = &plan->p;
   int64_t output = panel * PACKED_WIDTH, outputs = smaller(panel_end * PACKED_WIDTH, p->outputs) - output;
   for (int64_t i = 0; plan->staged && run->residual && i < n; i++)
     stage_rows(run, &strips[i], run->residual, p->halves.residual, true, output, outputs);
-  for (int64_t i = 0; i < plan->n_blocks; i++) {
+  for (int64_t i = run->block; i < run->block_end; i++) {
     block b = block_at(plan, i);
-    for (int64_t k = 0; k < n; k++)
-      if (strips[k].copied && (i > 0 || copies)) {
-        float *copy = run->copies + k * plan->copy_elements;
-        copy_tile(run, &strips[k], &b, copy);
-        strips[k].a = copy;
-      }
-    run_block(run, &b, strips, n, n_tiles, panel, panel_end, i == 0, i == plan->n_blocks - 1);
+    copy_tiles(run, strips, n, &b, held && i == run->block);
+    run_block(run, i, &b, strips, n, n_tiles, panel, panel_end);
   }
-  for (int64_t i = 0; i < n; i++) {
+  for (int64_t i = 0; run->block_end == plan->n_blocks && i < n; i++) {
     activate(run, &strips[i], output, outputs);
     if (plan->staged) stage_rows(run, &strips[i], run->y, p->halves.y, false, output, outputs);
   }
 }
 
-static void run_chunk(const panel_run *run, int64_t chunk, int64_t group) {
+/* Strips of tiles begin..end of the plan; the chunk's first tile is chunk_begin. Returns their number. */
+static int64_t place_strips(const panel_run *run, int64_t chunk_begin, int64_t begin, int64_t end,
+                            placed_strip *out_strips) {
   const panel_plan *plan = run->plan;
-  placed_strip strips[TILES_MOST];
-  int64_t begin = plan->n_tiles * chunk / plan->n_chunks, n = 0,
-          n_tiles = plan->n_tiles * (chunk + 1) / plan->n_chunks - begin;
   int64_t k = begin % plan->tiles_per_row, rest = begin / plan->tiles_per_row, row = rest % plan->p.out[1],
-          slab = rest / plan->p.out[1] % plan->p.out[0], image = rest / plan->p.out[1] / plan->p.out[0];
-  for (int64_t left = n_tiles, pixel = 0; left > 0; left -= strips[n++].count) {
-    strips[n] = place(run, image, slab, row, k, left);
-    strips[n].pixel = pixel;
-    pixel += strips[n].rows * strips[n].count;
-    k += strips[n].count;
+          slab = rest / plan->p.out[1] % plan->p.out[0], image = rest / plan->p.out[1] / plan->p.out[0], n = 0;
+  for (int64_t at = begin, pixel = 0; at < end; at += out_strips[n++].count) {
+    out_strips[n] = place(run, image, slab, row, k, end - at);
+    out_strips[n].pixel = pixel;
+    out_strips[n].tile = at - chunk_begin;
+    pixel += out_strips[n].rows * out_strips[n].count;
+    k += out_strips[n].count;
     if (k < plan->tiles_per_row) continue;
     k = 0;
     if (++row < plan->p.out[1]) continue;
@@ -286,20 +314,44 @@ static void run_chunk(const panel_run *run, int64_t chunk, int64_t group) {
     slab = 0;
     image++;
   }
-  int64_t panels = packed_panels(plan->p.outputs), panel = panels * group / plan->n_groups,
-          panel_end = panels * (group + 1) / plan->n_groups;
-  for (int64_t at = panel; at < panel_end; at += plan->stage_panels)
-    run_panels(run, strips, n, n_tiles, at, smaller(at + plan->stage_panels, panel_end),
-               at == panel || plan->n_blocks > 1);
+  return n;
 }
 
-static void run_chunks(void *context, int64_t begin, int64_t end, int32_t worker) {
+/* True if the thread's scratch has the copies of this piece already; from now on it has. */
+static bool are_held(held_copies *held, int64_t chunk, int64_t piece) {
+  if (!held) return false;
+  if (held->chunk != chunk) *held = (held_copies){chunk, 0};
+  uint64_t bit = UINT64_C(1) << piece;
+  bool had = held->pieces & bit;
+  held->pieces |= bit;
+  return had;
+}
+
+/* The item of a group of channels. */
+static void run_item(const panel_run *run, int64_t group_of_channels, int64_t item) {
+  const panel_plan *plan = run->plan;
+  placed_strip strips[TILES_MOST];
+  int64_t piece = item % plan->n_pieces, group = item / plan->n_pieces % plan->n_groups,
+          chunk = item / plan->n_pieces / plan->n_groups;
+  int64_t begin = plan->n_tiles * chunk / plan->n_chunks,
+          n_tiles = plan->n_tiles * (chunk + 1) / plan->n_chunks - begin;
+  int64_t n = place_strips(run, begin, begin + n_tiles * piece / plan->n_pieces,
+                           begin + n_tiles * (piece + 1) / plan->n_pieces, strips);
+  int64_t panels = packed_panels(plan->p.outputs), panel = panels * group / plan->n_groups,
+          panel_end = panels * (group + 1) / plan->n_groups;
+  bool held = are_held(run->held, group_of_channels * plan->n_chunks + chunk, piece);
+  for (int64_t at = panel; at < panel_end; at += plan->stage_panels)
+    run_panels(run, strips, n, n_tiles, at, smaller(at + plan->stage_panels, panel_end),
+               held || (at > panel && plan->n_blocks == 1));
+}
+
+static void run_items(void *context, int64_t begin, int64_t end, int32_t worker) {
   const panel_run *run = context;
   const panel_plan *plan = run->plan;
   const panel_problem *p = &plan->p;
-  int64_t items = plan->n_chunks * plan->n_groups; /* of a group */
+  int64_t items = plan->n_chunks * plan->n_groups * plan->n_pieces; /* of a group */
   for (int64_t i = begin; i < end && !cpu_cancelled(&plan->team); i++) {
-    int64_t group = i / items, item = i % items;
+    int64_t group = i / items;
     panel_run of_group = *run;
     of_group.x += group * p->channels * p->x_channel; /* of pairs, if X has them */
     of_group.weights += group * p->weights_group;
@@ -308,9 +360,21 @@ static void run_chunks(void *context, int64_t begin, int64_t end, int32_t worker
     of_group.y = half_element(run->y, p->halves.y, group * p->outputs);
     of_group.copies += worker * thread_elements(plan);
     of_group.stage = of_group.copies + copies_elements(plan);
-    run_chunk(&of_group, item / plan->n_groups, item % plan->n_groups);
+    of_group.held = run->held ? &run->held[worker] : NULL;
+    run_item(&of_group, group, i % items);
   }
   if (plan->release) plan->release();
+}
+
+/* A job: blocks of depth run->block..run->block_end of all items. */
+static reed_status run_job(panel_run *run) {
+  const panel_plan *plan = run->plan;
+  held_copies held[TEAM_MAX_WORKERS];
+  bool holds = plan->some_copied && run->block + 1 == run->block_end && plan->n_groups > 1;
+  for (int32_t i = 0; holds && i < TEAM_MAX_WORKERS && i < plan->team.threads; i++) held[i].chunk = -1;
+  run->held = holds ? held : NULL;
+  return cpu_parallel_scratch(plan->team, plan->p.groups * plan->n_chunks * plan->n_groups * plan->n_pieces, 1,
+                              run_items, run);
 }
 
 reed_status panel_plan_run(const panel_plan *plan, const void *x, const float *weights, const float *bias,
@@ -325,5 +389,11 @@ reed_status panel_plan_run(const panel_plan *plan, const void *x, const float *w
                    .residual = residual,
                    .y = y,
                    .copies = padded + plan->bias_elements};
-  return cpu_parallel_scratch(plan->team, plan->p.groups * plan->n_chunks * plan->n_groups, 1, run_chunks, &run);
+  const int64_t blocks = plan->by_depth ? 1 : plan->n_blocks; /* of a job */
+  reed_status status = REED_OK;
+  for (; run.block < plan->n_blocks && status == REED_OK; run.block = run.block_end) {
+    run.block_end = run.block + blocks;
+    status = run_job(&run);
+  }
+  return status;
 }

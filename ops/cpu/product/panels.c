@@ -14,6 +14,7 @@
 #define TILES_FEW 8   /* of a chunk if all weights are at most FEW_BYTES, about the second-level cache */
 #define FEW_BYTES (1 << 20)
 #define TILES_STREAMED 16 /* of a chunk, at least, if all weights are more than FEW_BYTES */
+#define ITEMS_LEAST 4     /* of a block of depth for each thread, where a job for each block makes chunks short */
 #define PANELS_STREAMED 4 /* of a group, at least, if a chunk's X is more than FEW_BYTES */
 #define DEPTH_MOST \
   1024 /* of a block of several taps: 256 KB of a panel, which stay in the second-level cache while a chunk's tiles \
@@ -85,6 +86,25 @@ static void share_further(panel_plan *plan, int64_t wanted, int64_t panels, int6
   plan->n_chunks = larger(plan->n_chunks, smaller(each, plan->n_tiles / tiles));
 }
 
+/* Cuts items that are longer than the team's chunks, in an order that keeps them in the caches: items that follow each
+ * other are pieces of a chunk's tiles, which pass one panel, then the chunk's next panel. One job for each block of a
+ * depth of several blocks keeps the block of X in the cache from panel to panel, as long as each job has work enough
+ * for all threads; sums that are staged must be complete within an item. */
+static void cut_items(panel_plan *plan, int64_t wanted) {
+  const panel_problem *p = &plan->p;
+  int64_t panels = packed_panels(p->outputs), tiles = divided(plan->n_tiles, plan->n_chunks);
+  plan->by_depth = plan->n_blocks > 1 && !p->halves.y && !p->halves.residual &&
+                   wanted >= plan->n_blocks * ITEMS_LEAST * plan->team.threads;
+  if (plan->by_depth) wanted = divided(wanted, plan->n_blocks);
+  int64_t each = divided(wanted, p->groups * plan->n_chunks);
+  if (plan->by_depth || plan->n_blocks == 1)
+    plan->n_groups = larger(plan->n_groups, divided(panels, larger(panels / each, 1)));
+  each = smaller(divided(each, plan->n_groups), PIECES_MOST);
+  plan->n_pieces = divided(tiles, larger(tiles / each, plan->by_depth || plan->n_blocks == 1 ? 1 : TILES_LEAST));
+  int64_t items = p->groups * plan->n_chunks * plan->n_groups * plan->n_pieces;
+  plan->team.chunks = (int32_t)(items < 2 * wanted ? items : wanted);
+}
+
 /* Makes as many items of work as the team wants: smaller chunks if the weights stay in the cache, then groups of
  * panels, then chunks smaller still. A group reads its chunk's X anew, and a chunk its group's weights: where these
  * are larger than the cache, groups and chunks are no smaller than the memory's rate allows, unless threads would have
@@ -96,8 +116,7 @@ static void share_tiles(panel_plan *plan, bool few_weights) {
   int64_t x_bytes = divided(plan->n_tiles, plan->n_chunks) * plan->level_rows * p->channels * (int64_t)sizeof(float);
   share_further(plan, wanted, x_bytes > FEW_BYTES ? PANELS_STREAMED : 1, few_weights ? TILES_LEAST : TILES_STREAMED);
   share_further(plan, least, 1, TILES_LEAST);
-  int64_t items = p->groups * plan->n_chunks * plan->n_groups;
-  if (items < 2 * plan->team.chunks) plan->team.chunks = (int32_t)items;
+  cut_items(plan, wanted);
 }
 
 static void choose_tiles(panel_plan *plan) {
@@ -126,7 +145,7 @@ static void choose_tiles(panel_plan *plan) {
   int64_t tiles = CHUNK_BYTES / (plan->copy_elements * (int64_t)sizeof(float)), most = few ? TILES_FEW : TILES_MOST;
   tiles = tiles < 4 ? 4 : tiles > most ? most : tiles;
   plan->n_chunks = divided(plan->n_tiles, tiles);
-  plan->n_groups = 1;
+  plan->n_groups = plan->n_pieces = 1;
   if (plan->team.threads > 1) share_tiles(plan, few_weights);
   plan->tiles_per_chunk = divided(plan->n_tiles, plan->n_chunks);
 }

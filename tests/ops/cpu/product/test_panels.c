@@ -1,0 +1,167 @@
+/* Products over packed panels, shared out: the same bits for any number of threads, whichever way the work is cut
+ * (blocks of depth one after the other, groups of panels, pieces of tiles whose copies stay in a thread's scratch), and
+ * no item of work that is much longer than a chunk should be. */
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/half.h"
+#include "ops/cpu/product/panel_plan.h"
+#include "ops/cpu/product/panel_problem.h"
+#include "tests/suite.h"
+
+#define ROWS(table) (int)(sizeof(table) / sizeof *(table))
+
+typedef struct row {
+  const char *what;
+  int64_t images, groups, channels, outputs, in[2], taps, stride, pad;
+  bool first, pairs, half_x, half_y, curve;
+  bool by_depth, pieces, copies; /* cut so with several threads, at level avx2 and above */
+} row;
+
+static const row rows[] = {
+    {"a deep product", 1, 1, 2100, 300, {1, 500}, 1, 1, 0, .by_depth = true, .pieces = true},
+    {"a product of one block", 1, 1, 500, 1000, {1, 700}, 1, 1, 0, .curve = true, .pieces = true},
+    {"windows of one block", 2, 1, 64, 600, {40, 60}, 3, 1, 1, .pieces = true, .copies = true},
+    {"windows of several blocks",
+     1,
+     1,
+     256,
+     203,
+     {23, 20},
+     3,
+     1,
+     1,
+     .curve = true,
+     .by_depth = true,
+     .pieces = true,
+     .copies = true},
+    {"groups", 1, 2, 130, 100, {30, 33}, 3, 1, 1, .by_depth = true, .copies = true},
+    {"a picture", 2, 1, 3, 40, {200, 240}, 3, 2, 1, .first = true, .copies = true},
+    {"pairs", 1, 1, 256, 300, {30, 50}, 3, 1, 1, .pairs = true, .by_depth = true, .pieces = true, .copies = true},
+    {"pairs of one block", 1, 1, 128, 300, {50, 50}, 1, 1, 0, .pairs = true, .copies = true},
+    {"pairs and halves",
+     1,
+     1,
+     256,
+     300,
+     {30, 50},
+     3,
+     1,
+     1,
+     .pairs = true,
+     .half_x = true,
+     .half_y = true,
+     .pieces = true,
+     .copies = true},
+};
+
+static float number(uint64_t *seed) {
+  *seed = *seed * 6364136223846793005u + 1442695040888963407u;
+  return (float)(int32_t)(*seed >> 32) * 0x1p-31f;
+}
+
+/* n numbers, of bf16 if `half`. */
+static void *numbers(int64_t n, bool half, uint64_t seed) {
+  float *x = malloc((size_t)n * sizeof *x);
+  ck_assert_ptr_nonnull(x);
+  for (int64_t i = 0; i < n; i++)
+    if (half) ((uint16_t *)x)[i] = bf16_from_f32(number(&seed));
+    else x[i] = number(&seed);
+  return x;
+}
+
+static panel_problem problem_of(const row *r) {
+  const int64_t x_pixel = r->groups * r->channels, y_pixel = r->groups * r->outputs;
+  panel_problem p = {.images = r->images,
+                     .groups = r->groups,
+                     .channels = r->channels,
+                     .outputs = r->outputs,
+                     .in = {1, r->in[0], r->in[1]},
+                     .taps = {1, r->in[0] > 1 ? r->taps : 1, r->taps},
+                     .stride = {1, r->stride, r->stride},
+                     .dilation = {1, 1, 1},
+                     .pad = {0, r->pad, r->pad},
+                     .channels_first = r->first,
+                     .activation = {.kind = r->curve ? ACTIVATION_SIGMOID : ACTIVATION_RELU, .level = cpu_level_now()}};
+  p.out[0] = 1;
+  for (int i = 1; i < PANEL_AXES; i++) p.out[i] = (p.in[i] + 2 * p.pad[i] - p.taps[i]) / p.stride[i] + 1;
+  p.x_pixel = r->first ? 1 : x_pixel;
+  p.x_channel = r->first ? p.in[1] * p.in[2] : 1;
+  p.x_row = p.in[2] * p.x_pixel;
+  p.x_slab = p.in[1] * p.x_row;
+  p.x_image = r->first ? x_pixel * p.x_channel : p.x_slab;
+  p.y_pixel = y_pixel;
+  p.y_row = p.out[2] * y_pixel;
+  p.y_slab = p.y_image = p.out[1] * p.y_row;
+  p.weights_group = packed_panels(r->outputs) * PACKED_WIDTH * r->channels * p.taps[1] * p.taps[2];
+  if (r->pairs) {
+    p.weights_group /= 2;
+    panel_problem_pair(&p, (packed_halves){.x = r->half_x, .y = r->half_y});
+  }
+  return p;
+}
+
+/* An item's work is at most twice a chunk's, but for the smallest items: a tile, or several if sums must be complete.
+ */
+static void expect_cut(const row *r, const panel_plan *plan) {
+  int64_t items =
+      plan->p.groups * plan->n_chunks * plan->n_groups * plan->n_pieces * (plan->by_depth ? plan->n_blocks : 1);
+  ck_assert_msg(panel_work(&plan->p) <= 2 * items * CPU_WORK_PER_CHUNK || r->half_y, "%s: %lld items", r->what,
+                (long long)items);
+  ck_assert_msg(plan->by_depth == r->by_depth && (plan->n_pieces > 1) == r->pieces && plan->some_copied == r->copies,
+                "%s: by depth %d, %lld pieces, %lld groups, copies %d", r->what, plan->by_depth,
+                (long long)plan->n_pieces, (long long)plan->n_groups, plan->some_copied);
+}
+
+/* Y of the row, computed by so many threads. */
+static float *run(const row *r, int32_t threads, int64_t *out_bytes) {
+  const panel_problem p = problem_of(r);
+  reed_kernel_env env = {.n_threads = threads};
+  const reed_kernel_call call = {.env = &env};
+  panel_plan *plan;
+  ck_assert_int_eq(panel_plan_open(&call, &p, &plan), REED_OK);
+  if (threads == 2 && cpu_level_now() >= CPU_AVX2) expect_cut(r, plan);
+  int64_t n_x = r->images * r->in[0] * r->in[1] * r->groups * r->channels, n_y = p.images * p.y_image,
+          n_weights = r->groups * p.weights_group * (r->pairs ? 2 : 1);
+  float *x = numbers(n_x + 64, r->half_x, 3), *weights = numbers(n_weights, r->pairs, 5),
+        *bias = numbers(r->groups * r->outputs, false, 7), *y = numbers(n_y, r->half_y, (uint64_t)threads);
+  void *workspace = malloc((size_t)panel_plan_workspace_bytes(plan));
+  ck_assert_ptr_nonnull(workspace);
+  ck_assert_int_eq(panel_plan_run(plan, x, weights, bias, NULL, y, workspace), REED_OK);
+  panel_plan_close(plan);
+  free(workspace);
+  free(bias);
+  free(weights);
+  free(x);
+  *out_bytes = n_y * (r->half_y ? 2 : 4);
+  return y;
+}
+
+START_TEST(threads_change_no_bits) {
+  static const int32_t more[] = {2, 3, 7};
+  for (cpu_level level = CPU_BASE; level <= cpu_level_best(); level++) {
+    cpu_level_use(cpu_level_name(level));
+    if (rows[_i].pairs && level < CPU_AVX512_BF16) continue;
+    int64_t bytes;
+    float *alone = run(&rows[_i], 1, &bytes);
+    for (int k = 0; k < ROWS(more); k++) {
+      float *shared = run(&rows[_i], more[k], &bytes);
+      ck_assert_msg(memcmp(alone, shared, (size_t)bytes) == 0, "%s, %d threads, %s", rows[_i].what, more[k],
+                    cpu_level_name(level));
+      free(shared);
+    }
+    free(alone);
+  }
+  cpu_level_use(NULL);
+}
+END_TEST
+
+int main(void) {
+  Suite *suite = suite_create("panels");
+  TCase *t = tcase_create("all");
+  tcase_set_timeout(t, 240);
+  tcase_add_loop_test(t, threads_change_no_bits, 0, ROWS(rows));
+  suite_add_tcase(suite, t);
+  return suite_run(suite);
+}
