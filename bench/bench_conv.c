@@ -18,6 +18,7 @@
 #include "ops/call.h"
 #include "bench/conv_table.h"
 #include "bench/layers.h"
+#include "bench/limits.h"
 #include "bench/onednn.h"
 #include "ops/packed.h"
 

@@ -10,7 +10,7 @@
 #include <time.h>
 
 #include "base/desc.h"
-#include "bench/layers.h"
+#include "bench/limits.h"
 #include "ops/call.h"
 #include "ops/packed.h"
 
@@ -66,29 +66,6 @@ static float *numbers(int64_t n) {
   if (!x) exit(1);
   for (int64_t i = 0; i < n; i++) x[i] = (float)((uint64_t)i * 2654435761u % 1000) / 1000 - 0.5f;
   return x;
-}
-
-/* ---- memory ---- */
-
-/* Bytes a second of a sum over more memory than the caches hold. */
-static double measure_memory(void) {
-  typedef float vector __attribute__((vector_size(16), may_alias));
-  const int64_t n = (int64_t)128 << 20;
-  float *x = numbers(n / 4);
-  double best = 0;
-  for (int run = 0; run < 8; run++) {
-    vector sum[8] = {{0}};
-    double begin = cpu_s();
-    for (const float *p = x; p < x + n / 4; p += 32)
-#pragma GCC unroll 8
-      for (int i = 0; i < 8; i++) sum[i] += *(const vector *)(p + 4 * i);
-    double seconds = cpu_s() - begin;
-    for (int i = 1; i < 8; i++) sum[0] += sum[i];
-    __asm__ volatile("" ::"x"(sum[0]));
-    if ((double)n / seconds > best) best = (double)n / seconds;
-  }
-  free(x);
-  return best;
 }
 
 /* ---- rows ---- */

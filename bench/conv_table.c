@@ -8,7 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "bench/layers.h"
+#include "bench/limits.h"
 #include "ops/cpu/common/cpu.h"
 
 static const struct {

@@ -4,10 +4,6 @@
 
 #include <stdbool.h>
 
-/* GFLOP/s of chains of independent multiply-adds in the registers of a core; 0 without a CPU level. */
-double measure_peak(void);
-/* The same of products of pairs of bf16; 0 below level AVX512_BF16. */
-double measure_peak_pairs(void);
 /* Prints a row for each layer whose text has the word: GFLOP/s of a direct convolution's arithmetic over CPU time on
  * one thread, the least of `runs` runs; and the largest difference from float64 over the root mean square of the
  * results. markdown: as a table for docs/performance.md. */

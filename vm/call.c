@@ -3,6 +3,7 @@
 #include "vm/call.h"
 #include "base/team.h"
 #include "ops/bound.h"
+#include "ops/cost.h"
 #include "shapefuncs/shapefn.h"
 #include "vm/bound.h"
 #include "vm/epoch/twin.h"
@@ -118,12 +119,8 @@ reed_status exec_shape(reed_session *s, const uint32_t *w) {
   return REED_OK;
 }
 
-reed_status call_prepare(vm_run *run, vm_devices *devices, site_kernels *kernels, int32_t device, const insn_invoke *i,
-                         site_kernel **out_kernel, bool *out_made) {
-  op_call_input in[REED_MAX_OPERANDS];
-  reed_desc out[REED_MAX_OPERANDS];
-  reed_room in_rooms[REED_MAX_OPERANDS], out_rooms[REED_MAX_OPERANDS];
-  int64_t begin = run->profile.spans ? clock_now_ns() : 0;
+/* The call with its operands' extents. */
+static op_call described(vm_run *run, const insn_invoke *i, op_call_input *in, reed_desc *out) {
   op_call call = call_of(run, i->site, i->n_inputs, i->n_outputs);
   for (uint32_t k = 0; k < i->n_inputs; k++)
     in[k] = i->inputs[k] == MODULE_ABSENT ? (op_call_input){0} : input_of(run, reg_r(run, i->inputs[k]));
@@ -131,6 +128,16 @@ reed_status call_prepare(vm_run *run, vm_devices *devices, site_kernels *kernels
     out[k] = i->outputs[k] == MODULE_ABSENT ? (reed_desc){.dtype = REED_NONE} : reg_r(run, i->outputs[k])->t.desc;
   call.inputs = in;
   call.outputs = out;
+  return call;
+}
+
+reed_status call_prepare(vm_run *run, vm_devices *devices, site_kernels *kernels, int32_t device, const insn_invoke *i,
+                         site_kernel **out_kernel, bool *out_made) {
+  op_call_input in[REED_MAX_OPERANDS];
+  reed_desc out[REED_MAX_OPERANDS];
+  reed_room in_rooms[REED_MAX_OPERANDS], out_rooms[REED_MAX_OPERANDS];
+  int64_t begin = run->profile.spans ? clock_now_ns() : 0;
+  op_call call = described(run, i, in, out);
   if (bound_rooms(run, i, in_rooms, out_rooms)) {
     call.input_rooms = in_rooms;
     call.output_rooms = out_rooms;
@@ -196,6 +203,17 @@ static reed_status run_noted(const reed_kernel *kernel, const reed_kernel_buffer
   return status;
 }
 
+/* Notes the arithmetic and the bytes of the kernel's call. */
+static void note_cost(vm_run *run, const insn_invoke *i, profile_event *event) {
+  op_call_input in[REED_MAX_OPERANDS];
+  reed_desc out[REED_MAX_OPERANDS];
+  const op_call call = described(run, i, in, out);
+  const op_cost cost = op_cost_of(&call);
+  event->what = cost.kind;
+  event->operations = cost.operations;
+  event->bytes = cost.bytes;
+}
+
 static reed_status launch(reed_session *s, const insn_invoke *i, int32_t device, const site_kernel *prepared,
                           const reed_kernel_buffers *buffers, profile_kind kind) {
   const reed_kernel *kernel = &prepared->kernel;
@@ -207,6 +225,7 @@ static reed_status launch(reed_session *s, const insn_invoke *i, int32_t device,
   if (device != 0 && s->devices.graphs.graphs && on->on->record)
     return wait_for_graph(s, i, on, kernel, buffers, number);
   profile_event *event = profile_note(&s->run.profile, kind, i->site, (int8_t)device);
+  if (event) note_cost(&s->run, i, event);
   if (device == 0) {
     return event ? run_noted(kernel, buffers, event) : kernel->run(kernel->state, buffers);
   }

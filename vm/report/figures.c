@@ -345,8 +345,10 @@ static reed_status trace_json(reed_session *s, char **out_json, reed_diagnosis *
 /* ---- tables ---- */
 
 typedef struct site_totals {
-  int64_t calls, kernel_ns, shape_ns, prepare_ns, copy_bytes;
+  int64_t calls, kernel_ns, shape_ns, prepare_ns, copy_bytes, operand_bytes;
   int64_t n_chunks, longest_ns, alone_ns; /* longest_ns and alone_ns: means of a node's calls, the most of its nodes */
+  double operations;
+  const char *kind; /* of the operations; NULL: none */
 } site_totals;
 
 static void add_totals(json_writer *json, const site_totals *totals) {
@@ -366,6 +368,9 @@ static void add_kernel(site_totals *site, const profile_event *e, int64_t ns) {
   site->n_chunks += e->n_chunks;
   site->longest_ns += e->longest_ns;
   site->alone_ns += e->alone_ns;
+  site->operations += e->operations;
+  site->operand_bytes += e->bytes;
+  site->kind = e->what;
 }
 
 static void sum_events(const profile *p, site_totals *sites, size_t n_sites) {
@@ -438,6 +443,9 @@ static reed_status profile_json(reed_session *s, char **out_json, reed_diagnosis
     json_string(json, "operator", m->strings[m->sites[i].op]);
     const char *variant = variant_of(s, i);
     if (variant) json_string(json, "variant", variant);
+    if (sites[i].kind) json_string(json, "kind", sites[i].kind);
+    json_number(json, "operations", sites[i].operations);
+    json_integer(json, "operand_bytes", sites[i].operand_bytes);
     add_totals(json, &sites[i]);
     json_end_object(json);
   }

@@ -1,0 +1,47 @@
+/* Limits of the machine, multiply-adds in registers and sums over memory on all threads at once, as one line: the CPU
+ * level, GFLOP/s, GB/s.
+ *
+ *     bench_limits [THREADS]      default 1 */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "bench/limits.h"
+#include "ops/cpu/common/cpu.h"
+
+enum { MOST_THREADS = 64 };
+
+typedef struct worker {
+  pthread_t thread;
+  pthread_barrier_t *together;
+  double flops, bytes;
+} worker;
+
+static void *work(void *given) {
+  worker *w = given;
+  pthread_barrier_wait(w->together);
+  w->flops = measure_peak();
+  pthread_barrier_wait(w->together);
+  w->bytes = measure_memory();
+  return NULL;
+}
+
+int main(int argc, char **argv) {
+  const int n = argc > 1 ? atoi(argv[1]) : 1;
+  if (n < 1 || n > MOST_THREADS) return fprintf(stderr, "usage: bench_limits [THREADS]\n"), 2;
+  pthread_barrier_t together;
+  worker workers[MOST_THREADS];
+  double gflops = 0, bytes = 0;
+  pthread_barrier_init(&together, NULL, (unsigned)n);
+  for (int i = 0; i < n; i++) {
+    workers[i] = (worker){.together = &together};
+    if (pthread_create(&workers[i].thread, NULL, work, &workers[i]) != 0) return 1;
+  }
+  for (int i = 0; i < n; i++) {
+    pthread_join(workers[i].thread, NULL);
+    gflops += workers[i].flops;
+    bytes += workers[i].bytes;
+  }
+  printf("%s %.1f %.1f\n", cpu_level_name(cpu_level_now()), gflops, bytes * 1e-9);
+  return 0;
+}
