@@ -35,6 +35,9 @@ typedef struct panel_run {
   float *copies, *stage; /* of the thread */
   held_copies *held;     /* of the thread; NULL: an item copies for itself */
   int64_t block, block_end;
+  /* of the item: the first panel of the thread's next item, and that X is not in the cache */
+  int64_t next_panel;
+  bool new_x;
 } panel_run;
 
 /* Leaves out the tap rows and columns of a copied strip before the first one and after the last one that meet X. */
@@ -151,15 +154,11 @@ static int64_t fetch_step(int64_t bytes, int64_t depth) {
 }
 
 /* The weights that are read after those of the item's last panel in block i of the depth. */
-static const float *weights_after(const panel_run *run, int64_t i, int64_t panel_begin, int64_t panel_end) {
+static const float *weights_after(const panel_run *run, int64_t i, int64_t panel_begin) {
   const panel_plan *plan = run->plan;
   bool again = i + 1 < run->block_end; /* the same panels, deeper */
   block b = block_at(plan, again ? i + 1 : run->block);
-  return weights_at(run,
-                    again                                        ? panel_begin
-                    : panel_end < packed_panels(plan->p.outputs) ? panel_end
-                                                                 : 0,
-                    b.first_tap * plan->order.channels + b.channel);
+  return weights_at(run, again ? panel_begin : run->next_panel, b.first_tap * plan->order.channels + b.channel);
 }
 
 /* Runs block i of the depth. A panel stays in the cache while the chunk's tiles pass, n_tiles of all its pieces; each
@@ -180,7 +179,7 @@ static void run_block(const panel_run *run, int64_t i_block, const block *b, con
     int64_t vectors = round_up(n, plan->level_lanes); /* whole ones */
     int64_t share = depth * width * (int64_t)sizeof(float) / n_tiles, share_step = fetch_step(share, depth);
     const char *next = (const char *)(panel + 1 < panel_end ? weights_at(run, panel + 1, begun)
-                                                            : weights_after(run, i_block, panel_begin, panel_end));
+                                                            : weights_after(run, i_block, panel_begin));
     const float *panel_weights = weights_at(run, panel, begun);
     panel_tile kinds[2]; /* in place, and of a copy */
     for (int copied = 0; copied < 2; copied++) {
@@ -205,7 +204,7 @@ static void run_block(const panel_run *run, int64_t i_block, const block *b, con
     for (int64_t i = 0; i < n_strips; i++) {
       const placed_strip *at = &strips[i];
       panel_tile *t = &kinds[at->copied];
-      bool new_x = first && panel == 0 && !at->copied;
+      bool new_x = first && run->new_x && panel == panel_begin && !at->copied;
       t->c = plan->staged ? run->stage + at->pixel * y_row + output - panel_begin * PACKED_WIDTH
                           : half_element(run->y, plan->halves, at->y + output);
       /* a copy begins with the block's first tap row */
@@ -327,8 +326,8 @@ static bool are_held(held_copies *held, int64_t chunk, int64_t piece) {
   return had;
 }
 
-/* The item of a group of channels. */
-static void run_item(const panel_run *run, int64_t group_of_channels, int64_t item) {
+/* The item of a group of channels. backward: the thread comes from the next item. */
+static void run_item(panel_run *run, int64_t group_of_channels, int64_t item, bool backward) {
   const panel_plan *plan = run->plan;
   placed_strip strips[TILES_MOST];
   int64_t piece = item % plan->n_pieces, group = item / plan->n_pieces % plan->n_groups,
@@ -339,6 +338,10 @@ static void run_item(const panel_run *run, int64_t group_of_channels, int64_t it
                            begin + n_tiles * (piece + 1) / plan->n_pieces, strips);
   int64_t panels = packed_panels(plan->p.outputs), panel = panels * group / plan->n_groups,
           panel_end = panels * (group + 1) / plan->n_groups;
+  int64_t last_group = plan->n_groups - 1,
+          next = backward ? (group > 0 ? group - 1 : last_group) : (group < last_group ? group + 1 : 0);
+  run->next_panel = panels * next / plan->n_groups;
+  run->new_x = group == (backward ? last_group : 0);
   bool held = are_held(run->held, group_of_channels * plan->n_chunks + chunk, piece);
   for (int64_t at = panel; at < panel_end; at += plan->stage_panels)
     run_panels(run, strips, n, n_tiles, at, smaller(at + plan->stage_panels, panel_end),
@@ -361,7 +364,7 @@ static void run_items(void *context, int64_t begin, int64_t end, int32_t worker)
     of_group.copies += worker * thread_elements(plan);
     of_group.stage = of_group.copies + copies_elements(plan);
     of_group.held = run->held ? &run->held[worker] : NULL;
-    run_item(&of_group, group, i % items);
+    run_item(&of_group, group, i % items, worker > 0); /* helpers take the last items first */
   }
   if (plan->release) plan->release();
 }

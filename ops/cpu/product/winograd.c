@@ -16,14 +16,15 @@
 #define TILES_LEAST 48                  /* of a block: fewer read the weights too often */
 #define PAST_BYTES (4 << 20)            /* of transformed weights that are written past the caches, at least */
 #define CHUNK_PRODUCTS (5 << 17)        /* of a chunk of products, about: some 13 us */
-#define NARROW_PRODUCTS (10 << 20)      /* of a chunk, which is a panel: at most if no memory is saved */
+#define NARROW_PRODUCTS (10 << 20)      /* of a panel: at most if no memory is saved */
 #define NARROW_PRODUCTS_MOST (48 << 20) /* at most where memory is saved: some 1 ms */
-#define NARROW_CHUNKS_EACH 4            /* of each thread, at least, where memory is saved */
-#define NARROW_CHUNKS 8                 /* at least */
+#define NARROW_PANELS_EACH 4            /* of each thread, at least, where memory is saved */
+#define NARROW_PANELS 8                 /* at least */
 #define OWN_BYTES (384 << 10) /* of V and M of a block that is a chunk, about: they stay in a core's own cache */
 #define OWN_MOST (1 << 20)    /* and at most */
 #define OWN_TILES 28          /* at least: two passes of the products' loop */
 #define OWN_BLOCKS 4          /* of each thread, at least: the last ones leave threads without work */
+#define WEIGHT_CHANNELS 32    /* of a panel's weights that are transformed together: a chunk or two */
 #define SAVED 4               /* times fewer products than of a direct convolution, about */
 #define PRODUCTS_PER_BYTE 8   /* products that take as long as a byte in cpu_team_for's count */
 
@@ -55,20 +56,20 @@ static void lay_out(const winograd_plan *plan, winograd_section *s) {
   s->u_position = position_of(s->k_width * plan->p.channels);
 }
 
-/* A narrow section in place of `s` where its chunks are short, or where they are enough for all threads and it takes
- * less memory: V of all tiles, but M and U of one panel for each thread. An activation whose last bits may depend on
- * its vectors leaves only the first reason, which is no matter of threads. */
+/* A narrow section in place of `s` where a panel is little work, or where panels are enough for all threads and it
+ * takes less memory: V of all tiles, but M and U of as many panels as there are threads. An activation whose last bits
+ * may depend on its vectors leaves only the first reason, which is no matter of threads. */
 static void consider_narrow(const winograd_plan *plan, winograd_section *s) {
   const winograd_problem *p = &plan->p;
   int64_t panels = divided(round_up(p->outputs, PACKED_STEP), plan->width),
           products = s->positions * s->tiles * p->channels * plan->width;
-  if (plan->form.stored || s->own || panels < NARROW_CHUNKS) return;
+  if (plan->form.stored || s->own || panels < NARROW_PANELS) return;
   winograd_section narrow = *s;
   narrow.n_blocks = 1;
   narrow.narrow = true;
   narrow.k_width = plan->width;
   lay_out(plan, &narrow);
-  bool enough = panels >= NARROW_CHUNKS_EACH * plan->team.threads && products <= NARROW_PRODUCTS_MOST &&
+  bool enough = panels >= NARROW_PANELS_EACH * plan->team.threads && products <= NARROW_PRODUCTS_MOST &&
                 (p->activation.kind == ACTIVATION_NONE || p->activation.kind == ACTIVATION_RELU);
   if ((s->n_blocks == 1 && products <= NARROW_PRODUCTS) ||
       (enough && section_elements(plan, &narrow) < section_elements(plan, s)))
@@ -164,12 +165,13 @@ void winograd_form_text(const winograd_form *form, char *out, size_t capacity) {
 typedef struct step {
   const winograd_section *s;
   int64_t tile, tiles, column, columns; /* columns: of the packed weights, with those beyond the outputs */
+  int64_t index, n_together;            /* of a narrow section: steps that share their jobs, each with M and U */
 } step;
 
 /* Step `index` of a section: through the parts of the outputs, then through the blocks (one of both has one). */
 static step step_at(const winograd_plan *plan, const winograd_section *s, int64_t index) {
   int64_t block = index / s->n_ks, tiles = block_tiles(s), columns = round_up(plan->p.outputs, PACKED_STEP);
-  step t = {.s = s, .tile = block * tiles, .column = index % s->n_ks * s->k_width};
+  step t = {.s = s, .tile = block * tiles, .column = index % s->n_ks * s->k_width, .index = index, .n_together = 1};
   t.tiles = smaller(s->tiles - t.tile, tiles);
   t.columns = smaller(columns - t.column, s->k_width);
   return t;
@@ -221,17 +223,22 @@ static void transform_input(const winograd_run *run, const step *t, int64_t begi
   }
 }
 
-/* Panels begin..end of the step's part of the outputs. */
+/* Pieces of WEIGHT_CHANNELS channels of the weights of a panel. */
+static int64_t weight_pieces(const winograd_plan *plan) { return divided(plan->p.channels, WEIGHT_CHANNELS); }
+
+/* Pieces begin..end of the weights, counted through the panels of the step's part of the outputs. */
 static void transform_weights(const winograd_run *run, const step *t, int64_t begin, int64_t end) {
   const winograd_plan *plan = run->plan;
-  int64_t channels = plan->p.channels;
+  int64_t channels = plan->p.channels, pieces = weight_pieces(plan);
   for (int64_t i = begin; i < end; i++) {
-    int64_t column = t->column + i * plan->width, packed = column / PACKED_WIDTH,
-            packed_row = packed_width(plan->p.outputs, packed);
-    winograd_weights w = {.w = run->weights + packed * PACKED_WIDTH * 9 * channels + column % PACKED_WIDTH,
-                          .u = run->u + i * plan->width * channels,
-                          .channels = channels,
-                          .width = smaller(t->column + t->columns - column, plan->width),
+    int64_t panel = i / pieces, channel = i % pieces * WEIGHT_CHANNELS, column = t->column + panel * plan->width,
+            packed = column / PACKED_WIDTH, packed_row = packed_width(plan->p.outputs, packed),
+            width = smaller(t->column + t->columns - column, plan->width);
+    winograd_weights w = {.w = run->weights + packed * PACKED_WIDTH * 9 * channels + channel * packed_row +
+                               column % PACKED_WIDTH,
+                          .u = run->u + panel * plan->width * channels + channel * width,
+                          .channels = smaller(channels - channel, WEIGHT_CHANNELS),
+                          .width = width,
                           .w_tap = channels * packed_row,
                           .w_channel = packed_row,
                           .u_position = t->s->u_position,
@@ -246,26 +253,39 @@ void winograd_plan_store(const winograd_plan *plan, const float *packed, float *
   const winograd_run run = {.plan = plan, .weights = packed, .u = out_stored};
   const step all = step_at(plan, &plan->sections[0], 0);
   memset(out_stored, 0, (size_t)winograd_plan_stored_bytes(plan));
-  transform_weights(&run, &all, 0, divided(all.columns, plan->width));
+  transform_weights(&run, &all, 0, divided(all.columns, plan->width) * weight_pieces(plan));
 }
 
 /* The step's first column in M, which has the columns of all steps or of this one. */
 static int64_t column_of(const step *t) { return t->s->narrow ? 0 : t->column; }
 
-/* Products of panels begin..end, counted through all positions. */
+/* Tiles of a product, at most: those of a chunk, but two passes of the products' loop at least. */
+static int64_t product_tiles(const winograd_plan *plan) {
+  return larger(divided(2 * CHUNK_PRODUCTS, plan->p.channels * plan->width), OWN_TILES);
+}
+
+/* The products of a step. */
+static int64_t products_of(const winograd_plan *plan, const step *t) {
+  return t->s->positions * divided(t->columns, plan->width) * divided(t->tiles, product_tiles(plan));
+}
+
+/* Products begin..end, counted through tiles, panels and positions. */
 static void multiply(const winograd_run *run, const step *t, int64_t begin, int64_t end) {
   const winograd_plan *plan = run->plan;
-  int64_t panels = divided(t->columns, plan->width);
-  const float *u = plan->form.stored ? run->weights : run->u;
+  int64_t panels = divided(t->columns, plan->width), each = product_tiles(plan), pieces = divided(t->tiles, each);
+  const float *weights = plan->form.stored ? run->weights : run->u;
   for (int64_t i = begin; i < end; i++) {
-    int64_t position = i / panels, column = i % panels * plan->width;
-    winograd_product product = {.v = run->v + position * t->s->v_position,
-                                .u = u + position * t->s->u_position + column * plan->p.channels,
-                                .m = run->m + position * t->s->m_position + column_of(t) + column,
-                                .next = i % panels + 1 < panels ? u + position * t->s->u_position +
-                                                                      (column + plan->width) * plan->p.channels
-                                                                : u + (position + 1) * t->s->u_position,
-                                .tiles = t->tiles,
+    int64_t tile = i % pieces * each, panel = i / pieces % panels, position = i / pieces / panels,
+            column = panel * plan->width;
+    const float *u = weights + position * t->s->u_position + column * plan->p.channels;
+    bool is_last = tile + each >= t->tiles;
+    winograd_product product = {.v = run->v + position * t->s->v_position + tile * plan->v_row,
+                                .u = u,
+                                .m = run->m + position * t->s->m_position + tile * t->s->m_row + column_of(t) + column,
+                                .next = !is_last             ? u
+                                        : panel + 1 < panels ? u + plan->width * plan->p.channels
+                                                             : weights + (position + 1) * t->s->u_position,
+                                .tiles = smaller(t->tiles - tile, each),
                                 .channels = plan->p.channels,
                                 .width = smaller(t->columns - column, plan->width),
                                 .v_row = plan->v_row,
@@ -308,7 +328,7 @@ static void transform_output(const winograd_run *run, const step *t, int64_t beg
   }
 }
 
-/* Work of one kind in a stage: elements 0..n in items of `each`. */
+/* Work of one kind in a stage: elements 0..n of each of the step's n_together, in items of `each`. */
 typedef struct part {
   void (*fn)(const winograd_run *run, const step *t, int64_t begin, int64_t end);
   const step *step;
@@ -321,10 +341,22 @@ typedef struct stage {
   part parts[3];
 } stage;
 
+static int64_t items_of(const part *part) { return divided(part->n, part->each); } /* of one step */
+
 static void add_part(stage *stage, part part, double cost) {
-  double each = (double)CHUNK_PRODUCTS / cost;
+  double each = (double)(part.step->s->narrow ? 2 * CHUNK_PRODUCTS : CHUNK_PRODUCTS) / cost;
   part.each = each < 1 ? 1 : each < (double)part.n ? (int64_t)each : part.n;
   stage->parts[stage->n_parts++] = part;
+}
+
+static void run_item(const stage *stage, const part *part, int64_t item) {
+  const winograd_plan *plan = stage->run->plan;
+  int64_t which = item / items_of(part), begin = item % items_of(part) * part->each;
+  winograd_run run = *stage->run;
+  run.m += which * plan->worker_m;
+  run.u += which * plan->worker_u;
+  step t = which ? step_at(plan, part->step->s, part->step->index + which) : *part->step;
+  part->fn(&run, &t, begin, smaller(begin + part->each, part->n));
 }
 
 static void run_items(void *context, int64_t begin, int64_t end) {
@@ -332,14 +364,14 @@ static void run_items(void *context, int64_t begin, int64_t end) {
   for (int64_t item = begin; item < end; item++) {
     int64_t i = item;
     const part *part = stage->parts;
-    for (; i >= divided(part->n, part->each); part++) i -= divided(part->n, part->each);
-    part->fn(stage->run, part->step, i * part->each, smaller((i + 1) * part->each, part->n));
+    for (; i >= items_of(part) * part->step->n_together; part++) i -= items_of(part) * part->step->n_together;
+    run_item(stage, part, i);
   }
 }
 
 static reed_status run_stage(stage *stage) {
   int64_t n = 0;
-  for (int i = 0; i < stage->n_parts; i++) n += divided(stage->parts[i].n, stage->parts[i].each);
+  for (int i = 0; i < stage->n_parts; i++) n += items_of(&stage->parts[i]) * stage->parts[i].step->n_together;
   return cpu_parallel(stage->run->plan->team, n, 1, run_items, stage);
 }
 
@@ -353,56 +385,41 @@ static reed_status transform(const winograd_run *run, const step *t, const step 
   if (before)
     add_part(&stage, (part){transform_output, before, before->tiles, 0},
              (double)(before->s->positions * before->columns) * COST_OUTPUT);
-  if (t && t->tile == 0 && !t->s->narrow && !run->plan->form.stored)
-    add_part(&stage, (part){transform_weights, t, divided(t->columns, run->plan->width), 0},
-             (double)(t->s->positions * p->channels * run->plan->width) * COST_WEIGHT);
+  if (t && t->tile == 0 && !run->plan->form.stored)
+    add_part(&stage, (part){transform_weights, t, divided(t->columns, run->plan->width) * weight_pieces(run->plan), 0},
+             (double)(t->s->positions * smaller(p->channels, WEIGHT_CHANNELS) * run->plan->width) * COST_WEIGHT);
   if (t && t->column == 0 && !t->s->own)
     add_part(&stage, (part){transform_input, t, t->tiles, 0}, (double)(t->s->positions * p->channels) * COST_INPUT);
   return run_stage(&stage);
 }
 
-typedef struct narrow_run {
+typedef struct own_run {
   const winograd_run *run;
   const winograd_section *section;
-} narrow_run;
-
-/* Steps begin..end of a narrow section, with M and transformed weights of the worker. */
-static void run_narrow(void *context, int64_t begin, int64_t end, int32_t worker) {
-  const narrow_run *n = context;
-  const winograd_plan *plan = n->run->plan;
-  winograd_run run = *n->run;
-  run.m += worker * plan->worker_m;
-  run.u += worker * plan->worker_u;
-  for (int64_t i = begin; i < end; i++) {
-    step t = step_at(plan, n->section, i);
-    transform_weights(&run, &t, 0, 1);
-    multiply(&run, &t, 0, n->section->positions);
-    transform_output(&run, &t, 0, t.tiles);
-  }
-}
+} own_run;
 
 /* Blocks begin..end of a section, with V and M of the worker. */
 static void run_own(void *context, int64_t begin, int64_t end, int32_t worker) {
-  const narrow_run *n = context;
-  const winograd_plan *plan = n->run->plan;
-  winograd_run run = *n->run;
+  const own_run *own = context;
+  const winograd_plan *plan = own->run->plan;
+  winograd_run run = *own->run;
   run.v += worker * plan->worker_v;
   run.m += worker * plan->worker_m;
   for (int64_t i = begin; i < end; i++) {
-    step t = step_at(plan, n->section, i);
+    step t = step_at(plan, own->section, i);
     if (t.tiles <= 0) break; /* blocks are rounded up */
     transform_input(&run, &t, 0, t.tiles);
-    multiply(&run, &t, 0, n->section->positions * divided(t.columns, plan->width));
+    multiply(&run, &t, 0, products_of(plan, &t));
     transform_output(&run, &t, 0, t.tiles);
   }
 }
 
 static reed_status products(const winograd_run *run, const step *t) {
-  if (t->s->own) return cpu_parallel_scratch(run->plan->team, t->s->n_blocks, 1, run_own, &(narrow_run){run, t->s});
-  if (t->s->narrow) return cpu_parallel_scratch(run->plan->team, t->s->n_ks, 1, run_narrow, &(narrow_run){run, t->s});
+  const winograd_plan *plan = run->plan;
+  if (t->s->own) return cpu_parallel_scratch(plan->team, t->s->n_blocks, 1, run_own, &(own_run){run, t->s});
   stage stage = {.run = run};
-  add_part(&stage, (part){multiply, t, t->s->positions * divided(t->columns, run->plan->width), 0},
-           (double)(t->tiles * run->plan->p.channels * run->plan->width));
+  add_part(&stage, (part){multiply, t, products_of(plan, t), 0},
+           (double)(smaller(t->tiles, product_tiles(plan)) * plan->p.channels * plan->width));
   return run_stage(&stage);
 }
 
@@ -416,14 +433,15 @@ reed_status winograd_plan_run(const winograd_plan *plan, const void *x, const fl
   reed_status status = REED_OK;
   for (int32_t i = 0; i < plan->n_sections; i++) {
     const winograd_section *s = &plan->sections[i];
-    int64_t n_steps = s->narrow || s->own ? 1 : s->n_blocks * s->n_ks;
-    for (int64_t k = 0; k < n_steps && status == REED_OK; k++, n++) {
+    int64_t n_steps = s->own ? 1 : s->n_blocks * s->n_ks, together = s->narrow ? plan->team.threads : 1;
+    for (int64_t k = 0; k < n_steps && status == REED_OK; k += together, n++) {
       step *t = &steps[n % 2];
       *t = step_at(plan, s, k);
+      t->n_together = smaller(together, n_steps - k);
       if (t->tiles <= 0) break; /* blocks are rounded up */
       status = transform(&run, t, before);
       if (status == REED_OK) status = products(&run, t);
-      before = s->narrow || s->own ? NULL : t;
+      before = s->own ? NULL : t;
     }
   }
   return status == REED_OK && before ? transform(&run, NULL, before) : status;

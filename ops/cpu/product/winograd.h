@@ -40,9 +40,9 @@ typedef struct winograd_section {
   int64_t first[2], n[2]; /* the first pixel of Y; tiles along the axis in each image */
   int64_t positions, tiles, n_blocks, v_position, m_position, m_row, u_position;
   int64_t k_width, n_ks; /* outputs whose weights are transformed together */
-  bool narrow;           /* a chunk takes all work on the outputs of one panel, after the transform of X */
-  bool past;             /* transformed weights are written past the caches */
-  bool own;              /* a chunk takes all work on a block, after the transform of the weights (several threads) */
+  bool narrow; /* a step is a panel; as many steps as threads share their jobs, each with M and U of its own */
+  bool past;   /* transformed weights are written past the caches */
+  bool own;    /* a chunk takes all work on a block, after the transform of the weights (several threads) */
 } winograd_section;
 
 enum { WINOGRAD_SECTIONS = WINOGRAD_SIZES * WINOGRAD_SIZES };
@@ -52,7 +52,7 @@ typedef struct winograd_plan {
   winograd_form form;
   cpu_team team;
   int64_t v_row, m_row, width, v_elements, m_elements, u_elements; /* elements: of the workspace */
-  int64_t worker_v, worker_m, worker_u;                            /* of a thread's part of it */
+  int64_t worker_v, worker_m, worker_u;                            /* of a thread's, or a narrow step's, part of it */
   int64_t stored_elements;                                         /* of a stored form's weights */
   int32_t n_sections;
   winograd_section sections[WINOGRAD_SECTIONS];
