@@ -8,8 +8,8 @@ import reed
 
 
 def is_cache(given):
-    """True for an input with one inner axis that grows, f32[batch, heads, past, size] or f32[batch, heads, size, past]; ids and an encoder's states have none."""
-    return len(given.type.tensor_type.shape.dim) == 4
+    """True for an input with one inner axis that grows, f32[batch, heads, past, size] or f32[batch, heads, size, past]; ids, an encoder's states, and its keys and values grow not."""
+    return len(given.type.tensor_type.shape.dim) == 4 and not given.name.startswith("cross")
 
 
 class Run:

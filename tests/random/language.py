@@ -1,14 +1,16 @@
 """Tiny language models with random weights, as torch's exporters write them: decoders with a growing cache, BERT and Whisper's encoder.
 
-usage: language.py FOLDER [NAME ...] [--layers 1] [--exporter dynamo] [--opset 0] [--attention sdpa]
+usage: language.py FOLDER [NAME ...] [--layers 1] [--exporter dynamo] [--opset 0] [--attention sdpa] [--inputs mask positions cross]
                                         writes FOLDER/NAME.onnx; needs torch, transformers and onnxscript
 
 exporter: dynamo (torch.export) or trace (TorchScript); opset 0: the exporter's own choice; attention: transformers' implementation, sdpa or eager.
 
 A decoder's inputs are ids i64[batch, tokens], then (T5, Whisper, BART, Marian) the encoder's states, then for each layer a cache of keys and one of values, f32[batch, heads,
-past, size]; its outputs are the logits and the grown caches."""
+past, size]; its outputs are the logits and the grown caches. Further inputs, after the ids: `mask` i64[batch, past + tokens], 0 at padding; `positions` i64[batch, tokens]. `cross`: the
+encoder's keys and values of each layer, f32[batch, heads, states, size], which replace its states in decoders that have an encoder."""
 import argparse
 import os
+import sys
 import warnings
 
 import torch
@@ -17,6 +19,8 @@ from torch import nn
 from transformers import DynamicCache, EncoderDecoderCache
 
 WIDTH, HEADS, WORDS, STATES, BATCH, TOKENS, PAST = 16, 2, 40, 12, 2, 3, 5
+ARGUMENTS = {"mask": "attention_mask", "positions": "position_ids"}  # of transformers, by input
+FURTHER = (*ARGUMENTS, "cross")
 DYNAMIC, LENGTH = torch.export.Dim.DYNAMIC, torch.export.Dim("past", max=48)  # of all caches; tables of places end
 SPECIAL = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
 WIDE = {"hidden_size": WIDTH, "intermediate_size": 32, "num_attention_heads": HEADS, "vocab_size": WORDS, "max_position_embeddings": 64, **SPECIAL}
@@ -34,6 +38,17 @@ CAUSAL = {
     "mistral": ("MistralForCausalLM", "MistralConfig", {**WIDE, "num_key_value_heads": 1, "sliding_window": 4}, "num_hidden_layers", 1),
     "phi3": ("Phi3ForCausalLM", "Phi3Config", {**WIDE, "num_key_value_heads": 1}, "num_hidden_layers", 1),
     "stablelm": ("StableLmForCausalLM", "StableLmConfig", {**WIDE, "num_key_value_heads": HEADS}, "num_hidden_layers", HEADS),
+    "qwen2": ("Qwen2ForCausalLM", "Qwen2Config", {**WIDE, "num_key_value_heads": 1}, "num_hidden_layers", 1),
+    "phi": ("PhiForCausalLM", "PhiConfig", {**WIDE, "num_key_value_heads": HEADS, "partial_rotary_factor": 0.5}, "num_hidden_layers", HEADS),
+    "olmo2": ("Olmo2ForCausalLM", "Olmo2Config", {**WIDE, "num_key_value_heads": 1}, "num_hidden_layers", 1),
+    "granite": ("GraniteForCausalLM", "GraniteConfig", {**WIDE, "num_key_value_heads": 1, "attention_multiplier": 0.3, "residual_multiplier": 0.5}, "num_hidden_layers", 1),
+    "smollm3": ("SmolLM3ForCausalLM", "SmolLM3Config", {**WIDE, "num_key_value_heads": 1, "no_rope_layer_interval": 2}, "num_hidden_layers", 1),
+    "phi3_window": ("Phi3ForCausalLM", "Phi3Config", {**WIDE, "num_key_value_heads": 1, "sliding_window": 4}, "num_hidden_layers", 1),
+    "starcoder2": ("Starcoder2ForCausalLM", "Starcoder2Config", {**WIDE, "num_key_value_heads": 1, "sliding_window": 4}, "num_hidden_layers", 1),
+    "cohere2": ("Cohere2ForCausalLM", "Cohere2Config", {**WIDE, "num_key_value_heads": 1, "sliding_window": 4}, "num_hidden_layers", 1),
+    "glm": ("GlmForCausalLM", "GlmConfig", {**WIDE, "num_key_value_heads": 1, "head_dim": 8}, "num_hidden_layers", 1),
+    "persimmon": ("PersimmonForCausalLM", "PersimmonConfig", WIDE, "num_hidden_layers", HEADS),
+    "gpt_oss": ("GptOssForCausalLM", "GptOssConfig", {**WIDE, "num_key_value_heads": 1, "head_dim": 8, "sliding_window": 4, "num_local_experts": 2, "num_experts_per_tok": 1}, "num_hidden_layers", 1),
     "cohere": ("CohereForCausalLM", "CohereConfig", {**WIDE, "num_key_value_heads": 1}, "num_hidden_layers", 1),
     "gpt_neox": ("GPTNeoXForCausalLM", "GPTNeoXConfig", WIDE, "num_hidden_layers", HEADS),
     "opt": ("OPTForCausalLM", "OPTConfig", {**WIDE, "ffn_dim": 32, "word_embed_proj_dim": WIDTH}, "num_hidden_layers", HEADS),
@@ -66,6 +81,9 @@ class Call(nn.Module):
     def forward(self, *inputs): return self.function(self.model, *inputs)
 
 
+def is_past(name): return name[0] == "p" and name[1:].isdigit()
+
+
 def grown(cache): return [part for layer in cache.layers for part in (layer.keys, layer.values)]
 
 
@@ -75,15 +93,21 @@ def cache_of(parts):
     return cache
 
 
-def causal(model, ids, *parts):
-    out = model(input_ids=ids, past_key_values=cache_of(parts), use_cache=True)
-    return out.logits, *grown(out.past_key_values)
+def causal(further):
+    def run(model, ids, *parts):
+        given = dict(zip([ARGUMENTS[f] for f in further], parts))
+        out = model(input_ids=ids, past_key_values=cache_of(parts[len(further):]), use_cache=True, **given)
+        return out.logits, *grown(out.past_key_values)
+    return run
 
 
-def after_encoder(decoder, head):
-    def run(model, ids, states, *parts):
-        cache = EncoderDecoderCache(cache_of(parts), DynamicCache())
-        out = decoder(model)(input_ids=ids, encoder_hidden_states=states, past_key_values=cache, use_cache=True)
+def after_encoder(further, layers, decoder, head):
+    """layers: those whose cross caches are given; 0: the states are."""
+    def run(model, ids, *parts):
+        given, parts = dict(zip([ARGUMENTS[f] for f in further], parts)), parts[len(further):]
+        cross, states = (cache_of(parts[:2 * layers]), torch.zeros(BATCH, STATES, WIDTH)) if layers else (DynamicCache(), parts[0])
+        cache = EncoderDecoderCache(cache_of(parts[2 * layers or 1:]), cross)
+        out = decoder(model)(input_ids=ids, encoder_hidden_states=states, past_key_values=cache, use_cache=True, **given)
         return head(model)(out.last_hidden_state), *grown(out.past_key_values.self_attention_cache)
     return run
 
@@ -98,9 +122,23 @@ def bert(attention):
     return model, lambda m, ids, mask: m(input_ids=ids, attention_mask=mask).last_hidden_state
 
 
-def model_of(name, layers, attention):
+def further_inputs(name, wanted, layers):
+    """The names of those of the wanted inputs that the model has, the inputs, their names and their dynamic axes."""
+    takes = [f for f in FURTHER if f in wanted and (f != "positions" or name not in WITHOUT_POSITIONS) and (f != "cross" or name in AFTER_ENCODER)]
+    inputs, names, axes = [], [], []
+    for f in takes:
+        if f == "mask": inputs, names, axes = inputs + [torch.ones(BATCH, PAST + TOKENS, dtype=torch.long)], names + [f], axes + [(0, 1)]
+        if f == "positions": inputs, names, axes = inputs + [torch.arange(PAST, PAST + TOKENS).repeat(BATCH, 1)], names + [f], axes + [(0, 1)]
+    if "cross" in takes:
+        inputs += [torch.zeros(BATCH, HEADS, STATES, WIDTH // HEADS) for _ in range(2 * layers)]
+        names, axes = names + [f"cross{i}" for i in range(2 * layers)], axes + [(0, 2)] * (2 * layers)
+    elif name in AFTER_ENCODER: inputs, names, axes = inputs + [torch.zeros(BATCH, STATES, WIDTH)], names + ["states"], axes + [(0, 1)]
+    return takes, inputs, names, axes
+
+
+def model_of(name, layers, attention, wanted):
     """The model, its function, inputs, their names and their dynamic axes."""
-    ids, states = torch.zeros(BATCH, TOKENS, dtype=torch.long), torch.zeros(BATCH, STATES, WIDTH)
+    ids = torch.zeros(BATCH, TOKENS, dtype=torch.long)
     if name == "bert": return *bert(attention), [ids, torch.ones_like(ids)], ["ids", "mask"], [(0, 1), (0, 1)]
     if name == "whisper_encoder": return *whisper(attention), [torch.zeros(BATCH, 8, 2 * STATES)], ["sound"], [(0,)]
     kind, config, arguments, n_layers, *rest = (CAUSAL.get(name) or AFTER_ENCODER[name])
@@ -110,28 +148,30 @@ def model_of(name, layers, attention):
     model = getattr(transformers, kind)(getattr(transformers, config)(**arguments, attn_implementation=attention))
     n = 2 * layers
     caches = [torch.zeros(BATCH, rest[0] if name in CAUSAL else HEADS, PAST, WIDTH // HEADS) for _ in range(n)]
-    names, axes = [f"p{i}" for i in range(n)], [(0, 2)] * n
-    if name in CAUSAL: return model, causal, [ids, *caches], ["ids", *names], [(0, 1), *axes]
-    return model, after_encoder(*rest), [ids, states, *caches], ["ids", "states", *names], [(0, 1), (0, 1), *axes]
+    takes, inputs, names, axes = further_inputs(name, wanted, layers)
+    function = causal(takes) if name in CAUSAL else after_encoder([t for t in takes if t in ARGUMENTS], layers if "cross" in takes else 0, *rest)
+    return model, function, [ids, *inputs, *caches], ["ids", *names, *[f"p{i}" for i in range(n)]], [(0, 1), *axes, *[(0, 2)] * n]
 
 
+WITHOUT_POSITIONS = ("bloom", "falcon_alibi", "mpt", *AFTER_ENCODER)
 ONLY_EAGER = ("gemma2", "bloom", "mpt", "gpt_neo")  # transformers has no other implementation of them
 NAMES = (*CAUSAL, *AFTER_ENCODER, "bert", "whisper_encoder")
 
 
-def export(name, path, layers=1, exporter="dynamo", opset=0, attention="sdpa"):
+def export(name, path, layers=1, exporter="dynamo", opset=0, attention="sdpa", wanted=()):
     torch.manual_seed(0)
     if name in ONLY_EAGER or (name == "t5" and exporter == "dynamo"): attention = "eager"  # torch 2.15 cannot export the fused one with T5's views
-    model, function, inputs, names, axes = model_of(name, layers, attention)
+    model, function, inputs, names, axes = model_of(name, layers, attention, wanted)
     with torch.no_grad():  # positions and norms have weights of 0 and 1 otherwise
         for parameter in model.parameters(): parameter.add_(0.05 * torch.randn_like(parameter))
     call, which = Call(model.eval(), function).eval(), {"opset_version": opset} if opset else {}
     if exporter == "dynamo":
-        torch.onnx.export(call, tuple(inputs), dynamo=True, dynamic_shapes=(tuple({a: LENGTH if n[0] == "p" and a else DYNAMIC for a in dims} for n, dims in zip(names, axes)),), input_names=names, verbose=False, **which).save(path)
+        torch.onnx.export(call, tuple(inputs), dynamo=True, dynamic_shapes=(tuple({a: LENGTH if is_past(n) and a else DYNAMIC for a in dims} for n, dims in zip(names, axes)),), input_names=names, verbose=False, **which).save(path)
         return
     spelled = {n: {a: f"{n}_{a}" if a else "batch" for a in dims} for n, dims in zip(names, axes)}
     for n in names:
-        if n[0] == "p": spelled[n][2] = "past"
+        if is_past(n): spelled[n][2] = "past"
+        if n.startswith("cross"): spelled[n][2] = "states"
     torch.onnx.export(call, tuple(inputs), path, dynamo=False, input_names=names, dynamic_axes=spelled, **which)
 
 
@@ -143,12 +183,19 @@ def main():
     parser.add_argument("--exporter", choices=("dynamo", "trace"), default="dynamo")
     parser.add_argument("--opset", type=int, default=0)
     parser.add_argument("--attention", choices=("sdpa", "eager"), default="sdpa")
+    parser.add_argument("--inputs", nargs="*", choices=FURTHER, default=())
     options = parser.parse_args()
     warnings.filterwarnings("ignore")
     os.makedirs(options.folder, exist_ok=True)
+    failed = False
     for name in options.names or NAMES:
-        export(name, os.path.join(options.folder, name + ".onnx"), options.layers, options.exporter, options.opset, options.attention)
-        print("exported", name, flush=True)
+        try:
+            export(name, os.path.join(options.folder, name + ".onnx"), options.layers, options.exporter, options.opset, options.attention, options.inputs)
+            print("exported", name, flush=True)
+        except Exception as error:  # the exporter's own limits
+            print(f"{name}: {type(error).__name__}: {str(error).strip().splitlines()[0][:200]}", flush=True)
+            failed = True
+    sys.exit(failed)
 
 
 if __name__ == "__main__": main()

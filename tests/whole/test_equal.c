@@ -145,6 +145,8 @@ END_TEST
 
 START_TEST(heads_joined_with_the_batch_compute_the_same) {
   check(decoder_open(joined_heads), "batch_axes", false, 1e-5, "heads joined with the batch");
+  for (int i = 0; i < COUNT(unproven_biases); i++)
+    check(decoder_open(unproven_biases[i]), "attention", false, 1e-5, "a bias of unproven extents");
 }
 END_TEST
 START_TEST(shared_heads_compute_the_same) {

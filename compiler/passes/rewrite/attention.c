@@ -61,13 +61,14 @@ static ir_node *only_maker(const ir_value *v) {
 
 static bool is_op(const ir_node *n, op_id op) { return n->op == op_builtin(op); }
 
-/* True if the Reshape leaves all extents as they are. */
+/* True if the Reshape leaves all extents as they are. It refuses another number of elements, so one extent that is not
+ * known to be equal is equal, too, if there is an element. */
 static bool keeps_extents(const joining *j, const ir_node *n) {
   const ir_value *from = n->inputs[0], *to = n->outputs[0];
+  int32_t unknown = 0;
   if (from->type.rank < 0 || from->type.rank != to->type.rank) return false;
-  for (int32_t i = 0; i < to->type.rank; i++)
-    if (!same_dim(j, from, i, to, i)) return false;
-  return true;
+  for (int32_t i = 0; i < to->type.rank; i++) unknown += !same_dim(j, from, i, to, i);
+  return unknown <= 1;
 }
 
 /* The input of a Cast between float dtypes, or of a Reshape to the same extents; otherwise v. */

@@ -57,11 +57,11 @@ static bool is_along_rows(const ir_node *n) {
   return (axis == -1 || axis == JOINED - 1) && !op_attr_int(&attrs, "flattened");
 }
 
-/* True if operand i of the Add has the result's extents, and the other one can be added with the axes apart. */
+/* True if operand i of the Add has the result's batch and heads, and the other one can be added with the axes apart.
+ * Along rows and columns either may be repeated. */
 static bool is_biased(const parting *p, const ir_node *n, int32_t i) {
   const ir_type *scores = &input(n, i)->type, *bias = &input(n, 1 - i)->type, *sum = &n->outputs[0]->type;
-  for (int32_t k = 0; k < JOINED; k++)
-    if (scores->rank != JOINED || sum->rank != JOINED || !same(p, scores->dims[k], sum->dims[k])) return false;
+  if (scores->rank != JOINED || sum->rank != JOINED || !same(p, scores->dims[0], sum->dims[0])) return false;
   if (bias->rank < 0 || bias->rank > JOINED) return false;
   return bias->rank < JOINED || bias->dims[0] == 1 || same(p, bias->dims[0], scores->dims[0]);
 }

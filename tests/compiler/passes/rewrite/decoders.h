@@ -108,11 +108,20 @@ static const spelled_mask spelled_masks[] = {
 };
 
 /* Batch and heads in one axis, as in BLOOM; a bias for each head has them joined, too. */
-static const char joined_heads[] =
-    "qs=Shape q;bb=Slice qs,i0v,ax1;b3=Mul bb,i3;to_q=Concat[0] b3,t1,eight;to_k=Concat[0] b3,n1,eight;a=Reshape "
-    "q,to_q;e=Reshape k,to_k;f=Reshape v,to_k;g=Transpose[0,2,1] e;h=MatMul a,g;reps=Concat[0] bb,ax1,n1;l=Tile "
-    "slopes,reps;x=Add h,l;apart=Concat[0] bb,heads3,t1,n1;y=Reshape x,apart;w=Softmax y;both=Concat[0] "
-    "b3,t1,n1;wj=Reshape w,both;z=MatMul wj,f;back4=Concat[0] bb,heads3,t1,eight;o=Reshape z,back4";
+#define JOINED_HEADS(bias, columns) \
+  "qs=Shape q;bb=Slice qs,i0v,ax1;b3=Mul bb,i3;to_q=Concat[0] b3,t1,eight;to_k=Concat[0] b3,n1,eight;a=Reshape " \
+  "q,to_q;e=Reshape k,to_k;f=Reshape v,to_k;g=Transpose[0,2,1] e;h=MatMul a,g;" bias ";x=Add h,l;apart=Concat[0] " \
+  "bb,heads3,t1," columns ";y=Reshape x,apart;w=Softmax y;both=Concat[0] b3,t1," columns \
+  ";wj=Reshape w,both;z=MatMul " \
+  "wj,f;back4=Concat[0] bb,heads3,t1,eight;o=Reshape z,back4"
+static const char joined_heads[] = JOINED_HEADS("reps=Concat[0] bb,ax1,n1;l=Tile slopes,reps", "n1");
+
+/* A bias with a column for each key, as one made from a mask of the model's input: nothing proves that its columns are
+ * as many as the keys. */
+static const char *const unproven_biases[] = {
+    JOINED_HEADS("l=Concat[2] bm,bm", "last"),
+    "qs=Shape q;bb=Slice qs,i0v,ax1;h=MatMul q,kt;l=Concat[2] bm,bm;x=Add h,l;w=Softmax x;wide=Concat[0] "
+    "bb,heads3,t1,n1;wr=Reshape w,wide;o=MatMul wr,v"};
 
 /* The model of the queries, keys and values of DECODER_HEAD, and of the text. */
 static inline onnx_build *decoder_open(const char *from) {
@@ -124,6 +133,7 @@ static inline onnx_build *decoder_open(const char *from) {
   build_input(b, "pk", "f32[b,3,p,8]");
   build_input(b, "vn", "f32[b,3,t,8]");
   build_input(b, "pv", "f32[b,3,p,8]");
+  if (strstr(from, "bm")) build_input(b, "bm", "f32[1,1,m]");
   spelled_constants(b);
   float big = -1e9f;
   build_f32(b, "mbig", "", &big);

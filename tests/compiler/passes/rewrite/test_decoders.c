@@ -50,6 +50,16 @@ START_TEST(keys_are_not_turned_for_the_extents_of_a_bias) {
 }
 END_TEST
 
+START_TEST(a_bias_of_unproven_extents_is_no_hindrance) {
+  onnx_build *b = decoder_open(unproven_biases[_i]);
+  front f;
+  front_optimize(&f, &b);
+  ck_assert_int_eq(front_count(&f, OP_Attention), 1);
+  ck_assert_int_eq(front_count(&f, OP_Softmax), 0);
+  front_fini(&f);
+}
+END_TEST
+
 START_TEST(repeated_heads_are_read_once) {
   const spelled *s = &spelled_heads[_i];
   onnx_build *b = spelled_heads_open(s);
@@ -96,6 +106,7 @@ int main(void) {
   tcase_add_loop_test(t, masks_of_places_become_attributes, 0, COUNT(spelled_masks));
   tcase_add_test(t, a_folded_mask_is_not_computed);
   tcase_add_test(t, keys_are_not_turned_for_the_extents_of_a_bias);
+  tcase_add_loop_test(t, a_bias_of_unproven_extents_is_no_hindrance, 0, COUNT(unproven_biases));
   tcase_add_loop_test(t, repeated_heads_are_read_once, 0, COUNT(spelled_heads));
   tcase_add_loop_test(t, rotary_embeddings_are_recognised, 0, COUNT(spelled_rotaries));
   tcase_add_loop_test(t, caches_of_the_last_places_are_recognised, 0, COUNT(spelled_last_places));
