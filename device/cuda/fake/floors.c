@@ -61,8 +61,7 @@ static double operations_of(const char *name, const void *args) {
   if (strcmp(name, "reed_map") == 0) return (double)((const map_args *)args)->n * ((const map_args *)args)->n_steps;
   if (strcmp(name, "reed_reduce") == 0)
     return (double)((const reduce_args *)args)->outputs * (double)((const reduce_args *)args)->n;
-  if (strcmp(name, "reed_norm_rows") == 0)
-    return (double)((const norm_args *)args)->rows * (double)((const norm_args *)args)->n;
+  if (begins(name, "reed_norm_")) return (double)((const norm_args *)args)->rows * (double)((const norm_args *)args)->n;
   return 0;
 }
 

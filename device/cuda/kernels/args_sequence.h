@@ -7,8 +7,14 @@
 #include "device/cuda/kernels/args_map.h"
 #include "device/cuda/kernels/counted.h"
 
-/* ---- normalisations over rows (norm_rows.cu) ----
- * Row r is group r % groups of image r / groups. Its n elements have coordinates below `extents`. */
+/* ---- normalisations over rows (norm_rows.cu) ---- */
+
+/* Of a part of a row: its mean, and the sum of squared distances from it. */
+typedef struct norm_part {
+  double mean, squares;
+} norm_part;
+
+/* Row r is group r % groups of image r / groups. Its n elements have coordinates below `extents`. */
 typedef struct norm_args {
   const void *x, *scale, *shift; /* shift NULL: 0 */
   void *y, *mean, *factor;       /* mean, factor: one element a row; NULL: not wanted */
@@ -18,7 +24,9 @@ typedef struct norm_args {
   double epsilon;
   map_step activation; /* formula OP_Identity: none */
   int32_t rank, dtype, scale_dtype, shift_dtype, stash_dtype, centred;
-  int32_t lanes;          /* threads a row: 32 or the block's */
+  norm_part *parts;       /* per row and split; NULL: one split */
+  int32_t lanes;          /* threads a row or split: 32 or the block's */
+  int32_t splits;         /* blocks a row */
   counted_extent counted; /* a factor of the rows */
 } norm_args;
 

@@ -130,6 +130,10 @@ static inline int64_t blocks_for(cuda_kernel_id kernel, int64_t n) {
   return (n + threads - 1) / threads;
 }
 
+/* Blocks for each of some rows of n elements, or outputs of n elements: more than one where few rows have many elements
+ * each. A launch joins the results of a row's blocks, in their order, so that the bits are the same in every run. */
+int32_t cuda_splits(int64_t rows, int64_t n);
+
 /* Frees a plan that is not closed. */
 void cuda_plan_drop(cuda_plan *plan);
 

@@ -61,8 +61,18 @@ static reed_status prepare_rows(const reed_kernel_call *call, norm_kind kind, re
   if (rows) read_layer(&n, &made);
   else read_groups(&n, view.last, &made);
   made.lanes = made.n <= WARP_ELEMENTS ? WARP : (int32_t)cuda_kernel_infos[CUDA_norm_rows].threads;
+  /* the bits of a counted row must not follow the bound */
+  made.splits = made.lanes == WARP || made.counted.capacity ? 1 : cuda_splits(made.rows, made.n);
+  const int64_t parts = made.splits > 1 ? made.rows * made.splits * (int64_t)sizeof *made.parts : 0;
+  if (parts) {
+    cuda_plan_launch(&plan, CUDA_norm_parts, made.rows * made.splits, 0, &made);
+    CUDA_INPUT(&plan, norm_args, x, 0);
+    CUDA_PART(&plan, norm_args, parts, CUDA_FROM_WORKSPACE, 0, 0, parts, true);
+    cuda_plan_count(&plan, offsetof(norm_args, counted));
+  }
   if (made.rows && (made.n || n.results[1] != REED_NONE || n.results[2] != REED_NONE)) {
-    cuda_plan_each(&plan, CUDA_norm_rows, made.rows * made.lanes, &made);
+    cuda_plan_each(&plan, CUDA_norm_rows, made.rows * made.splits * made.lanes, &made);
+    if (parts) CUDA_PART(&plan, norm_args, parts, CUDA_FROM_WORKSPACE, 0, 0, parts, false);
     CUDA_INPUT(&plan, norm_args, x, 0);
     CUDA_INPUT(&plan, norm_args, scale, 1);
     if (n.parameters[2] != REED_NONE) CUDA_INPUT(&plan, norm_args, shift, 2);
@@ -71,7 +81,7 @@ static reed_status prepare_rows(const reed_kernel_call *call, norm_kind kind, re
     if (n.results[1] != REED_NONE) CUDA_OUTPUT(&plan, norm_args, mean, 1);
     if (n.results[2] != REED_NONE) CUDA_OUTPUT(&plan, norm_args, factor, 2);
   }
-  return cuda_plan_close(&plan, 0, out_kernel);
+  return cuda_plan_close(&plan, parts, out_kernel);
 }
 
 reed_status cuda_prepare_layer_norm(const reed_kernel_call *call, reed_kernel *out_kernel) {

@@ -116,6 +116,15 @@ static const char *uncounted_launch(const cuda_plan *plan) {
   return NULL;
 }
 
+int32_t cuda_splits(int64_t rows, int64_t n) {
+  enum {
+    ENOUGH_BLOCKS = 264, /* two for each multiprocessor of an H100 */
+    ELEMENTS = 8192      /* of a block, at least */
+  };
+  const int64_t most = n / ELEMENTS, wanted = rows ? ENOUGH_BLOCKS / rows : 0, splits = most < wanted ? most : wanted;
+  return splits < 2 ? 1 : (int32_t)splits;
+}
+
 void cuda_plan_drop(cuda_plan *plan) {
   VEC_FREE(&plan->launches);
   VEC_FREE(&plan->pointers);

@@ -28,9 +28,7 @@ static void add_dim(int64_t extent, int64_t stride, int64_t *extents, int64_t *s
 
 enum {
   BLOCK = 256,
-  ENOUGH_BLOCKS = 264, /* two for each multiprocessor of an H100 */
-  SPLIT = 8192,        /* elements of a block, at least, where an output is split */
-  LONG_ROW = 1024      /* longer rows of Softmax take a block, others a warp */
+  LONG_ROW = 1024 /* longer rows of Softmax take a block, others a warp */
 };
 
 /* Threads an output: more where an output has many elements, and where there are few outputs. apart: neighbouring
@@ -40,13 +38,6 @@ static int32_t lanes_of(int64_t outputs, int64_t n, bool apart) {
   const int64_t most = apart && outputs >= 4096 ? 1 : BLOCK;
   while (lanes < most && 2 * lanes <= n) lanes *= 2;
   return lanes;
-}
-
-/* Blocks an output: more than one where few outputs have many elements each. */
-static int32_t splits_of(int64_t outputs, int64_t n) {
-  const int64_t most = n / SPLIT, wanted = outputs ? ENOUGH_BLOCKS / outputs : 0,
-                splits = most < wanted ? most : wanted;
-  return splits < 2 ? 1 : (int32_t)splits;
 }
 
 reed_status cuda_prepare_reduce(const reed_kernel_call *call, reed_kernel *out_kernel) {
@@ -63,7 +54,7 @@ reed_status cuda_prepare_reduce(const reed_kernel_call *call, reed_kernel *out_k
     *(reduced[d] ? &made.n : &made.outputs) *= in->dims[d];
   }
   made.lanes = lanes_of(made.outputs, made.n, made.n_reduced && made.reduced_strides[made.n_reduced - 1] != 1);
-  made.splits = made.lanes == BLOCK ? splits_of(made.outputs, made.n) : 1;
+  made.splits = made.lanes == BLOCK ? cuda_splits(made.outputs, made.n) : 1;
   const int64_t parts = made.splits > 1 ? made.outputs * made.splits * (int64_t)sizeof *made.parts : 0;
   if (made.outputs) {
     cuda_plan_each(&plan, CUDA_reduce, made.outputs * made.splits * made.lanes, &made);
@@ -90,7 +81,7 @@ reed_status cuda_prepare_arg_reduce(const reed_kernel_call *call, reed_kernel *o
                           .last = op_attr_int(call->attrs, "select_last_index") != 0,
                           .counted = cuda_counted(call)};
   made.lanes = lanes_of(made.outputs, made.axis, made.inner != 1);
-  made.splits = made.lanes == BLOCK ? splits_of(made.outputs, made.axis) : 1;
+  made.splits = made.lanes == BLOCK ? cuda_splits(made.outputs, made.axis) : 1;
   const int64_t parts = made.splits > 1 ? made.outputs * made.splits * (int64_t)sizeof *made.parts : 0;
   if (made.outputs) {
     cuda_plan_each(&plan, CUDA_arg_reduce, made.outputs * made.splits * made.lanes, &made);
@@ -119,7 +110,7 @@ reed_status cuda_prepare_softmax(const reed_kernel_call *call, reed_kernel *out_
                        .kind = s.kind,
                        .counted = cuda_counted(call)};
   made.lanes = made.axis <= LONG_ROW ? 32 : BLOCK;
-  made.splits = splits_of(made.rows, made.axis);
+  made.splits = cuda_splits(made.rows, made.axis);
   const int64_t parts = made.splits > 1 ? made.rows * made.splits * (int64_t)sizeof *made.parts : 0;
   if (made.rows && made.axis && parts) {
     cuda_plan_launch(&plan, CUDA_softmax_parts, made.rows * made.splits, 0, &made);

@@ -3,20 +3,18 @@ compiled, a compiled one that the table lacks, and any other number are faults. 
 
 usage: check_ptxas.py ROOT [--nvcc PATH] [--archs 80,90] [--write]
 
-Every .cu file is compiled for the given compute capabilities (default: all of the table) with the flags that the module is built with, warnings as errors. The
+Every .cu file is compiled for the given compute capabilities (default: those of the table) with the flags that the module is built with, warnings as errors. The
 table: kernel, compute capability, registers, spilled bytes, static shared memory, stack, and the instructions of its PTX that load and store 16 bytes of the
 card's memory at once. --write makes the table anew for the given capabilities and keeps the rows of others."""
 import argparse, os, re, shutil, subprocess, sys, tempfile
 from concurrent.futures import ThreadPoolExecutor
 
-ALL = '75,80,86,89,90,100,120'
 parser = argparse.ArgumentParser()
 parser.add_argument('root')
 parser.add_argument('--nvcc')
-parser.add_argument('--archs', default=ALL)
+parser.add_argument('--archs')
 parser.add_argument('--write', action='store_true')
 options = parser.parse_args()
-archs = options.archs.split(',')
 nvcc = options.nvcc or shutil.which('nvcc') or ('/usr/local/cuda/bin/nvcc' if os.path.exists('/usr/local/cuda/bin/nvcc') else None)
 if not nvcc:
     print('nvcc is not installed')
@@ -26,6 +24,14 @@ table = os.path.join(folder, 'ptxas.tsv')
 COLUMNS = 'registers', 'spilled bytes', 'static shared bytes', 'stack bytes', '16-byte loads', '16-byte stores'
 HEAD = ('# Resources of each kernel for each compute capability, as ptxas -v says; made and compared by tests/device/cuda/kernels/check_ptxas.py.\n# '
         + '\t'.join(('kernel', 'capability') + COLUMNS) + '\n')
+
+
+def read_table():
+    with open(table) as f: rows = [line.rstrip('\n').split('\t') for line in f if line.strip() and not line.startswith('#')]
+    return {(row[0], row[1]): tuple(map(int, row[2:])) for row in rows}
+
+
+archs = options.archs.split(',') if options.archs else sorted({arch for _, arch in read_table()}, key=int)
 
 
 def compile_file(name):
@@ -49,11 +55,6 @@ def compile_file(name):
         shared = re.search(r'(\d+) bytes smem', used.group(0))
         rows[kernel, arch] = (int(used.group(1)), stores + loads, int(shared.group(1)) if shared else 0, stack, *vectors[kernel, arch])
     return rows
-
-
-def read_table():
-    with open(table) as f: rows = [line.rstrip('\n').split('\t') for line in f if line.strip() and not line.startswith('#')]
-    return {(row[0], row[1]): tuple(map(int, row[2:])) for row in rows}
 
 
 def is_asked(row): return row[1] in archs
