@@ -2,9 +2,10 @@
 
 usage: attention.py --build build [--batch 2] [--padding 2] FOLDER/NAME.onnx ...     models of language.py; needs onnx and onnxruntime, which refuses some exports of opset 23 for batches above 1
 
-One line a model: layers whose attention is one operator, of all; masks that are left; keys and values whose heads are repeated (by Expand, Tile or Gather) for Attention; the largest difference from onnxruntime over a prompt and some steps, of the largest element; caches that grew in place in bound memory, of all; hits that renewed an entry.
+One line a model: layers whose attention is one operator, of all; masks that are left; keys and values whose heads are repeated (by Expand, Tile or Gather) for Attention; the largest difference from onnxruntime over a prompt and some steps, of the largest element; (in bound memory and without, and where each past has two continuations); caches that grew in place in bound memory, of all; hits that renewed an entry.
 Exit status 1: an attention was not found, heads are repeated, results differ, or a cache was copied."""
 import argparse
+import ctypes
 import os
 import re
 import subprocess
@@ -68,6 +69,17 @@ def peer_of(path):
     return lambda given: session.run(None, given)
 
 
+def branched(run, other, given):
+    """All outputs of a step, after another step from the same past whose outputs are kept: neither may overwrite the other's rows."""
+    kept = run.branch(*other)
+    before = [run.array(h) for h in kept]
+    made = run.step(*given)
+    changed = any(a.tobytes() != run.array(h).tobytes() for a, h in zip(before, kept))
+    for handle in kept: run.r.reed_tensor_close(ctypes.byref(handle))
+    if changed: raise AssertionError("a step has overwritten rows of another one from the same past")
+    return made
+
+
 def compare(library, path):
     """The largest difference, caches in place, all caches, renewed entries."""
     model = onnx.load(path)
@@ -77,7 +89,7 @@ def compare(library, path):
     random = np.random.default_rng(5)
     fixed = {i.name: random.standard_normal([d.dim_value or (STATES if k else options.batch) for k, d in enumerate(dims)]).astype(np.float32)
              for i, dims in ((i, i.type.tensor_type.shape.dim) for i in model.graph.input) if len(dims) > 2 and not is_cache(i)}
-    runs = [Run(library, model, module, options.batch, capacity=capacity) for capacity in (0, sum(LENGTHS))]
+    runs = [Run(library, model, module, options.batch, capacity=capacity) for capacity in (0, sum(LENGTHS), sum(LENGTHS))]
     largest = 0.0
     for run in runs: run.begin()
     expected = [np.zeros(dims, np.float32) for dims in runs[0].empty]
@@ -91,7 +103,8 @@ def compare(library, path):
         given = [step[i.name] for i in model.graph.input if i.name in step]
         made = peer(dict(zip([i.name for i in model.graph.input], given + expected)))
         expected = made[len(made) - len(caches):] if caches else []
-        for run in runs: largest = max([largest] + [difference(a, b) for a, b in zip(run.step(*given), made)])
+        other = [(a + 1) % WORDS if i.name == "ids" else a for i, a in zip(model.graph.input, given)]
+        for results in (runs[0].step(*given), runs[1].step(*given), branched(runs[2], other, given)): largest = max([largest] + [difference(a, b) for a, b in zip(results, made)])
     in_place, renewed = runs[1].in_place, runs[1].stats["memo"]["renewed"]
     for run in runs: run.close()
     return largest, in_place, len(LENGTHS) * len(caches), renewed

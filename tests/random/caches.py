@@ -55,21 +55,30 @@ class Run:
                                                       ctypes.byref(out)))
         return out
 
-    def step(self, *arrays):
-        """All outputs after the step: the caches are the last of them."""
+    def run(self, arrays, take):
+        """The outputs' handles after a step from the caches; take: the caches are closed."""
         arrays = [np.ascontiguousarray(a) for a in arrays]
-        given = [self.borrowed(a) for a in arrays] + self.caches
+        fed = [self.borrowed(a) for a in arrays]
+        given = fed + self.caches
         n_outputs = self.n_made + len(self.caches)
         inputs, outputs = (ctypes.c_void_p * len(given))(*given), (ctypes.c_void_p * n_outputs)()
         try:
             self.l.check(self.r.reed_session_run(self.session.session, inputs, ctypes.c_size_t(len(given)), outputs, ctypes.c_size_t(n_outputs), self.l.diagnosis))
         finally:
-            for handle in given: self.r.reed_tensor_close(ctypes.byref(handle))
+            for handle in given if take else fed: self.r.reed_tensor_close(ctypes.byref(handle))
         self.stats = json.loads(self.l.text(self.r.reed_session_stats_json, self.session.session))
         self.in_place += self.stats["caches"]["in_place"]
         self.copied += self.stats["caches"]["copied"]
         self.replayed += self.stats["graphs"]["replayed"]
-        handles = [ctypes.c_void_p(o) for o in outputs]
+        return [ctypes.c_void_p(o) for o in outputs]
+
+    def branch(self, *arrays):
+        """A step whose outputs are no next past: their handles, which the caller closes."""
+        return self.run(arrays, take=False)
+
+    def step(self, *arrays):
+        """All outputs after the step: the caches are the last of them."""
+        handles = self.run(arrays, take=True)
         made = [self.array(h) for h in handles]
         for handle in handles[:self.n_made]: self.r.reed_tensor_close(ctypes.byref(handle))
         self.caches = handles[self.n_made:]
