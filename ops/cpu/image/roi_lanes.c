@@ -14,6 +14,7 @@
 
 #include <math.h>
 
+#include "base/team.h"
 #include "ops/cpu/image/roi_boxes_loops.h"
 #include "ops/cpu/image/roi_lanes_loops.h"
 #include "ops/cpu/image/roi_order.h"
@@ -26,10 +27,6 @@
 #define FOURS_BYTES_MAX ((int64_t)4 << 20)   /* of ROI_FOURS maps in block form */
 #define BOXES_PART 512                       /* regions, whose boxes are computed before they are written */
 #define TAPS_OF_BIN 4                        /* rough: a map larger than all taps is not worth a copy */
-
-typedef struct span {
-  int32_t first, after; /* columns */
-} span;
 
 typedef struct lanes_kernel {
   roi_call c;
@@ -54,9 +51,10 @@ typedef struct job {
   const lanes_kernel *s;
   const reed_kernel_buffers *buffers;
   roi_note *notes;
-  int32_t *order;  /* regions in the order of work */
-  int64_t *begins; /* the first place of each group in `order`, n_groups + 2 */
-  span *spans;     /* by group and row */
+  int32_t *order;      /* regions in the order of work */
+  int64_t *begins;     /* the first place of each group in `order`, n_groups + 2 */
+  roi_columns *spans;  /* by group and row */
+  roi_held_rows *held; /* by worker */
 } job;
 
 /* Memory of a thread. */
@@ -64,14 +62,19 @@ typedef struct worker {
   char *plan;
   float *map, *sums, *bins;
   int32_t *argmax;
+  roi_held_rows *held;
 } worker;
 
 static int64_t aligned(int64_t bytes) { return (bytes + 63) & ~(int64_t)63; }
 
 static worker worker_at(const job *j, int32_t number) {
   char *memory = (char *)j->buffers->workspace + j->s->workers_at + number * j->s->worker_bytes;
-  return (worker){memory, (float *)(memory + j->s->map_at), (float *)(memory + j->s->sums_at),
-                  (float *)(memory + j->s->bins_at), (int32_t *)(memory + j->s->argmax_at)};
+  return (worker){memory,
+                  (float *)(memory + j->s->map_at),
+                  (float *)(memory + j->s->sums_at),
+                  (float *)(memory + j->s->bins_at),
+                  (int32_t *)(memory + j->s->argmax_at),
+                  &j->held[number]};
 }
 
 /* ---- plans ---- */
@@ -177,28 +180,21 @@ static void make_notes(void *context, int64_t begin, int64_t end, int32_t number
   for (int64_t i = begin; i < end && !cpu_cancelled_at(&j->s->c.team, i); i++) make_note(j, &w, i);
 }
 
-/* ---- columns that are needed ---- */
-
-static void widen_span(span *of, const roi_note *n) {
-  if (n->column < of->first) of->first = n->column;
-  if (n->after_column > of->after) of->after = n->after_column;
-}
-
 /* The columns of every row that some region touches. */
 static void make_spans(const job *j) {
   const lanes_kernel *s = j->s;
-  for (int64_t i = 0; i < s->n_groups * s->rows; i++) j->spans[i] = (span){INT32_MAX, 0};
+  for (int64_t i = 0; i < s->n_groups * s->rows; i++) j->spans[i] = (roi_columns){INT32_MAX, 0};
   for (int64_t i = 0; i < s->c.regions; i++) {
     const roi_note *n = &j->notes[i];
     if (n->group == s->n_groups) continue;
-    span *spans = j->spans + n->group * s->rows;
+    roi_columns *spans = j->spans + n->group * s->rows;
     if (!s->stored || has_ranges(s)) {
-      for (int32_t row = n->row; row < n->after_row; row++) widen_span(&spans[row], n);
+      for (int32_t row = n->row; row < n->after_row; row++) roi_columns_widen(&spans[row], n);
       continue;
     }
     roi_taps y, x;
     lay_taps(s, plan_memory(j, NULL, i), &y, &x);
-    for (int32_t t = 0; t < y.begin[s->c.widest.bins_y]; t++) widen_span(&spans[y.index[t]], n);
+    for (int32_t t = 0; t < y.begin[s->c.widest.bins_y]; t++) roi_columns_widen(&spans[y.index[t]], n);
   }
 }
 
@@ -336,7 +332,7 @@ static void read_rows(const job *j, const worker *w, const unit *u, const roi_no
   const roi_align *r = &s->c.maps[n->map];
   const char *map = j->buffers->inputs[s->c.at.maps + n->map];
   for (int64_t row = begin; row < end; row++) {
-    span of = j->spans[n->group * s->rows + row];
+    roi_columns of = j->spans[n->group * s->rows + row];
     if (of.first >= of.after) continue;
     int64_t at, first = of.first & ~(int64_t)(ROI_LANES - 1);
     for (int64_t k = 0; k < u->slots; k += one_copy(s, u)) {
@@ -349,6 +345,16 @@ static void read_rows(const job *j, const worker *w, const unit *u, const roi_no
        own.map + (row * r->width + first) * ROI_LANES);
     }
   }
+}
+
+/* Makes sure that the worker has the rows: a thread takes parts of a unit's regions one after the other. */
+static void hold_rows(const job *j, const worker *w, const unit *u, const roi_note *n, int64_t begin, int64_t end) {
+  roi_held_rows *held = w->held;
+  roi_held_begin(held, u->first * j->s->slots + u->bin, n->group, begin);
+  read_rows(j, w, u, n, begin, held->first);
+  if (begin < held->first) held->first = begin;
+  read_rows(j, w, u, n, held->after, end);
+  if (end > held->after) held->after = end;
 }
 
 static void pool_region(const job *j, const worker *w, const unit *u, int64_t region) {
@@ -387,7 +393,7 @@ static void pool_part(const job *j, const worker *w, const unit *u, int64_t begi
       if (of->row < row) row = of->row;
       if (of->after_row > after_row) after_row = of->after_row;
     }
-    if (n->group < s->n_groups) read_rows(j, w, u, n, row, after_row);
+    if (n->group < s->n_groups) hold_rows(j, w, u, n, row, after_row);
     if (s->boxes) run_boxes(j, w, u, (roi_band){0, s->rows}, begin, after);
     for (int64_t k = 0; k < u->slots && !s->boxes; k++) {
       worker own;
@@ -444,7 +450,7 @@ static void add_band(const job *j, const worker *w, const unit *u, roi_band band
   const lanes_kernel *s = j->s;
   int64_t row_floats = s->c.maps[0].width * ROI_LANES;
   for (int64_t image = 0; image < s->n_groups && !cpu_cancelled(&s->c.team); image++) {
-    const span *spans = j->spans + image * s->rows;
+    const roi_columns *spans = j->spans + image * s->rows;
     for (int64_t k = 0; k < u->slots; k++) {
       worker own;
       unit one = slot_of(s, u, k, w, &own);
@@ -474,19 +480,28 @@ static void run_units(void *context, int64_t begin, int64_t end, int32_t number)
   }
 }
 
+/* Forward, in cpu_team_for's count. */
+static int64_t pool_work(const lanes_kernel *s) {
+  const roi_align *r = &s->c.widest;
+  return s->c.regions * s->outputs * s->bins * 32 + r->images * r->channels * r->height * r->width * 4;
+}
+
 static reed_status run_roi_lanes(const void *state, const reed_kernel_buffers *buffers) {
   const lanes_kernel *s = state;
   reed_status status = roi_call_check(&s->c, buffers);
   if (status != REED_OK) return status;
   char *memory = buffers->workspace;
+  roi_held_rows held[TEAM_MAX_WORKERS];
+  for (int i = 0; i < TEAM_MAX_WORKERS; i++) held[i].unit = -1;
   job j = {s,
            buffers,
            (roi_note *)(memory + s->notes_at),
            (int32_t *)(memory + s->order_at),
            (int64_t *)(memory + s->begins_at),
-           (span *)(memory + s->spans_at)};
-  status = cpu_parallel_scratch(cpu_team_for(s->c.team, s->c.regions * 8192), s->c.regions, 1, make_notes, &j);
-  if (status != REED_OK) return status;
+           (roi_columns *)(memory + s->spans_at),
+           held};
+  cpu_team team = cpu_team_for(s->c.team, s->c.regions * 8192);
+  if ((status = cpu_parallel_scratch(team, s->c.regions, 1, make_notes, &j)) != REED_OK) return status;
   roi_order_make(&(roi_order){.notes = j.notes,
                               .regions = s->c.regions,
                               .n_groups = s->n_groups,
@@ -497,10 +512,8 @@ static reed_status run_roi_lanes(const void *state, const reed_kernel_buffers *b
                               .begins = j.begins,
                               .counts = (int64_t *)(memory + s->counts_at)});
   make_spans(&j);
-  const roi_align *r = &s->c.widest;
-  int64_t work = s->c.regions * s->outputs * s->bins * 32 + r->images * r->channels * r->height * r->width * 4;
-  return cpu_parallel_scratch(cpu_team_for(s->c.team, work), s->blocks * units_of_block(s) * s->divided, 1, run_units,
-                              &j);
+  team = cpu_team_for(s->c.team, pool_work(s));
+  return cpu_parallel_scratch(team, s->blocks * units_of_block(s) * s->divided, 1, run_units, &j);
 }
 
 /* ---- preparation ---- */
@@ -517,7 +530,7 @@ static int64_t lay_workspace(lanes_kernel *s) {
       {&s->spare_at, s->c.regions * 4},
       {&s->counts_at, roi_order_counts(s->n_groups, s->rows, w->width) * 8},
       {&s->begins_at, (s->n_groups + 2) * 8},
-      {&s->spans_at, s->n_groups * s->rows * (int64_t)sizeof(span)},
+      {&s->spans_at, s->n_groups * s->rows * (int64_t)sizeof(roi_columns)},
       {&s->plans_at, s->stored ? s->c.regions * s->plan_bytes : 0},
       {&s->workers_at, 0},
   };
@@ -567,7 +580,8 @@ reed_status roi_lanes_prepare(const reed_kernel_call *call, const roi_call *c, r
   s.together = fours ? ROI_FOURS : 1;
   int64_t threads = BLOCKS_BYTES_MAX / (s.together * s.map_floats * 4), units = s.blocks * units_of_block(&s);
   if (s.c.team.threads > threads) s.c.team.threads = (int32_t)threads;
-  int64_t wanted = s.c.team.threads > 1 ? 2 * s.c.team.threads : 1, most = c->backward ? s.rows : c->regions;
+  int64_t wanted = roi_parts_wanted(s.c.team, c->backward ? 0 : pool_work(&s)),
+          most = c->backward ? s.rows : c->regions;
   s.divided = units < wanted ? (wanted + units - 1) / units : 1;
   if (s.divided > most) s.divided = most;
   if (has_ranges(&s)) {

@@ -6,6 +6,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "ops/cpu/common/common.h"
+
 /* A region and the part of its map that its taps need. */
 typedef struct roi_note {
   int32_t map, group; /* group: number of the image among all maps' images; n_groups: none, all bins are `nothing` */
@@ -26,5 +28,35 @@ typedef struct roi_order {
 int64_t roi_order_counts(int64_t n_groups, int64_t rows, int64_t width);
 /* Makes `order` and `begins`. */
 void roi_order_make(const roi_order *o);
+
+/* The rows of a map that a thread has copied: those of one unit of work and one group of regions, first..after. */
+typedef struct roi_held_rows {
+  int64_t unit, group, first, after;
+} roi_held_rows;
+
+/* Forgets rows of another unit or group, before rows from `begin` on are added. Rows that no region touches lie between
+ * without harm. */
+static inline void roi_held_begin(roi_held_rows *held, int64_t unit, int64_t group, int64_t begin) {
+  if (held->unit != unit || held->group != group) *held = (roi_held_rows){unit, group, begin, begin};
+}
+
+/* Columns of a row that some region touches. */
+typedef struct roi_columns {
+  int32_t first, after;
+} roi_columns;
+
+static inline void roi_columns_widen(roi_columns *of, const roi_note *n) {
+  if (n->column < of->first) of->first = n->column;
+  if (n->after_column > of->after) of->after = n->after_column;
+}
+
+/* Parts of regions, of all units together, at least. forward_work: in cpu_team_for's count; 0: backward. One helper
+ * takes a unit's parts one after the other and copies its rows once; several helpers take turns, and each would copy
+ * the rows of all units, so that they get no more parts than they need. */
+static inline int64_t roi_parts_wanted(cpu_team team, int64_t forward_work) {
+  int64_t least = team.threads > 1 ? 2 * team.threads : 1;
+  int32_t chunks = team.threads == 2 ? cpu_team_for(team, forward_work / 3).chunks : 1;
+  return chunks > least ? chunks : least;
+}
 
 #endif
