@@ -105,7 +105,8 @@ static void write_endless(const char *folder) {
 
 /* ---- a decoder ----
  * Layers of causal attention over caches [batch, heads, length, size] that grow by Concat, with weights from a
- * generator of its own. The tokens of the examples' test are onnxruntime's for this model (decoder_tokens.txt). */
+ * generator of its own. The tokens of the examples' test are onnxruntime's for this model (decoder_tokens.txt). The
+ * masked one is the same with the tokens' mask and places as inputs. */
 
 enum { WIDTH = 32, HEADS = 2, SIZE = WIDTH / HEADS, LAYERS = 2, TOKENS = 60, PLACES = 256 };
 
@@ -192,11 +193,13 @@ static void write_layer(onnx_build *b, int layer, const char *x) {
   layer_node(b, layer, "Add", NAME("between"), NAME("narrow"), "y");
 }
 
-static void write_decoder(const char *folder) {
+static void write_decoder(const char *folder, const char *name, bool masked) {
   onnx_build *b = build_open(17);
   float ones[WIDTH];
+  weight_state = 1;
   for (int i = 0; i < WIDTH; i++) ones[i] = 1;
   build_input(b, "ids", "i64[b,t]");
+  if (masked) build_input(b, "attention_mask", "i64[b,m]"), build_input(b, "position_ids", "i64[b,t]");
   build_output(b, "logits", "f32[b,t,60]");
   build_f32(b, "ones", "32", ones);
   build_f32(b, "scale", "", (float[]){0.25f});
@@ -219,15 +222,21 @@ static void write_decoder(const char *folder) {
   build_node(b, "Range", "i0,all,i1", "keys");
   build_node(b, "Unsqueeze", "queries,axis1", "rows");
   build_node(b, "LessOrEqual", "keys,rows", "seen");
-  build_node(b, "Where", "seen,zero,hidden", "mask");
+  if (masked) {
+    build_i64(b, "axes12", "2", (int64_t[]){1, 2});
+    build_node(b, "Unsqueeze", "attention_mask,axes12", "numbers");
+    build_int(b, build_node(b, "Cast", "numbers", "kept"), "to", ONNX__TENSOR_PROTO__DATA_TYPE__BOOL);
+    build_node(b, "And", "seen,kept", "shown");
+  }
+  build_node(b, "Where", masked ? "shown,zero,hidden" : "seen,zero,hidden", "mask");
   build_node(b, "Gather", "embedding,ids", "embedded");
-  build_node(b, "Gather", "place,queries", "placed");
+  build_node(b, "Gather", masked ? "place,position_ids" : "place,queries", "placed");
   build_node(b, "Add", "embedded,placed", "x");
   for (int layer = 0; layer < LAYERS; layer++) write_layer(b, layer, layer ? "l0.y" : "x");
   build_int(b, build_node(b, "LayerNormalization", "l1.y,ones", "last"), "axis", -1);
   weights(b, "head", WIDTH, TOKENS, 1);
   build_node(b, "MatMul", "last,head", "logits");
-  write_model(folder, "decoder.onnx", b);
+  write_model(folder, name, b);
 }
 
 int main(int n_arguments, char **arguments) {
@@ -239,6 +248,7 @@ int main(int n_arguments, char **arguments) {
   write_external(folder, "above.onnx", (char *)"../outside.bin");
   write_bytes(folder, "beside.bin", (float[]){1, 2, 3}, 12);
   write_endless(folder);
-  write_decoder(folder);
+  write_decoder(folder, "decoder.onnx", false);
+  write_decoder(folder, "masked.onnx", true);
   return 0;
 }

@@ -45,8 +45,10 @@ grep -q '^boxes f32\[' out
 # 200 tokens of a decoder whose caches grow in place, equal to onnxruntime's (tests/tools/decode_onnxruntime.py)
 mkdir models
 "$make_models" models
-"$vm" compile models/decoder.onnx -o decoder.reed
-"$decode" decoder.reed 200 3 14 15 9 2 6 | tee out
-sed -n 1p out | cmp - "$root/tests/tools/decoder_tokens.txt"
-grep -q '"in_place": *4,' out
-grep -q '"copied": *0,' out
+for model in decoder masked; do
+  "$vm" compile models/$model.onnx -o $model.reed
+  "$decode" $model.reed 200 3 14 15 9 2 6 | tee out
+  sed -n 1p out | cmp - "$root/tests/tools/decoder_tokens.txt"
+  grep -q '"in_place": *4,' out
+  grep -q '"copied": *0,' out
+done
