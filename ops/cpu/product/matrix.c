@@ -4,6 +4,7 @@
 
 #include "ops/cpu/common/rows_loops.h"
 #include "ops/cpu/product/matrix_loops.h"
+#include "ops/cpu/product/whole.h"
 
 #define COLUMNS_GRAIN 64    /* of a chunk: whole cache lines, and the same vectors as without chunks */
 #define COLUMNS_LEAST 1024  /* of a chunk: shorter pieces of B's rows are read more slowly */
@@ -25,7 +26,7 @@ static int64_t grains(int64_t columns) { return (columns + COLUMNS_GRAIN - 1) / 
 static void init_few(matrix_plan *plan, cpu_team team) {
   int64_t columns = divided_columns(plan), depth = plan->depth > 0 ? plan->depth : 1;
   double elements = (double)plan->parts * (double)columns * (double)plan->depth;
-  double work = elements * (double)sizeof(float);
+  double work = weights_work(elements);
   if (plan->form != MATRIX_COLUMN) work += elements * (double)plan->rows / PRODUCTS_PER_BYTE;
   plan->team = cpu_team_for(team, work < 1e15 ? (int64_t)work : INT64_MAX);
   int64_t work_most = plan->team.threads > 1 ? CPU_WORK_PER_CHUNK : CPU_WORK_PER_POLL,

@@ -37,7 +37,7 @@ int64_t panel_work(const panel_problem *p) {
          curves = p->activation.kind == ACTIVATION_NONE || p->activation.kind == ACTIVATION_RELU
                       ? 0
                       : pixels * (double)(p->groups * p->outputs),
-         time = products / PRODUCTS_PER_BYTE + curves * CURVE_BYTES, read = weights * (double)sizeof(float),
+         time = products / PRODUCTS_PER_BYTE + curves * CURVE_BYTES, read = weights_work(weights),
          work = time > read ? time : read;
   return work < 1e15 ? (int64_t)work : INT64_MAX;
 }

@@ -10,4 +10,11 @@ static inline int64_t round_up(int64_t n, int64_t step) { return divided(n, step
 static inline int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 static inline int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 
+/* Reading so many weights, in cpu_team_for's count: from the second-level cache twice as fast as from memory. */
+#define WEIGHTS_NEAR_BYTES ((double)(1 << 20))
+static inline double weights_work(double n) {
+  double bytes = n * (double)sizeof(float);
+  return bytes <= WEIGHTS_NEAR_BYTES ? bytes / 2 : bytes;
+}
+
 #endif
