@@ -8,6 +8,7 @@ enum { D = 4, HEADS = 2, CAPACITY = 32, WIDTH = 8, LAYERS = 24 };
 typedef enum reader {
   ATTENTION, /* nothing else reads the length */
   MASK,      /* a mask by places that Attention cannot fold */
+  GIVEN,     /* a mask of all keys that is an input */
   VIEW,      /* a product of K with batch and heads in one axis */
   VALUE,     /* the length is a factor */
   BRANCH,    /* the length decides for a branch */
@@ -34,6 +35,7 @@ static void add_reader(onnx_build *b, reader r) {
   switch (r) {
     case ATTENTION:
     case MASK:
+    case GIVEN:
     case N_READERS: build_node(b, "Identity", "y", "z"); return;
     case VIEW:
       build_i64(b, "flat", "3", (int64_t[]){HEADS, -1, D});
@@ -62,6 +64,7 @@ static onnx_build *decoder(reader r) {
   build_input(b, "nk", rows_type);
   build_input(b, "nv", rows_type);
   build_input(b, "x", "f32[3,8]");
+  build_input(b, "given", "f32[1,g]");
   for (int i = 0; i < WIDTH * WIDTH; i++) weights[i] = (float)(i * 7919 % 31 - 15) / 64;
   build_f32(b, "w", "8,8", weights);
   char from[16] = "x", operands[32], to[16];
@@ -90,7 +93,8 @@ static onnx_build *decoder(reader r) {
     build_node(b, "Where", "old,dim,shown", "mask");
     build_node(b, "Add", "s,mask", "masked");
   }
-  build_node(b, "Softmax", r == MASK ? "masked" : "s", "weights");
+  if (r == GIVEN) build_node(b, "Add", "s,given", "masked");
+  build_node(b, "Softmax", r == MASK || r == GIVEN ? "masked" : "s", "weights");
   build_node(b, "MatMul", "weights,v", "y");
   add_reader(b, r);
   build_output(b, "z", "f32");
@@ -100,7 +104,7 @@ static onnx_build *decoder(reader r) {
   return b;
 }
 
-enum { KEYS = 1, N_INPUTS = 6, N_OUTPUTS = 4 };
+enum { KEYS = 1, N_INPUTS = 7, N_OUTPUTS = 4 };
 
 typedef struct steps {
   model m;
@@ -169,8 +173,9 @@ static int64_t length_of(const steps *s) { return reed_tensor_dims(s->dense[0])[
 static reed_status try_step(steps *s, reed_session *session, int64_t n) {
   int seed = (int)length_of(s);
   reed_tensor *q = rows(s, n, seed), *nk = rows(s, n, seed + 1), *nv = rows(s, n, seed + 2);
-  reed_tensor *const in[] = {q, s->grown[0], s->grown[1], nk, nv, s->x}, *const plain_in[] = {
-                                                                             q, s->dense[0], s->dense[1], nk, nv, s->x};
+  reed_tensor *given = floats(2, (int64_t[]){1, length_of(s) + n}, -2);
+  reed_tensor *const in[] = {q, s->grown[0], s->grown[1], nk, nv, s->x, given};
+  reed_tensor *const plain_in[] = {q, s->dense[0], s->dense[1], nk, nv, s->x, given};
   reed_tensor *got[N_OUTPUTS] = {0}, *expected[N_OUTPUTS];
   reed_status status = reed_session_run(session, in, N_INPUTS, got, N_OUTPUTS, s->m.said);
   if (status == REED_OK) {
@@ -187,6 +192,7 @@ static reed_status try_step(steps *s, reed_session *session, int64_t n) {
       reed_tensor_close(&expected[i]);
     }
   }
+  reed_tensor_close(&given);
   reed_tensor_close(&q);
   reed_tensor_close(&nk);
   reed_tensor_close(&nv);
@@ -237,7 +243,8 @@ START_TEST(entries_are_evicted_between) {
   while (length_of(&s) < CAPACITY) {
     step(&s, s.session);
     if (length_of(&s) % 6) continue;
-    reed_tensor *q = rows(&s, 1, 9), *in[] = {q, s.dense[0], s.dense[1], q, q, s.x}, *a[N_OUTPUTS], *b[N_OUTPUTS];
+    reed_tensor *q = rows(&s, 1, 9), *given = floats(2, (int64_t[]){1, length_of(&s) + 1}, -2);
+    reed_tensor *in[] = {q, s.dense[0], s.dense[1], q, q, s.x, given}, *a[N_OUTPUTS], *b[N_OUTPUTS];
     run_session(&s.m, s.session, in, a);
     run_session(&s.m, s.plain, in, b);
     for (int i = 0; i < N_OUTPUTS; i++) {
@@ -246,6 +253,7 @@ START_TEST(entries_are_evicted_between) {
       reed_tensor_close(&b[i]);
     }
     reed_tensor_close(&q);
+    reed_tensor_close(&given);
   }
   ck_assert_int_ge(statistic_of(s.session, "evictions"), 4);
   steps_close(&s);

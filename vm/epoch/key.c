@@ -107,21 +107,39 @@ bool key_find_changes(const epoch_active *active, const insn_epoch_enter *enter,
   return memcmp(now, before, enter->n_scalar_keys * sizeof(int64_t)) == 0;
 }
 
+/* True if the parts are those of a cache that grows in place, and differ in its length alone: by *out_more. */
+static bool cache_grows(const int64_t *now, const int64_t *before, int64_t *out_more) {
+  size_t rank = (size_t)(*now >> 8 & 0x7f);
+  if (!(*now & KEY_HAS_ROOM) || !(int32_t)now[rank + 2]) return false;
+  for (size_t k = 0; k < rank; k++)
+    if ((int64_t)k == now[rank + 2] >> 32) *out_more = now[1 + k] - before[1 + k];
+    else if (now[1 + k] != before[1 + k]) return false;
+  return true;
+}
+
+/* True if the parts' extents are equal, or differ by `more`. */
+static bool grows_with_caches(const int64_t *now, const int64_t *before, int64_t more) {
+  if (*now & KEY_HAS_ROOM) return false;
+  for (size_t k = 0; k < (size_t)(*now >> 8 & 0x7f); k++)
+    if (now[1 + k] != before[1 + k] && now[1 + k] - before[1 + k] != more) return false;
+  return true;
+}
+
 bool key_lengths_changed(const epoch_active *active, const insn_epoch_enter *enter, const epoch_entry *base,
                          const uint64_t *changed) {
-  const int64_t *now = active->key.items, *before = base->key;
-  for (uint32_t i = 0; i < enter->n_keys; i++) {
-    bool value = INSN_READS(enter->keys[i]) & REED_READS_VALUE;
-    if (changed[i / 64] >> i % 64 & 1) {
-      size_t rank = (size_t)(*now >> 8 & 0x7f);
-      if (value || !(*now & KEY_HAS_ROOM) || !(int32_t)now[rank + 2]) return false;
-      for (size_t k = 0; k < rank; k++)
-        if ((int64_t)k != now[rank + 2] >> 32 && now[1 + k] != before[1 + k]) return false;
+  int64_t more = 0, of_cache = 0;
+  for (int others = 0; others < 2; others++) { /* the caches first: they say by how much other parts may differ */
+    const int64_t *now = active->key.items, *before = base->key;
+    for (uint32_t i = 0; i < enter->n_keys; i++) {
+      bool value = INSN_READS(enter->keys[i]) & REED_READS_VALUE, differs = changed[i / 64] >> i % 64 & 1;
+      bool grows = differs && !value && cache_grows(now, before, &of_cache);
+      if (grows && !others) more = of_cache;
+      if (differs && !grows && others && (value || !more || !grows_with_caches(now, before, more))) return false;
+      now += part_words(now, value);
+      before += part_words(before, value);
     }
-    now += part_words(now, value);
-    before += part_words(before, value);
   }
-  return true;
+  return more != 0;
 }
 
 /* True if the parts of two tensors have equal heads, extents and rooms, and both grow in place or neither does. */

@@ -17,7 +17,8 @@ void key_note_changes(epoch_active *active, const insn_epoch_enter *enter, const
  * than extents and elements, or there are too many. Both keys are complete. */
 bool key_find_changes(const epoch_active *active, const insn_epoch_enter *enter, const epoch_entry *base,
                       uint64_t *out_changed);
-/* True if the parts in the list `changed` differ from the base's in the lengths of caches alone that grow in place. */
+/* True if the parts in the list `changed` differ from the base's in the lengths of caches alone that grow in place, and
+ * in extents that grow by as much, such as that of a mask of all tokens. */
 bool key_lengths_changed(const epoch_active *active, const insn_epoch_enter *enter, const epoch_entry *base,
                          const uint64_t *changed);
 /* The first key among the first `n` whose part of the key equals part `n`, but for the cache's number; `n`: none. */
