@@ -7,13 +7,13 @@
 #include "ops/cpu/common/lanes.h"
 #include "ops/cpu/formulas/activation_loops.h"
 
-/* PIXELS sums, TAPS_MOST weights and one of X stay in registers. */
+/* PIXELS sums, TAPS_MOST weights and one vector of X stay in registers. */
 #if LANES == 16
 #define PIXELS 12
 #else
 #define PIXELS 8
 #endif
-#define TAPS_MOST 5 /* most columns of a sliding window */
+#define TAPS_MOST 7 /* most columns of a sliding window */
 #if LANES == 16
 #define EIGHTS _mm512_setr_epi32(0, 0, 0, 0, 0, 0, 0, 0, 8, 8, 8, 8, 8, 8, 8, 8)
 #endif
@@ -171,6 +171,10 @@ TILES(tiles_5_by_1, 1, 5, false, 1)
 TILES(edges_5_by_1, 1, 5, true, 1)
 TILES(tiles_5_by_2, 2, 5, false, 1)
 TILES(edges_5_by_2, 2, 5, true, 1)
+TILES(tiles_7_by_1, 1, 7, false, 1)
+TILES(edges_7_by_1, 1, 7, true, 1)
+TILES(tiles_7_by_2, 2, 7, false, 1)
+TILES(edges_7_by_2, 2, 7, true, 1)
 
 /* One pixel, any window. */
 INLINE void pixel(const tile *t, int group) {
@@ -227,14 +231,16 @@ typedef struct method {
 } method;
 
 static method method_for(const depthwise_row *r) {
-  static const method sliding[2][2] = {{{tiles_3_by_1, edges_3_by_1, true}, {tiles_3_by_2, edges_3_by_2, true}},
-                                       {{tiles_5_by_1, edges_5_by_1, true}, {tiles_5_by_2, edges_5_by_2, true}}};
+  static const method sliding[3][2] = {{{tiles_3_by_1, edges_3_by_1, true}, {tiles_3_by_2, edges_3_by_2, true}},
+                                       {{tiles_5_by_1, edges_5_by_1, true}, {tiles_5_by_2, edges_5_by_2, true}},
+                                       {{tiles_7_by_1, edges_7_by_1, true}, {tiles_7_by_2, edges_7_by_2, true}}};
   static const method of_2 = {tiles_of_2, pixel_of_2, false}, of_4 = {tiles_of_4, pixel_of_4, false},
                       of_8 = {tiles_of_8, pixel_of_8, false};
   int64_t stride = r->w->stride[1], taps = r->w->kernel[1];
   if (r->channels < LANES) return (method){pixel_narrow, pixel_narrow, false};
   if (r->group > 1) return r->group == 2 ? of_2 : r->group == 4 ? of_4 : of_8;
-  if (r->w->dilation[1] == 1 && (taps == 3 || taps == 5) && stride <= 2) return sliding[taps == 5][stride == 2];
+  if (r->w->dilation[1] == 1 && (taps == 3 || taps == 5 || taps == TAPS_MOST) && stride <= 2)
+    return sliding[(taps - 3) / 2][stride == 2];
   return (method){tiles_any, pixel_any, false};
 }
 
