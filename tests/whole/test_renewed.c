@@ -285,6 +285,45 @@ START_TEST(cancelled_steps_are_repeated) {
 }
 END_TEST
 
+/* Decoders of two batch sizes take turns in one session, each with memory of its own: each renews an entry of its own.
+ */
+START_TEST(batches_take_turns) {
+  steps s = steps_open((reader)_i, (reed_session_options){0});
+  reed_tensor *memory[2][2], *pasts[2][4];
+  for (int k = 0; k < 2; k++) {
+    s.batch = 1 + 2 * k;
+    begin(&s);
+    for (int i = 0; i < 2; i++) {
+      const int64_t dims[] = {s.batch, HEADS, CAPACITY, D};
+      ck_assert_int_eq(reed_tensor_open_on("host", REED_F32, 4, dims, &memory[k][i], s.m.said), REED_OK);
+      pasts[k][i] = s.grown[i], pasts[k][2 + i] = s.dense[i];
+      s.grown[i] = s.dense[i] = NULL;
+    }
+  }
+  for (int turn = 0; turn < 2 * CAPACITY; turn++) {
+    int k = turn % 2;
+    s.batch = 1 + 2 * k;
+    for (int i = 0; i < 2; i++) {
+      s.grown[i] = pasts[k][i], s.dense[i] = pasts[k][2 + i];
+      ck_assert_int_eq(reed_session_bind_output(s.session, KEYS + (size_t)i, memory[k][i], 2, s.m.said), REED_OK);
+    }
+    step(&s, s.session);
+    for (int i = 0; i < 2; i++) {
+      pasts[k][i] = s.grown[i], pasts[k][2 + i] = s.dense[i];
+      s.grown[i] = s.dense[i] = NULL;
+    }
+  }
+  int64_t least = _i == VIEW || _i == COPY ? CAPACITY - 8 : 2 * (CAPACITY - 8); /* the large batch has dense copies */
+  if (_i != BRANCH) ck_assert_msg(renewed(&s) >= least, "reader %d: %lld", _i, (long long)renewed(&s));
+  for (int k = 0; k < 2; k++)
+    for (int i = 0; i < 4; i++) {
+      reed_tensor_close(&pasts[k][i]);
+      if (i < 2) reed_tensor_close(&memory[k][i]);
+    }
+  steps_close(&s);
+}
+END_TEST
+
 /* An accelerator's epochs are planned for each length, and the figures say so. */
 START_TEST(lengths_are_misses_on_an_accelerator) {
   steps s = steps_open((reader)_i, (reed_session_options){.device = "sim"});
@@ -299,6 +338,7 @@ int main(void) {
   TCase *t = tcase_create("renewed");
   tcase_add_loop_test(t, readers_of_the_length_read_the_new_one, 0, N_READERS);
   tcase_add_loop_test(t, sessions_take_turns, 0, N_READERS);
+  tcase_add_loop_test(t, batches_take_turns, 0, N_READERS);
   tcase_add_loop_test(t, entries_are_evicted_between, 0, N_READERS);
   tcase_add_loop_test(t, cancelled_steps_are_repeated, 0, N_READERS);
   tcase_add_loop_test(t, lengths_are_misses_on_an_accelerator, 0, N_READERS);

@@ -8,10 +8,10 @@
 #include "vm/epoch/replay.h"
 #include "vm/epoch/variant.h"
 
-/* The entry from which a miss starts: the epoch's last one, if it tells of every register one content. NULL: none. */
-static epoch_entry *find_base(const reed_session *s, uint32_t epoch) {
-  epoch_entry *last = memo_latest(&s->memo, epoch);
-  return last && !variant_use(last)->rewritten && s->run.program->module->epochs_shaped[epoch] ? last : NULL;
+/* The entry from which a miss starts, if it tells of every register one content. NULL: none. */
+static epoch_entry *find_base(const reed_session *s, const insn_epoch_enter *enter) {
+  epoch_entry *last = variant_latest(s, enter);
+  return last && !variant_use(last)->rewritten && s->run.program->module->epochs_shaped[enter->epoch] ? last : NULL;
 }
 
 static reed_status start_entry(reed_session *s, const insn_epoch_enter *enter, uint64_t hash, bool memoizable) {
@@ -24,7 +24,7 @@ static reed_status start_entry(reed_session *s, const insn_epoch_enter *enter, u
     return diag_no_memory(s->run.diagnosis, "memo entry of an epoch");
   }
   *e = (epoch_entry){.epoch = epoch, .hash = hash, .key = key, .n_key = active->key.n, .remembered = memoizable};
-  epoch_entry *base = memoizable ? find_base(s, epoch) : NULL;
+  epoch_entry *base = memoizable ? find_base(s, enter) : NULL;
   reed_status status = active_begin(active, e, base ? variant_use(base) : NULL, NULL, &s->run);
   if (status != REED_OK) memo_free_entry(&s->memo, e);
   else if (base) key_note_changes(active, enter, base);

@@ -508,26 +508,44 @@ static bool may_start_from(reed_session *s, const insn_epoch_enter *enter, const
          key_find_changes(&s->epoch, enter, base, out_changed) && changes_again(base, out_changed);
 }
 
+/* The latest of the epoch's last entries, in both lists, whose key differs from the new one in lengths alone; NULL:
+ * there is none. Decoders of several batch sizes may take turns. */
+static epoch_entry *latest_of_other_lengths(const reed_session *s, const insn_epoch_enter *enter) {
+  enum { MOST = 4 }; /* entries of a list */
+  const epoch_state *state = &s->memo.epochs[enter->epoch];
+  epoch_entry *const lists[] = {state->admitted.newest, state->on_trial.newest};
+  epoch_entry *latest = NULL;
+  uint64_t changed[ENTRY_KEYS / 64];
+  for (int i = 0; i < 2 && s->run.rooms; i++) {
+    epoch_entry *e = lists[i];
+    for (int n = 0; e && n < MOST && (!latest || e->used > latest->used); n++, e = e->after)
+      if (key_find_changes(&s->epoch, enter, e, changed) && key_lengths_changed(&s->epoch, enter, e, changed))
+        latest = e;
+  }
+  return latest;
+}
+
+epoch_entry *variant_latest(const reed_session *s, const insn_epoch_enter *enter) {
+  epoch_entry *of_lengths = latest_of_other_lengths(s, enter);
+  return of_lengths ? of_lengths : memo_latest(&s->memo, enter->epoch);
+}
+
 /* The base for a variant of the key; NULL: there is none. */
 static epoch_entry *base_of(reed_session *s, const insn_epoch_enter *enter, uint32_t pc) {
-  epoch_entry *base = memo_latest(&s->memo, enter->epoch);
+  epoch_entry *base = variant_latest(s, enter);
   uint64_t changed[ENTRY_KEYS / 64];
   if (!base || !may_start_from(s, enter, base, changed)) return NULL;
   return base->whole || divide(s, enter, pc, base) ? base : NULL;
 }
 
 bool variant_differs_in_lengths(const reed_session *s, const insn_epoch_enter *enter) {
-  const epoch_entry *last = s->run.rooms ? memo_latest(&s->memo, enter->epoch) : NULL;
-  uint64_t changed[ENTRY_KEYS / 64];
-  return last && key_find_changes(&s->epoch, enter, last, changed) &&
-         key_lengths_changed(&s->epoch, enter, last, changed);
+  return latest_of_other_lengths(s, enter) != NULL;
 }
 
 epoch_entry *variant_renew(reed_session *s, const insn_epoch_enter *enter, uint64_t hash, profile_epoch *note) {
-  epoch_entry *base = s->run.rooms ? memo_latest(&s->memo, enter->epoch) : NULL;
+  epoch_entry *base = latest_of_other_lengths(s, enter);
   uint64_t changed[ENTRY_KEYS / 64];
-  if (!base || !base->whole || s->memo.epochs[enter->epoch].wait > 0 || !may_start_from(s, enter, base, changed) ||
-      !key_lengths_changed(&s->epoch, enter, base, changed))
+  if (!base || !base->whole || s->memo.epochs[enter->epoch].wait > 0 || !may_start_from(s, enter, base, changed))
     return NULL;
   epoch_entry *made = make(s, enter, base, hash, note);
   if (!made) return NULL;

@@ -22,12 +22,13 @@
  * NULL. */
 epoch_entry *variant_make(reed_session *s, const insn_epoch_enter *enter, uint32_t pc, uint64_t hash,
                           profile_epoch *note);
-/* The epoch's last entry for the key in s->epoch.key, from which the entry's differs in lengths of caches alone that
- * grow in place: a hit, for which the entry is renewed by the calls that depend on the lengths. NULL: there is none,
- * and nothing has changed. */
+/* The entry of the epoch from which a miss of the key in s->epoch.key starts: the latest of its last entries whose key
+ * differs in lengths of caches alone that grow in place (key_lengths_changed), otherwise its last entry. NULL: none. */
+epoch_entry *variant_latest(const reed_session *s, const insn_epoch_enter *enter);
+/* That entry for the key in s->epoch.key, if the keys differ in lengths alone: a hit, for which the entry is renewed by
+ * the calls that depend on the lengths. NULL: there is none, and nothing has changed. */
 epoch_entry *variant_renew(reed_session *s, const insn_epoch_enter *enter, uint64_t hash, profile_epoch *note);
-/* True if the epoch's last entry has a key that differs from the one in s->epoch.key in lengths of caches alone that
- * grow in place. */
+/* True if one of the epoch's last entries has a key that differs from the one in s->epoch.key in lengths alone. */
 bool variant_differs_in_lengths(const reed_session *s, const insn_epoch_enter *enter);
 /* The complete entry: the whole, with the variant's content; the entry itself if it is no variant. Valid until another
  * variant of the whole is used. */
