@@ -202,20 +202,26 @@ typedef struct arg_reduce_args {
 
 /* ---- NonMaxSuppression and torchvision's nms (nms.cu): a row is a class of a batch ---- */
 
-enum { NMS_CHUNK = 64, NMS_MOST_TILES = 256 };
+enum {
+  NMS_CHUNK = 64,
+  NMS_MOST_TILES = 256,
+  NMS_SORT_RUN =
+      4096 /* keys of 8 bytes that a block sorts in shared memory: below the 48 KB that every launch may use */
+};
 
 typedef struct nms_args {
   const void *boxes, *scores;
   const float *iou, *least;                /* one element each; NULL: 0, and no least score */
   const int64_t *ids;                      /* per batch and box; NULL: one id for all */
   const uint8_t *candidates;               /* per batch and box; NULL: all are */
-  uint64_t *sorted;                        /* per row `padded` keys */
+  uint64_t *sorted, *merged;               /* per row `padded` keys; merged: NULL if a run holds a row */
   unsigned long long *mask;                /* per row `tiles` x `tiles` x NMS_CHUNK words: the best boxes' overlaps */
   int32_t *kept, *counts;                  /* per row: `limit` numbers of boxes; how many of them */
   int64_t *selected, *extent;              /* the output and its true extent */
   int64_t n, padded, classes, rows, limit; /* n: boxes; padded: a power of two */
   int64_t tiles;                           /* of the best boxes; 0: no mask */
-  int32_t centers, shared_keys;            /* shared_keys: so many keys of a row fit shared memory */
+  int64_t run;                             /* keys of a run that is merged with the next */
+  int32_t centers;
   int32_t boxes_dtype, scores_dtype;
   int32_t as_given;       /* torchvision's: corners as they are, NaN first, a list of boxes */
   float threshold;        /* as_given: in place of `iou` */

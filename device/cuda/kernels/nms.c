@@ -4,10 +4,7 @@
 #include "base/desc.h"
 #include "device/cuda/kernels/kernel.h"
 
-enum {
-  SORT_SHARED_KEYS = 4096, /* of 8 bytes: below the 48 KB that every launch may use */
-  MOST_MASK_BYTES = 16 << 20
-};
+enum { MOST_MASK_BYTES = 16 << 20 };
 
 static int64_t round_up(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
@@ -24,16 +21,26 @@ static int64_t tiles_of(const nms_args *made) {
   return tiles;
 }
 
-/* Adds one of the four launches. The workspace: keys, kept boxes, their counts, matrices. */
+/* Bytes of the keys of all rows, once. */
+static int64_t sorted_bytes(const nms_args *made) { return made->rows * made->padded * 8; }
+
+/* Bytes of all keys: twice if runs are merged. */
+static int64_t keys_bytes(const nms_args *made) {
+  return made->padded > NMS_SORT_RUN ? 2 * sorted_bytes(made) : sorted_bytes(made);
+}
+
+/* Adds one of the launches. The workspace: keys, merged keys, kept boxes, their counts, matrices. */
 static void add_launch(cuda_plan *plan, cuda_kernel_id kernel, int64_t blocks, const nms_args *made, const nms *n) {
-  const int64_t sorted = made->rows * made->padded * 8, kept = round_up(made->rows * made->limit * 4),
+  const int64_t run = made->padded < NMS_SORT_RUN ? made->padded : NMS_SORT_RUN, sorted = sorted_bytes(made),
+                keys = keys_bytes(made), kept = round_up(made->rows * made->limit * 4),
                 counts = round_up(made->rows * 4);
-  const bool sorts = kernel == CUDA_nms_sort, masks = kernel == CUDA_nms_mask, selects = kernel == CUDA_nms_select,
-             lists = kernel == CUDA_nms_list, compares = masks || selects;
-  cuda_plan_launch(plan, kernel, blocks, sorts ? made->shared_keys * 8 : 0, made);
+  const bool sorts = kernel == CUDA_nms_sort, merges = kernel == CUDA_nms_merge, masks = kernel == CUDA_nms_mask,
+             selects = kernel == CUDA_nms_select, lists = kernel == CUDA_nms_list, compares = masks || selects;
+  cuda_plan_launch(plan, kernel, blocks, sorts ? run * 8 : 0, made);
   if (!lists) {
     cuda_plan_count(plan, offsetof(nms_args, counted));
-    CUDA_PART(plan, nms_args, sorted, CUDA_FROM_WORKSPACE, 0, 0, sorted, sorts);
+    CUDA_PART(plan, nms_args, sorted, CUDA_FROM_WORKSPACE, 0, 0, sorted, sorts || merges);
+    if (!sorts) CUDA_PART(plan, nms_args, merged, CUDA_FROM_WORKSPACE, 0, sorted, keys - sorted, merges);
   }
   if (sorts) {
     CUDA_INPUT(plan, nms_args, scores, 1);
@@ -41,14 +48,14 @@ static void add_launch(cuda_plan *plan, cuda_kernel_id kernel, int64_t blocks, c
     if (n->has_candidates) CUDA_INPUT(plan, nms_args, candidates, 6);
   }
   if (compares) {
-    CUDA_PART(plan, nms_args, mask, CUDA_FROM_WORKSPACE, 0, sorted + kept + counts, mask_bytes(made), masks);
+    CUDA_PART(plan, nms_args, mask, CUDA_FROM_WORKSPACE, 0, keys + kept + counts, mask_bytes(made), masks);
     CUDA_INPUT(plan, nms_args, boxes, 0);
     if (n->has_iou) CUDA_INPUT(plan, nms_args, iou, 3);
     if (n->has_ids) CUDA_INPUT(plan, nms_args, ids, n->ids_input);
   }
   if (selects || lists) {
-    CUDA_PART(plan, nms_args, kept, CUDA_FROM_WORKSPACE, 0, sorted, made->rows * made->limit * 4, selects);
-    CUDA_PART(plan, nms_args, counts, CUDA_FROM_WORKSPACE, 0, sorted + kept, made->rows * 4, selects);
+    CUDA_PART(plan, nms_args, kept, CUDA_FROM_WORKSPACE, 0, keys, made->rows * made->limit * 4, selects);
+    CUDA_PART(plan, nms_args, counts, CUDA_FROM_WORKSPACE, 0, keys + kept, made->rows * 4, selects);
   }
   if (lists) {
     CUDA_OUTPUT(plan, nms_args, selected, 0);
@@ -74,17 +81,16 @@ reed_status cuda_prepare_nms(const reed_kernel_call *call, reed_kernel *out_kern
                    .scores_dtype = call->inputs[1].dtype,
                    .counted = cuda_counted(call)};
   while (made.padded < made.n) made.padded *= 2;
-  made.shared_keys = made.padded < SORT_SHARED_KEYS ? made.padded : SORT_SHARED_KEYS;
-  /* without a count no row of a larger bound fits */
-  if (!made.counted.capacity && made.shared_keys < made.padded) made.shared_keys = 0;
   made.tiles = tiles_of(&made);
-  if (made.rows) add_launch(&plan, CUDA_nms_sort, made.rows, &made, &n);
+  const int64_t runs = made.padded > NMS_SORT_RUN ? made.padded / NMS_SORT_RUN : 1;
+  if (made.rows) add_launch(&plan, CUDA_nms_sort, made.rows * runs, &made, &n);
+  for (made.run = NMS_SORT_RUN; made.rows && made.run < made.padded; made.run *= 2)
+    add_launch(&plan, CUDA_nms_merge, blocks_for(CUDA_nms_merge, made.rows * made.padded), &made, &n);
   if (made.rows && made.tiles)
     add_launch(&plan, CUDA_nms_mask, made.rows * ((made.tiles + 1) / 2) * (made.tiles + 1), &made, &n);
   if (made.rows) add_launch(&plan, CUDA_nms_select, made.rows, &made, &n);
   add_launch(&plan, CUDA_nms_list, made.rows ? made.rows : 1, &made, &n);
-  return cuda_plan_close(&plan,
-                         made.rows * made.padded * 8 + round_up(made.rows * made.limit * 4) + round_up(made.rows * 4) +
-                             mask_bytes(&made),
-                         out_kernel);
+  return cuda_plan_close(
+      &plan, keys_bytes(&made) + round_up(made.rows * made.limit * 4) + round_up(made.rows * 4) + mask_bytes(&made),
+      out_kernel);
 }

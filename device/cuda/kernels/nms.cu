@@ -1,7 +1,7 @@
-/* NonMaxSuppression and torchvision's nms in four launches, all rows (classes of batches) side by side, with the bits
- * of the host's (ops/cpu/reference/nms.c): a sort of each row by score, the overlaps of the best boxes of each row as a
- * matrix of bits in tiles of 64 x 64, a walk over the sorted boxes 64 at a time, and the list of all rows. Compiled
- * without fused multiply-adds, because a rounding decides. */
+/* NonMaxSuppression and torchvision's nms in four steps, all rows (classes of batches) side by side, with the bits
+ * of the host's (ops/cpu/reference/nms.c): a sort of each row by score (runs, which are merged), the overlaps of the
+ * best boxes of each row as a matrix of bits in tiles of 64 x 64, a walk over the sorted boxes 64 at a time, and the
+ * list of all rows. Compiled without fused multiply-adds, because a rounding decides. */
 #include "device/cuda/kernels/values.cuh"
 
 enum { CHUNK = NMS_CHUNK };
@@ -27,21 +27,35 @@ static __device__ inline uint32_t key_of(const nms_args &a, int64_t n, int64_t r
   return bits >> 31 ? bits : ~(bits | 0x80000000u);
 }
 
-/* Bitonic sort (Batcher 1968) by one block, of as many keys as the true number of boxes needs; in shared memory where
- * these fit. */
-KERNEL(nms_sort) {
-  SHARED_DYNAMIC(uint64_t, shared);
-  const int64_t row = blockIdx.x, n = boxes_of(a);
+/* Keys of a row: a power of two, as the true number of boxes needs. */
+static __device__ inline int64_t padded_of(int64_t n) {
   int64_t padded = 2;
   while (padded < n) padded *= 2;
-  const bool in_shared = padded <= a.shared_keys;
-  uint64_t *const to = a.sorted + row * a.padded, *const keys = in_shared ? shared : to;
-  for (int64_t i = threadIdx.x; i < padded; i += blockDim.x)
-    keys[i] = i < n ? static_cast<uint64_t>(key_of(a, n, row, i)) << 32 | static_cast<uint64_t>(i) : UINT64_MAX;
+  return padded;
+}
+
+/* The sorted keys of a row of n boxes: each merge writes into the other memory. */
+static __device__ inline const uint64_t *sorted_keys(const nms_args &a, int64_t row, int64_t n) {
+  bool odd = false;
+  for (int64_t run = NMS_SORT_RUN; run < n; run *= 2) odd = !odd;
+  return (odd ? a.merged : a.sorted) + row * a.padded;
+}
+
+/* Bitonic sort (Batcher 1968) of a run of a row's keys by one block. */
+KERNEL(nms_sort) {
+  SHARED_DYNAMIC(uint64_t, keys);
+  const int64_t most = a.padded < NMS_SORT_RUN ? a.padded : static_cast<int64_t>(NMS_SORT_RUN), runs = a.padded / most,
+                row = blockIdx.x / runs, begin = blockIdx.x % runs * most, n = boxes_of(a), padded = padded_of(n);
+  if (begin >= padded) return; /* all threads */
+  const int64_t here = padded < most ? padded : most;
+  for (int64_t i = threadIdx.x; i < here; i += blockDim.x) {
+    const int64_t box = begin + i;
+    keys[i] = box < n ? static_cast<uint64_t>(key_of(a, n, row, box)) << 32 | static_cast<uint64_t>(box) : UINT64_MAX;
+  }
   __syncthreads();
-  for (int64_t run = 2; run <= padded; run *= 2)
+  for (int64_t run = 2; run <= here; run *= 2)
     for (int64_t apart = run / 2; apart; apart /= 2) {
-      for (int64_t k = threadIdx.x; k < padded / 2; k += blockDim.x) {
+      for (int64_t k = threadIdx.x; k < here / 2; k += blockDim.x) {
         const int64_t low = k / apart * 2 * apart + k % apart, high = low + apart;
         const bool falls = (low & run) != 0;
         const uint64_t first = keys[low], second = keys[high];
@@ -51,7 +65,28 @@ KERNEL(nms_sort) {
       }
       __syncthreads();
     }
-  for (int64_t i = threadIdx.x; in_shared && i < padded; i += blockDim.x) to[i] = keys[i];
+  uint64_t *const to = a.sorted + row * a.padded + begin;
+  for (int64_t i = threadIdx.x; i < here; i += blockDim.x) to[i] = keys[i];
+}
+
+/* One thread a key: its place in the merged run is its place in its own run and the number of keys of the other run
+ * that go before it. Keys are different but for those behind the boxes, of which the first run's go first. */
+KERNEL(nms_merge) {
+  const int64_t i = thread_number() % a.padded, row = thread_number() / a.padded;
+  if (row >= a.rows || i >= padded_of(boxes_of(a)) || a.run >= padded_of(boxes_of(a))) return;
+  const uint64_t *const from = sorted_keys(a, row, a.run); /* the merges before */
+  uint64_t *const to = from == a.sorted + row * a.padded ? a.merged : a.sorted;
+  const bool second = (i & a.run) != 0;
+  const int64_t pair = i & ~(2 * a.run - 1), other = second ? pair : pair + a.run;
+  const uint64_t key = from[i];
+  int64_t low = 0, high = a.run;
+  while (low < high) {
+    const int64_t middle = (low + high) / 2;
+    const uint64_t k = from[other + middle];
+    if (k < key || (second && k == key)) low = middle + 1;
+    else high = middle;
+  }
+  to[row * a.padded + pair + i % a.run + low] = key;
 }
 
 struct corners {
@@ -98,7 +133,7 @@ KERNEL(nms_mask) {
                 upper = place <= pair ? place : place - pair - 1, batch = row / a.classes, n_boxes = boxes_of(a),
                 begin = column * CHUNK, all = batch * n_boxes;
   if (place > pair && column == pair) return; /* the column in the middle has no partner */
-  const uint64_t *const sorted = a.sorted + row * a.padded;
+  const uint64_t *const sorted = sorted_keys(a, row, n_boxes);
   const int t = static_cast<int>(threadIdx.x), i = t / 4, part = t % 4;
   const bool loads = t < CHUNK && begin + t < n_boxes && sorted[begin + t] >> 32 != KEY_NONE;
   const int n_here = __syncthreads_count(loads);
@@ -138,7 +173,7 @@ KERNEL(nms_select) {
             parts = static_cast<int>(blockDim.x) / CHUNK;
   const float limit = limit_of(a);
   const int64_t all = batch * n_boxes;
-  const uint64_t *const sorted = a.sorted + row * a.padded;
+  const uint64_t *const sorted = sorted_keys(a, row, n_boxes);
   int32_t *const kept = a.kept + row * a.limit;
   int64_t n_kept = 0;
   for (int64_t begin = 0, tile = 0; begin < n_boxes && n_kept < a.limit; begin += CHUNK, tile++) {

@@ -48,7 +48,7 @@ static void run_nms(emulated_call *r, int64_t n, bool counted) {
 }
 
 START_TEST(nms_at_a_bound_costs_what_the_true_count_does) {
-  static const int64_t counts[] = {0, 1, 3, 4096, 4097, BOUND}; /* up to 4,096 keys are sorted in shared memory */
+  static const int64_t counts[] = {0, 1, 3, 4096, 4097, BOUND}; /* up to 4,096 keys are one run */
   static float boxes[BOUND * 4], scores[CLASSES * BOUND];
   const int64_t n = counts[_i], limit = LIMIT;
   const float overlap = 0.5F, least = 0.8F;

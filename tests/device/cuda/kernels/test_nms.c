@@ -99,12 +99,44 @@ START_TEST(boxes_behind_the_matrix_are_compared_one_by_one) {
 }
 END_TEST
 
+enum { MANY = 10007 };
+
+/* The sort alone: every box once, the higher score first. */
+START_TEST(many_boxes_are_sorted_by_many_blocks) {
+  static const int64_t counts[] = {5003, MANY};
+  static float boxes[MANY * 4], scores[MANY];
+  const int64_t n = counts[_i];
+  emulated_call c = {.inputs = {boxes, scores, &limit, boxes, boxes}, .order = (uint64_t)_i};
+  reed_desc inputs[5], output;
+  for (int64_t i = 0; i < n; i++) scores[i] = (float)(i * 2503 % n + 1); /* 2503 and n have no common divisor */
+  describe(&c, 1, n, inputs, &output);
+  reed_kernel kernel = emulated_prepare(&c);
+  const cuda_prepared *plan = kernel.state;
+  ck_assert_int_eq(launch_of(plan, CUDA_nms_sort)->grid[0], 2 + 2 * _i);
+  c.workspace = aligned_alloc(64, ((size_t)kernel.workspace_bytes + 63) / 64 * 64);
+  ck_assert_ptr_nonnull(c.workspace);
+  for (uint32_t i = 0; i < plan->n_launches; i++)
+    if (plan->launches[i].kernel == CUDA_nms_sort || plan->launches[i].kernel == CUDA_nms_merge)
+      emulated_launch(&c, plan, &plan->launches[i]);
+  /* one merge of 8,192 keys into the second memory, or two back into the first one */
+  const uint64_t *const keys = (const uint64_t *)c.workspace + (_i ? 0 : 8192);
+  for (int64_t k = 0; k < n; k++) {
+    const int64_t box = (int64_t)(keys[k] & 0xffffffffu);
+    ck_assert_int_lt(box, n);
+    ck_assert_int_eq((int64_t)scores[box], n - k);
+  }
+  kernel.free(kernel.state);
+  free(c.workspace);
+}
+END_TEST
+
 int main(void) {
   Suite *suite = suite_create("nms");
   TCase *t = tcase_create("nms");
   tcase_set_timeout(t, 60);
   tcase_add_loop_test(t, overlaps_are_found_by_many_blocks, 0, 5);
   tcase_add_loop_test(t, boxes_behind_the_matrix_are_compared_one_by_one, 0, 5);
+  tcase_add_loop_test(t, many_boxes_are_sorted_by_many_blocks, 0, 2);
   suite_add_tcase(suite, t);
   return suite_run(suite);
 }
