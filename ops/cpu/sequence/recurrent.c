@@ -192,7 +192,7 @@ static void multiply(const job *j, const part *p, const share *s, int64_t at) {
                                      : gates_at(j, s->direction, index, k) + p->first_gate * r->hidden);
       }
       CPU_PICK(r->level, recurrent_multiply)
-      ((int)p->n_gates, panel, f->depth, (int)rows, x, y, r->hidden, n, !p->to_apart);
+      ((int)p->n_gates, panel, f->depth, r->sequences, (int)rows, x, y, r->hidden, n, !p->to_apart);
     }
   }
 }

@@ -26,10 +26,11 @@ static inline __attribute__((always_inline)) void store(float *y, vec sum, int64
 }
 
 /* gates * rows sums at a time. If these are few, `parts` parts of the depth are summed side by side, because each
- * addition waits 4 cycles for the one before. The depth is a multiple of 8. */
-#define MULTIPLY(gates, rows, parts) \
-  static void multiply_##gates##_##rows(const float *panel, int64_t depth, const float *const *x, float *const *y, \
-                                        int64_t gate_step, int64_t n, bool add) { \
+ * addition waits 4 cycles for the one before. The order of a sum is that of the call's sequences, 1, 2 to 3 or MORE,
+ * not of the rows, whose number depends on the threads that share the sequences. The depth is a multiple of 8. */
+#define MULTIPLY(gates, sequences, rows, parts) \
+  static void multiply_##gates##_##sequences##_##rows(const float *panel, int64_t depth, const float *const *x, \
+                                                      float *const *y, int64_t gate_step, int64_t n, bool add) { \
     vec sums[parts][rows][gates] = {0}; \
     for (int64_t k = 0; k < depth; k += (parts)) { \
       _Pragma("GCC unroll 8") for (int p = 0; p < (parts); p++) \
@@ -44,22 +45,32 @@ static inline __attribute__((always_inline)) void store(float *y, vec sum, int64
     } \
   }
 
-#define FORMS(X) X(1) X(2) X(3) X(4) X(5) X(6)
-#define MULTIPLY_1(rows) MULTIPLY(1, rows, rows == 1 ? 8 : rows <= 3 ? 4 : 2)
-#define MULTIPLY_2(rows) MULTIPLY(2, rows, rows == 1 ? 4 : rows <= 3 ? 2 : 1)
-#define MULTIPLY_4(rows) MULTIPLY(4, rows, rows == 1 ? 2 : 1)
-FORMS(MULTIPLY_1)
-FORMS(MULTIPLY_2)
-FORMS(MULTIPLY_4)
+#define FORMS_1(X, gates, parts) X(gates, 1, 1, parts)
+#define FORMS_2(X, gates, parts) X(gates, 2, 1, parts) X(gates, 2, 2, parts) X(gates, 2, 3, parts)
+#define FORMS_MORE(X, gates, parts) \
+  X(gates, MORE, 1, parts) \
+  X(gates, MORE, 2, parts) \
+  X(gates, MORE, 3, parts) X(gates, MORE, 4, parts) X(gates, MORE, 5, parts) X(gates, MORE, 6, parts)
+FORMS_1(MULTIPLY, 1, 8)
+FORMS_2(MULTIPLY, 1, 4)
+FORMS_MORE(MULTIPLY, 1, 2)
+FORMS_1(MULTIPLY, 2, 4)
+FORMS_2(MULTIPLY, 2, 2)
+FORMS_MORE(MULTIPLY, 2, 1)
+FORMS_1(MULTIPLY, 4, 2)
+FORMS_2(MULTIPLY, 4, 1)
+FORMS_MORE(MULTIPLY, 4, 1)
 
-void CPU_LEVELED(recurrent_multiply)(int gates, const float *panel, int64_t depth, int rows, const float *const *x,
-                                     float *const *y, int64_t gate_step, int64_t n, bool add) {
-#define FORM_1(rows) multiply_1_##rows,
-#define FORM_2(rows) multiply_2_##rows,
-#define FORM_4(rows) multiply_4_##rows,
-  static void (*const forms[3][RECURRENT_ROWS])(const float *, int64_t, const float *const *, float *const *, int64_t,
-                                                int64_t, bool) = {{FORMS(FORM_1)}, {FORMS(FORM_2)}, {FORMS(FORM_4)}};
-  forms[gates / 2][rows - 1](panel, depth, x, y, gate_step, n, add);
+void CPU_LEVELED(recurrent_multiply)(int gates, const float *panel, int64_t depth, int64_t sequences, int rows,
+                                     const float *const *x, float *const *y, int64_t gate_step, int64_t n, bool add) {
+#define NAME(gates, sequences, rows, parts) multiply_##gates##_##sequences##_##rows,
+#define OF_GATES(gates) \
+  { \
+    {FORMS_1(NAME, gates, 0)}, {FORMS_2(NAME, gates, 0)}, { FORMS_MORE(NAME, gates, 0) } \
+  }
+  static void (*const forms[3][3][RECURRENT_ROWS])(const float *, int64_t, const float *const *, float *const *,
+                                                   int64_t, int64_t, bool) = {OF_GATES(1), OF_GATES(2), OF_GATES(4)};
+  forms[gates / 2][sequences == 1 ? 0 : sequences <= 3 ? 1 : 2][rows - 1](panel, depth, x, y, gate_step, n, add);
 }
 
 /* ---- the cells ---- */

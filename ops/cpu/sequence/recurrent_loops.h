@@ -35,11 +35,11 @@ typedef struct recurrent_cell {
   float *c, *h;
 } recurrent_cell;
 
-/* y[r][g * gate_step + i] (+)= sum over k < depth of x[r][k] * panel[(k * gates + g) * units + i] for i < n <= * units
- */
+/* y[r][g * gate_step + i] (+)= sum over k < depth of x[r][k] * panel[(k * gates + g) * units + i] for i < n <= units.
+ * sequences: of all threads' calls together, which decide the order of a sum */
 CPU_LOOP(void, recurrent_multiply,
-         (int gates, const float *panel, int64_t depth, int rows, const float *const *x, float *const *y,
-          int64_t gate_step, int64_t n, bool add));
+         (int gates, const float *panel, int64_t depth, int64_t sequences, int rows, const float *const *x,
+          float *const *y, int64_t gate_step, int64_t n, bool add));
 /* one step of some units: RNN; GRU's update and reset, then its rest; LSTM */
 CPU_LOOP(void, recurrent_rnn, (const recurrent_cell *cell));
 CPU_LOOP(void, recurrent_gru_gates, (const recurrent_cell *cell));
