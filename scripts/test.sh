@@ -105,6 +105,7 @@ if [ -f build-test/libreed-cuda-emulated.so ]; then
 fi
 title "random dynamic graphs on lacking accelerators, and with counts left on the device"
 random_graphs 0:60 --placements 3
+random_graphs 0:200 --threads 2,3,7
 
 title "build: AddressSanitizer and UndefinedBehaviorSanitizer"
 # (no -Werror here, because gcc gives false warnings about code with the sanitizers' checks)

@@ -12,6 +12,8 @@ whose results must be the host's bits.
 
 With --same-bits PASS the oracle is the model compiled without that pass of the compiler, whose results must be the same to the bit (models with halves
 are left out: in a chain they are rounded less often).
+
+With --threads LIST sessions of so many threads must give the bits of a session of one thread.
 """
 import argparse
 import json
@@ -154,6 +156,28 @@ def run_same_bits(library, seed, disabled):
     return "passed", disabled
 
 
+def run_threads(library, seed, counts):
+    g, model, outputs = generate(seed)
+    if not outputs:
+        return "empty", ""
+    sessions = []
+    try:
+        module = library.compile(model.SerializeToString())
+        sessions = [reed.Session(library, module, "host", n_threads=n) for n in [1, *counts]]
+        for k in [0, 1, 0, 2]:
+            wanted, *results = [[a.copy() for a in s.run([v.arrays[k] for v, _ in g.inputs])] for s in sessions]
+            for n, got in zip(counts, results):
+                for v, a, b in zip(outputs, got, wanted):
+                    if a.tobytes() != b.tobytes():
+                        return "failed", f"sizes {g.sizes[k]}, output {v.name}: other bits with {n} threads"
+    except reed.Error as e:
+        return ("unsupported" if e.status == -5 else "failed"), str(e)
+    finally:
+        for s in sessions:
+            s.close()
+    return "passed", ""
+
+
 def placements(seed, n, operators):
     """n ways to place a model: (target, device, whether counts stay on the device). Accelerators lack random operators, or dtypes; their work runs late, in
     another order than it was enqueued, over poisoned memory."""
@@ -208,6 +232,7 @@ def main():
     parser.add_argument("--keep", help="folder for the models")
     parser.add_argument("--same-bits", metavar="PASS", help="compare with the model compiled without that pass, bit for bit")
     parser.add_argument("--placements", type=int, default=0, metavar="N", help="compare the bits of N random placements with the host's, instead of an oracle")
+    parser.add_argument("--threads", metavar="LIST", help="compare the bits of sessions of so many threads with those of one thread: 2,3,7")
     arguments = parser.parse_args()
     first, _, end = arguments.seeds.partition(":")
     seeds = range(int(first), int(end)) if end else [int(first)]
@@ -219,6 +244,8 @@ def main():
     for seed in seeds:
         if arguments.placements:
             result, detail = run_placements(library, seed, arguments.placements, operators, arguments.keep)
+        elif arguments.threads:
+            result, detail = run_threads(library, seed, [int(n) for n in arguments.threads.split(",")])
         elif arguments.same_bits:
             result, detail = run_same_bits(library, seed, arguments.same_bits)
         else:

@@ -336,6 +336,29 @@ START_TEST(the_trace_is_a_trace_event_file) {
 }
 END_TEST
 
+START_TEST(threads_change_no_bits) {
+  static const int more[] = {2, 3, 7};
+  reed_program *program = scenes_program();
+  reed_session *one = scene_session(program, &(reed_session_options){.n_threads = 1});
+  for (int k = 0; k < 3; k++) {
+    reed_session *session = scene_session(program, &(reed_session_options){.n_threads = more[k]});
+    for (size_t i = 0; i < n_scenes; i += 3) {
+      reed_tensor *a[4], *b[4];
+      ck_assert_int_eq(scene_run(one, &scenes[i], a, NULL), REED_OK);
+      ck_assert_int_eq(scene_run(session, &scenes[i], b, NULL), REED_OK);
+      for (int output = 0; output < 4; output++)
+        ck_assert_msg(largest_difference(a[output], b[output]) == 0, "%s, %s, %d threads", scenes[i].prefix,
+                      (const char *[]){"boxes", "labels", "scores", "masks"}[output], more[k]);
+      scene_close(a);
+      scene_close(b);
+    }
+    reed_session_close(&session);
+  }
+  reed_session_close(&one);
+  reed_program_close(&program);
+}
+END_TEST
+
 START_TEST(the_profile_tells_of_chunks) {
   reed_program *program = scenes_program();
   reed_session *session = scene_session(program, &(reed_session_options){.profile = true, .n_threads = 2});
@@ -373,6 +396,7 @@ int main(void) {
   tcase_add_test(cases, every_device_failure_is_reported_and_survived);
   tcase_add_test(cases, threads_share_a_program);
   tcase_add_test(cases, the_trace_is_a_trace_event_file);
+  tcase_add_test(cases, threads_change_no_bits);
   tcase_add_test(cases, the_profile_tells_of_chunks);
   suite_add_tcase(suite, cases);
   return suite_run(suite);
