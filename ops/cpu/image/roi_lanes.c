@@ -350,7 +350,7 @@ static void read_rows(const job *j, const worker *w, const unit *u, const roi_no
 /* Makes sure that the worker has the rows: a thread takes parts of a unit's regions one after the other. */
 static void hold_rows(const job *j, const worker *w, const unit *u, const roi_note *n, int64_t begin, int64_t end) {
   roi_held_rows *held = w->held;
-  roi_held_begin(held, u->first * j->s->slots + u->bin, n->group, begin);
+  roi_held_begin(held, 1 + u->first * j->s->slots + u->bin, n->group, begin);
   read_rows(j, w, u, n, begin, held->first);
   if (begin < held->first) held->first = begin;
   read_rows(j, w, u, n, held->after, end);
@@ -491,8 +491,7 @@ static reed_status run_roi_lanes(const void *state, const reed_kernel_buffers *b
   reed_status status = roi_call_check(&s->c, buffers);
   if (status != REED_OK) return status;
   char *memory = buffers->workspace;
-  roi_held_rows held[TEAM_MAX_WORKERS];
-  for (int i = 0; i < TEAM_MAX_WORKERS; i++) held[i].unit = -1;
+  roi_held_rows held[TEAM_MAX_WORKERS] = {0};
   job j = {s,
            buffers,
            (roi_note *)(memory + s->notes_at),

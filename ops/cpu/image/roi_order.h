@@ -29,7 +29,8 @@ int64_t roi_order_counts(int64_t n_groups, int64_t rows, int64_t width);
 /* Makes `order` and `begins`. */
 void roi_order_make(const roi_order *o);
 
-/* The rows of a map that a thread has copied: those of one unit of work and one group of regions, first..after. */
+/* The rows of a map that a thread has copied: those of one unit of work (0: none) and one group of regions,
+ * first..after. */
 typedef struct roi_held_rows {
   int64_t unit, group, first, after;
 } roi_held_rows;
