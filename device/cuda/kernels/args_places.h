@@ -1,5 +1,5 @@
 /* Args of the kernels that choose, sort, scatter and make elements, and of resizing (args.h):
- * select.cu, topk.cu, scan.cu, scatter.cu, generate.cu, resize.cu, regions.cu, fold.cu. */
+ * select.cu, unique.cu, topk.cu, scan.cu, scatter.cu, generate.cu, resize.cu, regions.cu, fold.cu. */
 #ifndef DEVICE_CUDA_KERNELS_ARGS_PLACES_H_
 #define DEVICE_CUDA_KERNELS_ARGS_PLACES_H_
 
@@ -17,7 +17,7 @@ enum { SELECT_CHUNK = 2048 }; /* elements a block */
 typedef struct select_args {
   const void *x;
   int64_t *offsets;        /* a chunk each: the count of its elements, then of those before it */
-  int64_t *total, *extent; /* of all chunks; both get it */
+  int64_t *total, *extent; /* of all chunks; both get it. extent NULL: not wanted */
   int64_t *places;         /* coordinate d of element k at [d * total + k] */
   int64_t n, chunks;
   int64_t extents[CUDA_DIMS];
@@ -34,6 +34,24 @@ typedef struct take_args {
   int64_t n, outer, extent, block; /* n: of y, if every place were taken */
   int32_t size;
 } take_args;
+
+/* ---- Unique (unique.cu): slices along an axis of x, which is [outer, n, block] ---- */
+
+/* Runs of slices in ascending order become runs twice as long, then groups of equal ones. */
+typedef struct unique_args {
+  const void *x;
+  const int64_t *from;           /* places of the slices in sorted runs; NULL: slice i is at i */
+  int64_t *to;                   /* the same in runs twice as long */
+  uint8_t *begins;               /* the slice of this rank is the first of its group */
+  uint8_t *marks;                /* the slice at this place is */
+  const int64_t *starts, *total; /* ranks of the groups' first slices, in ascending order; how many */
+  const int64_t *firsts;         /* their places in ascending order; NULL: groups are numbered by rank */
+  int64_t *first, *indices;      /* both: of a group, the place of its first slice. NULL: not wanted */
+  int64_t *inverse, *counts;     /* of a place, its group; of a group, its slices. NULL: not wanted */
+  int64_t *extents[2];           /* get the total; NULL: not wanted */
+  int64_t outer, n, block, run;
+  int32_t dtype, bits; /* bits: of a key */
+} unique_args;
 
 /* ---- TopK (topk.cu): rows of `extent` elements, `inner` apart ---- */
 

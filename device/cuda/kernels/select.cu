@@ -45,11 +45,12 @@ KERNEL(select_offsets) {
   }
   if (threadIdx.x) return;
   *a.total = static_cast<int64_t>(before);
-  *a.extent = static_cast<int64_t>(before);
+  if (a.extent) *a.extent = static_cast<int64_t>(before);
 }
 
 KERNEL(select_write) {
-  const int64_t first = static_cast<int64_t>(blockIdx.x) * SELECT_CHUNK, total = *a.total, n = true_number(a.counted, a.n);
+  const int64_t first = static_cast<int64_t>(blockIdx.x) * SELECT_CHUNK, total = *a.total,
+                n = true_number(a.counted, a.n);
   int64_t k = a.offsets[blockIdx.x];
   for (int64_t begin = first; begin < first + SELECT_CHUNK && begin < n; begin += blockDim.x) {
     const int64_t i = begin + threadIdx.x;

@@ -29,20 +29,8 @@ static __device__ inline bool find_row(const topk_args &a, bool whole, topk_row 
 }
 
 static __device__ inline uint64_t key_of(const topk_args &a, int64_t at) {
-  const uint64_t value = value_load(a.dtype, a.x, at), mask = a.bits == 64 ? ~uint64_t(0) : 0xffffffffu,
-                 sign = uint64_t(1) << (a.bits - 1);
-  uint64_t key;
-  if (a.dtype == REED_F64) {
-    const double v = value_as<double>(value);
-    key = v != v ? mask : v == 0 ? sign : value & sign ? ~value : value | sign;
-  } else if (dtype_is_float(a.dtype)) {
-    const float v = value_as<float>(value);
-    key = v != v ? mask : v == 0 ? sign : value & sign ? ~value & mask : value | sign;
-  } else {
-    const bool is_unsigned = a.dtype == REED_U8 || a.dtype == REED_U16 || a.dtype == REED_U32 || a.dtype == REED_U64;
-    key = is_unsigned ? value : (static_cast<uint64_t>(value_whole(a.dtype, value)) ^ sign) & mask;
-  }
-  return a.largest ? ~key & mask : key;
+  const uint64_t key = value_key(a.dtype, a.bits, value_load(a.dtype, a.x, at));
+  return a.largest ? ~key & (a.bits == 64 ? ~uint64_t(0) : 0xffffffffu) : key;
 }
 
 /* The k-th key in ascending order; *out_ties: how many equal to it are among the first k. */

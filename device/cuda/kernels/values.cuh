@@ -80,6 +80,17 @@ static __device__ inline int64_t value_whole(int dtype, uint64_t value) {
   }
 }
 
+/* Keys of 32 or 64 bits whose ascending order is that of the elements: NaN is larger than every number, -0 equals 0. */
+static __device__ inline uint64_t value_key(int dtype, int bits, uint64_t value) {
+  const uint64_t mask = bits == 64 ? ~uint64_t(0) : 0xffffffffu, sign = uint64_t(1) << (bits - 1);
+  if (dtype_is_float(dtype)) {
+    const double v = value_real(dtype, value);
+    return v != v ? mask : v == 0 ? sign : value & sign ? ~value & mask : value | sign;
+  }
+  const bool is_unsigned = dtype == REED_U8 || dtype == REED_U16 || dtype == REED_U32 || dtype == REED_U64;
+  return is_unsigned ? value : (static_cast<uint64_t>(value_whole(dtype, value)) ^ sign) & mask;
+}
+
 /* Float to integer: values out of range and NaN become the minimum, as on the host. */
 static __device__ inline int32_t i32_of_real(double v) {
   return v > -2147483649.0 && v < 2147483648.0 ? static_cast<int32_t>(v) : INT32_MIN;

@@ -5,7 +5,7 @@
 #include "tests/suite.h"
 
 enum { Y, INDICES, INVERSE, COUNTS, OUTPUTS };
-enum { FLAT = 100 };
+enum { FLAT = 100, MOST_SLICES = 2500 };
 
 /* ---- the rules, element by element ---- */
 
@@ -37,38 +37,62 @@ static int compare(const slices *s, int64_t i, int64_t j) {
   return order;
 }
 
-static int64_t first_equal(const slices *s, int64_t i) {
-  int64_t first = 0;
-  while (compare(s, first, i)) first++;
-  return first;
+/* For each slice the first one that equals it. */
+static void find_firsts(const slices *s, int64_t *out_first) {
+  for (int64_t i = 0; i < s->n; i++)
+    for (out_first[i] = 0; compare(s, out_first[i], i);) out_first[i]++;
 }
 
 /* The number of groups before that of slice i. */
-static int64_t rank_of(const slices *s, int64_t i, bool sorted) {
-  int64_t before = 0, first = first_equal(s, i);
-  for (int64_t j = 0; j < s->n; j++) before += first_equal(s, j) == j && (sorted ? compare(s, j, i) < 0 : j < first);
+static int64_t rank_of(const slices *s, const int64_t *first, int64_t i, bool sorted) {
+  int64_t before = 0;
+  for (int64_t j = 0; j < s->n; j++) before += first[j] == j && (sorted ? compare(s, j, i) < 0 : j < first[i]);
   return before;
 }
 
-static void check(kernel_case *c, int64_t axis, bool sorted) {
+static void compare_outputs(kernel_case *c, int64_t axis, bool sorted) {
+  static int64_t first[MOST_SLICES];
   slices s = slices_of(&c->inputs[0], axis);
   int64_t groups = 0;
-  for (int64_t i = 0; i < s.n; i++) groups += first_equal(&s, i) == i;
+  find_firsts(&s, first);
+  for (int64_t i = 0; i < s.n; i++) groups += first[i] == i;
   for (int k = 0; k < OUTPUTS; k++)
     if (k != INVERSE && !c->unwanted[k]) ck_assert_msg(c->extents[k] == groups, "%s output %d", case_where(c), k);
   for (int64_t i = 0; i < s.n; i++) {
-    int64_t first = first_equal(&s, i), group = rank_of(&s, i, sorted), count = 0;
-    for (int64_t j = 0; j < s.n; j++) count += !compare(&s, i, j);
-    if (!c->unwanted[INDICES]) ck_assert_int_eq((int64_t)case_get(&c->outputs[INDICES], group), first);
+    int64_t group = rank_of(&s, first, i, sorted), count = 0;
+    for (int64_t j = 0; j < s.n; j++) count += first[j] == first[i];
+    if (!c->unwanted[INDICES]) ck_assert_int_eq((int64_t)case_get(&c->outputs[INDICES], group), first[i]);
     if (!c->unwanted[INVERSE]) ck_assert_int_eq((int64_t)case_get(&c->outputs[INVERSE], i), group);
     if (!c->unwanted[COUNTS]) ck_assert_int_eq((int64_t)case_get(&c->outputs[COUNTS], group), count);
     for (int64_t o = 0; o < s.outer; o++)
       for (int64_t k = 0; k < s.block; k++) {
         double is = case_get(&c->outputs[Y], (o * groups + group) * s.block + k);
-        ck_assert_int_eq(order_of(is, case_get(s.x, (o * s.n + first) * s.block + k)), 0);
+        ck_assert_int_eq(order_of(is, case_get(s.x, (o * s.n + first[i]) * s.block + k)), 0);
       }
   }
 }
+
+static void must(kernel_case *c, reed_status status) {
+  ck_assert_msg(status == REED_OK, "%s: %s", case_where(c), c->diagnosis.message);
+}
+
+typedef void (*rule)(kernel_case *c, int64_t axis, bool sorted);
+
+/* On the host, then on every other device that has the call. Closes the case. */
+static void everywhere(kernel_case *c, rule compare_with, int64_t axis, bool sorted) {
+  if (!case_devices_only()) {
+    must(c, case_run(c, "base"));
+    compare_with(c, axis, sorted);
+  }
+  for (const char *const *device = case_devices(); *device; device++) {
+    bool has = false;
+    must(c, case_run_on(c, *device, &has));
+    if (has) compare_with(c, axis, sorted);
+  }
+  case_close(c);
+}
+
+static void check(kernel_case *c, int64_t axis, bool sorted) { everywhere(c, compare_outputs, axis, sorted); }
 
 /* ---- cases ---- */
 
@@ -94,9 +118,7 @@ START_TEST(slices_that_differ_are_found) {
         kernel_case c;
         begin(&c, shapes[_i].axis, sorted);
         case_input(&c, dtype, shapes[_i].rank, shapes[_i].dims, range);
-        ck_assert_int_eq(case_run(&c, "base"), REED_OK);
         check(&c, shapes[_i].axis, sorted);
-        case_close(&c);
       }
 }
 END_TEST
@@ -108,23 +130,35 @@ START_TEST(nan_equals_nan_and_comes_last_and_signs_of_zero_are_equal) {
       kernel_case c;
       begin(&c, FLAT, sorted);
       case_filled(&c, dtype, DIMS(8), x);
-      ck_assert_int_eq(case_run(&c, "base"), REED_OK);
-      ck_assert_int_eq(c.extents[Y], 5);
       check(&c, FLAT, sorted);
-      case_close(&c);
     }
 }
 END_TEST
 
+/* Their doubles are equal, so the rules above do not tell them apart. */
+static void compare_extremes(kernel_case *c, int64_t axis, bool sorted) {
+  static const int64_t indices[] = {2, 1, 4, 3, 0};
+  ck_assert_int_eq(c->extents[Y], 5);
+  for (int k = 0; k < 5; k++) ck_assert_int_eq((int64_t)case_get(&c->outputs[INDICES], k), indices[k]);
+}
+
 START_TEST(extremes_of_integers_are_in_order) {
-  static const int64_t x[] = {INT64_MAX, -1, INT64_MIN, INT64_MAX - 1, 0, INT64_MIN}, y[] = {2, 1, 4, 3, 0};
+  static const int64_t x[] = {INT64_MAX, -1, INT64_MIN, INT64_MAX - 1, 0, INT64_MIN};
   kernel_case c;
   begin(&c, FLAT, true);
   memcpy(case_input(&c, REED_I64, DIMS(6), 0)->data, x, sizeof x);
-  ck_assert_int_eq(case_run(&c, "base"), REED_OK);
-  ck_assert_int_eq(c.extents[Y], 5);
-  for (int k = 0; k < 5; k++) ck_assert_int_eq((int64_t)case_get(&c.outputs[INDICES], k), y[k]);
-  case_close(&c);
+  everywhere(&c, compare_extremes, FLAT, true);
+}
+END_TEST
+
+/* More slices than a block of a device counts. */
+START_TEST(slices_of_many) {
+  for (int sorted = 0; sorted < 2; sorted++) {
+    kernel_case c;
+    begin(&c, 0, sorted);
+    case_input(&c, REED_I32, DIMS(MOST_SLICES, 2), 30);
+    check(&c, 0, sorted);
+  }
 }
 END_TEST
 
@@ -134,9 +168,7 @@ START_TEST(outputs_may_be_left_out) {
     begin(&c, 0, false);
     case_input(&c, REED_I32, DIMS(50, 2), 3);
     for (int k = INDICES; k < OUTPUTS; k++) c.unwanted[k] = !(wanted >> (k - 1) & 1);
-    ck_assert_int_eq(case_run(&c, "base"), REED_OK);
     check(&c, 0, false);
-    case_close(&c);
   }
 }
 END_TEST
@@ -148,6 +180,7 @@ int main(void) {
   tcase_add_loop_test(cases, slices_that_differ_are_found, 0, ROWS(shapes));
   tcase_add_test(cases, nan_equals_nan_and_comes_last_and_signs_of_zero_are_equal);
   tcase_add_test(cases, extremes_of_integers_are_in_order);
+  tcase_add_test(cases, slices_of_many);
   tcase_add_test(cases, outputs_may_be_left_out);
   suite_add_tcase(suite, cases);
   return suite_run(suite);
