@@ -117,7 +117,7 @@ template <class T> static __device__ inline void run_conv_few(const conv_args &a
 KERNEL_OF_MANY_REGISTERS(conv_f32) { run_conv<simt_core<float>>(a); }
 KERNEL_OF_MANY_REGISTERS(conv_f64) { run_conv<simt_core<double>>(a); }
 KERNEL_OF_MANY_REGISTERS(conv_tf32) { run_conv<mma_core<tf32_unit>>(a); }
-KERNEL(conv_f16) { run_conv<mma_core<f16_unit>>(a); }
-KERNEL(conv_bf16) { run_conv<mma_core<bf16_unit>>(a); }
+KERNEL_OF_MANY_REGISTERS(conv_f16) { run_conv<mma_core<f16_unit>>(a); }
+KERNEL_OF_MANY_REGISTERS(conv_bf16) { run_conv<mma_core<bf16_unit>>(a); }
 KERNEL_OF_MANY_REGISTERS(conv_few_f32) { run_conv_few<float>(a); }
 KERNEL_OF_MANY_REGISTERS(conv_few_f64) { run_conv_few<double>(a); }
