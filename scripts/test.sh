@@ -102,6 +102,8 @@ if [ -f build-test/libreed-cuda-emulated.so ]; then
   random_graphs 40:60 --device cuda-emulated --graphs off
   title "decoders with a growing cache on the emulated GPU, with graphs and without, in place and copied"
   with_oracle tests/random/decoders.py
+  title "the shapes model at five sizes on the emulated GPU, every kernel emulated, with graphs and without"
+  with_oracle tests/random/emulated.py --only shapes
 fi
 title "random dynamic graphs on lacking accelerators, and with counts left on the device"
 random_graphs 0:60 --placements 3
