@@ -164,6 +164,14 @@ if [ -e "$(dirname "$vm")/../libreed-cuda.so" ]; then
     LD_LIBRARY_PATH=$PWD/cudnn "$vm" info --devices >out
     grep -q "^cuda .*the NVIDIA driver has no function cuInit, which CUDA 12.4 has: it is too old" out && grep -q '^cuda: missing an NVIDIA driver for CUDA 1[0-9] or newer.*: apt-get install cuda-drivers$' out ||
       fail 'a driver without functions is not reported'
+    # a driver whose every function says that there is no card (error 100)
+    printf '#define DRIVER(name, symbol, parameters) int symbol(void) { return 100; }\n#include "device/cuda/driver/driver.def"\n' >none.c
+    cc -shared -I "$root" none.c -o cudnn/libcuda.so.1
+    for visible in '' 7; do
+      LD_LIBRARY_PATH=$PWD/cudnn CUDA_VISIBLE_DEVICES=$visible expect 4 "device 'cuda': no NVIDIA GPU is left by the environment: CUDA_VISIBLE_DEVICES is '$visible'" run add.reed -i "$x" -i "$b" --device cuda
+    done
+    (unset CUDA_VISIBLE_DEVICES && LD_LIBRARY_PATH=$PWD/cudnn "$vm" info --devices >out)
+    grep -q "^cuda .*device 'cuda': this machine has no NVIDIA GPU that its driver knows" out || fail 'a machine without a card is not reported'
     echo no library >cudnn/libcuda.so.1
     LD_LIBRARY_PATH=$PWD/cudnn "$vm" info --devices >out
     grep -q "^cuda .*the NVIDIA driver cannot be loaded: .*libcuda.so.1" out || fail 'a broken driver is not reported'

@@ -1,12 +1,18 @@
 /* Opens the driver library of the system at run time. The fake driver has its own cuda_driver_open
  * (device/cuda/fake/open.c); a module links one of the two. */
+#include <stdlib.h>
+
 #include "device/symbols.h"
 #include "device/cuda/driver/driver.h"
 
 const char *const cuda_driver_options = "", *const cuda_driver_words = "";
 
 static reed_status say(cuda_driver *driver, cu_result error, reed_diagnosis *diagnosis) {
-  const char *text = NULL;
+  const char *text = NULL, *visible = getenv("CUDA_VISIBLE_DEVICES");
+  if (error == CU_NO_DEVICE && visible)
+    return diag_fail(diagnosis, REED_ERROR_DEVICE,
+                     "device 'cuda': no NVIDIA GPU is left by the environment: CUDA_VISIBLE_DEVICES is '%.64s'",
+                     visible);
   if (error == CU_NO_DEVICE)
     return diag_fail(diagnosis, REED_ERROR_DEVICE,
                      "device 'cuda': this machine has no NVIDIA GPU that its driver knows");
