@@ -33,6 +33,7 @@ enum { MAX_INPUTS = 64, MAX_OUTPUTS = 128, MAX_STEPS = 4096 };
 
 typedef struct parts {
   double wall, enter, shapes, plan, run, cpu, faults, misses;
+  double rows; /* of the first output: a detector's boxes */
 } parts;
 
 static reed_program *program;
@@ -92,6 +93,7 @@ static parts run_once(reed_tensor **inputs) {
   p.cpu = (seconds(CLOCK_PROCESS_CPUTIME_ID) - cpu) * 1e6;
   getrusage(RUSAGE_SELF, &after);
   p.faults = (double)(after.ru_minflt - before.ru_minflt);
+  p.rows = reed_tensor_rank(outputs[0]) > 0 ? (double)reed_tensor_dims(outputs[0])[0] : 1;
   for (size_t i = 0; i < n_outputs; i++) reed_tensor_close(&outputs[i]);
   char *json;
   need(reed_session_stats_json(session, &json, diagnosis), "figures");
@@ -224,10 +226,10 @@ static void run_step(int step, bool once, parts *runs) {
 static void print_row(const parts *runs) {
   printf(
       "{\"new\":%.2f,\"again\":%.2f,\"third\":%.2f,\"cpu\":[%.2f,%.2f,%.2f],\"plan\":%.2f,\"faults\":[%.0f,%.0f,%.0f],"
-      "\"misses\":[%.0f,%.0f,%.0f]}\n",
+      "\"misses\":[%.0f,%.0f,%.0f],\"rows\":%.0f}\n",
       runs[FRESH].wall, runs[AGAIN].wall, runs[THIRD].wall, runs[FRESH].cpu, runs[AGAIN].cpu, runs[THIRD].cpu,
       runs[FRESH].shapes + runs[FRESH].plan, runs[FRESH].faults, runs[AGAIN].faults, runs[THIRD].faults,
-      runs[FRESH].misses, runs[AGAIN].misses, runs[THIRD].misses);
+      runs[FRESH].misses, runs[AGAIN].misses, runs[THIRD].misses, runs[FRESH].rows);
   fflush(stdout);
 }
 

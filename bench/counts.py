@@ -74,7 +74,8 @@ def report(arguments, name, rows, missed):
 def report_misses(rows):
     missed = [row["misses"][0] > 0 for row in rows]
     again = sum(row["misses"][1] for row in rows)
-    print(f"  misses: {sum(missed)} of {len(rows)} first runs, {sum(row['misses'][0] for row in rows):.0f} epochs; {again:.0f} epochs of second runs")
+    counts = [row["rows"] for row in rows]
+    print(f"  {min(counts)} to {max(counts)} boxes, {len(set(counts))} counts; misses: {sum(missed)} of {len(rows)} first runs, {sum(row['misses'][0] for row in rows):.0f} epochs; {again:.0f} epochs of second runs")
     return missed
 
 
