@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/desc.h"
 #include "bytecode/module.h"
 #include "compiler/lower/lower.h"
 #include "compiler/onnx/onnx.h"
@@ -94,6 +95,15 @@ static reed_status take_options(compilation *c) {
   if (o && o->precision != REED_PRECISION_F32 && c->passes.totals[pass_find("pack")].disabled)
     return diag_fail(c->diagnosis, REED_ERROR_ARGUMENT, "precision bf16 and f16 need the pass 'pack'");
   return capability_open(o ? o->target : NULL, o ? o->registry : NULL, &c->targets, c->diagnosis);
+}
+
+/* Adds the declared ranges to the message of extents that do not fit each other, because a range may be the reason. */
+static void tell_ranges(const compilation *c, reed_status status) {
+  const ir_module *m = c->passes.m;
+  char text[64];
+  for (size_t i = 0; status == REED_ERROR_SHAPE && m && i < m->declared.n; i++)
+    diag_append(c->diagnosis, "%s%s=%s", i ? ", " : "; declared for the compilation: ", m->declared.items[i].name,
+                range_text(m->declared.items[i].low, m->declared.items[i].high, text, sizeof text));
 }
 
 /* ---- report ---- */
@@ -238,6 +248,7 @@ static reed_status compile(const void *onnx, size_t n_onnx, bool mapped, const o
     if (out_report_json) *out_report_json = report_json;
     say(&c, "done", 1);
   } else {
+    tell_ranges(&c, status);
     mem_free(memory.bytes);
   }
   json_fini(&report);

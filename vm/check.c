@@ -79,12 +79,11 @@ reed_status check_ranges(const module *m, size_t input, int32_t rank, const int6
     if (dims[r->axis] >= r->low && dims[r->axis] <= r->high) continue;
     const module_type *type = &m->types[m->inputs[input]];
     if (type->rank != rank) continue;
-    char high[32] = "";
-    if (r->high != REED_UNBOUNDED) snprintf(high, sizeof high, "%lld", (long long)r->high);
+    char range[64];
     reed_status status =
-        diag_fail(diagnosis, REED_ERROR_SHAPE,
-                  "input '%s': dim %u ('%s') is %lld; the model was compiled for %s=%lld..%s", m->strings[type->name],
-                  r->axis, m->strings[r->name], (long long)dims[r->axis], m->strings[r->name], (long long)r->low, high);
+        diag_fail(diagnosis, REED_ERROR_SHAPE, "input '%s': dim %u ('%s') is %lld; the model was compiled for %s=%s",
+                  m->strings[type->name], r->axis, m->strings[r->name], (long long)dims[r->axis], m->strings[r->name],
+                  range_text(r->low, r->high, range, sizeof range));
     diag_place_node(diagnosis, NULL, NULL, m->strings[type->name]);
     return status;
   }

@@ -115,6 +115,7 @@ void ir_module_close(ir_module **module) {
   }
   if (m->symbols) symbols_close(&m->symbols);
   VEC_FREE(&m->constants);
+  VEC_FREE(&m->declared);
   VEC_FREE(&m->ranges);
   mem_free(m);
 }

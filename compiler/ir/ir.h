@@ -91,7 +91,7 @@ struct ir_graph {
 /* A dim of an input of the model whose name has a declared range. */
 typedef struct ir_range {
   int32_t param, axis;
-  const reed_dim_range *declared;
+  reed_dim_range declared;
 } ir_range;
 
 struct ir_module {
@@ -104,7 +104,8 @@ struct ir_module {
                             the device knows */
   const reed_dim_range *dims; /* reed_compile_options.dims: n_dims declared ranges */
   size_t n_dims;
-  VEC_OF(ir_range) ranges; /* of the inputs' dims, by param and axis */
+  VEC_OF(reed_dim_range) declared; /* dims, and names computed from theirs ("past + 1") */
+  VEC_OF(ir_range) ranges;         /* of the inputs' dims, by param and axis */
   reed_symbols *symbols;
   struct ir_arena *arena;
   VEC_OF(ir_value *) constants;

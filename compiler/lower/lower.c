@@ -255,9 +255,9 @@ static reed_status emit_main(lower *l) {
     const ir_range *r = &m->ranges.items[i];
     module_add_range(l->b, &(module_range){.input = (uint32_t)r->param,
                                            .axis = (uint32_t)r->axis,
-                                           .name = module_add_string(l->b, r->declared->name),
-                                           .low = r->declared->low,
-                                           .high = r->declared->high});
+                                           .name = module_add_string(l->b, r->declared.name),
+                                           .low = r->declared.low,
+                                           .high = r->declared.high});
   }
   uint32_t function =
       module_declare_function(l->b, "main", types, (uint32_t)g->n_params, 0, result_types, (uint32_t)g->n_results, 0);

@@ -2,6 +2,7 @@
  * inputs have, given to the symbols, and noted for the module. Dims themselves: graph.c. */
 #include <string.h>
 
+#include "base/desc.h"
 #include "compiler/onnx/reader.h"
 
 /* The shape of an input; NULL: none is declared. */
@@ -58,29 +59,70 @@ static reed_status refuse_name(const onnx_reader *r, const Onnx__GraphProto *g, 
   return status;
 }
 
+/* Lists a range; `name` lives as long as the module, or is the caller's. */
+static reed_status list_range(onnx_reader *r, const char *name, int64_t low, int64_t high) {
+  if (!name || !VEC_PUSH(&r->m->declared, ((reed_dim_range){name, low, high})))
+    return diag_no_memory(r->diagnosis, "declared ranges");
+  symbols_declare_range(r->m->symbols, name, low, high);
+  return REED_OK;
+}
+
+static const reed_dim_range *range_named(const ir_module *m, const char *name) {
+  for (size_t i = 0; i < m->declared.n; i++)
+    if (strcmp(m->declared.items[i].name, name) == 0) return &m->declared.items[i];
+  return NULL;
+}
+
+typedef struct tied_search {
+  onnx_reader *r;
+  reed_status status;
+} tied_search;
+
+/* Lists the range of a name that is computed from declared ones. True: an error. */
+static bool add_tied(void *context, const char *name) {
+  tied_search *search = context;
+  onnx_reader *r = search->r;
+  reed_dim_range tied;
+  char one[64], other[64];
+  if (!onnx_tied_range(name, r->m->dims, r->m->n_dims, &tied)) return false;
+  const reed_dim_range *given = range_named(r->m, name);
+  if (tied.high < tied.low)
+    search->status = diag_fail(r->diagnosis, REED_ERROR_ARGUMENT,
+                               "by the ranges of the names in it, dim '%s' can have no extent", name);
+  else if (given && (given->high < tied.low || tied.high < given->low))
+    search->status = diag_fail(r->diagnosis, REED_ERROR_ARGUMENT,
+                               "the range %s of dim '%s' contradicts the ranges of the names in it, which give %s",
+                               range_text(given->low, given->high, one, sizeof one), name,
+                               range_text(tied.low, tied.high, other, sizeof other));
+  else if (!given) search->status = list_range(r, ir_text(r->m, "%s", name), tied.low, tied.high);
+  return search->status != REED_OK;
+}
+
 reed_status onnx_declare_ranges(onnx_reader *r, const Onnx__GraphProto *g) {
   const reed_dim_range *dims = r->m->dims;
   for (size_t i = 0; i < r->m->n_dims; i++) {
     const char *name = onnx_text(dims[i].name);
+    char text[64];
     if (dims[i].low < 0 || dims[i].low > dims[i].high)
-      return diag_fail(r->diagnosis, REED_ERROR_ARGUMENT, "the range %lld..%lld of dim '%s' holds no extent",
-                       (long long)dims[i].low, (long long)dims[i].high, name);
-    for (size_t k = 0; k < i; k++)
-      if (strcmp(onnx_text(dims[k].name), name) == 0)
-        return diag_fail(r->diagnosis, REED_ERROR_ARGUMENT, "two ranges are given for dim '%s'", name);
+      return diag_fail(r->diagnosis, REED_ERROR_ARGUMENT, "the range %s of dim '%s' holds no extent",
+                       range_text(dims[i].low, dims[i].high, text, sizeof text), name);
+    if (range_named(r->m, name))
+      return diag_fail(r->diagnosis, REED_ERROR_ARGUMENT, "two ranges are given for dim '%s'", name);
     if (!*name || !find_name(g, is_name, (void *)(uintptr_t)name)) return refuse_name(r, g, name);
-    symbols_declare_range(r->m->symbols, name, dims[i].low, dims[i].high);
+    reed_status status = list_range(r, name, dims[i].low, dims[i].high);
+    if (status != REED_OK) return status;
   }
-  return REED_OK;
+  tied_search search = {r, REED_OK};
+  if (r->m->n_dims) find_name(g, add_tied, &search);
+  return search.status;
 }
 
 reed_status onnx_note_ranges(onnx_reader *r, const Onnx__ValueInfoProto *input, int32_t param) {
   const Onnx__TensorShapeProto *shape = shape_of(input);
-  for (size_t axis = 0; shape && axis < shape->n_dim; axis++)
-    for (size_t i = 0; i < r->m->n_dims; i++) {
-      if (strcmp(onnx_dim_name(shape->dim[axis]), r->m->dims[i].name) != 0) continue;
-      if (!VEC_PUSH(&r->m->ranges, ((ir_range){param, (int32_t)axis, &r->m->dims[i]})))
-        return diag_no_memory(r->diagnosis, "declared ranges");
-    }
+  for (size_t axis = 0; shape && axis < shape->n_dim; axis++) {
+    const reed_dim_range *range = range_named(r->m, onnx_dim_name(shape->dim[axis]));
+    if (range && !VEC_PUSH(&r->m->ranges, ((ir_range){param, (int32_t)axis, *range})))
+      return diag_no_memory(r->diagnosis, "declared ranges");
+  }
   return REED_OK;
 }

@@ -130,11 +130,16 @@ reed_status onnx_check_growth(onnx_reader *r) REED_MUST_CHECK;
 
 /* The declared name of a dim; "": the dim is a number, or has no name of meaning ("?", "unk__7"). */
 const char *onnx_dim_name(const Onnx__TensorShapeProto__Dimension *d);
-/* Gives the symbols the declared ranges of the module's dims (ir_module.dims). ERROR_ARGUMENT: a range is empty, given
- * twice, or of a name that no input of the main graph has. */
+/* Lists the declared ranges of the module's dims (ir_module.dims, ir_module.declared) and those of dims whose names are
+ * computed from declared ones, and gives them to the symbols. ERROR_ARGUMENT: a range is empty, given twice, of a name
+ * that no input of the main graph has, or contradicts the ranges of the names in its own. */
 reed_status onnx_declare_ranges(onnx_reader *r, const Onnx__GraphProto *g) REED_MUST_CHECK;
 /* Notes the dims of an input, parameter `param` of the main graph, that have a declared range. */
 reed_status onnx_note_ranges(onnx_reader *r, const Onnx__ValueInfoProto *input, int32_t param) REED_MUST_CHECK;
+
+/* The range that a dim of this name has by the ranges of the names in it; false: the name is no sum or product of
+ * declared names and integers. `high` is below `low` if no extent is possible. The range borrows the name. */
+bool onnx_tied_range(const char *name, const reed_dim_range *declared, size_t n_declared, reed_dim_range *out_range);
 
 /* Reads the main graph with its bodies and functions. */
 reed_status onnx_read_graph(onnx_reader *r, const Onnx__GraphProto *g) REED_MUST_CHECK;

@@ -50,7 +50,9 @@ typedef struct reed_compile_options {
   bool counts_on_device;
   /* Ranges of named dims of the inputs, one for each name: the module is for extents in these ranges only, and a run
    * checks them first. A range of one extent fixes the dim. The compiler folds what follows from the ranges, and
-   * sessions size memory by them. A name that no input has: ERROR_ARGUMENT with the list of the names */
+   * sessions size memory by them. A dim whose name is a sum or product of named dims and integers ("past + 1",
+   * "2*past") has the range that follows from theirs. A name that no input has: ERROR_ARGUMENT with the list of the
+   * names; likewise for ranges that contradict each other */
   const reed_dim_range *dims;
   size_t n_dims;
 } reed_compile_options;
