@@ -50,12 +50,6 @@ char *desc_text(const reed_desc *desc, char *out, size_t capacity) {
   return out;
 }
 
-char *range_text(int64_t low, int64_t high, char *out, size_t capacity) {
-  if (high == INT64_MAX) snprintf(out, capacity, "%lld..", (long long)low);
-  else snprintf(out, capacity, "%lld..%lld", (long long)low, (long long)high);
-  return out;
-}
-
 const reed_attr *reed_attrs_find(const reed_attrs *attrs, const char *name) {
   for (int32_t i = 0; attrs && name && i < attrs->n; i++)
     if (attrs->items[i].name[0] == name[0] && strcmp(attrs->items[i].name, name) == 0) return &attrs->items[i];

@@ -19,9 +19,6 @@ char *desc_text(const reed_desc *desc, char *out, size_t capacity);
 /* As desc_text, without the dtype: "[2,3]". */
 char *dims_text(int32_t rank, const int64_t *dims, char *out, size_t capacity);
 
-/* Writes a range of extents, "0..4096", or "1.." for a high of INT64_MAX; returns `out`. */
-char *range_text(int64_t low, int64_t high, char *out, size_t capacity);
-
 /* Deep copy of a list of attributes, sorted by name. attrs_free frees the copy. */
 reed_status attrs_copy(const reed_attr *items, int32_t n, reed_attrs *out_attrs) REED_MUST_CHECK;
 void attrs_free(reed_attrs *attrs);

@@ -23,8 +23,6 @@ struct reed_diagnosis {
  */
 reed_status diag_fail(reed_diagnosis *diagnosis, reed_status status, const char *format, ...)
     REED_PRINTF(3, 4) REED_MUST_CHECK;
-/* Appends the formatted text to the message, as far as there is room. */
-void diag_append(reed_diagnosis *diagnosis, const char *format, ...) REED_PRINTF(2, 3);
 /* Fails with ERROR_MEMORY and the message "out of memory: <what>". */
 reed_status diag_no_memory(reed_diagnosis *diagnosis, const char *what) REED_MUST_CHECK;
 /* Fails with ERROR_CANCELLED. */

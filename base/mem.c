@@ -1,4 +1,4 @@
-/* Heap memory (mem.h): checks sizes and adds alignment. The allocator hook (hook.h) allocates. */
+/* Heap memory (mem.h, kept.h): checks sizes and adds alignment. The allocator hook (hook.h) allocates. */
 #include "base/mem.h"
 
 #include <string.h>
@@ -6,6 +6,7 @@
 
 #include "base/cancel.h"
 #include "base/hook.h"
+#include "base/kept.h"
 
 #define HUGE_PAGE_BYTES ((size_t)2 << 20)
 #define HUGE_FROM (2 * HUGE_PAGE_BYTES) /* of less, most may stay unused, and clearing one huge page takes 0.2 ms */
@@ -50,10 +51,15 @@ void *mem_alloc_aligned(size_t bytes, size_t alignment) {
 }
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define MAPPED_FROM SIZE_MAX /* a sanitizer watches the heap only */
+#define MAPPINGS false /* a sanitizer watches the heap only */
 #else
-#define MAPPED_FROM ((size_t)1 << 20)
+#define MAPPINGS true
 #endif
+
+#define MAPPED_FROM ((size_t)1 << 20)
+
+/* True if a block may be a mapping of its own. */
+static bool may_map(void) { return MAPPINGS && hook_is_libc(); }
 
 /* A mapping begins with this word's page, and its block a page later. The word before the block tells mappings (lowest
  * bit set) from blocks of the heap. */
@@ -92,13 +98,17 @@ static void ask_huge_pages(char *block, size_t from, size_t to) {
 
 void *mem_alloc_bulk(size_t bytes) { return mem_alloc_bulk_room(bytes, bytes); }
 
-void *mem_alloc_bulk_room(size_t bytes, size_t capacity) {
+static void *alloc_room(size_t bytes, size_t capacity, size_t mapped_from) {
   bool huge = capacity >= HUGE_FROM;
-  char *block = capacity >= MAPPED_FROM && hook_is_libc() ? map_block(capacity, huge ? HUGE_PAGE_BYTES : PAGE_BYTES)
-                                                          : mem_alloc_aligned(capacity, huge ? HUGE_PAGE_BYTES : 64);
+  char *block = capacity >= mapped_from && may_map() ? map_block(capacity, huge ? HUGE_PAGE_BYTES : PAGE_BYTES)
+                                                     : mem_alloc_aligned(capacity, huge ? HUGE_PAGE_BYTES : 64);
   if (block && huge) ask_huge_pages(block, 0, bytes);
   return block;
 }
+
+void *mem_alloc_bulk_room(size_t bytes, size_t capacity) { return alloc_room(bytes, capacity, MAPPED_FROM); }
+
+void *kept_alloc(size_t bytes, size_t capacity) { return alloc_room(bytes, capacity, KEPT_MAPPED_FROM); }
 
 void mem_extend_bulk(void *block, size_t before, size_t bytes, size_t capacity) {
   if (capacity >= HUGE_FROM) ask_huge_pages(block, before, bytes);
@@ -107,7 +117,7 @@ void mem_extend_bulk(void *block, size_t before, size_t bytes, size_t capacity) 
 /* The system zeroes a mapping's pages. Those that are not huge are taken at once, because a fault for each of them
  * would cost more than writing zeros into the heap. */
 void *mem_calloc_bulk(size_t bytes) {
-  if (bytes >= MAPPED_FROM && hook_is_libc()) {
+  if (bytes >= MAPPED_FROM && may_map()) {
     char *mapped = mem_alloc_bulk(bytes);
     size_t huge = bytes < HUGE_FROM ? 0 : bytes - bytes % HUGE_PAGE_BYTES;
     if (mapped && huge < bytes) (void)mem_warm(mapped + huge, bytes - huge, NULL);

@@ -47,6 +47,12 @@ void text_fini(text_buffer *text) {
   *text = (text_buffer){0};
 }
 
+char *range_text(int64_t low, int64_t high, char *out, size_t capacity) {
+  if (high == INT64_MAX) snprintf(out, capacity, "%lld..", (long long)low);
+  else snprintf(out, capacity, "%lld..%lld", (long long)low, (long long)high);
+  return out;
+}
+
 size_t utf8_length(const char *text, size_t n) {
   const uint8_t *p = (const uint8_t *)text;
   uint8_t c = p[0];

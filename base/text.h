@@ -19,6 +19,9 @@ void text_append(text_buffer *text, const char *format, ...) REED_PRINTF(2, 3);
 void text_append_bytes(text_buffer *text, const void *bytes, size_t n);
 void text_fini(text_buffer *text);
 
+/* Writes a range of extents, "0..4096", or "1.." for a high of INT64_MAX; returns `out`. */
+char *range_text(int64_t low, int64_t high, char *out, size_t capacity);
+
 /* The number of bytes of the character at the beginning of `text`, of which n > 0 bytes are left. 0: not well-formed
  * UTF-8 (Unicode 15, table 3-7: no overlong forms, no surrogates). */
 size_t utf8_length(const char *text, size_t n);

@@ -2,12 +2,14 @@
  * compiler/onnx, compiler/passes and compiler/lower. */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/desc.h"
+#include "base/diag.h"
+#include "base/text.h"
 #include "bytecode/module.h"
 #include "compiler/lower/lower.h"
 #include "compiler/onnx/onnx.h"
@@ -100,10 +102,14 @@ static reed_status take_options(compilation *c) {
 /* Adds the declared ranges to the message of extents that do not fit each other, because a range may be the reason. */
 static void tell_ranges(const compilation *c, reed_status status) {
   const ir_module *m = c->passes.m;
+  text_buffer all = {0};
   char text[64];
   for (size_t i = 0; status == REED_ERROR_SHAPE && m && i < m->declared.n; i++)
-    diag_append(c->diagnosis, "%s%s=%s", i ? ", " : "; declared for the compilation: ", m->declared.items[i].name,
+    text_append(&all, "%s%s=%s", i ? ", " : "; declared for the compilation: ", m->declared.items[i].name,
                 range_text(m->declared.items[i].low, m->declared.items[i].high, text, sizeof text));
+  size_t n = strlen(c->diagnosis->message);
+  if (all.data) snprintf(c->diagnosis->message + n, sizeof c->diagnosis->message - n, "%s", all.data);
+  text_fini(&all);
 }
 
 /* ---- report ---- */

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
+
 static const char *type_name(const vm_run *run, const module_type *type) {
   const char *name = string_of(run, type->name);
   return name[0] ? name : "value";

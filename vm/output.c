@@ -3,8 +3,8 @@
  * enough and at most four times as large; beyond OUTPUT_MAX_FREE blocks the least recently returned one is freed, and
  * so is a block that a whole window of runs has not used. With headroom a new block is larger than asked for
  * (pool_headroom), and its pages are warm. A new block for an output whose extents have declared ranges is as large as
- * the output can be, and only its pages have headroom. Without ranges a large block of the heap has addresses for
- * several times as much: an output that grows from run to run, as one with a row for each box does, takes the pages
+ * the output can be, and only its pages have headroom. Without ranges a mapping of its own has addresses for several
+ * times as much: an output that grows from run to run, as one with a row for each box does, takes the pages
  * that it lacks and no new block.
  *
  * A tensor of a device that is closed while a stream of the caller's may still use it has an event on that stream: its
@@ -14,15 +14,16 @@
 
 #include "allocator/pool.h"
 #include "base/hook.h"
+#include "base/kept.h"
 #include "base/mem.h"
 #include "base/strides.h"
 #include "vm/tensor.h"
 
 enum {
   OUTPUT_MAX_FREE = 32,
-  WARM_FROM = 4096,     /* smaller blocks share pages with others, and get no headroom */
-  ROOMY_FROM = 2 << 20, /* blocks from this size on, */
-  ROOMY_TIMES = 4,      /* have addresses for so many times as much */
+  WARM_FROM = 4096,              /* smaller blocks share pages with others, and get no headroom */
+  ROOMY_FROM = KEPT_MAPPED_FROM, /* blocks from this size on, */
+  ROOMY_TIMES = 4,               /* have addresses for so many times as much */
 };
 
 typedef struct output_block {
@@ -253,7 +254,7 @@ static reed_status memory_take(output_store *store, int64_t used, int64_t bytes,
                                reed_diagnosis *diagnosis) {
   device *on = store->on;
   switch (store->memory) {
-    case OUTPUT_HEAP: *out_data = mem_alloc_bulk_room((size_t)used, (size_t)bytes); break;
+    case OUTPUT_HEAP: *out_data = kept_alloc((size_t)used, (size_t)bytes); break;
     case OUTPUT_PINNED: return on->interface->allocate_pinned(on, bytes, out_data, diagnosis);
     case OUTPUT_DEVICE: return on->interface->allocate(on, bytes, 0, out_data, diagnosis);
   }

@@ -2,7 +2,6 @@
  * inputs have, given to the symbols, and noted for the module. Dims themselves: graph.c. */
 #include <string.h>
 
-#include "base/desc.h"
 #include "compiler/onnx/reader.h"
 
 /* The shape of an input; NULL: none is declared. */
