@@ -131,6 +131,7 @@ static const struct {
     {"Squeeze", ANY, "f32[1,n,1,5];$axes", 1, "", "axes=[-2,0]", false, "axes=[0,2]"},
     {"TensorScatter", ANY, "f32[n,2,t,8];f32[n,2,1,8];i64[n]", 1, "", "axis=-3", false, "axis=1"},
     {"TopK", ANY, "f32[n,9,4];=2", 2, "", "axis=-2", false, "axis=1"},
+    {"Unique", ANY, "f32[n,9,4]", 4, "", "axis=-2", false, "axis=1"},
     {"Unsqueeze", ANY, "f32[n,3];$axes", 1, "", "axes=[-1,0]", false, "axes=[0,3]"},
     {"Conv", ANY, "f32;f32[4,3,3,3]", 1, "", "strides=[1,1];pads=[0,0,0,0];dilations=[1,1];kernel_shape=[3,3]"},
     {"Conv", ANY, "f32[n,3,h,w];f32", 1, "", "strides=[1,1];pads=[0,0,0,0];dilations=[1,1]"},
