@@ -37,13 +37,9 @@ cuda_places cuda_plan_places(cuda_plan *plan, const cuda_choice *choice, select_
 }
 
 take_args cuda_slices(const reed_kernel_call *call) {
-  const reed_desc *in = &call->inputs[0];
-  const reed_attr *axis_given = reed_attrs_find(call->attrs, "axis");
-  const int32_t axis = axis_given ? cpu_axis(axis_given->i, in->rank) : 0;
-  return (take_args){.outer = axis_given ? cpu_product(in->dims, 0, axis) : 1,
-                     .extent = axis_given ? in->dims[axis] : desc_elements(in),
-                     .block = axis_given ? cpu_product(in->dims, axis + 1, in->rank) : 1,
-                     .size = (int32_t)reed_dtype_bytes(in->dtype)};
+  const cpu_slices x = cpu_slices_of(call);
+  return (take_args){
+      .outer = x.outer, .extent = x.n, .block = x.block, .size = (int32_t)reed_dtype_bytes(call->inputs[0].dtype)};
 }
 
 void cuda_plan_take(cuda_plan *plan, take_args made, int64_t n, int64_t places, int64_t total) {

@@ -125,6 +125,17 @@ bool cpu_broadcast_strides(const reed_desc *from, const reed_desc *to, int64_t *
 static inline int64_t cpu_clamp(int64_t v, int64_t low, int64_t high) { return v < low ? low : v > high ? high : v; }
 /* An axis attribute or value, which the shape function has checked, as 0..rank-1. */
 static inline int32_t cpu_axis(int64_t axis, int32_t rank) { return (int32_t)(axis < 0 ? axis + rank : axis); }
+/* Input 0 of a call as [outer, n, block]: the slices along attribute axis, or without one each element. */
+typedef struct cpu_slices {
+  int64_t outer, n, block;
+} cpu_slices;
+static inline cpu_slices cpu_slices_of(const reed_kernel_call *call) {
+  const reed_desc *x = &call->inputs[0];
+  const reed_attr *given = reed_attrs_find(call->attrs, "axis");
+  if (!given) return (cpu_slices){1, desc_elements(x), 1};
+  int32_t axis = cpu_axis(given->i, x->rank);
+  return (cpu_slices){cpu_product(x->dims, 0, axis), x->dims[axis], cpu_product(x->dims, axis + 1, x->rank)};
+}
 /* Element k of an integer tensor (i32 or i64) on the host. */
 static inline int64_t cpu_index_at(reed_dtype dtype, const void *data, int64_t k) {
   return dtype == REED_I32 ? (int64_t)((const int32_t *)data)[k] : ((const int64_t *)data)[k];

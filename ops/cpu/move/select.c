@@ -94,9 +94,10 @@ reed_status cpu_prepare_nonzero(const reed_kernel_call *call, reed_kernel *out_k
 /* ---- Compress ---- */
 
 typedef struct compress_state {
-  int64_t outer, extent, block_bytes; /* input as [outer, extent, block]; flattened: [1, n, 1] */
+  cpu_slices slices;
+  int64_t block_bytes;
   cpu_team team;
-  int64_t n_conditions; /* of them at most `extent` are looked at */
+  int64_t n_conditions; /* of them at most slices.n are looked at */
 } compress_state;
 
 static reed_status run_compress(const void *state, const reed_kernel_buffers *buffers) {
@@ -106,11 +107,11 @@ static reed_status run_compress(const void *state, const reed_kernel_buffers *bu
   char *out = buffers->outputs[0];
   int64_t count = 0;
   for (int64_t i = 0; i < s->n_conditions; i++) count += condition[i] != 0;
-  for (int64_t o = 0; o < s->outer && s->block_bytes && count; o++)
+  for (int64_t o = 0; o < s->slices.outer && s->block_bytes && count; o++)
     for (int64_t i = 0; i < s->n_conditions; i++) {
       if (cpu_cancelled_at(&s->team, i)) return REED_ERROR_CANCELLED;
       if (!condition[i]) continue;
-      memcpy(out, data + (o * s->extent + i) * s->block_bytes, (size_t)s->block_bytes);
+      memcpy(out, data + (o * s->slices.n + i) * s->block_bytes, (size_t)s->block_bytes);
       out += s->block_bytes;
     }
   buffers->extents[0] = count;
@@ -118,17 +119,13 @@ static reed_status run_compress(const void *state, const reed_kernel_buffers *bu
 }
 
 reed_status cpu_prepare_compress(const reed_kernel_call *call, reed_kernel *out_kernel) {
-  const reed_desc *in = &call->inputs[0];
-  const reed_attr *axis_given = reed_attrs_find(call->attrs, "axis");
-  int32_t axis = axis_given ? cpu_axis(axis_given->i, in->rank) : 0;
   compress_state *s = mem_calloc(1, sizeof *s);
   if (!s) return cpu_no_memory(call);
   s->team = cpu_env_team(call);
-  s->outer = axis_given ? cpu_product(in->dims, 0, axis) : 1;
-  s->extent = axis_given ? in->dims[axis] : desc_elements(in);
-  s->block_bytes = (axis_given ? cpu_product(in->dims, axis + 1, in->rank) : 1) * (int64_t)reed_dtype_bytes(in->dtype);
+  s->slices = cpu_slices_of(call);
+  s->block_bytes = s->slices.block * (int64_t)reed_dtype_bytes(call->inputs[0].dtype);
   int64_t n = desc_elements(&call->inputs[1]);
-  s->n_conditions = n < s->extent ? n : s->extent;
+  s->n_conditions = n < s->slices.n ? n : s->slices.n;
   cpu_kernel_set(out_kernel, run_compress, s);
   return REED_OK;
 }

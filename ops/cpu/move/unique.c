@@ -9,7 +9,7 @@ enum { DIGIT_BITS = 8, DIGITS = 1 << DIGIT_BITS, KEY_DIGITS = 8 };
 
 typedef struct unique {
   cpu_team team;
-  int64_t outer, n, block; /* X as [outer, n, block]; without an axis: [1, n, 1] */
+  cpu_slices x;
   int64_t element_bytes;
   reed_dtype dtype;
   int32_t n_outputs;
@@ -47,9 +47,9 @@ static uint64_t key_bf16(uint16_t x) { return key_real(bf16_to_f32(x)); }
 
 /* Element `column` of each slice, a column being a place outside the axis. */
 static void load_keys(const unique *u, const void *x, int64_t column, keyed *slices) {
-  int64_t at = column / u->block * u->n * u->block + column % u->block, step = u->block;
+  int64_t at = column / u->x.block * u->x.n * u->x.block + column % u->x.block, step = u->x.block;
 #define LOAD(T, key_of) \
-  for (int64_t i = 0; i < u->n; i++) slices[i].key = key_of(((const T *)x)[at + slices[i].place * step]); \
+  for (int64_t i = 0; i < u->x.n; i++) slices[i].key = key_of(((const T *)x)[at + slices[i].place * step]); \
   break
   switch (u->dtype) {
     case REED_F32: LOAD(float, key_real);
@@ -98,22 +98,22 @@ static keyed *sort_by_key(keyed *from, keyed *to, int64_t n) {
 
 /* Sorts the slices and marks those that begin a group. False if the run has been cancelled. */
 static bool sort_slices(const unique *u, const void *x, unique_work *w) {
-  int64_t columns = u->outer * u->block;
-  for (int64_t i = 0; i < u->n; i++) w->order[i] = (keyed){.place = i};
+  int64_t columns = u->x.outer * u->x.block;
+  for (int64_t i = 0; i < u->x.n; i++) w->order[i] = (keyed){.place = i};
   for (int64_t column = columns - 1; column >= 0; column--) {
     if (cpu_cancelled(&u->team)) return false;
     load_keys(u, x, column, w->order);
-    keyed *sorted = sort_by_key(w->order, w->spare, u->n);
+    keyed *sorted = sort_by_key(w->order, w->spare, u->x.n);
     if (sorted == w->order) continue;
     w->spare = w->order;
     w->order = sorted;
   }
-  memset(w->begins, 0, (size_t)u->n);
+  memset(w->begins, 0, (size_t)u->x.n);
   w->begins[0] = 1;
   for (int64_t column = 0; column < columns; column++) {
     if (cpu_cancelled(&u->team)) return false;
     load_keys(u, x, column, w->order);
-    for (int64_t i = 1; i < u->n; i++) w->begins[i] |= w->order[i].key != w->order[i - 1].key;
+    for (int64_t i = 1; i < u->x.n; i++) w->begins[i] |= w->order[i].key != w->order[i - 1].key;
   }
   return true;
 }
@@ -121,16 +121,16 @@ static bool sort_slices(const unique *u, const void *x, unique_work *w) {
 /* Numbers the groups in ascending order, or by their first slices. Returns how many there are. */
 static int64_t number_groups(const unique *u, unique_work *w) {
   int64_t groups = 0;
-  for (int64_t i = 0; i < u->n; i++) {
+  for (int64_t i = 0; i < u->x.n; i++) {
     if (w->begins[i]) w->first[groups++] = w->order[i].place;
     w->group[w->order[i].place] = groups - 1;
   }
   if (u->sorted) return groups;
   int64_t *number = (int64_t *)w->spare, next = 0; /* of a group, by its number in ascending order */
-  for (int64_t i = 0; i < u->n; i++)
+  for (int64_t i = 0; i < u->x.n; i++)
     if (w->first[w->group[i]] == i) number[w->group[i]] = next++;
   next = 0;
-  for (int64_t i = 0; i < u->n; i++) {
+  for (int64_t i = 0; i < u->x.n; i++) {
     w->group[i] = number[w->group[i]];
     if (w->group[i] == next) w->first[next++] = i;
   }
@@ -140,21 +140,21 @@ static int64_t number_groups(const unique *u, unique_work *w) {
 /* ---- the call ---- */
 
 static void write_slices(const unique *u, const char *x, const int64_t *places, int64_t groups, char *y) {
-  size_t bytes = (size_t)(u->block * u->element_bytes);
-  for (int64_t o = 0; o < u->outer && bytes; o++)
-    for (int64_t g = 0; g < groups; g++, y += bytes) memcpy(y, x + (o * u->n + places[g]) * (int64_t)bytes, bytes);
+  size_t bytes = (size_t)(u->x.block * u->element_bytes);
+  for (int64_t o = 0; o < u->x.outer && bytes; o++)
+    for (int64_t g = 0; g < groups; g++, y += bytes) memcpy(y, x + (o * u->x.n + places[g]) * (int64_t)bytes, bytes);
 }
 
 static unique_work work_of(const unique *u, void *workspace) {
   keyed *slices = workspace;
-  int64_t *numbers = (int64_t *)(slices + 2 * u->n);
-  return (unique_work){slices, slices + u->n, numbers, numbers + u->n, (uint8_t *)(numbers + 2 * u->n)};
+  int64_t *numbers = (int64_t *)(slices + 2 * u->x.n);
+  return (unique_work){slices, slices + u->x.n, numbers, numbers + u->x.n, (uint8_t *)(numbers + 2 * u->x.n)};
 }
 
 static reed_status run(const void *state, const reed_kernel_buffers *buffers) {
   const unique *u = state;
   int64_t groups = 0;
-  if (u->n) {
+  if (u->x.n) {
     void *out[UNIQUE_OUTPUTS] = {0};
     for (int32_t k = 0; k < u->n_outputs; k++) out[k] = buffers->outputs[k];
     unique_work w = work_of(u, buffers->workspace);
@@ -163,9 +163,9 @@ static reed_status run(const void *state, const reed_kernel_buffers *buffers) {
     write_slices(u, buffers->inputs[0], w.first, groups, out[UNIQUE_Y]);
     int64_t *counts = out[UNIQUE_COUNTS];
     if (out[UNIQUE_INDICES]) memcpy(out[UNIQUE_INDICES], w.first, (size_t)groups * sizeof *w.first);
-    if (out[UNIQUE_INVERSE]) memcpy(out[UNIQUE_INVERSE], w.group, (size_t)u->n * sizeof *w.group);
+    if (out[UNIQUE_INVERSE]) memcpy(out[UNIQUE_INVERSE], w.group, (size_t)u->x.n * sizeof *w.group);
     if (counts) memset(counts, 0, (size_t)groups * sizeof *counts);
-    for (int64_t i = 0; i < u->n && counts; i++) counts[w.group[i]]++;
+    for (int64_t i = 0; i < u->x.n && counts; i++) counts[w.group[i]]++;
   }
   for (int32_t k = 0; k < u->n_outputs; k++)
     if (k != UNIQUE_INVERSE) buffers->extents[k] = groups;
@@ -173,22 +173,18 @@ static reed_status run(const void *state, const reed_kernel_buffers *buffers) {
 }
 
 reed_status cpu_prepare_unique(const reed_kernel_call *call, reed_kernel *out_kernel) {
-  const reed_desc *x = &call->inputs[0];
-  const reed_attr *axis_given = reed_attrs_find(call->attrs, "axis");
-  int32_t axis = axis_given ? cpu_axis(axis_given->i, x->rank) : 0;
+  const reed_dtype dtype = call->inputs[0].dtype;
   unique *u = mem_calloc(1, sizeof *u);
   if (!u) return cpu_no_memory(call);
   *u = (unique){
       .team = cpu_env_team(call),
-      .outer = axis_given ? cpu_product(x->dims, 0, axis) : 1,
-      .n = axis_given ? x->dims[axis] : desc_elements(x),
-      .block = axis_given ? cpu_product(x->dims, axis + 1, x->rank) : 1,
-      .element_bytes = (int64_t)reed_dtype_bytes(x->dtype),
-      .dtype = x->dtype,
+      .x = cpu_slices_of(call),
+      .element_bytes = (int64_t)reed_dtype_bytes(dtype),
+      .dtype = dtype,
       .n_outputs = call->n_outputs,
       .sorted = op_attr_int(call->attrs, "sorted"),
   };
   cpu_kernel_set(out_kernel, run, u);
-  out_kernel->workspace_bytes = u->n * (int64_t)(2 * sizeof(keyed) + 2 * sizeof(int64_t) + 1);
+  out_kernel->workspace_bytes = u->x.n * (int64_t)(2 * sizeof(keyed) + 2 * sizeof(int64_t) + 1);
   return REED_OK;
 }
