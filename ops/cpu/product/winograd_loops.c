@@ -363,7 +363,7 @@ static CPU_UNCHECKED void output_rows(const winograd_output *t, int64_t output, 
         output_axis(piece, half[row], y);
         int64_t at = row * t->y_row + output;
         if (t->n_columns == piece && n >= LANES) FOR(i, piece) {
-            __builtin_prefetch(t->y + at + (piece + i) * t->y_pixel, 1); /* the tile to the right */
+            __builtin_prefetch(lanes_at(t->y, t->half_y, at + (piece + i) * t->y_pixel), 1); /* the tile to the right */
             give(t, y[i] + bias, at + i * t->y_pixel, LANES);
           }
         else FOR(i, piece) if (i < t->n_columns) give(t, y[i] + bias, at + i * t->y_pixel, n);
