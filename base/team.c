@@ -74,13 +74,11 @@ static _Atomic int32_t n_measuring; /* threads that have a measure */
 
 /* ---- polling ---- */
 
-static int64_t read_clock(clockid_t clock) {
+static int64_t now_ns(void) {
   struct timespec t;
-  clock_gettime(clock, &t);
+  clock_gettime(CLOCK_MONOTONIC, &t);
   return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
-
-static int64_t now_ns(void) { return read_clock(CLOCK_MONOTONIC); }
 
 static void relax(void) {
 #if defined(__x86_64__) || defined(__i386__)
@@ -446,9 +444,9 @@ typedef struct measured {
 
 static void run_measured_chunk(void *context, int64_t chunk, int32_t worker) {
   measured *m = context;
-  int64_t begin = team_cpu_ns();
+  int64_t begin = now_ns();
   m->fn(m->context, chunk, worker);
-  int64_t ns = team_cpu_ns() - begin, longest = atomic_load(&m->longest_ns);
+  int64_t ns = now_ns() - begin, longest = atomic_load(&m->longest_ns);
   while (longest < ns && !atomic_compare_exchange_weak(&m->longest_ns, &longest, ns)) continue;
 }
 
@@ -456,19 +454,17 @@ static void run_measured_chunk(void *context, int64_t chunk, int32_t worker) {
 static void run_measured(run_fn *run, int32_t n_workers, int64_t n_chunks, team_fn *fn, void *context) {
   team_measure *to = measure;
   measured m = {.fn = fn, .context = context};
-  int64_t begin = team_cpu_ns();
+  int64_t begin = now_ns();
   measure = NULL;
   run(n_workers, n_chunks, run_measured_chunk, &m);
   measure = to;
-  to->jobs_ns += team_cpu_ns() - begin;
+  to->jobs_ns += now_ns() - begin;
   to->n_chunks += n_chunks;
   int64_t longest = atomic_load(&m.longest_ns);
   if (to->longest_ns < longest) to->longest_ns = longest;
 }
 
 static bool is_measured(void) { return atomic_load_explicit(&n_measuring, memory_order_relaxed) > 0 && measure; }
-
-int64_t team_cpu_ns(void) { return read_clock(CLOCK_THREAD_CPUTIME_ID); }
 
 void team_measure_begin(team_measure *out_measure) {
   *out_measure = (team_measure){0};

@@ -30,8 +30,8 @@ void team_run_lazy(int32_t n_workers, int64_t n_chunks, team_fn *fn, void *conte
 void team_enter(void);
 void team_leave(void);
 
-/* The calling thread's jobs between team_measure_begin and team_measure_end, whose calls do not nest. CPU time counts,
- * so that other processes' work does not. */
+/* The calling thread's jobs between team_measure_begin and team_measure_end, whose calls do not nest. Elapsed time:
+ * a thread's CPU time costs a call of the system, as much as some chunks. */
 typedef struct team_measure {
   int64_t n_chunks;
   int64_t longest_ns; /* of the longest chunk, by whichever thread */
@@ -39,7 +39,6 @@ typedef struct team_measure {
 } team_measure;
 void team_measure_begin(team_measure *out_measure); /* zeroes it, and borrows it until the end */
 void team_measure_end(void);
-int64_t team_cpu_ns(void); /* the calling thread's CPU time */
 
 /* The number of CPUs this process may use: the CPUs of its affinity, within its control group's quota; at least 1. */
 int32_t team_processors(void);

@@ -192,11 +192,10 @@ static reed_status wait_for_graph(reed_session *s, const insn_invoke *i, vm_devi
 static reed_status run_noted(const reed_kernel *kernel, const reed_kernel_buffers *buffers, profile_event *event) {
   team_measure measure;
   team_measure_begin(&measure);
-  int64_t begin = team_cpu_ns();
   event->span.begin_ns = clock_now_ns();
   reed_status status = kernel->run(kernel->state, buffers);
   event->span.end_ns = clock_now_ns();
-  event->alone_ns = team_cpu_ns() - begin - measure.jobs_ns;
+  event->alone_ns = event->span.end_ns - event->span.begin_ns - measure.jobs_ns;
   team_measure_end();
   event->n_chunks = measure.n_chunks;
   event->longest_ns = measure.longest_ns;

@@ -41,7 +41,7 @@ typedef struct profile_event {
   int64_t bytes;     /* of a copy, or of a kernel's operands; of a graph: its launches */
   const char *what;  /* of a kernel: op_cost */
   double operations; /* of a kernel: op_cost */
-  /* of a kernel of the host: its chunks, CPU time of the longest one and of the work outside of chunks */
+  /* of a kernel of the host: its chunks, time of the longest one and of the work outside of chunks */
   int64_t n_chunks, longest_ns, alone_ns;
   uint32_t index; /* call site or epoch, by kind; UINT32_MAX: none */
   uint8_t kind;   /* profile_kind */
