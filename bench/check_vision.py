@@ -4,7 +4,7 @@
     check_vision.py --build BUILDDIR [--only NAME,..] [--bench [--seconds 2] [--cpu]] [--threads 2]
 
 Every call is an ONNX model of one node of that domain. Values: f32, f64, bf16 and f16 (against torchvision in f32 on the same numbers), channels second and last, with
-and without a batch, boxes outside the picture, empty, reversed, of no size, none at all. Times: medians of interleaved runs on the same threads, each pair of calls for about
+and without a batch, boxes outside the picture, empty, reversed, of no size, none at all. Times: medians of runs in turns of four on the same threads, each pair of calls for about
 --seconds (the whole table: some three minutes); the ratio is torchvision's time by Reed's, in f32; then Reed's time in bf16 and f16 beside its own f32. Calls below their bar (20 for
 the forward roi_align and nms at 10,000, 5 for the others, 1 for halves beside f32) are marked and counted at the end. With --cpu, CPU time instead of elapsed time, for a busy machine; one thread is best then. Exit status 1: a value differs. Needs torch, torchvision, onnx
 and ml_dtypes.
@@ -233,12 +233,14 @@ OTHERS = {"nms": (check_nms, bench_nms), "deform_conv2d": (check_deform, bench_d
 
 
 def median_ratio(theirs, ours):
+    """Milliseconds of both, in turns of four calls: torch's threads still spin for a while after a call, on the cores of the one after it. The first call of a turn is not counted."""
     a, b, end = [], [], time.monotonic() + BENCH["seconds"]
     while len(a) < 3 or time.monotonic() < end:
         for times, run in ((a, theirs), (b, ours)):
-            start = BENCH["clock"]()
-            run()
-            times.append(BENCH["clock"]() - start)
+            for turn in range(4):
+                start = BENCH["clock"]()
+                run()
+                times += [BENCH["clock"]() - start] if turn else []
     return statistics.median(a) * 1e3, statistics.median(b) * 1e3
 
 

@@ -46,17 +46,29 @@ static inline bool ROI_NAME(roi_is_mean_of_nothing)(const roi_align *r, const RO
   return r->kind == ROI_PS_ALIGN && r->sampling <= 0 && span->bin > -1 && span->bin <= 0;
 }
 
-/* Rows or columns *out_begin .. *out_end - 1 of a bin between two corners that are rounded to pixels. ROI_POOL includes
- * the last pixel. ROI_PS_POOL does not, and its bins end one pixel before the map does: torchvision's forward kernel
- * clamps so. */
-static inline void ROI_NAME(roi_pixels)(const roi_align *r, ROI_REAL low, ROI_REAL high, int64_t bins, int64_t bin,
-                                        int64_t extent, int64_t *out_begin, int64_t *out_end) {
+/* One axis of a region between two corners that are rounded to pixels: bin p has the pixels from p * step to
+ * (p + 1) * step after the start, rounded outwards and clamped to 0..most. ROI_POOL includes the last pixel.
+ * ROI_PS_POOL does not, and its bins end one pixel before the map does: torchvision's forward kernel clamps so. */
+typedef struct ROI_NAME(roi_pixels) {
+  double start, most;
+  ROI_REAL step;
+} ROI_NAME(roi_pixels);
+
+static inline ROI_NAME(roi_pixels)
+    ROI_NAME(roi_pixels_of)(const roi_align *r, ROI_REAL low, ROI_REAL high, int64_t bins, int64_t extent) {
   ROI_REAL scale = (ROI_REAL)r->scale;
+  bool closed = r->kind == ROI_POOL;
   double start = __builtin_round((double)(low * scale)), end = __builtin_round((double)(high * scale));
-  double size = end - start + (r->kind == ROI_POOL ? 1 : 0), most = (double)(extent - (r->kind == ROI_POOL ? 0 : 1));
-  ROI_REAL step = (ROI_REAL)(size > 1 ? size : 1) / (ROI_REAL)bins;
-  double first = __builtin_floor((double)((ROI_REAL)bin * step)) + start,
-         after = __builtin_ceil((double)((ROI_REAL)(bin + 1) * step)) + start;
+  double size = end - start + (closed ? 1 : 0);
+  return (ROI_NAME(roi_pixels)){start, (double)(extent - (closed ? 0 : 1)),
+                                (ROI_REAL)(size > 1 ? size : 1) / (ROI_REAL)bins};
+}
+
+/* Rows or columns *out_begin .. *out_end - 1 of a bin. */
+static inline void ROI_NAME(roi_bin_pixels)(const ROI_NAME(roi_pixels) * axis, int64_t bin, int64_t *out_begin,
+                                            int64_t *out_end) {
+  double most = axis->most, first = __builtin_floor((double)((ROI_REAL)bin * axis->step)) + axis->start,
+         after = __builtin_ceil((double)((ROI_REAL)(bin + 1) * axis->step)) + axis->start;
   *out_begin = first < 0 || most < 0 ? 0 : (int64_t)(first < most ? first : most);
   *out_end = after < 0 || most < 0 ? 0 : (int64_t)(after < most ? after : most);
 }

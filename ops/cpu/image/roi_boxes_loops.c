@@ -4,10 +4,6 @@
 #include "ops/cpu/common/lanes.h"
 
 #define VECTORS (ROI_LANES / LANES) /* of a pixel */
-/* Boxes of at most this many rows and columns are computed without a loop whose length depends on the box: a branch
- * that the CPU predicts wrongly costs more than some loads of nothing. */
-#define FEW 4
-
 typedef struct box {
   int64_t row, rows, column, columns;
 } box;
@@ -17,26 +13,21 @@ INLINE box box_of(const roi_boxes *b, int64_t i) {
   return (box){y[0], y[1] - y[0], x[0], x[1] - x[0]};
 }
 
-#if defined(__AVX2__)
-INLINE lane_mask lanes_if(bool yes) { return lanes_between(0, yes ? LANES : 0); }
-
-/* sum += the pixels of a box of at most `most` rows and columns, a constant where it is inlined */
-INLINE void add_few(const box *of, int most, int64_t width, const float *from, lanes *sum) {
-  for (int r = 0; r < most; r++) {
-    const float *row = from + (r < of->rows ? r * width * ROI_LANES : 0);
-    for (int c = 0; c < most; c++) {
-      lane_mask inside = lanes_if(r < of->rows && c < of->columns);
-      const float *at = row + (c < of->columns ? c * ROI_LANES : 0);
-      for (int v = 0; v < VECTORS; v++) sum[v] += load_some(at + v * LANES, inside);
-    }
-  }
+/* sum += the pixels of a box of so many columns, a constant where it is inlined */
+INLINE void add_columns(const box *of, int64_t columns, int64_t row, const float *from, lanes *sum) {
+  for (int64_t r = 0; r < of->rows; r++, from += row)
+    for (int64_t c = 0; c < columns; c++)
+      for (int v = 0; v < VECTORS; v++) sum[v] += load(from + c * ROI_LANES + v * LANES);
 }
-#endif
 
-INLINE void add_box(const box *of, int64_t width, const float *from, lanes *sum) {
-  for (int64_t r = 0; r < of->rows; r++)
-    for (int64_t c = 0; c < of->columns; c++)
-      for (int v = 0; v < VECTORS; v++) sum[v] += load(from + (r * width + c) * ROI_LANES + v * LANES);
+INLINE void add_box(const box *of, int64_t row, const float *from, lanes *sum) {
+  switch (of->columns) {
+    case 1: add_columns(of, 1, row, from, sum); return;
+    case 2: add_columns(of, 2, row, from, sum); return;
+    case 3: add_columns(of, 3, row, from, sum); return;
+    case 4: add_columns(of, 4, row, from, sum); return;
+    default: add_columns(of, of->columns, row, from, sum);
+  }
 }
 
 void CPU_LEVELED(roi_boxes_mean)(const roi_boxes *b, const float *map, float *y) {
@@ -44,15 +35,30 @@ void CPU_LEVELED(roi_boxes_mean)(const roi_boxes *b, const float *map, float *y)
     box of = box_of(b, i);
     const float *from = map + (of.row * b->width + of.column) * ROI_LANES;
     lanes sum[VECTORS] = {{0}};
-#if defined(__AVX2__)
-    if (of.rows <= FEW - 1 && of.columns <= FEW - 1) add_few(&of, FEW - 1, b->width, from, sum);
-    else if (of.rows <= FEW && of.columns <= FEW) add_few(&of, FEW, b->width, from, sum);
-    else
-#endif
-      add_box(&of, b->width, from, sum);
+    add_box(&of, b->width * ROI_LANES, from, sum);
     int64_t pixels = of.rows * of.columns;
     lanes n = all((float)(pixels ? pixels : 1));
     for (int v = 0; v < VECTORS; v++) store(y + v * LANES, sum[v] / n);
+  }
+}
+
+/* Adds `part` to the pixels of so many columns, a constant where it is inlined, and n rows. */
+INLINE void spread_columns(int64_t columns, int64_t n, int64_t row, const lanes *part, float *to) {
+  for (; n > 0; n--, to += row)
+    for (int64_t c = 0; c < columns; c++)
+      for (int v = 0; v < VECTORS; v++) {
+        float *at = to + c * ROI_LANES + v * LANES;
+        store(at, load(at) + part[v]);
+      }
+}
+
+INLINE void spread_box(const box *of, int64_t n, int64_t row, const lanes *part, float *to) {
+  switch (of->columns) {
+    case 1: spread_columns(1, n, row, part, to); return;
+    case 2: spread_columns(2, n, row, part, to); return;
+    case 3: spread_columns(3, n, row, part, to); return;
+    case 4: spread_columns(4, n, row, part, to); return;
+    default: spread_columns(of->columns, n, row, part, to);
   }
 }
 
@@ -65,10 +71,6 @@ void CPU_LEVELED(roi_boxes_mean_back)(const roi_boxes *b, const float *g, float 
     if (after > b->band.after) after = b->band.after;
     lanes part[VECTORS];
     for (int v = 0; v < VECTORS; v++) part[v] = load(g + v * LANES) / all((float)pixels);
-    for (int64_t r = of.row; r < after; r++) {
-      float *at = map + (r * b->width + of.column) * ROI_LANES;
-      for (int64_t c = 0; c < of.columns; c++, at += ROI_LANES)
-        for (int v = 0; v < VECTORS; v++) store(at + v * LANES, load(at + v * LANES) + part[v]);
-    }
+    spread_box(&of, after - of.row, b->width * ROI_LANES, part, map + (of.row * b->width + of.column) * ROI_LANES);
   }
 }

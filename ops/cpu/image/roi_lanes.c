@@ -7,7 +7,7 @@
  * bins is moved once between memory and the core, whatever its order and dtype, and taps are read from the core's
  * cache: regions are taken in the order of their first rows. Position-sensitive channels: the lanes are outputs, and a
  * unit is one bin of them, or, where channels last or whole pixels are pooled, ROI_FOURS bins that lie side by side.
- * Bins of whole pixels need no taps: the unit's bin of many regions is one loop (roi_boxes_loops.h).
+ * Bins of whole pixels need no taps: roi_boxes.c.
  *
  * Every output's sum has the same order whatever the number of threads: that of roi_order.h. */
 #include "ops/cpu/image/roi_lanes.h"
@@ -15,9 +15,7 @@
 #include <math.h>
 
 #include "base/team.h"
-#include "ops/cpu/image/roi_boxes_loops.h"
-#include "ops/cpu/image/roi_lanes_loops.h"
-#include "ops/cpu/image/roi_order.h"
+#include "ops/cpu/image/roi_lanes_job.h"
 #include "ops/cpu/image/roi_plan.h"
 
 #define BLOCK_BYTES_MAX ((int64_t)16 << 20)  /* of a map in block form */
@@ -25,65 +23,27 @@
 #define PLANS_BYTES_MAX ((int64_t)8 << 20)   /* of stored plans; larger ones are made again for each block */
 #define OUTPUTS_MIN 4                        /* of ROI_LANES: fewer leave most of a block empty */
 #define FOURS_BYTES_MAX ((int64_t)4 << 20)   /* of ROI_FOURS maps in block form */
-#define BOXES_PART 512                       /* regions, whose boxes are computed before they are written */
 #define TAPS_OF_BIN 4                        /* rough: a map larger than all taps is not worth a copy */
 
-typedef struct lanes_kernel {
-  roi_call c;
-  bool position_sensitive;
-  bool boxes; /* position-sensitive bins of whole pixels, with stored plans */
-  int64_t outputs, bins;
-  int64_t slots;           /* units of a block of outputs: bins if position-sensitive, else 1 */
-  int64_t together;        /* slots of a unit: 1, or ROI_FOURS */
-  int64_t map_floats;      /* of a map in block form, of which a thread has `together` */
-  int64_t blocks, divided; /* divided: each unit's parts of regions, or bands of rows if backward */
-  int64_t rows;            /* the most of any map */
-  int64_t group_base[ROI_MAPS_MOST], n_groups;
-  int64_t room_y, room_x, plan_bytes;
-  bool stored; /* plans are made once */
-  /* the workspace */
-  int64_t notes_at, order_at, spare_at, counts_at, begins_at, spans_at, plans_at, workers_at, worker_bytes;
-  /* a worker's part of it */
-  int64_t map_at, sums_at, bins_at, argmax_at;
-} lanes_kernel;
-
-typedef struct job {
-  const lanes_kernel *s;
-  const reed_kernel_buffers *buffers;
-  roi_note *notes;
-  int32_t *order;      /* regions in the order of work */
-  int64_t *begins;     /* the first place of each group in `order`, n_groups + 2 */
-  roi_columns *spans;  /* by group and row */
-  roi_held_rows *held; /* by worker */
-} job;
-
-/* Memory of a thread. */
-typedef struct worker {
-  char *plan;
-  float *map, *sums, *bins;
-  int32_t *argmax;
-  roi_held_rows *held;
-} worker;
+/* Forward, boxes of equal extents follow one another. Backward, neighbours do: their pixels are read and written. */
+static bool by_extents(const roi_lanes_kernel *s) { return s->boxes && !s->c.backward; }
 
 static int64_t aligned(int64_t bytes) { return (bytes + 63) & ~(int64_t)63; }
 
-static worker worker_at(const job *j, int32_t number) {
+static roi_lanes_worker worker_at(const roi_lanes_job *j, int32_t number) {
   char *memory = (char *)j->buffers->workspace + j->s->workers_at + number * j->s->worker_bytes;
-  return (worker){memory,
-                  (float *)(memory + j->s->map_at),
-                  (float *)(memory + j->s->sums_at),
-                  (float *)(memory + j->s->bins_at),
-                  (int32_t *)(memory + j->s->argmax_at),
-                  &j->held[number]};
+  return (roi_lanes_worker){memory,
+                            (float *)(memory + j->s->map_at),
+                            (float *)(memory + j->s->sums_at),
+                            (float *)(memory + j->s->bins_at),
+                            (int32_t *)(memory + j->s->argmax_at),
+                            &j->held[number],
+                            number};
 }
 
 /* ---- plans ---- */
 
-static char *plan_memory(const job *j, const worker *w, int64_t region) {
-  return j->s->stored ? (char *)j->buffers->workspace + j->s->plans_at + region * j->s->plan_bytes : w->plan;
-}
-
-static void lay_taps(const lanes_kernel *s, char *memory, roi_taps *y, roi_taps *x) {
+static void lay_taps(const roi_lanes_kernel *s, char *memory, roi_taps *y, roi_taps *x) {
   int32_t *at = (int32_t *)memory;
   y->begin = at;
   y->index = y->begin + s->c.widest.bins_y + 1;
@@ -94,9 +54,9 @@ static void lay_taps(const lanes_kernel *s, char *memory, roi_taps *y, roi_taps 
 }
 
 /* Plans are ranges of whole pixels, not taps. */
-static bool has_ranges(const lanes_kernel *s) { return s->boxes || s->c.widest.kind == ROI_POOL; }
+static bool has_ranges(const roi_lanes_kernel *s) { return s->boxes || s->c.widest.kind == ROI_POOL; }
 
-static roi_ranges lay_ranges(const lanes_kernel *s, char *memory) {
+static roi_ranges lay_ranges(const roi_lanes_kernel *s, char *memory) {
   const roi_align *r = &s->c.maps[0];
   int32_t *y = (int32_t *)memory;
   return (roi_ranges){.bins_y = r->bins_y, .bins_x = r->bins_x, .width = r->width, .y = y, .x = y + 2 * r->bins_y};
@@ -128,8 +88,8 @@ static void corners_of(const roi_call *c, const reed_kernel_buffers *buffers, in
 }
 
 /* Makes the region's plan in this memory. False: all bins are NaN. */
-static bool make_plan(const job *j, int32_t map, int64_t region, char *memory) {
-  const lanes_kernel *s = j->s;
+static bool make_plan(const roi_lanes_job *j, int32_t map, int64_t region, char *memory) {
+  const roi_lanes_kernel *s = j->s;
   float corners[4];
   corners_of(&s->c, j->buffers, region, corners);
   if (roi_is_nowhere(corners)) return false;
@@ -143,8 +103,8 @@ static bool make_plan(const job *j, int32_t map, int64_t region, char *memory) {
   return roi_taps_make(&s->c.maps[map], corners, &y, &x);
 }
 
-static void make_note(const job *j, const worker *w, int64_t region) {
-  const lanes_kernel *s = j->s;
+static void make_note(const roi_lanes_job *j, const roi_lanes_worker *w, int64_t region) {
+  const roi_lanes_kernel *s = j->s;
   const roi_call *c = &s->c;
   roi_note *n = &j->notes[region];
   *n = (roi_note){.map = roi_map_of(c, j->buffers, region), .group = (int32_t)s->n_groups};
@@ -157,7 +117,7 @@ static void make_note(const job *j, const worker *w, int64_t region) {
     n->after_column = (int32_t)r->width;
     return;
   }
-  char *memory = plan_memory(j, w, region);
+  char *memory = roi_lanes_plan(j, w, region);
   n->nothing = NAN;
   if (!make_plan(j, n->map, region, memory)) return;
   n->group = group;
@@ -175,14 +135,14 @@ static void make_note(const job *j, const worker *w, int64_t region) {
 }
 
 static void make_notes(void *context, int64_t begin, int64_t end, int32_t number) {
-  const job *j = context;
-  worker w = worker_at(j, number);
+  const roi_lanes_job *j = context;
+  roi_lanes_worker w = worker_at(j, number);
   for (int64_t i = begin; i < end && !cpu_cancelled_at(&j->s->c.team, i); i++) make_note(j, &w, i);
 }
 
 /* The columns of every row that some region touches. */
-static void make_spans(const job *j) {
-  const lanes_kernel *s = j->s;
+static void make_spans(const roi_lanes_job *j) {
+  const roi_lanes_kernel *s = j->s;
   for (int64_t i = 0; i < s->n_groups * s->rows; i++) j->spans[i] = (roi_columns){INT32_MAX, 0};
   for (int64_t i = 0; i < s->c.regions; i++) {
     const roi_note *n = &j->notes[i];
@@ -193,53 +153,38 @@ static void make_spans(const job *j) {
       continue;
     }
     roi_taps y, x;
-    lay_taps(s, plan_memory(j, NULL, i), &y, &x);
+    lay_taps(s, roi_lanes_plan(j, NULL, i), &y, &x);
     for (int32_t t = 0; t < y.begin[s->c.widest.bins_y]; t++) roi_columns_widen(&spans[y.index[t]], n);
   }
 }
 
 /* ---- places in the tensors ---- */
 
-static int64_t bytes_of(const lanes_kernel *s) { return (int64_t)reed_dtype_bytes(s->c.dtype); }
+static int64_t units_of_block(const roi_lanes_kernel *s) { return (s->slots + s->together - 1) / s->together; }
 
-/* A block of outputs, and the first bin and their number if channels are position-sensitive. */
-typedef struct unit {
-  int64_t first, bin, slots;
-  int32_t n;
-} unit;
-
-static int64_t units_of_block(const lanes_kernel *s) { return (s->slots + s->together - 1) / s->together; }
-
-static unit unit_of(const lanes_kernel *s, int64_t number) {
+static roi_lanes_unit unit_of(const roi_lanes_kernel *s, int64_t number) {
   int64_t each = units_of_block(s), first = number / each * ROI_LANES, rest = s->outputs - first,
           bin = number % each * s->together, slots = s->slots - bin;
-  return (unit){first, bin, slots < s->together ? slots : s->together, (int32_t)(rest < ROI_LANES ? rest : ROI_LANES)};
+  return (roi_lanes_unit){first, bin, slots < s->together ? slots : s->together,
+                          (int32_t)(rest < ROI_LANES ? rest : ROI_LANES)};
 }
 
 /* One bin of a unit, and the thread's memory with that bin's map. */
-static unit slot_of(const lanes_kernel *s, const unit *u, int64_t slot, const worker *w, worker *out) {
+static roi_lanes_unit slot_of(const roi_lanes_kernel *s, const roi_lanes_unit *u, int64_t slot,
+                              const roi_lanes_worker *w, roi_lanes_worker *out) {
   *out = *w;
   out->map += slot * s->map_floats;
-  return (unit){u->first, u->bin + slot, 1, u->n};
+  return (roi_lanes_unit){u->first, u->bin + slot, 1, u->n};
 }
 
 /* How many of the unit's maps one copy moves: they are side by side with channels last. */
-static int64_t one_copy(const lanes_kernel *s, const unit *u) {
+static int64_t one_copy(const roi_lanes_kernel *s, const roi_lanes_unit *u) {
   return s->c.last && u->slots == ROI_FOURS ? ROI_FOURS : 1;
 }
 
-/* The bins of a region: their form, and the number of the first element. */
-static roi_lane_form bins_form(const lanes_kernel *s, const unit *u, reed_dtype dtype, int64_t region,
-                               int64_t *out_first) {
-  bool last = s->c.last;
-  *out_first =
-      last ? (region * s->bins + u->bin) * s->outputs + u->first : (region * s->outputs + u->first) * s->bins + u->bin;
-  return (roi_lane_form){.dtype = dtype, .lane = last ? 1 : s->bins, .pixel = last ? s->outputs : 1, .n = u->n};
-}
-
 /* The same of a row of a map. */
-static roi_lane_form row_form(const lanes_kernel *s, const unit *u, const roi_align *r, int64_t image, int64_t row,
-                              int64_t *out_first) {
+static roi_lane_form row_form(const roi_lanes_kernel *s, const roi_lanes_unit *u, const roi_align *r, int64_t image,
+                              int64_t row, int64_t *out_first) {
   int64_t plane = r->height * r->width, channel = u->first * s->slots + u->bin;
   *out_first = s->c.last ? (image * plane + row * r->width) * r->channels + channel
                          : (image * r->channels + channel) * plane + row * r->width;
@@ -251,12 +196,13 @@ static roi_lane_form row_form(const lanes_kernel *s, const unit *u, const roi_al
 }
 
 /* Bins of a region that a unit computes: all, or one. */
-static roi_lane_bins bins_of(const job *j, const worker *w, const unit *u, int64_t region, roi_taps *y, roi_taps *x) {
-  const lanes_kernel *s = j->s;
+static roi_lane_bins bins_of(const roi_lanes_job *j, const roi_lanes_worker *w, const roi_lanes_unit *u, int64_t region,
+                             roi_taps *y, roi_taps *x) {
+  const roi_lanes_kernel *s = j->s;
   const roi_note *n = &j->notes[region];
   const roi_align *r = &s->c.maps[n->map];
   bool one = s->position_sensitive;
-  lay_taps(s, plan_memory(j, w, region), y, x);
+  lay_taps(s, roi_lanes_plan(j, w, region), y, x);
   int64_t p = one ? u->bin / r->bins_x : 0, q = one ? u->bin % r->bins_x : 0;
   return (roi_lane_bins){.y = y,
                          .x = x,
@@ -272,63 +218,12 @@ static roi_lane_bins bins_of(const job *j, const worker *w, const unit *u, int64
                          .dense = n->dense};
 }
 
-/* ---- boxes of whole pixels ---- */
-
-/* The unit's bins of regions begin..end-1 of the order, in w->bins, BOXES_PART pixels for each bin: written to the
- * output, or read from the gradient. */
-static void move_boxes(const job *j, const worker *w, const unit *u, int64_t begin, int64_t end) {
-  const lanes_kernel *s = j->s;
-  bool fours = !s->c.last && u->slots == ROI_FOURS;
-  for (int64_t i = begin; i < end; i++)
-    for (int64_t k = 0; k < (fours ? 1 : u->slots); k++) {
-      int64_t at;
-      unit one = {u->first, u->bin + k, 1, u->n};
-      roi_lane_form form = bins_form(s, &one, s->c.dtype, j->order[i], &at);
-      form.fours = fours;
-      form.apart = BOXES_PART * ROI_LANES;
-      float *bins = w->bins + (k * BOXES_PART + i - begin) * ROI_LANES;
-      if (s->c.backward) CPU_PICK(s->c.level, roi_lanes_read)
-      (&form, (const char *)j->buffers->inputs[0] + at * bytes_of(s), 1, bins);
-      else CPU_PICK(s->c.level, roi_lanes_write)(&form, bins, 1, (char *)j->buffers->outputs[0] + at * bytes_of(s)); }
-}
-
-static roi_boxes boxes_of(const job *j, int64_t bin, roi_band band, int64_t begin, int64_t end) {
-  const lanes_kernel *s = j->s;
-  const roi_align *r = &s->c.maps[0];
-  return (roi_boxes){.ranges = (const int32_t *)plan_memory(j, NULL, 0),
-                     .numbers = s->plan_bytes / 4,
-                     .row = 2 * (bin / r->bins_x),
-                     .column = 2 * (r->bins_y + bin % r->bins_x),
-                     .regions = j->order + begin,
-                     .n = end - begin,
-                     .width = r->width,
-                     .band = band};
-}
-
-/* Places begin..end-1 of the order, which are regions of one image; its maps are in block form. */
-static void run_boxes(const job *j, const worker *w, const unit *u, roi_band band, int64_t begin, int64_t end) {
-  const lanes_kernel *s = j->s;
-  for (int64_t part; begin < end && !cpu_cancelled(&s->c.team); begin = part) {
-    part = end - begin < BOXES_PART ? end : begin + BOXES_PART;
-    const roi_note *first = &j->notes[j->order[begin]];
-    if (s->c.backward) move_boxes(j, w, u, begin, part);
-    for (int64_t k = 0; k < u->slots; k++) {
-      roi_boxes boxes = boxes_of(j, u->bin + k, band, begin, part);
-      float *bins = w->bins + k * BOXES_PART * ROI_LANES, *map = w->map + k * s->map_floats;
-      if (first->group == s->n_groups)
-        for (int64_t i = 0; i < boxes.n * ROI_LANES; i++) bins[i] = first->nothing;
-      else if (s->c.backward) CPU_PICK(s->c.level, roi_boxes_mean_back)(&boxes, bins, map);
-      else CPU_PICK(s->c.level, roi_boxes_mean)(&boxes, map, bins);
-    }
-    if (!s->c.backward) move_boxes(j, w, u, begin, part);
-  }
-}
-
 /* ---- forward ---- */
 
 /* Copies rows of an image into block form. */
-static void read_rows(const job *j, const worker *w, const unit *u, const roi_note *n, int64_t begin, int64_t end) {
-  const lanes_kernel *s = j->s;
+static void read_rows(const roi_lanes_job *j, const roi_lanes_worker *w, const roi_lanes_unit *u, const roi_note *n,
+                      int64_t begin, int64_t end) {
+  const roi_lanes_kernel *s = j->s;
   const roi_align *r = &s->c.maps[n->map];
   const char *map = j->buffers->inputs[s->c.at.maps + n->map];
   for (int64_t row = begin; row < end; row++) {
@@ -336,19 +231,20 @@ static void read_rows(const job *j, const worker *w, const unit *u, const roi_no
     if (of.first >= of.after) continue;
     int64_t at, first = of.first & ~(int64_t)(ROI_LANES - 1);
     for (int64_t k = 0; k < u->slots; k += one_copy(s, u)) {
-      worker own;
-      unit one = slot_of(s, u, k, w, &own);
+      roi_lanes_worker own;
+      roi_lanes_unit one = slot_of(s, u, k, w, &own);
       roi_lane_form form = row_form(s, &one, r, n->group - s->group_base[n->map], row, &at);
       form.fours = one_copy(s, u) > 1;
       CPU_PICK(s->c.level, roi_lanes_read)
-      (&form, map + (at + first * form.pixel) * bytes_of(s), of.after - first,
+      (&form, map + (at + first * form.pixel) * roi_lanes_bytes(s), of.after - first,
        own.map + (row * r->width + first) * ROI_LANES);
     }
   }
 }
 
 /* Makes sure that the worker has the rows: a thread takes parts of a unit's regions one after the other. */
-static void hold_rows(const job *j, const worker *w, const unit *u, const roi_note *n, int64_t begin, int64_t end) {
+static void hold_rows(const roi_lanes_job *j, const roi_lanes_worker *w, const roi_lanes_unit *u, const roi_note *n,
+                      int64_t begin, int64_t end) {
   roi_held_rows *held = w->held;
   roi_held_begin(held, 1 + u->first * j->s->slots + u->bin, n->group, begin);
   read_rows(j, w, u, n, begin, held->first);
@@ -357,8 +253,8 @@ static void hold_rows(const job *j, const worker *w, const unit *u, const roi_no
   if (end > held->after) held->after = end;
 }
 
-static void pool_region(const job *j, const worker *w, const unit *u, int64_t region) {
-  const lanes_kernel *s = j->s;
+static void pool_region(const roi_lanes_job *j, const roi_lanes_worker *w, const roi_lanes_unit *u, int64_t region) {
+  const roi_lanes_kernel *s = j->s;
   const roi_note *n = &j->notes[region];
   int64_t at, bins = s->position_sensitive ? 1 : s->bins;
   if (n->group == s->n_groups) {
@@ -367,7 +263,7 @@ static void pool_region(const job *j, const worker *w, const unit *u, int64_t re
   } else {
     if (!s->stored) (void)make_plan(j, n->map, region, w->plan);
     if (s->c.maps[n->map].kind == ROI_POOL) {
-      roi_ranges ranges = lay_ranges(s, plan_memory(j, w, region));
+      roi_ranges ranges = lay_ranges(s, roi_lanes_plan(j, w, region));
       CPU_PICK(s->c.level, roi_lanes_most)(&ranges, w->map, w->sums, w->bins, w->argmax);
     } else {
       roi_taps y, x;
@@ -375,16 +271,17 @@ static void pool_region(const job *j, const worker *w, const unit *u, int64_t re
       CPU_PICK(s->c.level, roi_lanes_mean)(&b, w->map, w->bins);
     }
   }
-  roi_lane_form form = bins_form(s, u, s->c.dtype, region, &at);
-  CPU_PICK(s->c.level, roi_lanes_write)(&form, w->bins, bins, (char *)j->buffers->outputs[0] + at * bytes_of(s));
+  roi_lane_form form = roi_lanes_bins_form(s, u, s->c.dtype, region, &at);
+  CPU_PICK(s->c.level, roi_lanes_write)(&form, w->bins, bins, (char *)j->buffers->outputs[0] + at * roi_lanes_bytes(s));
   if (!s->c.has_argmax) return;
   form.dtype = REED_I32;
   CPU_PICK(s->c.level, roi_lanes_write)(&form, (const float *)w->argmax, bins, (int32_t *)j->buffers->outputs[1] + at);
 }
 
 /* Places begin..end-1 of the order. */
-static void pool_part(const job *j, const worker *w, const unit *u, int64_t begin, int64_t end) {
-  const lanes_kernel *s = j->s;
+static void pool_part(const roi_lanes_job *j, const roi_lanes_worker *w, const roi_lanes_unit *u, int64_t begin,
+                      int64_t end) {
+  const roi_lanes_kernel *s = j->s;
   while (begin < end && !cpu_cancelled(&s->c.team)) {
     const roi_note *n = &j->notes[j->order[begin]];
     int64_t after = j->begins[n->group + 1] < end ? j->begins[n->group + 1] : end, row = s->rows, after_row = 0;
@@ -394,11 +291,12 @@ static void pool_part(const job *j, const worker *w, const unit *u, int64_t begi
       if (of->after_row > after_row) after_row = of->after_row;
     }
     if (n->group < s->n_groups) hold_rows(j, w, u, n, row, after_row);
-    if (s->boxes) run_boxes(j, w, u, (roi_band){0, s->rows}, begin, after);
+    if (s->boxes) roi_boxes_run(j, w, u, (roi_band){0, s->rows}, begin, after);
     for (int64_t k = 0; k < u->slots && !s->boxes; k++) {
-      worker own;
-      unit one = slot_of(s, u, k, w, &own);
-      for (int64_t i = begin; i < after; i++) pool_region(j, &own, &one, j->order[i]);
+      roi_lanes_worker own;
+      roi_lanes_unit one = slot_of(s, u, k, w, &own);
+      for (int64_t i = 0; i < after - begin; i++)
+        pool_region(j, &own, &one, j->order[begin + roi_lanes_round(j, w, i, after - begin)]);
     }
     begin = after;
   }
@@ -406,14 +304,16 @@ static void pool_part(const job *j, const worker *w, const unit *u, int64_t begi
 
 /* ---- backward ---- */
 
-static void add_region(const job *j, const worker *w, const unit *u, roi_band band, int64_t region) {
-  const lanes_kernel *s = j->s;
+static void add_region(const roi_lanes_job *j, const roi_lanes_worker *w, const roi_lanes_unit *u, roi_band band,
+                       int64_t region) {
+  const roi_lanes_kernel *s = j->s;
   const roi_note *n = &j->notes[region];
   const roi_align *r = &s->c.maps[0];
   int64_t at, bins = s->position_sensitive ? 1 : s->bins;
   if (n->row >= band.after || n->after_row <= band.first) return;
-  roi_lane_form form = bins_form(s, u, s->c.dtype, region, &at);
-  CPU_PICK(s->c.level, roi_lanes_read)(&form, (const char *)j->buffers->inputs[0] + at * bytes_of(s), bins, w->bins);
+  roi_lane_form form = roi_lanes_bins_form(s, u, s->c.dtype, region, &at);
+  CPU_PICK(s->c.level, roi_lanes_read)
+  (&form, (const char *)j->buffers->inputs[0] + at * roi_lanes_bytes(s), bins, w->bins);
   if (r->kind == ROI_POOL) {
     form.dtype = REED_I32;
     CPU_PICK(s->c.level, roi_lanes_read)
@@ -430,49 +330,52 @@ static void add_region(const job *j, const worker *w, const unit *u, roi_band ba
 }
 
 /* Writes a row of a unit's maps; none: zeros, which are in w->sums. */
-static void write_row(const job *j, const worker *w, const unit *u, int64_t image, int64_t row, bool none) {
-  const lanes_kernel *s = j->s;
+static void write_row(const roi_lanes_job *j, const roi_lanes_worker *w, const roi_lanes_unit *u, int64_t image,
+                      int64_t row, bool none) {
+  const roi_lanes_kernel *s = j->s;
   const roi_align *r = &s->c.maps[0];
   for (int64_t k = 0, at; k < u->slots; k += one_copy(s, u)) {
-    worker own;
-    unit one = slot_of(s, u, k, w, &own);
+    roi_lanes_worker own;
+    roi_lanes_unit one = slot_of(s, u, k, w, &own);
     roi_lane_form form = row_form(s, &one, r, image, row, &at);
     form.fours = one_copy(s, u) > 1;
     if (none) form.apart = 0;
     CPU_PICK(s->c.level, roi_lanes_write)
     (&form, none ? w->sums : own.map + row * r->width * ROI_LANES, r->width,
-     (char *)j->buffers->outputs[0] + at * bytes_of(s));
+     (char *)j->buffers->outputs[0] + at * roi_lanes_bytes(s));
   }
 }
 
 /* The rows of a band in all images. */
-static void add_band(const job *j, const worker *w, const unit *u, roi_band band) {
-  const lanes_kernel *s = j->s;
+static void add_band(const roi_lanes_job *j, const roi_lanes_worker *w, const roi_lanes_unit *u, roi_band band) {
+  const roi_lanes_kernel *s = j->s;
   int64_t row_floats = s->c.maps[0].width * ROI_LANES;
   for (int64_t image = 0; image < s->n_groups && !cpu_cancelled(&s->c.team); image++) {
     const roi_columns *spans = j->spans + image * s->rows;
     for (int64_t k = 0; k < u->slots; k++) {
-      worker own;
-      unit one = slot_of(s, u, k, w, &own);
+      roi_lanes_worker own;
+      roi_lanes_unit one = slot_of(s, u, k, w, &own);
       for (int64_t row = band.first; row < band.after; row++)
         if (spans[row].first < spans[row].after)
           memset(own.map + row * row_floats, 0, (size_t)row_floats * sizeof *own.map);
       for (int64_t i = j->begins[image]; i < j->begins[image + 1] && !s->boxes; i++)
         add_region(j, &own, &one, band, j->order[i]);
     }
-    if (s->boxes) run_boxes(j, w, u, band, j->begins[image], j->begins[image + 1]);
+    if (s->boxes) roi_boxes_run(j, w, u, band, j->begins[image], j->begins[image + 1]);
     memset(w->sums, 0, (size_t)row_floats * sizeof *w->sums);
-    for (int64_t row = band.first; row < band.after; row++)
+    for (int64_t i = 0; i < band.after - band.first; i++) {
+      int64_t row = band.first + roi_lanes_round(j, w, i, band.after - band.first);
       write_row(j, w, u, image, row, spans[row].first >= spans[row].after);
+    }
   }
 }
 
 static void run_units(void *context, int64_t begin, int64_t end, int32_t number) {
-  const job *j = context;
-  const lanes_kernel *s = j->s;
-  worker w = worker_at(j, number);
+  const roi_lanes_job *j = context;
+  const roi_lanes_kernel *s = j->s;
+  roi_lanes_worker w = worker_at(j, number);
   for (int64_t i = begin; i < end && !cpu_cancelled(&s->c.team); i++) {
-    unit u = unit_of(s, i / s->divided);
+    roi_lanes_unit u = unit_of(s, i / s->divided);
     int64_t part = i % s->divided, n = s->c.backward ? s->rows : s->c.regions, first = n * part / s->divided,
             after = n * (part + 1) / s->divided;
     if (s->c.backward) add_band(j, &w, &u, (roi_band){first, after});
@@ -481,24 +384,24 @@ static void run_units(void *context, int64_t begin, int64_t end, int32_t number)
 }
 
 /* Forward, in cpu_team_for's count. */
-static int64_t pool_work(const lanes_kernel *s) {
+static int64_t pool_work(const roi_lanes_kernel *s) {
   const roi_align *r = &s->c.widest;
   return s->c.regions * s->outputs * s->bins * 32 + r->images * r->channels * r->height * r->width * 4;
 }
 
 static reed_status run_roi_lanes(const void *state, const reed_kernel_buffers *buffers) {
-  const lanes_kernel *s = state;
+  const roi_lanes_kernel *s = state;
   reed_status status = roi_call_check(&s->c, buffers);
   if (status != REED_OK) return status;
   char *memory = buffers->workspace;
   roi_held_rows held[TEAM_MAX_WORKERS] = {0};
-  job j = {s,
-           buffers,
-           (roi_note *)(memory + s->notes_at),
-           (int32_t *)(memory + s->order_at),
-           (int64_t *)(memory + s->begins_at),
-           (roi_columns *)(memory + s->spans_at),
-           held};
+  roi_lanes_job j = {s,
+                     buffers,
+                     (roi_note *)(memory + s->notes_at),
+                     (int32_t *)(memory + s->order_at),
+                     (int64_t *)(memory + s->begins_at),
+                     (roi_columns *)(memory + s->spans_at),
+                     held};
   cpu_team team = cpu_team_for(s->c.team, s->c.regions * 8192);
   if ((status = cpu_parallel_scratch(team, s->c.regions, 1, make_notes, &j)) != REED_OK) return status;
   roi_order_make(&(roi_order){.notes = j.notes,
@@ -506,6 +409,7 @@ static reed_status run_roi_lanes(const void *state, const reed_kernel_buffers *b
                               .n_groups = s->n_groups,
                               .rows = s->rows,
                               .width = s->c.widest.width,
+                              .by_extents = by_extents(s),
                               .order = j.order,
                               .spare = (int32_t *)(memory + s->spare_at),
                               .begins = j.begins,
@@ -518,7 +422,7 @@ static reed_status run_roi_lanes(const void *state, const reed_kernel_buffers *b
 /* ---- preparation ---- */
 
 /* The workspace: what all threads share, then a part for each thread. */
-static int64_t lay_workspace(lanes_kernel *s) {
+static int64_t lay_workspace(roi_lanes_kernel *s) {
   const roi_align *w = &s->c.widest;
   int64_t at = 0;
   struct {
@@ -527,7 +431,7 @@ static int64_t lay_workspace(lanes_kernel *s) {
       {&s->notes_at, s->c.regions * (int64_t)sizeof(roi_note)},
       {&s->order_at, s->c.regions * 4},
       {&s->spare_at, s->c.regions * 4},
-      {&s->counts_at, roi_order_counts(s->n_groups, s->rows, w->width) * 8},
+      {&s->counts_at, roi_order_counts(s->n_groups, s->rows, w->width, by_extents(s)) * 8},
       {&s->begins_at, (s->n_groups + 2) * 8},
       {&s->spans_at, s->n_groups * s->rows * (int64_t)sizeof(roi_columns)},
       {&s->plans_at, s->stored ? s->c.regions * s->plan_bytes : 0},
@@ -540,21 +444,21 @@ static int64_t lay_workspace(lanes_kernel *s) {
   s->map_at = aligned(s->plan_bytes);
   s->sums_at = s->map_at + s->together * s->map_floats * 4;
   s->bins_at = s->sums_at + 2 * w->width * ROI_LANES * 4;
-  int64_t bins = s->boxes ? s->together * BOXES_PART : s->bins;
+  int64_t bins = s->boxes ? s->together * ROI_BOXES_PART : s->bins;
   s->argmax_at = s->bins_at + bins * ROI_LANES * 4;
   s->worker_bytes = s->argmax_at + (w->kind == ROI_POOL ? s->bins * ROI_LANES * 4 : 0);
   return at + s->worker_bytes * s->c.team.threads;
 }
 
 /* False for calls that another kernel computes in less time or memory. */
-static bool is_worth(const lanes_kernel *s, int64_t pixels) {
+static bool is_worth(const roi_lanes_kernel *s, int64_t pixels) {
   return s->outputs >= OUTPUTS_MIN && s->c.regions > 0 && pixels > 0 && pixels * ROI_LANES * 4 <= BLOCK_BYTES_MAX &&
          s->c.regions <= INT32_MAX && s->n_groups < INT32_MAX && s->bins > 0 && s->bins < 65536 &&
          s->c.regions * s->bins * TAPS_OF_BIN >= pixels;
 }
 
 reed_status roi_lanes_prepare(const reed_kernel_call *call, const roi_call *c, reed_kernel *out_kernel) {
-  lanes_kernel s = {.c = *c, .position_sensitive = roi_is_position_sensitive(c->maps[0].kind)};
+  roi_lanes_kernel s = {.c = *c, .position_sensitive = roi_is_position_sensitive(c->maps[0].kind)};
   const roi_align *w = &c->widest;
   if (c->dtype == REED_F64 || w->max || w->bins_y > 65536 || w->bins_x > 65536) return REED_OK;
   int64_t pixels = 0;

@@ -1,5 +1,6 @@
 /* The order in which regions are computed: by image, strip of rows, column and number, so that neighbours share pixels
- * in the core's cache. */
+ * in the core's cache; or by image, rows, columns and number, so that neighbours have the same extents, and the CPU
+ * predicts the ends of their loops. */
 #ifndef OPS_CPU_IMAGE_ROI_ORDER_H_
 #define OPS_CPU_IMAGE_ROI_ORDER_H_
 
@@ -19,13 +20,14 @@ typedef struct roi_note {
 typedef struct roi_order {
   const roi_note *notes;                  /* of `regions` */
   int64_t regions, n_groups, rows, width; /* rows and width: the most of any map */
-  int32_t *order, *spare;                 /* regions: the result; memory of as many */
-  int64_t *begins;                        /* n_groups + 2: the first place of each group in `order` */
-  int64_t *counts;                        /* memory: roi_order_counts */
+  bool by_extents;
+  int32_t *order, *spare; /* regions: the result; memory of as many */
+  int64_t *begins;        /* n_groups + 2: the first place of each group in `order` */
+  int64_t *counts;        /* memory: roi_order_counts */
 } roi_order;
 
 /* Numbers of `counts`. */
-int64_t roi_order_counts(int64_t n_groups, int64_t rows, int64_t width);
+int64_t roi_order_counts(int64_t n_groups, int64_t rows, int64_t width, bool by_extents);
 /* Makes `order` and `begins`. */
 void roi_order_make(const roi_order *o);
 

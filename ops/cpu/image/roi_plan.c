@@ -48,9 +48,10 @@ static void fill_samples(const roi_align *r, const roi_span *span, int64_t bins,
 static void fill_pixels(const roi_align *r, float low, float high, int64_t bins, int64_t extent, roi_taps *taps) {
   int32_t n = 0;
   int64_t room = roi_taps_max(r, extent, bins);
+  roi_pixels axis = roi_pixels_of(r, low, high, bins, extent);
   for (int64_t p = 0; p < bins; p++) {
     int64_t begin, end;
-    roi_pixels(r, low, high, bins, p, extent, &begin, &end);
+    roi_bin_pixels(&axis, p, &begin, &end);
     taps->begin[p] = n;
     float share = end > begin ? (float)(1.0 / (double)(end - begin)) : 0;
     for (int64_t k = begin; k < end && n < room; k++, n++) {
@@ -121,8 +122,9 @@ void roi_ranges_make(const roi_align *r, const float *corners, int32_t *y, int32
   for (int axis = 0; axis < 2; axis++) {
     int64_t bins = axis ? r->bins_x : r->bins_y, extent = axis ? r->width : r->height, begin, end;
     int32_t *to = axis ? x : y;
+    roi_pixels pixels = roi_pixels_of(r, corners[!axis], corners[2 + !axis], bins, extent);
     for (int64_t p = 0; p < bins; p++) {
-      roi_pixels(r, corners[!axis], corners[2 + !axis], bins, p, extent, &begin, &end);
+      roi_bin_pixels(&pixels, p, &begin, &end);
       to[2 * p] = (int32_t)begin;
       to[2 * p + 1] = (int32_t)(end > begin ? end : begin);
     }

@@ -48,9 +48,11 @@ typedef struct bin {
   } \
   static T NAME##_pixels(const bin *b, const T *corners, const T *x, const T *grad, double *map, int32_t *argmax) { \
     const roi_align *r = &b->c->maps[0]; \
+    roi_pixels##SUFFIX y_axis = roi_pixels_of##SUFFIX(r, corners[1], corners[3], r->bins_y, r->height); \
+    roi_pixels##SUFFIX x_axis = roi_pixels_of##SUFFIX(r, corners[0], corners[2], r->bins_x, r->width); \
     int64_t y_begin, y_end, x_begin, x_end; \
-    roi_pixels##SUFFIX(r, corners[1], corners[3], r->bins_y, b->p, r->height, &y_begin, &y_end); \
-    roi_pixels##SUFFIX(r, corners[0], corners[2], r->bins_x, b->q, r->width, &x_begin, &x_end); \
+    roi_bin_pixels##SUFFIX(&y_axis, b->p, &y_begin, &y_end); \
+    roi_bin_pixels##SUFFIX(&x_axis, b->q, &x_begin, &x_end); \
     bool empty = y_end <= y_begin || x_end <= x_begin; \
     double sum = 0, area = empty ? 1 : (double)(y_end - y_begin) * (double)(x_end - x_begin); \
     double most = empty ? 0 : sizeof(T) == 4 ? -(double)__FLT_MAX__ : -__DBL_MAX__; /* of pixels that are no NaN */ \

@@ -110,6 +110,36 @@ START_TEST(regions_equal_the_reference) {
 }
 END_TEST
 
+/* Halves at both orders of channels: rows shorter than a block of pixels, rows that end within one, and more regions
+ * than are computed before they are written. */
+START_TEST(halves_equal_the_reference) {
+  static const struct {
+    int64_t channels, width, regions, bins;
+  } extents[] = {{10, 5, 40, 3}, {17, 21, 30, 2}, {6, 36, 300, 3}};
+  for (int i = 0; i < 24; i++) {
+    form f = {_i,
+              i % 2 ? REED_F16 : REED_BF16,
+              2,
+              extents[i / 8].channels,
+              11,
+              extents[i / 8].width,
+              extents[i / 8].regions,
+              extents[i / 8].bins,
+              extents[i / 8].bins,
+              2,
+              1,
+              false,
+              i / 2 % 2,
+              true,
+              i / 4 % 2};
+    double rounding = f.dtype == REED_F16 ? 0.002 : 0.016;
+    kernel_case c;
+    regions_case(&c, &f);
+    case_parity(&c, rounding, rounding);
+  }
+}
+END_TEST
+
 /* Sum of gradient times output, of the f64 forward call with one element of its input changed. */
 static double loss(kernel_case *c, const value *g, int64_t element, double change) {
   double x = case_get(&c->inputs[0], element), sum = 0;
@@ -335,6 +365,7 @@ int main(void) {
   tcase_set_timeout(t, 240);
   suite_add_tcase(suite, t);
   tcase_add_loop_test(t, regions_equal_the_reference, 0, 9);
+  tcase_add_loop_test(t, halves_equal_the_reference, 0, 4);
   tcase_add_loop_test(t, gradients_equal_finite_differences, 0, 16);
   tcase_add_loop_test(t, results_have_the_same_bits_for_any_number_of_threads, 0, 4);
   tcase_add_loop_test(t, regions_whose_plans_are_long_equal_the_reference, 0, 4);

@@ -1,0 +1,83 @@
+/* A run of the kernel of roi_lanes.c: its state, its memory and its units of work, for roi_lanes.c and roi_boxes.c. */
+#ifndef OPS_CPU_IMAGE_ROI_LANES_JOB_H_
+#define OPS_CPU_IMAGE_ROI_LANES_JOB_H_
+
+#include "ops/cpu/calls/roi_align.h"
+#include "ops/cpu/image/roi_lanes_loops.h"
+#include "ops/cpu/image/roi_order.h"
+
+#define ROI_BOXES_PART 256 /* regions, whose boxes are computed before they are written */
+
+typedef struct roi_lanes_kernel {
+  roi_call c;
+  bool position_sensitive;
+  bool boxes; /* position-sensitive bins of whole pixels, with stored plans */
+  int64_t outputs, bins;
+  int64_t slots;           /* units of a block of outputs: bins if position-sensitive, else 1 */
+  int64_t together;        /* slots of a unit: 1, or ROI_FOURS */
+  int64_t map_floats;      /* of a map in block form, of which a thread has `together` */
+  int64_t blocks, divided; /* divided: each unit's parts of regions, or bands of rows if backward */
+  int64_t rows;            /* the most of any map */
+  int64_t group_base[ROI_MAPS_MOST], n_groups;
+  int64_t room_y, room_x, plan_bytes;
+  bool stored; /* plans are made once */
+  /* the workspace */
+  int64_t notes_at, order_at, spare_at, counts_at, begins_at, spans_at, plans_at, workers_at, worker_bytes;
+  /* a worker's part of it */
+  int64_t map_at, sums_at, bins_at, argmax_at;
+} roi_lanes_kernel;
+
+typedef struct roi_lanes_job {
+  const roi_lanes_kernel *s;
+  const reed_kernel_buffers *buffers;
+  roi_note *notes;
+  int32_t *order;      /* regions in the order of work */
+  int64_t *begins;     /* the first place of each group in `order`, n_groups + 2 */
+  roi_columns *spans;  /* by group and row */
+  roi_held_rows *held; /* by worker */
+} roi_lanes_job;
+
+/* Memory of a thread. */
+typedef struct roi_lanes_worker {
+  char *plan;
+  float *map, *sums, *bins;
+  int32_t *argmax;
+  roi_held_rows *held;
+  int32_t number;
+} roi_lanes_worker;
+
+/* A block of outputs, and the first bin and their number if channels are position-sensitive. */
+typedef struct roi_lanes_unit {
+  int64_t first, bin, slots;
+  int32_t n;
+} roi_lanes_unit;
+
+static inline int64_t roi_lanes_bytes(const roi_lanes_kernel *s) { return (int64_t)reed_dtype_bytes(s->c.dtype); }
+
+/* The memory of a region's plan. */
+static inline char *roi_lanes_plan(const roi_lanes_job *j, const roi_lanes_worker *w, int64_t region) {
+  return j->s->stored ? (char *)j->buffers->workspace + j->s->plans_at + region * j->s->plan_bytes : w->plan;
+}
+
+/* Item i of n of the thread's round, which begins at another item for each thread: units of several threads have
+ * elements in the same lines of the cache, and threads that write a line at a time wait for each other. */
+static inline int64_t roi_lanes_round(const roi_lanes_job *j, const roi_lanes_worker *w, int64_t i, int64_t n) {
+  int64_t item = i + n * w->number / j->s->c.team.threads;
+  return item < n ? item : item - n;
+}
+
+/* The bins of a region: their form, and the number of the first element. */
+static inline roi_lane_form roi_lanes_bins_form(const roi_lanes_kernel *s, const roi_lanes_unit *u, reed_dtype dtype,
+                                                int64_t region, int64_t *out_first) {
+  bool last = s->c.last;
+  *out_first =
+      last ? (region * s->bins + u->bin) * s->outputs + u->first : (region * s->outputs + u->first) * s->bins + u->bin;
+  return (roi_lane_form){.dtype = dtype, .lane = last ? 1 : s->bins, .pixel = last ? s->outputs : 1, .n = u->n};
+}
+
+/* Places begin..end-1 of the order, which are regions of one image, of ROI_PS_POOL: computes their bins of the unit
+ * from its maps in block form, or, backward, adds the bins' gradients to them. */
+void roi_boxes_run(const roi_lanes_job *j, const roi_lanes_worker *w, const roi_lanes_unit *u, roi_band band,
+                   int64_t begin, int64_t end);
+
+#endif
