@@ -15,8 +15,6 @@ enum {
 };
 
 static int64_t parts(int64_t n, int64_t of) { return (n + of - 1) / of; }
-static int64_t round_up(int64_t bytes) { return (bytes + 63) / 64 * 64; }
-
 /* A kernel, its tiles, and its dynamic shared memory. */
 typedef struct attention_way {
   cuda_kernel_id kernel;
@@ -160,7 +158,7 @@ static void add_join(cuda_plan *plan, const attention_args *from, bool wide, int
   const cuda_kernel_id kernel = wide ? CUDA_attention_join_f64 : CUDA_attention_join_f32;
   cuda_plan_each(plan, kernel, rows * from->value_size, &made);
   CUDA_PART(plan, attention_join_args, sums, CUDA_FROM_WORKSPACE, 0, at, sums, false);
-  CUDA_PART(plan, attention_join_args, parts, CUDA_FROM_WORKSPACE, 0, at + round_up(sums), parts_bytes, false);
+  CUDA_PART(plan, attention_join_args, parts, CUDA_FROM_WORKSPACE, 0, at + cuda_round_up(sums), parts_bytes, false);
   CUDA_OUTPUT(plan, attention_join_args, y, 0);
 }
 
@@ -181,7 +179,7 @@ static int64_t add_tiles(cuda_plan *plan, const attention *a, bool scored) {
   if (a->mask_dtype != REED_NONE) CUDA_INPUT(plan, attention_args, mask, 3);
   if (a->has_lengths) CUDA_INPUT(plan, attention_args, lengths, 6);
   if (scored) CUDA_OUTPUT(plan, attention_args, scores, 3);
-  const int64_t kept = keeps ? round_up(rows * a->total * bytes) : 0;
+  const int64_t kept = keeps ? cuda_round_up(rows * a->total * bytes) : 0;
   if (keeps) CUDA_PART(plan, attention_args, kept, CUDA_FROM_WORKSPACE, 0, 0, rows * a->total * bytes, true);
   /* y may lie over q, which the blocks of all splits and columns read */
   if (made.splits == 1 && made.column_tiles == 1) {
@@ -190,9 +188,9 @@ static int64_t add_tiles(cuda_plan *plan, const attention *a, bool scored) {
   }
   const int64_t sums = rows * made.splits * 2 * bytes, parts_bytes = rows * made.splits * a->value_size * bytes;
   CUDA_PART(plan, attention_args, sums, CUDA_FROM_WORKSPACE, 0, kept, sums, true);
-  CUDA_PART(plan, attention_args, parts, CUDA_FROM_WORKSPACE, 0, kept + round_up(sums), parts_bytes, true);
+  CUDA_PART(plan, attention_args, parts, CUDA_FROM_WORKSPACE, 0, kept + cuda_round_up(sums), parts_bytes, true);
   if (a->value_size) add_join(plan, &made, wide, rows, kept, sums, parts_bytes);
-  return kept + round_up(sums) + parts_bytes;
+  return kept + cuda_round_up(sums) + parts_bytes;
 }
 
 reed_status cuda_prepare_attention(const reed_kernel_call *call, reed_kernel *out_kernel) {

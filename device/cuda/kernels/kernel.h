@@ -134,6 +134,9 @@ static inline int64_t blocks_for(cuda_kernel_id kernel, int64_t n) {
  * each. A launch joins the results of a row's blocks, in their order, so that the bits are the same in every run. */
 int32_t cuda_splits(int64_t rows, int64_t n);
 
+/* Bytes of a part of the workspace, rounded up so that the next part is aligned for every element and vector. */
+static inline int64_t cuda_round_up(int64_t bytes) { return (bytes + 63) / 64 * 64; }
+
 /* Frees a plan that is not closed. */
 void cuda_plan_drop(cuda_plan *plan);
 

@@ -6,8 +6,6 @@
 
 enum { MOST_MASK_BYTES = 16 << 20 };
 
-static int64_t round_up(int64_t bytes) { return (bytes + 63) / 64 * 64; }
-
 static int64_t mask_bytes(const nms_args *made) {
   return made->rows * made->tiles * made->tiles * NMS_CHUNK * (int64_t)sizeof(*made->mask);
 }
@@ -32,8 +30,8 @@ static int64_t keys_bytes(const nms_args *made) {
 /* Adds one of the launches. The workspace: keys, merged keys, kept boxes, their counts, matrices. */
 static void add_launch(cuda_plan *plan, cuda_kernel_id kernel, int64_t blocks, const nms_args *made, const nms *n) {
   const int64_t run = made->padded < NMS_SORT_RUN ? made->padded : NMS_SORT_RUN, sorted = sorted_bytes(made),
-                keys = keys_bytes(made), kept = round_up(made->rows * made->limit * 4),
-                counts = round_up(made->rows * 4);
+                keys = keys_bytes(made), kept = cuda_round_up(made->rows * made->limit * 4),
+                counts = cuda_round_up(made->rows * 4);
   const bool sorts = kernel == CUDA_nms_sort, merges = kernel == CUDA_nms_merge, masks = kernel == CUDA_nms_mask,
              selects = kernel == CUDA_nms_select, lists = kernel == CUDA_nms_list, compares = masks || selects;
   cuda_plan_launch(plan, kernel, blocks, sorts ? run * 8 : 0, made);
@@ -91,6 +89,6 @@ reed_status cuda_prepare_nms(const reed_kernel_call *call, reed_kernel *out_kern
   if (made.rows) add_launch(&plan, CUDA_nms_select, made.rows, &made, &n);
   add_launch(&plan, CUDA_nms_list, made.rows ? made.rows : 1, &made, &n);
   return cuda_plan_close(
-      &plan, keys_bytes(&made) + round_up(made.rows * made.limit * 4) + round_up(made.rows * 4) + mask_bytes(&made),
+      &plan, keys_bytes(&made) + cuda_round_up(made.rows * made.limit * 4) + cuda_round_up(made.rows * 4) + mask_bytes(&made),
       out_kernel);
 }

@@ -87,7 +87,7 @@ reed_status cuda_prepare_recurrent(const reed_kernel_call *call, reed_kernel *ou
   const reed_dtype compute = r.dtype == REED_F64 ? REED_F64 : REED_F32;
   const int64_t size = (int64_t)reed_dtype_bytes(compute), blocks = r.n_directions * r.sequences,
                 products = r.n_directions * r.steps * r.sequences * r.n_gates * r.hidden * size,
-                state = (VECTORS + r.n_gates) * r.hidden * size, begin = (products + 63) / 64 * 64;
+                state = (VECTORS + r.n_gates) * r.hidden * size, begin = cuda_round_up(products);
   if (!blocks || !r.hidden) return cuda_plan_close(&plan, 0, out_kernel);
   if (products) add_products(&plan, &r, compute, products);
   recurrent_args made = args_of(&r, compute);

@@ -8,11 +8,9 @@
 #include "ops/cpu/calls/keypoints.h"
 #include "ops/cpu/calls/paste.h"
 
-static int64_t round_up(int64_t bytes) { return (bytes + 63) / 64 * 64; }
-
 /* Adds the places of the tables of index, weight and outside in the workspace. */
 static void add_tables(cuda_plan *plan, const resize_args *made, int64_t n_taps, bool writes) {
-  const int64_t taps = round_up(n_taps * 4);
+  const int64_t taps = cuda_round_up(n_taps * 4);
   CUDA_PART(plan, resize_args, index, CUDA_FROM_WORKSPACE, 0, 0, n_taps * 4, writes);
   CUDA_PART(plan, resize_args, weight, CUDA_FROM_WORKSPACE, 0, taps, n_taps * 4, writes);
   if (made->mapping == MAP_CROP)
@@ -68,7 +66,7 @@ reed_status cuda_prepare_resize(const reed_kernel_call *call, reed_kernel *out_k
     CUDA_OUTPUT(&plan, resize_args, y, 0);
     add_tables(&plan, &made, n_taps, false);
   }
-  return cuda_plan_close(&plan, made.n ? 2 * round_up(n_taps * 4) + made.positions : 0, out_kernel);
+  return cuda_plan_close(&plan, made.n ? 2 * cuda_round_up(n_taps * 4) + made.positions : 0, out_kernel);
 }
 
 reed_status cuda_prepare_paste_masks(const reed_kernel_call *call, reed_kernel *out_kernel) {

@@ -7,8 +7,6 @@
 #include "ops/op.h"
 #include "ops/room_call.h"
 
-#define ALIGN_BYTES 63 /* of copies in the workspace, less 1 */
-
 /* The inputs of a call whose elements are copied, and where their copies lie in the workspace. */
 typedef struct room_copies {
   int32_t n;
@@ -27,7 +25,7 @@ static room_copies copies_of(const reed_kernel_call *call) {
     c.n++;
     c.at[i] = c.workspace_bytes;
     c.bytes += desc_bytes(desc);
-    c.workspace_bytes = (c.at[i] + desc_bytes(desc) + ALIGN_BYTES) & ~(int64_t)ALIGN_BYTES;
+    c.workspace_bytes = cuda_round_up(c.at[i] + desc_bytes(desc));
   }
   return c;
 }

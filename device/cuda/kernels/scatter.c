@@ -5,8 +5,6 @@
 #include "device/cuda/kernels/kernel.h"
 #include "ops/cpu/common/common.h"
 
-static int64_t round_up(int64_t bytes) { return (bytes + 63) / 64 * 64; }
-
 /* The operands of a launch, by bits. */
 enum {
   USES_DATA = 1,
@@ -20,7 +18,7 @@ enum {
 
 static void add_launch(cuda_plan *plan, cuda_kernel_id kernel, const scatter_args *made, int64_t threads,
                        unsigned uses) {
-  const int64_t slots = made->n_slots * 8, starts = 64 + round_up(slots), list = starts + round_up(slots);
+  const int64_t slots = made->n_slots * 8, starts = 64 + cuda_round_up(slots), list = starts + cuda_round_up(slots);
   if (threads == 0) return;
   cuda_plan_each(plan, kernel, threads, made);
   if (uses & USES_DATA) CUDA_INPUT(plan, scatter_args, x, 0);
@@ -57,7 +55,7 @@ static reed_status prepare_scatter(const reed_kernel_call *call, scatter_args *m
     add_launch(&plan, CUDA_scatter_replace, made, made->n * made->block,
                USES_INDICES | USES_UPDATES | USES_Y | USES_SLOTS);
   }
-  return cuda_plan_close(&plan, 64 + 2 * round_up(made->n_slots * 8) + (made->reduction ? made->n * 8 : 0), out_kernel);
+  return cuda_plan_close(&plan, 64 + 2 * cuda_round_up(made->n_slots * 8) + (made->reduction ? made->n * 8 : 0), out_kernel);
 }
 
 reed_status cuda_prepare_scatter_elements(const reed_kernel_call *call, reed_kernel *out_kernel) {

@@ -7,14 +7,12 @@
 #include "device/cuda/kernels/kernel.h"
 #include "ops/cpu/common/common.h"
 
-static int64_t rounded(int64_t bytes) { return (bytes + 63) / 64 * 64; }
-
 cuda_places cuda_plan_places(cuda_plan *plan, const cuda_choice *choice, select_args made) {
   made.chunks = (made.n + SELECT_CHUNK - 1) / SELECT_CHUNK;
   const int64_t counted = made.chunks * 8, read = made.n * (int64_t)reed_dtype_bytes((reed_dtype)made.dtype);
   cuda_places p = {.total = choice->begin, .offsets = choice->begin + 64};
-  p.places = p.offsets + rounded(counted);
-  p.end = p.places + (choice->in_output ? 0 : rounded(made.n * 8));
+  p.places = p.offsets + cuda_round_up(counted);
+  p.end = p.places + (choice->in_output ? 0 : cuda_round_up(made.n * 8));
   if (made.chunks) {
     cuda_plan_launch(plan, CUDA_select_count, made.chunks, 0, &made);
     CUDA_PART(plan, select_args, x, choice->source, choice->input, choice->at, read, false);

@@ -10,8 +10,6 @@ enum {
   ENOUGH_ROWS = 132          /* a block for each multiprocessor of an H100 */
 };
 
-static int64_t round_up(int64_t bytes) { return (bytes + 63) / 64 * 64; }
-
 /* Parts of the workspace of spread rows: begins, and bytes. The pairs lie twice, because a merge writes elsewhere. */
 typedef struct parts {
   int64_t counts, counts_bytes, of_chunk, of_chunk_bytes, taken, taken_bytes, pairs[2], pairs_bytes, end;
@@ -22,10 +20,10 @@ static parts parts_of(const topk_args *a) {
              .of_chunk_bytes = a->rows * a->chunks * TOPK_DIGITS * 4,
              .taken_bytes = a->rows * 8,
              .pairs_bytes = a->rows * a->padded * 16};
-  p.of_chunk = round_up(p.counts_bytes);
-  p.taken = p.of_chunk + round_up(p.of_chunk_bytes);
-  p.pairs[0] = p.taken + round_up(p.taken_bytes);
-  p.pairs[1] = p.pairs[0] + round_up(p.pairs_bytes);
+  p.of_chunk = cuda_round_up(p.counts_bytes);
+  p.taken = p.of_chunk + cuda_round_up(p.of_chunk_bytes);
+  p.pairs[0] = p.taken + cuda_round_up(p.taken_bytes);
+  p.pairs[1] = p.pairs[0] + cuda_round_up(p.pairs_bytes);
   p.end = p.pairs[1] + p.pairs_bytes;
   return p;
 }

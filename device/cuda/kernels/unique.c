@@ -11,7 +11,7 @@ typedef struct layout {
 } layout;
 
 static layout layout_of(int64_t n) {
-  const int64_t numbers = (n * 8 + 63) / 64 * 64, flags = (n + 63) / 64 * 64;
+  const int64_t numbers = cuda_round_up(n * 8), flags = cuda_round_up(n);
   return (layout){{0, numbers}, 2 * numbers, 2 * numbers + flags, 2 * numbers + 2 * flags};
 }
 
