@@ -2,6 +2,7 @@
  * of the host's (ops/cpu/reference/nms.c): a sort of each row by score (runs, which are merged), the overlaps of the
  * best boxes of each row as a matrix of bits in tiles of 64 x 64, a walk over the sorted boxes 64 at a time, and the
  * list of all rows. Compiled without fused multiply-adds, because a rounding decides. */
+#include "device/cuda/kernels/merge.cuh"
 #include "device/cuda/kernels/values.cuh"
 
 enum { CHUNK = NMS_CHUNK };
@@ -69,24 +70,16 @@ KERNEL(nms_sort) {
   for (int64_t i = threadIdx.x; i < here; i += blockDim.x) to[i] = keys[i];
 }
 
-/* One thread a key: its place in the merged run is its place in its own run and the number of keys of the other run
- * that go before it. Keys are different but for those behind the boxes, of which the first run's go first. */
+/* One thread a key. Keys are different but for those behind the boxes. */
 KERNEL(nms_merge) {
   const int64_t i = thread_number() % a.padded, row = thread_number() / a.padded;
   if (row >= a.rows || i >= padded_of(boxes_of(a)) || a.run >= padded_of(boxes_of(a))) return;
   const uint64_t *const from = sorted_keys(a, row, a.run); /* the merges before */
   uint64_t *const to = from == a.sorted + row * a.padded ? a.merged : a.sorted;
-  const bool second = (i & a.run) != 0;
-  const int64_t pair = i & ~(2 * a.run - 1), other = second ? pair : pair + a.run;
   const uint64_t key = from[i];
-  int64_t low = 0, high = a.run;
-  while (low < high) {
-    const int64_t middle = (low + high) / 2;
-    const uint64_t k = from[other + middle];
-    if (k < key || (second && k == key)) low = middle + 1;
-    else high = middle;
-  }
-  to[row * a.padded + pair + i % a.run + low] = key;
+  const int64_t place = merged_place(
+      i, a.padded, a.run, [&](int64_t j, bool or_equal) { return from[j] < key || (or_equal && from[j] == key); });
+  to[row * a.padded + place] = key;
 }
 
 struct corners {

@@ -5,6 +5,7 @@
  * the k-th key; the smaller keys and the first of the equal ones are collected in order and sorted by key and index. */
 #include "device/cuda/kernels/blocks.cuh"
 #include "device/cuda/kernels/indices.cuh"
+#include "device/cuda/kernels/merge.cuh"
 #include "device/cuda/kernels/values.cuh"
 
 enum { DIGIT_BITS = 8, DIGITS = TOPK_DIGITS };
@@ -245,24 +246,17 @@ KERNEL(topk_sort) {
   }
 }
 
-/* One thread a pair: its place in the merged run is its place in its own run and the number of pairs of the other run
- * that go before it. Of equal pairs, which stand behind the first k, those of the first run go first. */
+/* One thread a pair. Equal pairs stand behind the first k only. */
 KERNEL(topk_merge) {
   const int64_t i = thread_number() % a.padded, row = thread_number() / a.padded;
   if (row >= a.rows) return;
   const uint64_t *const keys = a.from + row * 2 * a.padded, *const places = keys + a.padded;
-  const bool second = (i & a.run) != 0;
-  const int64_t pair = i & ~(2 * a.run - 1), other = second ? pair : pair + a.run;
   const uint64_t key = keys[i], place = places[i];
-  int64_t low = 0, high = a.run;
-  while (low < high) {
-    const int64_t middle = (low + high) / 2;
-    const uint64_t k = keys[other + middle], p = places[other + middle];
-    const bool before = k < key || (k == key && (p < place || (second && p == place)));
-    if (before) low = middle + 1;
-    else high = middle;
-  }
-  uint64_t *const to = a.pairs + row * 2 * a.padded + pair + i % a.run + low;
+  const int64_t merged = merged_place(i, a.padded, a.run, [&](int64_t j, bool or_equal) {
+    const uint64_t k = keys[j], p = places[j];
+    return k < key || (k == key && (p < place || (or_equal && p == place)));
+  });
+  uint64_t *const to = a.pairs + row * 2 * a.padded + merged;
   to[0] = key;
   to[a.padded] = place;
 }

@@ -1,7 +1,7 @@
-/* Unique: slices are merged in runs, a thread each: its rank is that in its own run and that among the slices of the
- * other run, where of equal ones those of the left run come first. Then equal slices are neighbours in the order of
- * their places, and the launches of NonZero (select.cu) list where groups begin. */
+/* Unique: slices are merged in runs (merge.cuh), a thread each. Then equal slices are neighbours in the order of their
+ * places, and the launches of NonZero (select.cu) list where groups begin. */
 #include "device/cuda/kernels/blocks.cuh"
+#include "device/cuda/kernels/merge.cuh"
 #include "device/cuda/kernels/values.cuh"
 
 static __device__ inline int64_t slice_of(const unique_args &a, int64_t rank) { return a.from ? a.from[rank] : rank; }
@@ -19,28 +19,16 @@ static __device__ inline int compare(const unique_args &a, int64_t i, int64_t j)
 
 /* The first of n ascending numbers that is at least `least`. */
 static __device__ inline int64_t lower_bound(const int64_t *numbers, int64_t n, int64_t least) {
-  int64_t low = 0;
-  while (low < n) {
-    const int64_t middle = (low + n) / 2;
-    if (numbers[middle] < least) low = middle + 1;
-    else n = middle;
-  }
-  return low;
+  return first_not_before(0, n, [&](int64_t k) { return numbers[k] < least; });
 }
 
 KERNEL(unique_merge) {
   const int64_t i = thread_number();
   if (i >= a.n) return;
-  const int64_t slice = slice_of(a, i), mine = i / a.run, other = mine ^ 1, begin = other * a.run;
-  const bool left = mine < other;
-  int64_t low = begin < a.n ? begin : a.n, high = begin + a.run < a.n ? begin + a.run : a.n;
-  while (low < high) {
-    const int64_t middle = (low + high) / 2;
-    if (compare(a, slice_of(a, middle), slice) < (left ? 0 : 1)) low = middle + 1;
-    else high = middle;
-  }
-  const int64_t before = begin < a.n ? low - begin : 0;
-  a.to[(left ? mine : other) * a.run + (i - mine * a.run) + before] = slice;
+  const int64_t slice = slice_of(a, i);
+  a.to[merged_place(i, a.n, a.run, [&](int64_t j, bool or_equal) {
+    return compare(a, slice_of(a, j), slice) < (or_equal ? 1 : 0);
+  })] = slice;
 }
 
 KERNEL(unique_begins) {

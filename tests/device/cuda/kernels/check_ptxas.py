@@ -1,11 +1,12 @@
 """Compares each CUDA kernel's registers and memory of a multiprocessor with device/cuda/kernels/ptxas.tsv, both ways: a kernel of the table that is not
 compiled, a compiled one that the table lacks, and any other number are faults. Needs nvcc, no GPU.
 
-usage: check_ptxas.py ROOT [--nvcc PATH] [--archs 80,90] [--write]
+usage: check_ptxas.py ROOT [--nvcc PATH] [--archs 80,90] [--files topk.cu,nms.cu] [--write]
 
 Every .cu file is compiled for the given compute capabilities (default: those of the table) with the flags that the module is built with, warnings as errors. The
 table: kernel, compute capability, registers, spilled bytes, static shared memory, stack, and the instructions of its PTX that load and store 16 bytes of the
-card's memory at once. --write makes the table anew for the given capabilities and keeps the rows of others."""
+card's memory at once. --files compiles and compares the kernels of these files alone; a kernel that has left them is then not noticed. --write makes the table's
+rows anew for the given capabilities and files, and keeps the others."""
 import argparse, os, re, shutil, subprocess, sys, tempfile
 from concurrent.futures import ThreadPoolExecutor
 
@@ -13,6 +14,7 @@ parser = argparse.ArgumentParser()
 parser.add_argument('root')
 parser.add_argument('--nvcc')
 parser.add_argument('--archs')
+parser.add_argument('--files')
 parser.add_argument('--write', action='store_true')
 options = parser.parse_args()
 nvcc = options.nvcc or shutil.which('nvcc') or ('/usr/local/cuda/bin/nvcc' if os.path.exists('/usr/local/cuda/bin/nvcc') else None)
@@ -57,15 +59,15 @@ def compile_file(name):
     return rows
 
 
-def is_asked(row): return row[1] in archs
+def is_asked(row): return row[1] in archs and (not options.files or row in found)
 def by_number(row): return row[0], int(row[1])
 
 
 found = {}
 with ThreadPoolExecutor(os.cpu_count()) as pool:
-    for rows in pool.map(compile_file, sorted(n for n in os.listdir(folder) if n.endswith('.cu'))): found.update(rows)
+    for rows in pool.map(compile_file, options.files.split(',') if options.files else sorted(n for n in os.listdir(folder) if n.endswith('.cu'))): found.update(rows)
 with open(os.path.join(folder, 'kernels.def')) as f:
-    listed = {('reed_' + name, arch) for name in re.findall(r'^CUDA_KERNEL\((\w+),', f.read(), re.M) for arch in archs}
+    listed = {('reed_' + name, arch) for name in re.findall(r'^CUDA_KERNEL\((\w+),', f.read(), re.M) for arch in archs if not options.files or ('reed_' + name, arch) in found}
 names = lambda rows: [f'{kernel} for {arch}' for kernel, arch in sorted(rows, key=by_number)]
 faults = [f'{n} is in kernels.def, but not compiled' for n in names(listed - set(found))] + [f'{n} is compiled, but not in kernels.def' for n in names(set(found) - listed)]
 if options.write:
