@@ -10,28 +10,33 @@ enum {
   ENOUGH_ROWS = 132          /* a block for each multiprocessor of an H100 */
 };
 
-/* Parts of the workspace of spread rows: begins, and bytes. The pairs lie twice, because a merge writes elsewhere. */
+/* Parts of the workspace of spread rows: begins, and bytes. */
 typedef struct parts {
-  int64_t counts, counts_bytes, of_chunk, of_chunk_bytes, taken, taken_bytes, pairs[2], pairs_bytes, end;
+  int64_t counts, counts_bytes, of_chunk, of_chunk_bytes, taken, taken_bytes, pairs, pairs_bytes, merged, merged_bytes;
 } parts;
 
 static parts parts_of(const topk_args *a) {
   parts p = {.counts_bytes = a->rows * (a->bits / 8) * TOPK_DIGITS * 8,
              .of_chunk_bytes = a->rows * a->chunks * TOPK_DIGITS * 4,
              .taken_bytes = a->rows * 8,
-             .pairs_bytes = a->rows * a->padded * 16};
+             .pairs_bytes = a->rows * a->padded * 16,
+             .merged_bytes = a->padded > TOPK_RUN ? a->rows * a->padded * 16 : 0};
   p.of_chunk = cuda_round_up(p.counts_bytes);
   p.taken = p.of_chunk + cuda_round_up(p.of_chunk_bytes);
-  p.pairs[0] = p.taken + cuda_round_up(p.taken_bytes);
-  p.pairs[1] = p.pairs[0] + cuda_round_up(p.pairs_bytes);
-  p.end = p.pairs[1] + p.pairs_bytes;
+  p.pairs = p.taken + cuda_round_up(p.taken_bytes);
+  p.merged = p.pairs + cuda_round_up(p.pairs_bytes);
   return p;
 }
 
-static void use(cuda_plan *plan, size_t field, int64_t at, int64_t bytes, bool written) {
-  cuda_plan_pointer(plan, field, CUDA_FROM_WORKSPACE, 0, at, bytes, written);
+#define USE(field, is_written) \
+  CUDA_PART(plan, topk_args, field, CUDA_FROM_WORKSPACE, 0, p->field, p->field##_bytes, is_written)
+
+static void add_count(cuda_plan *plan) { cuda_plan_count(plan, offsetof(topk_args, counted)); }
+
+/* The output's count is written. */
+static void add_report(cuda_plan *plan) {
+  CUDA_PART(plan, topk_args, reported, CUDA_FROM_EXTENTS, 0, 0, sizeof(int64_t), true);
 }
-#define USE(field, part, is_written) use(plan, offsetof(topk_args, field), p->part, p->part##_bytes, is_written)
 
 static void add_output(cuda_plan *plan, const topk *t) {
   CUDA_INPUT(plan, topk_args, x, 0);
@@ -43,31 +48,38 @@ static void add_output(cuda_plan *plan, const topk *t) {
 static void add_spread(cuda_plan *plan, const topk *t, topk_args *made, const parts *p) {
   const int64_t blocks = made->rows * made->chunks;
   cuda_plan_each(plan, CUDA_topk_begin, (p->counts_bytes + p->taken_bytes) / 8, made);
-  USE(counts, counts, true);
-  USE(taken, taken, true);
+  add_count(plan);
+  if (made->counts_extent) add_report(plan);
+  USE(counts, true);
+  USE(taken, true);
   for (made->shift = made->bits - 8; made->shift >= 0; made->shift -= 8) {
     cuda_plan_launch(plan, CUDA_topk_count, blocks, 0, made);
+    add_count(plan);
     CUDA_INPUT(plan, topk_args, x, 0);
-    USE(counts, counts, true);
-    if (made->shift == 0) USE(of_chunk, of_chunk, true);
+    USE(counts, true);
+    if (made->shift == 0) USE(of_chunk, true);
   }
   cuda_plan_launch(plan, CUDA_topk_take, blocks, 0, made);
+  add_count(plan);
   CUDA_INPUT(plan, topk_args, x, 0);
-  USE(counts, counts, false);
-  USE(of_chunk, of_chunk, false);
-  USE(taken, taken, true);
-  use(plan, offsetof(topk_args, pairs), p->pairs[0], p->pairs_bytes, true);
+  USE(counts, false);
+  USE(of_chunk, false);
+  USE(taken, true);
+  USE(pairs, true);
   const int64_t run = made->padded < TOPK_RUN ? made->padded : TOPK_RUN;
   cuda_plan_launch(plan, CUDA_topk_sort, made->rows * made->padded / run, run * 16, made);
-  use(plan, offsetof(topk_args, pairs), p->pairs[0], p->pairs_bytes, true);
-  int at = 0;
-  for (made->run = run; made->run < made->padded; made->run *= 2, at = 1 - at) {
+  add_count(plan);
+  USE(pairs, true);
+  for (made->run = run; made->run < made->padded; made->run *= 2) {
     cuda_plan_each(plan, CUDA_topk_merge, made->rows * made->padded, made);
-    use(plan, offsetof(topk_args, from), p->pairs[at], p->pairs_bytes, false);
-    use(plan, offsetof(topk_args, pairs), p->pairs[1 - at], p->pairs_bytes, true);
+    add_count(plan);
+    USE(pairs, true);
+    USE(merged, true);
   }
   cuda_plan_each(plan, CUDA_topk_write, made->rows * made->k, made);
-  use(plan, offsetof(topk_args, from), p->pairs[at], p->pairs_bytes, false);
+  add_count(plan);
+  USE(pairs, false);
+  USE(merged, false);
   add_output(plan, t);
 }
 
@@ -86,24 +98,21 @@ reed_status cuda_prepare_topk(const reed_kernel_call *call, reed_kernel *out_ker
                     .dtype = t.dtype,
                     .size = (int32_t)reed_dtype_bytes(t.dtype),
                     .largest = t.largest,
-                    .bits = reed_dtype_bytes(t.dtype) == 8 ? 64 : 32};
+                    .bits = reed_dtype_bytes(t.dtype) == 8 ? 64 : 32,
+                    .counts_extent = reports};
   const bool is_short = made.extent <= TOPK_RUN;
-  const bool is_spread =
-      !is_short && !made.counted.capacity && (made.k > TOPK_RUN || (made.extent > LONG_ROW && made.rows < ENOUGH_ROWS));
+  const bool is_spread = !is_short && (made.k > TOPK_RUN || (made.extent > LONG_ROW && made.rows < ENOUGH_ROWS));
   while (made.padded < (is_short ? made.extent : made.k)) made.padded *= 2;
   if (made.rows && t.k && is_spread) {
     const parts p = parts_of(&made);
     add_spread(&plan, &t, &made, &p);
-    return cuda_plan_close(&plan, p.end, out_kernel);
+    return cuda_plan_close(&plan, p.merged + p.merged_bytes, out_kernel);
   }
-  const int64_t row_bytes = made.padded * 16, sorted_bytes = row_bytes <= TOPK_RUN * 16 ? 0 : made.rows * row_bytes;
   if ((made.rows && t.k) || reports) {
-    cuda_plan_launch(&plan, is_short ? CUDA_topk_short : CUDA_topk, made.rows ? made.rows : 1,
-                     sorted_bytes ? 0 : row_bytes, &made);
-    cuda_plan_count(&plan, offsetof(topk_args, counted));
-    if (reports) CUDA_PART(&plan, topk_args, reported, CUDA_FROM_EXTENTS, 0, 0, sizeof(int64_t), true);
+    cuda_plan_launch(&plan, is_short ? CUDA_topk_short : CUDA_topk, made.rows ? made.rows : 1, made.padded * 16, &made);
+    add_count(&plan);
+    if (reports) add_report(&plan);
     add_output(&plan, &t);
-    if (sorted_bytes) CUDA_PART(&plan, topk_args, sorted, CUDA_FROM_WORKSPACE, 0, 0, sorted_bytes, true);
   }
-  return cuda_plan_close(&plan, sorted_bytes, out_kernel);
+  return cuda_plan_close(&plan, 0, out_kernel);
 }

@@ -10,23 +10,27 @@
 
 enum { DIGIT_BITS = 8, DIGITS = TOPK_DIGITS };
 
-/* The row of a block. */
 struct topk_row {
   int64_t extent, k, from, to; /* from: its first element; to: its first result */
   int64_t padded;              /* a power of two, at least the number of pairs to sort */
 };
 
-/* False: the block has nothing to do. `whole`: all elements are sorted, not the first k only. */
-static __device__ inline bool find_row(const topk_args &a, bool whole, topk_row *row) {
-  const int64_t number = blockIdx.x, rows = a.reported ? a.rows : true_number(a.counted, a.rows);
-  row->extent = a.reported ? true_count(a.counted) : a.extent;
+/* The row of that number, for the true count. False: it has no results. `whole`: all elements are sorted, not the first
+ * k only. */
+static __device__ inline bool find_row(const topk_args &a, int64_t number, bool whole, topk_row *row) {
+  const int64_t rows = a.counts_extent ? a.rows : true_number(a.counted, a.rows);
+  row->extent = a.counts_extent ? true_count(a.counted) : a.extent;
   row->k = row->extent < a.k ? row->extent : a.k;
   row->from = number / a.inner * row->extent * a.inner + number % a.inner;
   row->to = number / a.inner * row->k * a.inner + number % a.inner;
   row->padded = 2;
   while (row->padded < (whole ? row->extent : row->k)) row->padded *= 2;
-  if (a.reported && number == 0 && threadIdx.x == 0) *a.reported = row->k;
   return number < rows && row->k > 0;
+}
+
+/* The first thread of the launch writes the output's count. */
+static __device__ inline void report(const topk_args &a, const topk_row &row) {
+  if (a.reported && blockIdx.x == 0 && threadIdx.x == 0) *a.reported = row.k;
 }
 
 static __device__ inline uint64_t key_of(const topk_args &a, int64_t at) {
@@ -97,7 +101,9 @@ KERNEL(topk_short) {
   SHARED_DYNAMIC(uint64_t, keys);
   uint64_t *const places = keys + a.padded;
   topk_row row;
-  if (!find_row(a, true, &row)) return;
+  const bool has_work = find_row(a, blockIdx.x, true, &row);
+  report(a, row);
+  if (!has_work) return;
   for (int64_t i = threadIdx.x; i < row.padded; i += blockDim.x) {
     keys[i] = i < row.extent ? key_of(a, row.from + i * a.inner) : ~uint64_t(0);
     places[i] = static_cast<uint64_t>(i);
@@ -107,11 +113,13 @@ KERNEL(topk_short) {
   write_pairs(a, places, row);
 }
 
-KERNEL(topk) {
-  SHARED_DYNAMIC(uint64_t, shared);
+KERNEL_OF_MANY_REGISTERS(topk) {
+  SHARED_DYNAMIC(uint64_t, keys);
+  uint64_t *const places = keys + a.padded;
   topk_row row;
-  if (!find_row(a, false, &row)) return;
-  uint64_t *const keys = a.sorted ? a.sorted + blockIdx.x * 2 * a.padded : shared, *const places = keys + a.padded;
+  const bool has_work = find_row(a, blockIdx.x, false, &row);
+  report(a, row);
+  if (!has_work) return;
   int64_t ties, n = 0, n_ties = 0;
   const uint64_t last = find_last(a, row, &ties);
   for (int64_t begin = 0; begin < row.extent && n < row.k; begin += blockDim.x) {
@@ -135,22 +143,31 @@ KERNEL(topk) {
   write_pairs(a, places, row);
 }
 
-/* ---- rows spread over blocks: of extents that the host knows ---- */
+/* ---- rows spread over blocks ---- */
 
-/* The place of element 0 of a row; `extent` elements a row. */
-static __device__ inline int64_t row_begin(const topk_args &a, int64_t row, int64_t extent) {
-  return row / a.inner * extent * a.inner + row % a.inner;
+/* The chunk of a block. False: the block has nothing to do. */
+static __device__ inline bool find_chunk(const topk_args &a, topk_row *row, int64_t *out_number, int64_t *out_chunk) {
+  *out_number = blockIdx.x / a.chunks;
+  *out_chunk = blockIdx.x % a.chunks;
+  return find_row(a, *out_number, false, row) && *out_chunk * TOPK_CHUNK < row->extent;
+}
+
+/* A row's pairs after so many merges as make runs of `run` pairs. */
+static __device__ inline uint64_t *pairs_of(const topk_args &a, int64_t row, int64_t run) {
+  bool odd = false;
+  for (int64_t r = TOPK_RUN; r < run; r *= 2) odd = !odd;
+  return (odd ? a.merged : a.pairs) + row * 2 * a.padded;
 }
 
 /* The k-th key of a row from the counts of its digits above `shift`, which are all if shift is below 0. *out_left: how
  * many of the keys with these digits are among the first k. */
-static __device__ inline uint64_t find_prefix(const topk_args &a, int64_t row, int shift,
+static __device__ inline uint64_t find_prefix(const topk_args &a, int64_t row, int64_t k, int shift,
                                               unsigned long long *out_left) {
   SHARED_VALUE(unsigned long long, chosen);
   SHARED_VALUE(unsigned long long, before_chosen);
   const int t = static_cast<int>(threadIdx.x);
   const unsigned long long *counts = a.counts + row * (a.bits / DIGIT_BITS) * DIGITS;
-  unsigned long long left = static_cast<unsigned long long>(a.k), all;
+  unsigned long long left = static_cast<unsigned long long>(k), all;
   uint64_t prefix = 0;
   for (int above = a.bits - DIGIT_BITS; above > shift; above -= DIGIT_BITS, counts += DIGITS) {
     const unsigned long long mine = t < DIGITS ? counts[t] : 0, before = block_sum(mine, &all);
@@ -171,27 +188,33 @@ KERNEL(topk_begin) {
   const int64_t i = thread_number(), counts = a.rows * (a.bits / DIGIT_BITS) * DIGITS;
   if (i < counts) a.counts[i] = 0;
   else if (i < counts + a.rows) a.taken[i - counts] = 0;
+  if (!a.reported) return;
+  topk_row row;
+  (void)find_row(a, 0, false, &row);
+  report(a, row);
 }
 
 /* Counts the values of the digit at `shift` in a chunk, of the keys whose digits above are the k-th key's. */
 KERNEL(topk_count) {
   SHARED_ARRAY(unsigned, counts, [DIGITS]);
   const int t = static_cast<int>(threadIdx.x);
-  const int64_t row = blockIdx.x / a.chunks, chunk = blockIdx.x % a.chunks, first = row_begin(a, row, a.extent);
+  topk_row row;
+  int64_t number, chunk;
   unsigned long long left;
-  const uint64_t prefix = find_prefix(a, row, a.shift, &left),
+  if (!find_chunk(a, &row, &number, &chunk)) return; /* all threads */
+  const uint64_t prefix = find_prefix(a, number, row.k, a.shift, &left),
                  above = a.shift + DIGIT_BITS < 64 ? ~uint64_t(0) << (a.shift + DIGIT_BITS) : 0;
   if (t < DIGITS) counts[t] = 0;
   __syncthreads();
-  for (int64_t i = chunk * TOPK_CHUNK + t; i < (chunk + 1) * TOPK_CHUNK && i < a.extent; i += blockDim.x) {
-    const uint64_t key = key_of(a, first + i * a.inner);
+  for (int64_t i = chunk * TOPK_CHUNK + t; i < (chunk + 1) * TOPK_CHUNK && i < row.extent; i += blockDim.x) {
+    const uint64_t key = key_of(a, row.from + i * a.inner);
     if ((key & above) == prefix) atomicAdd(&counts[key >> a.shift & (DIGITS - 1)], 1u);
   }
   __syncthreads();
   if (t >= DIGITS) return;
   const int64_t digit = a.bits / DIGIT_BITS - 1 - a.shift / DIGIT_BITS;
   if (counts[t])
-    atomicAdd(&a.counts[(row * (a.bits / DIGIT_BITS) + digit) * DIGITS + t],
+    atomicAdd(&a.counts[(number * (a.bits / DIGIT_BITS) + digit) * DIGITS + t],
               static_cast<unsigned long long>(counts[t]));
   if (a.of_chunk) a.of_chunk[static_cast<int64_t>(blockIdx.x) * DIGITS + t] = counts[t];
 }
@@ -201,22 +224,25 @@ KERNEL(topk_count) {
 KERNEL(topk_take) {
   SHARED_VALUE(unsigned long long, base);
   const int t = static_cast<int>(threadIdx.x);
-  const int64_t row = blockIdx.x / a.chunks, chunk = blockIdx.x % a.chunks, first = row_begin(a, row, a.extent);
-  uint64_t *const keys = a.pairs + row * 2 * a.padded, *const places = keys + a.padded;
+  topk_row row;
+  int64_t number, chunk;
+  if (!find_chunk(a, &row, &number, &chunk)) return; /* all threads */
+  uint64_t *const keys = a.pairs + number * 2 * a.padded, *const places = keys + a.padded;
   unsigned long long ties, n_ties, mine = 0;
-  const uint64_t last = find_prefix(a, row, -1, &ties);
+  const uint64_t last = find_prefix(a, number, row.k, -1, &ties);
   for (int64_t c = t; c < chunk; c += blockDim.x)
-    mine += a.of_chunk[(row * a.chunks + c) * DIGITS + (last & (DIGITS - 1))];
+    mine += a.of_chunk[(number * a.chunks + c) * DIGITS + (last & (DIGITS - 1))];
   (void)block_sum(mine, &n_ties);
-  for (int64_t begin = chunk * TOPK_CHUNK; begin < (chunk + 1) * TOPK_CHUNK && begin < a.extent; begin += blockDim.x) {
+  for (int64_t begin = chunk * TOPK_CHUNK; begin < (chunk + 1) * TOPK_CHUNK && begin < row.extent;
+       begin += blockDim.x) {
     const int64_t i = begin + t;
-    const uint64_t key = i < a.extent ? key_of(a, first + i * a.inner) : 0;
-    const bool equal = i < a.extent && key == last;
+    const uint64_t key = i < row.extent ? key_of(a, row.from + i * a.inner) : 0;
+    const bool equal = i < row.extent && key == last;
     int all, all_equal;
     const unsigned long long tie = n_ties + static_cast<unsigned>(block_rank(equal, &all_equal));
-    const bool taken = i < a.extent && (key < last || (equal && tie < ties));
+    const bool taken = i < row.extent && (key < last || (equal && tie < ties));
     const int rank = block_rank(taken, &all);
-    if (t == 0) base = all ? atomicAdd(&a.taken[row], static_cast<unsigned long long>(all)) : 0;
+    if (t == 0) base = all ? atomicAdd(&a.taken[number], static_cast<unsigned long long>(all)) : 0;
     __syncthreads();
     if (taken) {
       keys[base + static_cast<unsigned>(rank)] = key;
@@ -225,15 +251,18 @@ KERNEL(topk_take) {
     n_ties += static_cast<unsigned>(all_equal);
   }
   if (chunk == 0)
-    for (int64_t i = a.k + t; i < a.padded; i += blockDim.x) keys[i] = places[i] = ~uint64_t(0);
+    for (int64_t i = row.k + t; i < row.padded; i += blockDim.x) keys[i] = places[i] = ~uint64_t(0);
 }
 
 /* A block sorts a run. */
 KERNEL(topk_sort) {
   SHARED_DYNAMIC(uint64_t, keys);
-  const int64_t run = a.padded < TOPK_RUN ? a.padded : static_cast<int64_t>(TOPK_RUN), runs = a.padded / run,
-                row = blockIdx.x / runs;
-  uint64_t *const places = keys + run, *const from = a.pairs + row * 2 * a.padded + blockIdx.x % runs * run;
+  const int64_t most = a.padded < TOPK_RUN ? a.padded : static_cast<int64_t>(TOPK_RUN), runs = a.padded / most,
+                number = blockIdx.x / runs, begin = blockIdx.x % runs * most;
+  topk_row row;
+  if (!find_row(a, number, false, &row) || begin >= row.padded) return; /* all threads */
+  const int64_t run = row.padded < most ? row.padded : most;
+  uint64_t *const places = keys + run, *const from = a.pairs + number * 2 * a.padded + begin;
   for (int64_t i = threadIdx.x; i < run; i += blockDim.x) {
     keys[i] = from[i];
     places[i] = from[a.padded + i];
@@ -248,24 +277,25 @@ KERNEL(topk_sort) {
 
 /* One thread a pair. Equal pairs stand behind the first k only. */
 KERNEL(topk_merge) {
-  const int64_t i = thread_number() % a.padded, row = thread_number() / a.padded;
-  if (row >= a.rows) return;
-  const uint64_t *const keys = a.from + row * 2 * a.padded, *const places = keys + a.padded;
+  const int64_t i = thread_number() % a.padded, number = thread_number() / a.padded;
+  topk_row row;
+  if (!find_row(a, number, false, &row) || i >= row.padded || a.run >= row.padded) return;
+  const uint64_t *const keys = pairs_of(a, number, a.run), *const places = keys + a.padded;
   const uint64_t key = keys[i], place = places[i];
-  const int64_t merged = merged_place(i, a.padded, a.run, [&](int64_t j, bool or_equal) {
+  const int64_t merged = merged_place(i, row.padded, a.run, [&](int64_t j, bool or_equal) {
     const uint64_t k = keys[j], p = places[j];
     return k < key || (k == key && (p < place || (or_equal && p == place)));
   });
-  uint64_t *const to = a.pairs + row * 2 * a.padded + merged;
+  uint64_t *const to = pairs_of(a, number, 2 * a.run) + merged;
   to[0] = key;
   to[a.padded] = place;
 }
 
 KERNEL(topk_write) {
-  const int64_t i = thread_number() % a.k, row = thread_number() / a.k;
-  if (row >= a.rows) return;
-  const int64_t place = static_cast<int64_t>(a.from[row * 2 * a.padded + a.padded + i]),
-                to = row_begin(a, row, a.k) + i * a.inner;
-  copy_element(a.size, a.y, to, a.x, row_begin(a, row, a.extent) + place * a.inner);
+  const int64_t i = thread_number() % a.k, number = thread_number() / a.k;
+  topk_row row;
+  if (!find_row(a, number, false, &row) || i >= row.k) return;
+  const int64_t place = static_cast<int64_t>(pairs_of(a, number, row.padded)[a.padded + i]), to = row.to + i * a.inner;
+  copy_element(a.size, a.y, to, a.x, row.from + place * a.inner);
   if (a.indices) a.indices[to] = place;
 }
