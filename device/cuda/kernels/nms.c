@@ -88,7 +88,8 @@ reed_status cuda_prepare_nms(const reed_kernel_call *call, reed_kernel *out_kern
     add_launch(&plan, CUDA_nms_mask, made.rows * ((made.tiles + 1) / 2) * (made.tiles + 1), &made, &n);
   if (made.rows) add_launch(&plan, CUDA_nms_select, made.rows, &made, &n);
   add_launch(&plan, CUDA_nms_list, made.rows ? made.rows : 1, &made, &n);
-  return cuda_plan_close(
-      &plan, keys_bytes(&made) + cuda_round_up(made.rows * made.limit * 4) + cuda_round_up(made.rows * 4) + mask_bytes(&made),
-      out_kernel);
+  return cuda_plan_close(&plan,
+                         keys_bytes(&made) + cuda_round_up(made.rows * made.limit * 4) + cuda_round_up(made.rows * 4) +
+                             mask_bytes(&made),
+                         out_kernel);
 }

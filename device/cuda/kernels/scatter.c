@@ -55,7 +55,8 @@ static reed_status prepare_scatter(const reed_kernel_call *call, scatter_args *m
     add_launch(&plan, CUDA_scatter_replace, made, made->n * made->block,
                USES_INDICES | USES_UPDATES | USES_Y | USES_SLOTS);
   }
-  return cuda_plan_close(&plan, 64 + 2 * cuda_round_up(made->n_slots * 8) + (made->reduction ? made->n * 8 : 0), out_kernel);
+  return cuda_plan_close(&plan, 64 + 2 * cuda_round_up(made->n_slots * 8) + (made->reduction ? made->n * 8 : 0),
+                         out_kernel);
 }
 
 reed_status cuda_prepare_scatter_elements(const reed_kernel_call *call, reed_kernel *out_kernel) {

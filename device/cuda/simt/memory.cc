@@ -35,12 +35,12 @@ static void *take_shared(simt_block *block, const void *key, size_t bytes, size_
   const uint32_t limit = l->shared_limit ? l->shared_limit : static_cast<uint32_t>(SIMT_SHARED_DEFAULT);
   if (block->n_arrays == SIMT_ARRAYS) simt_fail("more than %d shared arrays", SIMT_ARRAYS);
   if (alignment > SHARED_GAP) simt_fail("a shared array aligned to %zu bytes", alignment);
-  if (block->shared_taken + bytes + (key ? l->shared_bytes : 0) > limit)
-    simt_fail("%zu bytes of shared memory, but the launch may use only %u",
-              block->shared_taken + bytes + (key ? l->shared_bytes : 0), limit);
+  const size_t arrays = block->shared_taken + (key ? bytes : 0);
+  if (arrays + l->shared_bytes > limit)
+    simt_fail("%zu bytes of shared memory, but the launch may use only %u", arrays + l->shared_bytes, limit);
   char *data = block->shared + block->shared_end;
   block->arrays[block->n_arrays++] = {key, block->shared_end, bytes};
-  block->shared_taken += bytes;
+  block->shared_taken = arrays;
   block->shared_end = (block->shared_end + bytes + 2 * SHARED_GAP - 1) / SHARED_GAP * SHARED_GAP;
   /* not memset, which the thread sanitizer would take for a write of this thread */
   for (volatile char *at = data; at < data + bytes; at++) *at = static_cast<char>(SHARED_POISON);

@@ -61,9 +61,9 @@ struct simt_block {
   uint32_t warp_waits[SIMT_THREADS / SIMT_LANES];
   /* memory */
   int32_t last_operand;
-  char *shared;             /* SIMT_SHARED_MOST bytes */
-  shared_use *uses, *words; /* of each byte, of each aligned word */
-  size_t shared_end, shared_taken;
+  char *shared;                    /* SIMT_SHARED_MOST bytes */
+  shared_use *uses, *words;        /* of each byte, of each aligned word */
+  size_t shared_end, shared_taken; /* shared_taken: bytes of arrays that are not dynamic */
   uint32_t interval;
   uint16_t warp_syncs[SIMT_THREADS / SIMT_LANES];
   shared_array arrays[SIMT_ARRAYS];

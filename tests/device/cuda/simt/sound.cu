@@ -60,10 +60,10 @@ KERNEL(places, 64) {
 /* y[0]: the sum of x, y[1]: its largest element; in shared memory first. Every thread puts itself into the order of
  * y[2 ...]. */
 KERNEL(atomics, 128) {
+  SHARED_DYNAMIC(float, mine);
   SHARED_VALUE(int, sum);
   SHARED_VALUE(int, most);
   SHARED_VALUE(int, turn);
-  SHARED_DYNAMIC(float, mine);
   if (threadIdx.x == 0) sum = most = turn = 0;
   mine[threadIdx.x] = a.x[threadIdx.x];
   __syncthreads();

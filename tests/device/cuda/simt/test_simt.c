@@ -105,6 +105,25 @@ START_TEST(chosen_blocks_run_alone) {
 }
 END_TEST
 
+/* 12 bytes of the kernel's shared memory are not dynamic. */
+START_TEST(a_launch_may_use_all_shared_memory) {
+  float x[128] = {0}, y[130];
+  const test_args args = {x, y, 128, 0};
+  const simt_operand operands[] = {{x, sizeof x, false}, {y, sizeof y, true}};
+  simt_launch launch = {.kernel = &kernel_atomics,
+                        .grid = {1, 1, 1},
+                        .block = {128, 1, 1},
+                        .shared_bytes = 49152 - 12,
+                        .args = &args,
+                        .operands = operands,
+                        .n_operands = 2};
+  ck_assert_msg(simt_run(&launch, error, sizeof error), "%s", error);
+  launch.shared_bytes++;
+  ck_assert(!simt_run(&launch, error, sizeof error));
+  ck_assert_msg(strstr(error, "49153 bytes of shared memory, but"), "%s", error);
+}
+END_TEST
+
 /* The flag is raised before the launch: no block of 2^31 runs, and that is no fault. */
 START_TEST(a_cancelled_launch_begins_no_block) {
   float y[64];
@@ -299,6 +318,7 @@ int main(void) {
   tcase_add_test(t, lanes_vote_and_shuffle);
   tcase_add_test(t, grids_and_blocks_have_three_dims);
   tcase_add_test(t, chosen_blocks_run_alone);
+  tcase_add_test(t, a_launch_may_use_all_shared_memory);
   tcase_add_test(t, a_cancelled_launch_begins_no_block);
   tcase_add_test(t, atomics_and_the_order_of_threads);
   tcase_add_loop_test(t, planted_faults_are_found_in_every_order, 0, FAULTS);

@@ -1,0 +1,503 @@
+"""Single nodes with operands at the edges of what an operator allows, on a device beside the host.
+
+usage: device_nodes.py --build build [--seeds 0:1000] [--only TopK,Pad] [--device 'cuda-emulated?late=1&poison=1&seed=3&order=7'] [--counts device]
+
+Each seed makes one node: random dtype, rank, attributes; extents of 0, 1 and around the sizes at which kernels change their way; ties, NaN, infinities, -0, the least and the largest integers, negative
+steps and indices, indices that are outside. Half of the operands are views or results: a Transpose, Slice or Expand stands before the node. Results that are moved, compared or
+decided must have the host's bits, computed ones must be within a tolerance of the largest element; a call that fails must fail on both. Exit status 1: a node differs."""
+import argparse
+import os
+import sys
+
+import numpy as np
+from onnx import TensorProto as T
+from onnx import helper as h
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import reed  # noqa: E402
+
+TYPES = {"f32": T.FLOAT, "f64": T.DOUBLE, "f16": T.FLOAT16, "bf16": T.BFLOAT16, "i8": T.INT8, "i16": T.INT16, "i32": T.INT32, "i64": T.INT64, "u8": T.UINT8, "u16": T.UINT16, "u32": T.UINT32,
+         "u64": T.UINT64, "bool": T.BOOL}
+NUMPY = {"f32": np.float32, "f64": np.float64, "f16": np.float16, "bf16": np.float32, "i8": np.int8, "i16": np.int16, "i32": np.int32, "i64": np.int64, "u8": np.uint8, "u16": np.uint16,
+         "u32": np.uint32, "u64": np.uint64, "bool": np.bool_}
+FLOATS, REALS = ("f32", "f64", "f16", "bf16"), ("f32", "f32", "f64", "f16", "bf16")
+INTEGERS = ("i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64")
+NUMBERS, ALL = FLOATS + INTEGERS, FLOATS + INTEGERS + ("bool",)
+TOLERANCE = {"f32": 2e-5, "f64": 1e-9, "f16": 2e-3, "bf16": 1.6e-2}  # of the largest element
+LAST, FIRST = np.iinfo(np.int64).max, np.iinfo(np.int64).min
+
+
+class Node:
+    """One node while it is made: operands are inputs of the model."""
+
+    def __init__(self, seed):
+        self.r = np.random.default_rng(seed)
+        self.nodes, self.given, self.arrays = [], [], []
+        self.operator, self.attributes, self.n_outputs, self.exact, self.opset, self.domain = None, {}, 1, True, 18, ""
+
+    def one(self, *choices): return choices[self.r.integers(len(choices))]
+    def flag(self): return int(self.r.integers(2))
+    def number(self, low, high): return int(self.r.integers(low, high + 1))
+    def dims(self, low=1, high=4, most=7): return [self.one(1, 1, 2, 3, self.number(0, most)) for _ in range(self.number(low, high))]
+
+    def array(self, dtype, dims, values="edges"):
+        """values: edges, ties (few values), plain, unit (small), positive"""
+        n = int(np.prod(dims, dtype=np.int64))
+        if dtype == "bool": return self.r.integers(0, 2, dims).astype(bool)
+        if dtype in FLOATS:
+            x = self.r.standard_normal(n) * (1 if dtype in ("f16", "bf16") else self.one(1, 1, 1 if values == "unit" else 100))
+            if values == "ties": x = np.round(x)
+            if values == "positive": x = np.abs(x) + .1
+            if values == "edges" and n:
+                for edge in (np.nan, np.inf, -np.inf, -0.0, 0.0):
+                    if self.flag(): x[self.r.integers(0, n, self.number(1, 3))] = edge
+            x = x.astype(NUMPY[dtype])
+            if dtype == "bf16": x = (x.view(np.uint32) & 0xffff0000).view(np.float32)
+            return x.reshape(dims)
+        info = np.iinfo(NUMPY[dtype])
+        x = self.r.integers(max(info.min, -9), 10, n).astype(NUMPY[dtype])
+        if values == "edges" and n:
+            for edge in (info.min, info.max, info.max - 1):
+                if self.flag(): x[self.r.integers(0, n, self.number(1, 3))] = edge
+        return x.reshape(dims)
+
+    def operand(self, dtype, dims, values="edges", plain=False):
+        """A name of the operand; plain: no node before it."""
+        way = "" if plain or not dims else self.one("", "", "", "transpose", "slice", "expand")
+        if way == "transpose":
+            order = list(self.r.permutation(len(dims)))
+            source = [0] * len(dims)
+            for i, o in enumerate(order): source[o] = dims[i]
+            return self.node("Transpose", [self.feed(self.array(dtype, source, values), dtype)], perm=[int(o) for o in order])
+        if way == "slice":
+            axis = self.number(0, len(dims) - 1)
+            wide = list(dims)
+            step, wide[axis] = self.one(1, 2, -1, -3), 3 * dims[axis] + 2
+            start = 1 if step > 0 else wide[axis] - 1
+            stop = start + step * dims[axis]
+            if stop < 0: stop = FIRST
+            x = self.feed(self.array(dtype, wide, values), dtype)
+            return self.node("Slice", [x] + [self.feed(np.array([v], np.int64)) for v in (start, stop, axis, step)])
+        if way == "expand":
+            narrow = [1 if self.flag() else d for d in dims]
+            return self.node("Expand", [self.feed(self.array(dtype, narrow, values), dtype), self.feed(np.array(dims, np.int64))])
+        return self.feed(self.array(dtype, dims, values), dtype)
+
+    def feed(self, array, dtype=None):
+        name = f"x{len(self.given)}"
+        array = np.asarray(array)
+        self.given.append(h.make_tensor_value_info(name, h.np_dtype_to_tensor_dtype(array.dtype), [f"{name}_{k}" for k in range(array.ndim)]))
+        self.arrays.append(array)
+        return self.node("Cast", [name], to=T.BFLOAT16) if dtype == "bf16" else name
+
+    def node(self, operator, inputs, **attributes):
+        name = f"n{len(self.nodes)}"
+        self.nodes.append(h.make_node(operator, inputs, [name], **attributes))
+        return name
+
+    def call(self, operator, inputs, dtypes, n_outputs=1, exact=True, opset=None, domain="", **attributes):
+        """dtypes: of the outputs."""
+        self.operator, self.attributes, self.exact, self.dtypes = operator, attributes, exact, dtypes
+        outputs = [f"y{i}" for i in range(n_outputs)]
+        self.nodes.append(h.make_node(operator, inputs, outputs, domain=domain, **attributes))
+        self.opset, self.domain = opset or self.opset, domain
+        made = []
+        for o, dtype in zip(outputs, dtypes):
+            if dtype == "bf16": self.nodes.append(h.make_node("Cast", [o], [o + "_"], to=T.FLOAT))
+            made.append(h.make_tensor_value_info(o + "_" if dtype == "bf16" else o, T.FLOAT if dtype == "bf16" else TYPES[dtype], None))
+        imports = [h.make_opsetid("", self.opset)] + ([h.make_opsetid(domain, 1)] if domain else [])
+        self.model = h.make_model(h.make_graph(self.nodes, operator, self.given, made), opset_imports=imports, ir_version=10)
+
+
+def top_k(g):
+    dtype, long_row = g.one(*NUMBERS), g.one(0, 0, 2047, 2048, 2049, 4097, 8192, 8193, 9001)
+    dims, axis = (g.one([long_row], [2, long_row], [long_row, 2]), None) if long_row else (g.dims(), None)
+    axis = int(np.argmax(dims)) if long_row else g.number(0, len(dims) - 1)
+    n = dims[axis]
+    k = min(n, g.one(0, 1, n, n - 1 if n else 0, g.number(0, n), g.number(0, min(n, 9))))
+    x, most = g.operand(dtype, dims, g.one("edges", "ties")), g.feed(np.array([k], np.int64))
+    g.call("TopK", [x, most], [dtype, "i64"], 2, axis=g.one(axis, axis - len(dims)), largest=g.flag())
+
+
+def unique(g):
+    dtype, dims = g.one(*ALL), g.one(g.dims(), [g.one(255, 256, 257, 1025)], [g.number(1, 70), 2])
+    attributes = {"axis": g.number(-len(dims), len(dims) - 1)} if g.flag() else {}
+    g.call("Unique", [g.operand(dtype, dims, g.one("edges", "ties"))], [dtype, "i64", "i64", "i64"], g.number(1, 4), sorted=g.flag(), **attributes)
+
+
+def nonzero(g):
+    g.call("NonZero", [g.operand(g.one(*ALL), g.one(g.dims(), [g.one(2047, 2048, 2049, 4100)], [3, 1500]), g.one("edges", "ties"))], ["i64"])
+
+
+def compress(g):
+    dtype, dims = g.one(*ALL), g.dims()
+    attributes = {"axis": g.number(-len(dims), len(dims) - 1)} if g.flag() else {}
+    n = dims[attributes["axis"]] if attributes else int(np.prod(dims))
+    g.call("Compress", [g.operand(dtype, dims), g.operand("bool", [g.one(n, g.number(0, n), 1)])], [dtype], **attributes)
+
+
+def cumsum(g):
+    dtype, dims = g.one("f32", "f64", "i32", "i64", "u32", "u64", "f16", "bf16"), g.one(g.dims(), [g.one(2048, 2049, 5000)], [2, 3000], [2100, 3])
+    axis = np.array(g.number(-len(dims), len(dims) - 1), g.one(np.int32, np.int64))
+    g.call("CumSum", [g.operand(dtype, dims, "plain"), g.feed(axis)], [dtype], exact=dtype in INTEGERS, exclusive=g.flag(), reverse=g.flag())
+
+
+def slice_(g):
+    dtype, dims = g.one(*ALL), g.dims()
+    axes = [int(a) for a in g.r.permutation(len(dims))[:g.number(1, len(dims))]]
+    edge = lambda d: g.one(0, d, -1, -d, d - 1, FIRST, LAST, -LAST, g.number(-9, 9))
+    starts, ends = [edge(dims[a]) for a in axes], [edge(dims[a]) for a in axes]
+    steps = [g.one(1, 1, -1, 2, -2, 3, LAST, FIRST + 1, -7) for _ in axes]
+    index = g.one(np.int32, np.int64)
+    cut = lambda v: g.feed(np.clip(np.array(v, np.int64), np.iinfo(index).min, np.iinfo(index).max).astype(index))
+    g.call("Slice", [g.operand(dtype, dims), cut(starts), cut(ends), cut([a - len(dims) if g.flag() else a for a in axes]), cut(steps)], [dtype])
+
+
+def pad(g):
+    dtype, dims, mode = g.one(*ALL), [max(d, 2) for d in g.dims()], g.one("constant", "constant", "reflect", "edge", "wrap")
+    pads = [g.number(-1, 1 if mode in ("reflect", "wrap") else 4) for _ in range(2 * len(dims))]
+    inputs = [g.operand(dtype, dims), g.feed(np.array(pads, np.int64))]
+    if mode == "constant": inputs.append(g.operand(dtype, [], plain=True) if g.flag() else "")
+    g.call("Pad", inputs, [dtype], opset=19, mode=mode)
+
+
+def gather(g):
+    dtype, dims = g.one(*ALL), g.dims()
+    axis, index = g.number(0, len(dims) - 1), g.one(np.int32, np.int64)
+    n, outside = dims[axis], g.r.random() < .1
+    at = g.r.integers(-n, max(n, 1), g.dims(0, 3)).astype(index) if n else np.zeros([0], index)
+    if outside and at.size: at.flat[g.number(0, at.size - 1)] = g.one(n, -n - 1, np.iinfo(index).max, np.iinfo(index).min)
+    g.call("Gather", [g.operand(dtype, dims), g.feed(at)], [dtype], axis=g.one(axis, axis - len(dims)))
+
+
+def gather_elements(g):
+    dtype, dims = g.one(*ALL), g.dims()
+    axis, index = g.number(0, len(dims) - 1), g.one(np.int32, np.int64)
+    shape = [g.number(0, d) for d in dims]
+    shape[axis], n = g.number(0, 9), dims[axis]
+    if not n: shape[axis] = 0
+    at = g.r.integers(-n, max(n, 1), shape).astype(index)
+    g.call("GatherElements", [g.operand(dtype, dims), g.feed(at)], [dtype], axis=g.one(axis, axis - len(dims)))
+
+
+def gather_nd(g):
+    dtype, dims = g.one(*ALL), [max(1, d) for d in g.dims(2, 4)]
+    batch = g.number(0, len(dims) - 1)
+    depth = g.number(1, len(dims) - batch)
+    shape = dims[:batch] + g.dims(0, 2) + [depth]
+    if len(shape) <= batch: return gather(g)
+    at = np.stack([g.r.integers(-dims[batch + k], dims[batch + k], shape[:-1]) for k in range(depth)], -1).astype(np.int64)
+    g.call("GatherND", [g.operand(dtype, dims), g.feed(at)], [dtype], batch_dims=batch)
+
+
+def scatter_elements(g):
+    dtype, dims, reduction = g.one(*NUMBERS), g.dims(), g.one("none", "add", "mul", "max", "min")
+    axis, index = g.number(0, len(dims) - 1), g.one(np.int32, np.int64)
+    shape = [g.number(0, d) for d in dims]
+    shape[axis] = g.number(0, 9) if dims[axis] else 0
+    at = g.r.integers(-dims[axis], max(dims[axis], 1), shape).astype(index)
+    g.call("ScatterElements", [g.operand(dtype, dims, "edges"), g.feed(at), g.operand(dtype, shape, "edges")], [dtype], axis=axis, reduction=reduction)
+
+
+def scatter_nd(g):
+    dtype, dims, reduction = g.one(*NUMBERS), [max(1, d) for d in g.dims()], g.one("none", "add", "mul", "max", "min")
+    depth, shape = g.number(1, len(dims)), g.dims(0, 2)
+    at = np.stack([g.r.integers(-dims[k], dims[k], shape) for k in range(depth)], -1).astype(np.int64)
+    if g.r.random() < .1 and at.size: at.flat[0] = g.one(dims[0], FIRST, LAST)
+    g.call("ScatterND", [g.operand(dtype, dims, "edges"), g.feed(at), g.operand(dtype, shape + dims[depth:], "edges")], [dtype], reduction=reduction)
+
+
+def reduce_(g):
+    operator = g.one("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceSumSquare")
+    decides = operator in ("ReduceMax", "ReduceMin")
+    dtype, dims = g.one(*(NUMBERS if decides else ("f32", "f64", "f16", "bf16", "i32", "i64"))), g.one(g.dims(1, 5), [20000], [3, 9000], [300, 70])
+    axes = [int(a) for a in g.r.permutation(len(dims))[:g.number(0, len(dims))]]
+    inputs = [g.operand(dtype, dims, "edges" if decides else "positive" if "Log" in operator else "plain")]
+    if axes: inputs.append(g.feed(np.array([a - len(dims) if g.flag() else a for a in axes], np.int64)))
+    g.call(operator, inputs, [dtype], exact=dtype in INTEGERS and operator in ("ReduceSum", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceSumSquare") or decides, opset=20,
+           keepdims=g.flag(), noop_with_empty_axes=g.flag())
+
+
+def arg_reduce(g):
+    dtype, dims = g.one(*NUMBERS), [max(d, 1) for d in g.one(g.dims(), [9000], [2, 3000], [3000, 2])]
+    g.call(g.one("ArgMax", "ArgMin"), [g.operand(dtype, dims, g.one("edges", "ties"))], ["i64"], axis=g.number(-len(dims), len(dims) - 1), keepdims=g.flag(), select_last_index=g.flag())
+
+
+def softmax(g):
+    dtype, dims, operator = g.one(*REALS), g.one(g.dims(), [2, 5000], [1025, 3]), g.one("Softmax", "LogSoftmax", "Hardmax", "LpNormalization")
+    values = g.one("plain", "edges") if operator == "Hardmax" else "plain"
+    more = {"p": g.one(1, 2)} if operator == "LpNormalization" else {}
+    g.call(operator, [g.operand(dtype, dims, values)], [dtype], exact=operator == "Hardmax", axis=g.number(-len(dims), len(dims) - 1), **more)
+
+
+def pool(g):
+    dtype, axes, operator = g.one(*REALS), g.number(1, 3), g.one("MaxPool", "AveragePool", "LpPool")
+    kernel = [g.number(1, 3) for _ in range(axes)]
+    dims = [g.one(0, 1, 2), g.number(1, 5)] + [g.number(3, 9) for _ in range(axes)]
+    attributes = {"kernel_shape": kernel, "strides": [g.number(1, 3) for _ in kernel], "pads": [g.number(0, k - 1) for k in kernel] + [g.number(0, k - 1) for k in kernel], "ceil_mode": g.flag()}
+    if g.flag(): attributes["dilations"] = [g.number(1, 2) for _ in kernel]
+    if operator == "AveragePool": attributes["count_include_pad"] = g.flag()
+    if operator == "LpPool": attributes["p"] = g.number(1, 3)
+    with_indices = operator == "MaxPool" and g.flag()
+    if with_indices: attributes["storage_order"] = g.flag()
+    g.call(operator, [g.operand(dtype, dims, "ties" if operator == "MaxPool" else "plain")], [dtype, "i64"], 1 + with_indices, exact=operator == "MaxPool", opset=19, **attributes)
+
+
+def resize(g):
+    dtype, mode = g.one("f32", "f32", "f64", "f16", "bf16", "u8", "i8"), g.one("nearest", "linear", "cubic")
+    dims = [1, 1] + [g.number(1, 9) for _ in range(g.number(1, 2 if mode == "cubic" else 3))]
+    attributes = {"mode": mode, "coordinate_transformation_mode": g.one("half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric")}
+    if mode == "nearest": attributes["nearest_mode"] = g.one("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
+    else: attributes["antialias"] = g.flag()
+    if mode == "cubic": attributes.update(exclude_outside=g.flag(), cubic_coeff_a=g.one(-.75, -.5))
+    x = g.operand(dtype, dims, "plain")
+    sizes = dims[:2] + [g.number(1, 14) for _ in dims[2:]]
+    if g.flag(): tail = [g.feed(np.zeros(0, np.float32)), g.feed(np.array(sizes, np.int64))]
+    else: tail = [g.feed(np.array([1, 1] + [g.one(.5, .3, 2., 1.7, 1.) for _ in dims[2:]], np.float32))]
+    g.call("Resize", [x, ""] + tail, [dtype], exact=dtype in INTEGERS or mode == "nearest", **attributes)
+
+
+def conv(g):
+    dtype, axes, groups = g.one(*REALS), g.number(1, 3), g.one(1, 1, 2, 3)
+    transposed, channels, made = g.flag(), groups * g.number(1, 9), groups * g.number(1, 9)
+    kernel, spatial = [g.number(1, 3) for _ in range(axes)], [g.number(5, 8) for _ in range(axes)]
+    attributes = {"group": groups, "kernel_shape": kernel, "strides": [g.number(1, 2) for _ in kernel], "dilations": [g.number(1, 2) for _ in kernel], "pads": [g.number(0, 2) for _ in range(2 * axes)]}
+    w = [channels, made // groups] + kernel if transposed else [made, channels // groups] + kernel
+    inputs = [g.operand(dtype, [g.one(0, 1, 1, 2), channels] + spatial, "plain"), g.operand(dtype, w, "plain")]
+    if g.flag(): inputs.append(g.operand(dtype, [made], "plain"))
+    if transposed:
+        attributes["output_padding"] = [g.number(0, max(s, d) - 1) for s, d in zip(attributes["strides"], attributes["dilations"])]
+        attributes["pads"] = [min(p, 1) for p in attributes["pads"]]
+    g.call("ConvTranspose" if transposed else "Conv", inputs, [dtype], exact=False, **attributes)
+
+
+def matmul(g):
+    dtype, batch = g.one("f32", "f32", "f64", "f16", "bf16", "i32", "i64", "u32", "u64"), g.dims(0, 2, 3)
+    m, k, n = (g.one(0, 1, 1, 5, 17, 65, 130) for _ in range(3))
+    of = lambda tail: [1 if g.r.random() < .3 else d for d in batch][g.number(0, len(batch)):] + tail
+    a, b = of([m, k]), of([k, n])
+    if g.r.random() < .1: a = [k]
+    g.call("MatMul", [g.operand(dtype, a, "plain"), g.operand(dtype, b, "plain")], [dtype], exact=dtype in INTEGERS)
+
+
+def gemm(g):
+    dtype = g.one("f32", "f64", "f16", "bf16", "i32", "i64")
+    m, k, n = (g.one(0, 1, 4, 33, 66) for _ in range(3))
+    a, b = g.flag(), g.flag()
+    inputs = [g.operand(dtype, [k, m] if a else [m, k], "plain"), g.operand(dtype, [n, k] if b else [k, n], "plain")]
+    if g.flag(): inputs.append(g.operand(dtype, g.one([], [1], [n], [m, 1], [1, n], [m, n]), "plain"))
+    g.call("Gemm", inputs, [dtype], exact=dtype in INTEGERS, transA=a, transB=b, **({} if dtype in INTEGERS else {"alpha": g.one(1., .5), "beta": g.one(1., 2., 0.)}))
+
+
+def nms(g):
+    batches, classes, n = g.number(0, 2), g.number(1, 3), g.one(0, 1, 5, 63, 64, 65, 130, 200)
+    boxes = g.array("f32", [batches, n, 4], g.one("ties", "plain", "edges"))
+    scores = g.array("f32", [batches, classes, n], g.one("ties", "edges", "plain"))
+    inputs = [g.feed(boxes), g.feed(scores), g.feed(np.array([g.one(0, 1, 3, 1000, LAST)], np.int64))]
+    if g.flag():
+        inputs.append(g.feed(np.array([g.one(0., .3, .5, 1.)], np.float32)))
+        if g.flag(): inputs.append(g.feed(np.array([g.one(-1., 0., .5, -np.inf, np.nan)], np.float32)))
+    g.call("NonMaxSuppression", inputs, ["i64"], center_point_box=g.flag())
+
+
+def roi_align(g):
+    dtype, n = g.one(*REALS), g.one(0, 1, 3, 5)
+    dims = [g.number(1, 2), g.number(1, 20), g.number(1, 9), g.number(1, 9)]
+    corner = np.round(g.r.standard_normal([n, 4]) * 6, 1).astype(NUMPY[dtype])
+    if dtype == "bf16": corner = np.round(corner)
+    inputs = [g.operand(dtype, dims, "plain"), g.feed(corner, dtype), g.feed(g.r.integers(0, dims[0], n).astype(np.int64))]
+    g.call("RoiAlign", inputs, [dtype], exact=False, mode=g.one("avg", "max"), output_height=g.number(1, 4), output_width=g.number(1, 4), sampling_ratio=g.number(0, 3),
+           spatial_scale=g.one(1., .5, .25), coordinate_transformation_mode=g.one("half_pixel", "output_half_pixel"))
+
+
+def trilu(g):
+    dtype, dims = g.one(*ALL), g.dims(2, 4)
+    inputs = [g.operand(dtype, dims)]
+    if g.flag(): inputs.append(g.feed(np.array(g.one(0, 1, -1, 3, -9, LAST, FIRST, LAST - 3), np.int64)))
+    g.call("Trilu", inputs, [dtype], upper=g.flag())
+
+
+def one_hot(g):
+    dtype, dims, depth, index = g.one(*ALL), g.dims(0, 3), g.number(1, 6), g.one("i32", "i64", "f32", "u8")
+    at = g.array(index, dims, "ties")
+    g.call("OneHot", [g.feed(at), g.feed(np.array(depth, g.one(np.int64, np.int32, np.float32))), g.feed(g.array(dtype, [2], "ties"), dtype)], [dtype], axis=g.number(-1, len(dims)))
+
+
+def eye_like(g):
+    dtype = g.one(*ALL)
+    g.call("EyeLike", [g.operand(g.one(*NUMBERS), g.dims(2, 2))], [dtype], opset=22, dtype=TYPES[dtype], k=g.one(0, 1, -1, 5, -5, LAST, FIRST))
+
+
+def reverse_sequence(g):
+    dtype, dims, batch = g.one(*ALL), [max(d, 1) for d in g.dims(2, 4)], g.flag()
+    lengths = g.r.integers(0, dims[1 - batch] + 1, dims[batch]).astype(np.int64)
+    g.call("ReverseSequence", [g.operand(dtype, dims), g.feed(lengths)], [dtype], batch_axis=batch, time_axis=1 - batch)
+
+
+def concat(g):
+    dtype, dims = g.one(*ALL), g.dims()
+    axis = g.number(0, len(dims) - 1)
+    parts = [dims[:axis] + [g.one(0, 1, 2, 5)] + dims[axis + 1:] for _ in range(g.number(1, 4))]
+    g.call("Concat", [g.operand(dtype, p) for p in parts], [dtype], axis=g.one(axis, axis - len(dims)))
+
+
+def tile(g):
+    dtype, dims = g.one(*ALL), g.dims()
+    g.call("Tile", [g.operand(dtype, dims), g.feed(np.array([g.one(1, 1, 2, 3, 0) for _ in dims], np.int64))], [dtype])
+
+
+def norm(g):
+    dtype, operator = g.one(*REALS), g.one("LayerNormalization", "InstanceNormalization", "GroupNormalization", "RMSNormalization")
+    if operator in ("LayerNormalization", "RMSNormalization"):
+        dims = [max(d, 1) for d in g.one(g.dims(2, 4), [2, 1025], [1, 17000])]
+        axis = g.number(1, len(dims) - 1)
+        parameters, attributes = dims[axis:], {"axis": g.one(axis, axis - len(dims))}
+    else:
+        groups = g.number(1, 3)
+        dims = [g.number(1, 2), groups * g.number(1, 3)] + g.one([g.number(1, 5), g.number(1, 5)], [1025], [9000])
+        parameters, attributes = [dims[1]], {"num_groups": groups} if operator == "GroupNormalization" else {}
+    inputs = [g.operand(dtype, dims, "unit"), g.operand(dtype, parameters, "unit")]
+    if operator != "RMSNormalization": inputs.append(g.operand(dtype, parameters, "unit"))
+    g.call(operator, inputs, [dtype], exact=False, opset=23 if operator == "RMSNormalization" else 21, epsilon=1e-2, **attributes)
+
+
+def depth_space(g):
+    dtype, block = g.one(*ALL), g.number(1, 3)
+    dims = [g.number(0, 2), g.number(1, 3), g.number(1, 4), g.number(1, 4)]
+    if g.flag(): g.call("DepthToSpace", [g.operand(dtype, [dims[0], dims[1] * block * block] + dims[2:])], [dtype], blocksize=block, mode=g.one("DCR", "CRD"))
+    else: g.call("SpaceToDepth", [g.operand(dtype, dims[:2] + [d * block for d in dims[2:]])], [dtype], blocksize=block)
+
+
+def cast(g):
+    """Of values that fit the target: others are not defined."""
+    source, target = g.one(*ALL), g.one(*ALL)
+    x = g.array(source, g.dims(), "plain")
+    if target not in FLOATS and target != "bool" and source != "bool": x = np.abs(x) % 100 if source in FLOATS else np.clip(x, 0, 100)
+    if source in FLOATS and target in FLOATS + ("bool",): x = g.array(source, g.dims(), "edges")
+    g.call("Cast", [g.feed(x.astype(NUMPY[source]), source)], [target], to=TYPES[target])
+
+
+def unary(g):
+    operator = g.one("Abs", "Neg", "Sign", "Ceil", "Floor", "Round", "Relu", "Sqrt", "Reciprocal", "Exp", "Log", "Tanh", "Sigmoid", "Erf", "IsNaN", "IsInf", "Not", "BitwiseNot", "Softplus", "Softsign",
+                     "HardSigmoid", "HardSwish", "Elu", "Selu", "Gelu", "Mish", "LeakyRelu", "Sin", "Cos", "Atan", "Asinh", "Celu", "Shrink", "ThresholdedRelu", "Identity")
+    dtype = g.one(*REALS)
+    if operator in ("Abs", "Sign"): dtype = g.one(*NUMBERS)
+    if operator == "Neg": dtype = g.one("f32", "f16", "i8", "i16", "i32", "i64")
+    if operator == "Relu": dtype = g.one("f32", "f16", "i8", "i16", "i32", "i64")
+    if operator == "Not": dtype = "bool"
+    if operator == "BitwiseNot": dtype = g.one(*INTEGERS)
+    if operator == "Celu": dtype = "f32"
+    if operator == "IsInf": dtype = g.one("f32", "f64")
+    exact = operator in ("Abs", "Neg", "Sign", "Ceil", "Floor", "Round", "Relu", "IsNaN", "IsInf", "Not", "BitwiseNot", "Identity", "Sqrt", "ThresholdedRelu")
+    attributes = {"detect_negative": g.flag(), "detect_positive": g.flag()} if operator == "IsInf" else {}
+    g.call(operator, [g.operand(dtype, g.dims(0, 5))], ["bool" if operator.startswith("Is") else dtype], exact=exact, opset=20, **attributes)
+
+
+def binary(g):
+    operator = g.one("Add", "Sub", "Mul", "Div", "Max", "Min", "Pow", "Mod", "Equal", "Less", "GreaterOrEqual", "BitShift", "BitwiseAnd", "BitwiseXor", "And", "Or", "Xor", "Where", "Clip", "PRelu")
+    dtype = g.one(*NUMBERS)
+    if operator in ("BitwiseAnd", "BitwiseXor", "Mod"): dtype = g.one(*INTEGERS)
+    if operator == "BitShift": dtype = g.one("u8", "u16", "u32", "u64")
+    if operator in ("And", "Or", "Xor"): dtype = "bool"
+    if operator in ("Pow", "PRelu"): dtype = g.one("f32", "f64", "f16")
+    if operator in ("Equal", "Where"): dtype = g.one(*ALL)
+    dims = g.dims(0, 5)
+    broadcast = lambda: [1 if g.r.random() < .3 else d for d in dims][g.number(0, len(dims)) if g.flag() else 0:]
+    a, b = g.operand(dtype, broadcast()), broadcast()
+    if operator == "Where": return g.call("Where", [g.operand("bool", broadcast()), a, g.operand(dtype, b)], [dtype])
+    if operator == "Clip":
+        ends = [g.feed(g.array(dtype, []), dtype) if g.flag() else "" for _ in range(2)]
+        return g.call("Clip", [a] + ends, [dtype])
+    y = g.array(dtype, b)
+    if operator in ("Div", "Mod") and dtype in INTEGERS: y = np.where(y == 0, 3, y).astype(y.dtype)
+    if operator == "BitShift": y = (y % (8 * y.dtype.itemsize)).astype(y.dtype)
+    attributes = {"direction": g.one("LEFT", "RIGHT")} if operator == "BitShift" else {}
+    if operator == "PRelu": return g.call("PRelu", [g.operand(dtype, dims), g.operand(dtype, [g.one(1, d) for d in dims])], [dtype])
+    out = "bool" if operator in ("Equal", "Less", "GreaterOrEqual") else dtype
+    g.call(operator, [a, g.feed(y, dtype)], [out], exact=operator != "Pow", **attributes)
+
+
+def recurrent(g):
+    dtype, operator, batch_steps = g.one("f32", "f64", "f16"), g.one("RNN", "GRU", "LSTM"), (g.number(1, 3), g.number(1, 4))
+    gates, direction = {"RNN": 1, "GRU": 3, "LSTM": 4}[operator], g.one("forward", "reverse", "bidirectional")
+    n, (batch, steps), features, hidden = 1 + (direction == "bidirectional"), batch_steps, g.number(1, 5), g.one(1, 4, 33)
+    inputs = [g.operand(dtype, [steps, batch, features], "plain"), g.operand(dtype, [n, gates * hidden, features], "plain"), g.operand(dtype, [n, gates * hidden, hidden], "plain")]
+    inputs.append(g.operand(dtype, [n, 2 * gates * hidden], "plain") if g.flag() else "")
+    inputs.append(g.feed(g.r.integers(0 if g.flag() else 1, steps + 1, batch).astype(np.int32)) if g.flag() else "")
+    if g.flag(): inputs.append(g.operand(dtype, [n, batch, hidden], "plain"))
+    more = {"linear_before_reset": g.flag()} if operator == "GRU" else {}
+    g.call(operator, inputs, [dtype] * 3, 3 if operator == "LSTM" else 2, exact=False, hidden_size=hidden, direction=direction, **more)
+
+
+OPERATORS = [top_k, unique, nonzero, compress, cumsum, slice_, pad, gather, gather_elements, gather_nd, scatter_elements, scatter_nd, reduce_, arg_reduce, softmax, pool, resize, conv, matmul, gemm, nms,
+             roi_align, trilu, one_hot, eye_like, reverse_sequence, concat, tile, norm, depth_space, cast, unary, binary, binary, unary, recurrent]
+
+
+def run(library, module, arrays, device):
+    """Results of two runs, or the failure's status."""
+    session = None
+    try:
+        session = reed.Session(library, module, device)
+        first = [a.copy() for a in session.run(arrays)]
+        again = [a.copy() for a in session.run(arrays)]
+        if any(a.tobytes() != b.tobytes() for a, b in zip(first, again)): return "the second run differs"
+        return first
+    except reed.Error as error: return error
+    finally:
+        if session: session.close()
+
+
+def differs(got, want, dtype, exact):
+    if got.shape != want.shape or got.dtype != want.dtype: return f"{got.dtype}{list(got.shape)}, not {want.dtype}{list(want.shape)}"
+    if got.dtype.kind != "f": bad = got != want
+    elif exact: bad = ~((got == want) | (np.isnan(got) & np.isnan(want)))
+    else:
+        finite = np.isfinite(want)
+        bad = (finite != np.isfinite(got)) | (~finite & ~((got == want) | (np.isnan(got) & np.isnan(want))))
+        both = finite & np.isfinite(got)
+        scale = max(1., float(np.abs(want[finite].astype(np.float64)).max(initial=0)))
+        bad |= both & (np.abs(np.where(both, got, 0).astype(np.float64) - np.where(both, want, 0)) > TOLERANCE[dtype] * scale)
+    if not bad.any(): return None
+    at = np.unravel_index(int(np.argmax(bad)), bad.shape)
+    return f"{int(bad.sum())} of {bad.size} elements, first at {[int(i) for i in at]}: {got[at]!r}, not {want[at]!r}"
+
+
+def check(library, seed, options):
+    g = Node(seed)
+    made = [f for f in OPERATORS if not options.only or f.__name__.strip("_") in options.only]
+    made[g.r.integers(len(made))](g)
+    text = f"seed {seed}: {g.operator} {g.attributes} of {', '.join(f'{a.dtype}{list(a.shape)}' for a in g.arrays)}"
+    try: modules = [library.compile(g.model.SerializeToString(), target=target, counts_on_device=target and options.counts == "device") for target in (None, "cuda")]
+    except reed.Error as error: return "" if "not supported" in str(error) else f"{text}: {error}"
+    want, got = run(library, modules[0], g.arrays, "host"), run(library, modules[1], g.arrays, options.device)
+    if isinstance(want, reed.Error) or isinstance(got, (reed.Error, str)):
+        same = isinstance(want, reed.Error) and isinstance(got, reed.Error) and want.status == got.status
+        return "" if same else f"{text}: {got if isinstance(got, (reed.Error, str)) else 'no failure'}; the host: {want if isinstance(want, reed.Error) else 'no failure'}"
+    for i, (a, b) in enumerate(zip(got, want)):
+        wrong = differs(a, b, g.dtypes[i], g.exact)
+        if wrong: return f"{text}: output {i}: {wrong}"
+    return None
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--build", default="build")
+    parser.add_argument("--seeds", default="0:1000")
+    parser.add_argument("--device", default="cuda-emulated?late=1&poison=1&seed=3&order=7")
+    parser.add_argument("--counts", choices=("host", "device"), default="host")
+    parser.add_argument("--only", type=lambda text: text.split(","))
+    options = parser.parse_args()
+    library = reed.Library(options.build)
+    first, last = (int(n) for n in options.seeds.split(":"))
+    passed = failed = skipped = 0
+    for seed in range(first, last):
+        wrong = check(library, seed, options)
+        passed, skipped = passed + (wrong is None), skipped + (wrong == "")
+        if wrong:
+            failed += 1
+            print(wrong, flush=True)
+    print(f"{passed} passed, {failed} failed, {skipped} skipped")
+    return failed > 0
+
+
+sys.exit(main())
