@@ -1,6 +1,6 @@
 """Single nodes with operands at the edges of what an operator allows, on a device beside the host.
 
-usage: device_nodes.py --build build [--seeds 0:1000] [--only TopK,Pad] [--device 'cuda-emulated?late=1&poison=1&seed=3&order=7'] [--counts device]
+usage: device_nodes.py --build build [--seeds 0:1000] [--only top_k,pad] [--device 'cuda-emulated?late=1&poison=1&seed=3&order=7'] [--counts device]
 
 Each seed makes one node: random dtype, rank, attributes; extents of 0, 1 and around the sizes at which kernels change their way; ties, NaN, infinities, -0, the least and the largest integers, negative
 steps and indices, indices that are outside. Half of the operands are views or results: a Transpose, Slice or Expand stands before the node. Results that are moved, compared or
