@@ -354,7 +354,7 @@ reed_status interp_run(reed_session *s, uint32_t *out_return_pc) {
         next = pc;
         break;
       case INSN_EPOCH_PLAN: status = epoch_plan(s, next); break;
-      case INSN_EPOCH_END: status = epoch_end(s); break;
+      case INSN_EPOCH_END: status = epoch_end(s, &next); break;
       case INSN_READBACK: status = exec_readback(s, w); break;
       case INSN_EXTENT: {
         OPERANDS(extent);

@@ -31,6 +31,7 @@ typedef struct active_twins {
 typedef struct epoch_active {
   epoch_entry *entry; /* NULL outside epochs */
   bool in_shape_section;
+  const struct replay *list;           /* from which the run section runs; NULL: the interpreter executes it */
   const epoch_entry *base;             /* NULL: none; borrowed from the memo, until the entry is remembered */
   const struct variant_places *places; /* of the base: only their calls are made (variant.h); NULL: all calls */
   vm_run *run;                         /* of the shape section */

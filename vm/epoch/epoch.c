@@ -6,15 +6,12 @@
 #include "vm/epoch/key.h"
 #include "vm/epoch/place.h"
 #include "vm/epoch/replay.h"
+#include "vm/epoch/replay_list.h"
 #include "vm/epoch/variant.h"
 
-/* The entry from which a miss starts, if it tells of every register one content. NULL: none. */
-static epoch_entry *find_base(const reed_session *s, const insn_epoch_enter *enter) {
-  epoch_entry *last = variant_latest(s, enter);
-  return last && !variant_use(last)->rewritten && s->run.program->module->epochs_shaped[enter->epoch] ? last : NULL;
-}
-
-static reed_status start_entry(reed_session *s, const insn_epoch_enter *enter, uint64_t hash, bool memoizable) {
+/* Begins the shape section of a new entry, from the base if that tells of every register one content. */
+static reed_status start_entry(reed_session *s, const insn_epoch_enter *enter, const variant_base *from, uint64_t hash,
+                               bool memoizable) {
   uint32_t epoch = enter->epoch;
   epoch_active *active = &s->epoch;
   epoch_entry *e = mem_calloc(1, sizeof *e);
@@ -24,12 +21,13 @@ static reed_status start_entry(reed_session *s, const insn_epoch_enter *enter, u
     return diag_no_memory(s->run.diagnosis, "memo entry of an epoch");
   }
   *e = (epoch_entry){.epoch = epoch, .hash = hash, .key = key, .n_key = active->key.n, .remembered = memoizable};
-  epoch_entry *base = memoizable ? find_base(s, enter) : NULL;
-  reed_status status = active_begin(active, e, base ? variant_use(base) : NULL, NULL, &s->run);
+  bool starts = from->entry && s->run.program->module->epochs_shaped[epoch];
+  const epoch_entry *base = starts ? variant_use(from->entry) : NULL;
+  if (base && base->rewritten) base = NULL;
+  reed_status status = active_begin(active, e, base, NULL, &s->run);
   if (status != REED_OK) memo_free_entry(&s->memo, e);
-  else if (base) key_note_changes(active, enter, base);
-  if (status == REED_OK && base && !key_find_changes(active, enter, base, e->changed_keys))
-    memset(e->changed_keys, 0, sizeof e->changed_keys);
+  else if (base) key_note_changes(active, enter, from->entry);
+  if (status == REED_OK && base && from->comparable) memcpy(e->changed_keys, from->changed, sizeof e->changed_keys);
   return status;
 }
 
@@ -38,6 +36,7 @@ reed_status epoch_enter(reed_session *s, const uint32_t *w, uint32_t *pc) {
   const uint32_t *code = w - *pc;
   uint32_t epoch = enter.epoch;
   bool memoizable = false;
+  const struct replay *list = s->epoch.list = NULL;
   profile_epoch *note = profile_note_epoch(&s->run.profile, epoch);
   int64_t begin = clock_now_ns();
   if (note) note->begin_ns = begin;
@@ -45,24 +44,24 @@ reed_status epoch_enter(reed_session *s, const uint32_t *w, uint32_t *pc) {
   if (status != REED_OK) return status;
   uint64_t hash = key_hash(s->epoch.key.items, s->epoch.key.n);
   epoch_entry *e = memoizable ? memo_find(&s->memo, epoch, hash, s->epoch.key.items, s->epoch.key.n) : NULL;
-  const struct replay *list = NULL;
   uint32_t next = *pc + insn_length_at(w);
   memo_miss why = MEMO_MISSES;
+  variant_base base = {0};
   if (e) s->memo.figures.hits++;
-  else if (memoizable) e = variant_renew(s, &enter, hash, note);
+  else if (memoizable) base = variant_find_base(s, &enter);
+  if (!e) e = variant_renew(s, &enter, &base, hash, note);
   bool hit = e != NULL;
-  if (!hit)
-    why = memo_count_miss(&s->memo, epoch, hash, memoizable, memoizable && variant_differs_in_lengths(s, &enter));
+  if (!hit) why = memo_count_miss(&s->memo, epoch, hash, memoizable, base.lengths);
   if (!hit && memo_latest(&s->memo, epoch)) devices_meet_sizes(&s->devices);
-  if (!hit && memoizable) e = variant_make(s, &enter, next, hash, note);
+  if (!hit && memoizable) e = variant_make(s, &enter, &base, next, hash, note);
   if (!e) {
-    status = start_entry(s, &enter, hash, memoizable);
+    status = start_entry(s, &enter, &base, hash, memoizable);
   } else {
     s->epoch.entry = s->run.profile.spans ? variant_use(e) : variant_use_for_run(e);
     s->epoch.in_shape_section = false;
     next = enter.plan + insn_length_at(code + enter.plan);
     place_scalars(s);
-    list = replay_of(s, next);
+    list = s->epoch.list = replay_of(s, next);
     status = list ? replay_place(s) : epoch_place(s, true);
     if (!list) devices_begin_graphs(&s->devices, &e->graphs);
   }
@@ -100,10 +99,11 @@ static reed_status end_graphs(reed_session *s, epoch_entry *e) {
   return status;
 }
 
-reed_status epoch_end(reed_session *s) {
+reed_status epoch_end(reed_session *s, uint32_t *pc) {
   epoch_entry *e = s->epoch.entry;
   reed_status status = end_graphs(s, e);
   if (status != REED_OK) return status;
+  if (s->epoch.list) *pc = s->epoch.list->next;
   s->epoch.entry = NULL;
   profile *p = &s->run.profile;
   p->caches.n_dense += e->n_dense;

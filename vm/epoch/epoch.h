@@ -10,7 +10,8 @@
 reed_status epoch_enter(reed_session *s, const uint32_t *w, uint32_t *pc) REED_MUST_CHECK;
 /* epoch.plan: plans the run section that begins at pc_after_plan, remembers the entry, gives out memory. */
 reed_status epoch_plan(reed_session *s, uint32_t pc_after_plan) REED_MUST_CHECK;
-reed_status epoch_end(reed_session *s) REED_MUST_CHECK;
+/* epoch.end. *pc: the word where the execution continues. */
+reed_status epoch_end(reed_session *s, uint32_t *pc) REED_MUST_CHECK;
 /* Leaves an epoch that failed half-way. */
 void epoch_abandon(reed_session *s);
 

@@ -183,6 +183,20 @@ static uint32_t branch(const maker *m, const uint32_t *w, bool on_zero, uint32_t
   return (*reg_s(m->run, i.condition) == 0) == on_zero ? i.target : next;
 }
 
+/* Takes the kills behind `epoch.end` (which ends before the word `pc`) into the list. A register that dies there, such
+ * as a constant or a value that only shape functions have read, needs no content in a run from the list, unless it
+ * holds the storage in which a kernel computes. */
+static void follow_end(maker *m, uint32_t pc) {
+  const uint32_t *code = m->run->program->module->code + frame_top(m->run)->function->code_offset;
+  for (; insn_id_at(code + pc) == INSN_KILL; pc += insn_length_at(code + pc)) {
+    followed *r = &m->registers[insn_kill_at(code + pc).victim];
+    if (r->write == NO_WRITE || r->data.kind == PLACE_BLOCK || r->extent.kind == PLACE_BLOCK) break;
+    r->dead = true;
+    m->list->n_instructions++;
+  }
+  m->list->next = pc;
+}
+
 /* Follows the section from `pc` to its end. */
 static verdict follow(maker *m, uint32_t pc) {
   const uint32_t *code = m->run->program->module->code + frame_top(m->run)->function->code_offset;
@@ -198,7 +212,10 @@ static verdict follow(maker *m, uint32_t pc) {
       case INSN_JUMP: next = insn_jump_at(w).target; break;
       case INSN_BRANCH_IF: next = branch(m, w, false, next); break;
       case INSN_BRANCH_IFNOT: next = branch(m, w, true, next); break;
-      case INSN_EPOCH_END: m->list->end = pc; return MADE;
+      case INSN_EPOCH_END:
+        m->list->end = pc;
+        follow_end(m, next);
+        return MADE;
       default: return NOT_FOR_LISTS;
     }
     m->list->n_instructions++;

@@ -1,6 +1,6 @@
 /* The run section of a memo entry as a flat list of kernel calls with their pointers, which later hits of the entry
- * call one after the other: without reading code, and without touching registers that the section kills. The list is
- * made at the entry's first hit, because many entries are never hit.
+ * call one after the other: without reading code, and without touching registers that the section kills, or that die
+ * behind its end. The list is made at the entry's first hit, because many entries are never hit.
  *
  * The interpreter executes a run section itself while the entry is new, while spans are collected, and where the
  * section has kernels of an accelerator, copies between devices or moves of registers. Effects, errors, counters and

@@ -41,7 +41,7 @@ typedef struct replay_pointer {
   int64_t at;
 } replay_pointer;
 
-/* A register that the shape section writes and the run section leaves alive. */
+/* A register that the shape section writes and that is alive at `next`. */
 typedef struct replay_kept {
   uint32_t write;
   ref_kind kind; /* at the end of the section */
@@ -55,11 +55,12 @@ typedef struct replay {
   VEC_OF(replay_pointer) fixed; /* to host values of the shape section */
   VEC_OF(uint32_t) roots;       /* of the entry: those with storage of their own */
   VEC_OF(replay_kept) kept;
-  VEC_OF(uint32_t) dead_writes; /* registers that the shape section writes and the run section kills */
+  VEC_OF(uint32_t) dead_writes; /* registers that the shape section writes and that are dead at `next` */
   VEC_OF(uint32_t) dead_keys;   /* other registers that the run section kills */
   const void *arena;            /* to which the pointers of in_arena lead; NULL: to none yet */
   uint32_t end;                 /* the word of `epoch.end` */
-  int64_t n_instructions;       /* of the section, without `epoch.end` */
+  uint32_t next;                /* where the run goes on after it: behind kills that the list has made needless */
+  int64_t n_instructions;       /* of the section and of these kills, without `epoch.end` */
 } replay;
 
 /* Frees the list and nulls. */

@@ -489,82 +489,66 @@ static bool divide(reed_session *s, const insn_epoch_enter *enter, uint32_t pc, 
 }
 
 /* True if some parts of the key have changed, and all of them had changed in the base. */
-static bool changes_again(const epoch_entry *base, const uint64_t *changed) {
+static bool changes_again(const variant_base *base) {
   uint64_t any = 0, other = 0;
   for (int i = 0; i < ENTRY_KEYS / 64; i++) {
-    any |= changed[i];
-    other |= changed[i] & ~base->changed_keys[i];
+    any |= base->changed[i];
+    other |= base->changed[i] & ~base->entry->changed_keys[i];
   }
   return any && !other;
 }
 
 /* True if a variant for the key may start from the base. A trace shows all calls of a miss, so there are no variants
  * while spans are collected. Other checks cover what may look forgotten here: an entry whose shape section writes a
- * register twice had no base and so no changed keys (find_base), or took another path (a branch has no places);
+ * register twice had no base and so no changed keys (start_entry), or took another path (a branch has no places);
  * key_find_changes compares rooms; and an entry that is not for lists has no list to be divided with. */
-static bool may_start_from(reed_session *s, const insn_epoch_enter *enter, const epoch_entry *base,
-                           uint64_t *out_changed) {
-  return s->devices.n == 1 && !s->run.profile.spans && s->run.program->module->epochs_shaped[enter->epoch] &&
-         key_find_changes(&s->epoch, enter, base, out_changed) && changes_again(base, out_changed);
+static bool may_start_from(const reed_session *s, const insn_epoch_enter *enter, const variant_base *base) {
+  return base->entry && s->devices.n == 1 && !s->run.profile.spans &&
+         s->run.program->module->epochs_shaped[enter->epoch] && base->comparable && changes_again(base);
 }
 
-/* The latest of the epoch's last entries, in both lists, whose key differs from the new one in lengths alone; NULL:
- * there is none. Decoders of several batch sizes may take turns. */
-static epoch_entry *latest_of_other_lengths(const reed_session *s, const insn_epoch_enter *enter) {
-  enum { MOST = 4 }; /* entries of a list */
+variant_base variant_find_base(const reed_session *s, const insn_epoch_enter *enter) {
+  enum { MOST = 4 }; /* entries of a list: decoders of several batch sizes may take turns */
   const epoch_state *state = &s->memo.epochs[enter->epoch];
   epoch_entry *const lists[] = {state->admitted.newest, state->on_trial.newest};
-  epoch_entry *latest = NULL;
-  uint64_t changed[ENTRY_KEYS / 64];
+  variant_base latest = {0};
   for (int i = 0; i < 2 && s->run.rooms; i++) {
     epoch_entry *e = lists[i];
-    for (int n = 0; e && n < MOST && (!latest || e->used > latest->used); n++, e = e->after)
-      if (key_find_changes(&s->epoch, enter, e, changed) && key_lengths_changed(&s->epoch, enter, e, changed))
-        latest = e;
+    for (int n = 0; e && n < MOST && (!latest.entry || e->used > latest.entry->used); n++, e = e->after) {
+      variant_base found = {.entry = e, .lengths = true, .comparable = true};
+      if (key_find_changes(&s->epoch, enter, e, found.changed) &&
+          key_lengths_changed(&s->epoch, enter, e, found.changed))
+        latest = found;
+    }
   }
+  if (latest.entry || !(latest.entry = memo_latest(&s->memo, enter->epoch))) return latest;
+  latest.comparable = key_find_changes(&s->epoch, enter, latest.entry, latest.changed);
   return latest;
 }
 
-epoch_entry *variant_latest(const reed_session *s, const insn_epoch_enter *enter) {
-  epoch_entry *of_lengths = latest_of_other_lengths(s, enter);
-  return of_lengths ? of_lengths : memo_latest(&s->memo, enter->epoch);
-}
-
-/* The base for a variant of the key; NULL: there is none. */
-static epoch_entry *base_of(reed_session *s, const insn_epoch_enter *enter, uint32_t pc) {
-  epoch_entry *base = variant_latest(s, enter);
-  uint64_t changed[ENTRY_KEYS / 64];
-  if (!base || !may_start_from(s, enter, base, changed)) return NULL;
-  return base->whole || divide(s, enter, pc, base) ? base : NULL;
-}
-
-bool variant_differs_in_lengths(const reed_session *s, const insn_epoch_enter *enter) {
-  return latest_of_other_lengths(s, enter) != NULL;
-}
-
-epoch_entry *variant_renew(reed_session *s, const insn_epoch_enter *enter, uint64_t hash, profile_epoch *note) {
-  epoch_entry *base = latest_of_other_lengths(s, enter);
-  uint64_t changed[ENTRY_KEYS / 64];
-  if (!base || !base->whole || s->memo.epochs[enter->epoch].wait > 0 || !may_start_from(s, enter, base, changed))
+epoch_entry *variant_renew(reed_session *s, const insn_epoch_enter *enter, const variant_base *base, uint64_t hash,
+                           profile_epoch *note) {
+  if (!base->lengths || !base->entry->whole || s->memo.epochs[enter->epoch].wait > 0 || !may_start_from(s, enter, base))
     return NULL;
-  epoch_entry *made = make(s, enter, base, hash, note);
+  epoch_entry *made = make(s, enter, base->entry, hash, note);
   if (!made) return NULL;
-  memo_renew(&s->memo, base, made);
-  return base;
+  memo_renew(&s->memo, base->entry, made);
+  return base->entry;
 }
 
-epoch_entry *variant_make(reed_session *s, const insn_epoch_enter *enter, uint32_t pc, uint64_t hash,
-                          profile_epoch *note) {
+epoch_entry *variant_make(reed_session *s, const insn_epoch_enter *enter, const variant_base *base, uint32_t pc,
+                          uint64_t hash, profile_epoch *note) {
   epoch_state *state = &s->memo.epochs[enter->epoch];
   if (state->wait > 0) {
     state->wait--;
     return NULL;
   }
-  epoch_entry *base = base_of(s, enter, pc), *e = base ? make(s, enter, base, hash, note) : NULL;
+  if (!may_start_from(s, enter, base) || !(base->entry->whole || divide(s, enter, pc, base->entry))) return NULL;
+  epoch_entry *e = make(s, enter, base->entry, hash, note);
   if (e) {
     state->waits = 0;
-    remember(s, e, base->whole);
-  } else if (base) {
+    remember(s, e, base->entry->whole);
+  } else {
     state->wait = state->waits;
     state->waits = state->waits * 2 + 1 < MOST_WAITS ? state->waits * 2 + 1 : MOST_WAITS;
   }

@@ -17,19 +17,26 @@
 #include "vm/epoch/variant_list.h"
 #include "vm/state.h"
 
+/* The entry from which a miss of the key in s->epoch.key starts. */
+typedef struct variant_base {
+  epoch_entry *entry;                /* NULL: none; borrowed from the memo */
+  bool lengths;                      /* the keys differ in lengths of caches alone that grow in place */
+  bool comparable;                   /* they differ in extents and elements alone: */
+  uint64_t changed[ENTRY_KEYS / 64]; /* in these parts */
+} variant_base;
+
+/* The latest of the epoch's last entries whose key differs in lengths of caches alone that grow in place
+ * (key_lengths_changed), otherwise the epoch's last entry. It stays in the memo while the functions below use it. */
+variant_base variant_find_base(const reed_session *s, const insn_epoch_enter *enter);
+/* The base's entry as that of the key in s->epoch.key, if the keys differ in lengths alone: a hit, for which the entry
+ * is renewed by the calls that depend on the lengths. NULL: it is not possible, and nothing has changed. note: gets
+ * the times; or NULL. */
+epoch_entry *variant_renew(reed_session *s, const insn_epoch_enter *enter, const variant_base *base, uint64_t hash,
+                           profile_epoch *note);
 /* Makes the variant for the key in s->epoch.key, which the memo lacks, and remembers it. NULL: the epoch must be
- * planned. Its shape section begins at the word `pc`. note: gets the times; or
- * NULL. */
-epoch_entry *variant_make(reed_session *s, const insn_epoch_enter *enter, uint32_t pc, uint64_t hash,
-                          profile_epoch *note);
-/* The entry of the epoch from which a miss of the key in s->epoch.key starts: the latest of its last entries whose key
- * differs in lengths of caches alone that grow in place (key_lengths_changed), otherwise its last entry. NULL: none. */
-epoch_entry *variant_latest(const reed_session *s, const insn_epoch_enter *enter);
-/* That entry for the key in s->epoch.key, if the keys differ in lengths alone: a hit, for which the entry is renewed by
- * the calls that depend on the lengths. NULL: there is none, and nothing has changed. */
-epoch_entry *variant_renew(reed_session *s, const insn_epoch_enter *enter, uint64_t hash, profile_epoch *note);
-/* True if one of the epoch's last entries has a key that differs from the one in s->epoch.key in lengths alone. */
-bool variant_differs_in_lengths(const reed_session *s, const insn_epoch_enter *enter);
+ * planned. Its shape section begins at the word `pc`. */
+epoch_entry *variant_make(reed_session *s, const insn_epoch_enter *enter, const variant_base *base, uint32_t pc,
+                          uint64_t hash, profile_epoch *note);
 /* The complete entry: the whole, with the variant's content; the entry itself if it is no variant. Valid until another
  * variant of the whole is used. */
 epoch_entry *variant_use(epoch_entry *e);

@@ -7,6 +7,8 @@
 #include "reed/reed.h"
 #include "tests/suite.h"
 #include "tests/vm/hand.h"
+#include "vm/epoch/replay_list.h"
+#include "vm/state.h"
 
 #define HEAD \
   ".module \"m\" producer \"test\" \"1\" devices 2\n.type x = f32[n] \"x\"\n.type counts = i64[?, ?] \"counts\"\n" \
@@ -19,6 +21,16 @@
 #define PLAN "plan: epoch.plan 0\n  copy r1, r0, input, add, 0\n"
 #define RETURN(from) \
   "  epoch.end 0\n  readback r9, " from ", output, add, 0\n  kill " from "\n  sync\n  return [r9], []\n"
+
+/* A loop. Behind the epoch's end a constant, a value that nothing reads and a kernel's result die, then the key. */
+static const char dying[] =
+    HEAD GIVES("x") "  s.const s0, 3\n  s.const s1, 1\nagain:\n  epoch.enter 0, plan, [r0:shape], []\n"
+                    "  shape.like r1, r0, device\n  const r5, three, device\n  const r7, one, host\n"
+                    "  shape add, device, [r2], [r1:shape, r5:shape]\n  shape neg, device, [r3], [r1:shape]\n" PLAN
+                    "  invoke add, device, [r2], [r1, r5]\n  invoke neg, device, [r3], [r1]\n  kill r1\n"
+                    "  epoch.end 0\n  kill r7\n  kill r5\n  kill r3\n  kill r0\n"
+                    "  readback r0, r2, output, add, 0\n  kill r2\n  sync\n  s.sub s0, s0, s1\n"
+                    "  branch.if s0, again\n  return [r0], []\n";
 
 static const char *const programs[] = {
     /* a constant, a view of an intermediate, a result in the place of an input */
@@ -65,6 +77,7 @@ static const char *const programs[] = {
                   "  invoke nonzero, device, [r2], [r1]\n  kill r1\n"
                   "  invoke neg, device, [r3], [r2]\n  kill r2\n  epoch.end 0\n  extent r3\n  sync\n"
                   "  readback r9, r3, output, add, 0\n  sync\n  return [r9], []\n",
+    dying,
 };
 enum { N_PROGRAMS = sizeof programs / sizeof *programs };
 
@@ -108,6 +121,39 @@ START_TEST(a_list_gives_what_the_interpreter_gives) {
   ck_assert_double_gt(memo_figure(listed, "bytes"), memo_figure(stepped, "bytes"));
   reed_session_close(&listed);
   reed_session_close(&stepped);
+}
+END_TEST
+
+/* Only results of kernels are written for what comes behind the epoch, and the kills of all else are passed over; but
+ * they count as executed. */
+START_TEST(registers_that_die_behind_the_end_have_no_content) {
+  reed_session *session = opened(dying, NULL);
+  for (int i = 0; i < 2; i++) {
+    reed_tensor *got = result_of(session, 4, i);
+    reed_tensor_close(&got);
+  }
+  const replay *list = memo_latest(&session->memo, 0)->replay;
+  const module *m = session->run.program->module;
+  const uint32_t *end = m->code + m->functions[0].code_offset + list->end;
+  ck_assert_uint_eq(list->kept.n, 2);        /* r2, r3 */
+  ck_assert_uint_eq(list->dead_writes.n, 3); /* r1, r5, r7 */
+  ck_assert_uint_eq(list->next, list->end + insn_length_at(end) + 2 * insn_length_at(insn_next(end)));
+  reed_session_close(&session);
+  int64_t enough[2] = {0};
+  for (int profile = 0; profile < 2; profile++)
+    for (int64_t most = 1; enough[profile] == 0; most++) {
+      session = opened(dying, &(reed_session_options){.profile = profile == 1, .max_instructions = most});
+      reed_status status = REED_OK;
+      for (int i = 0; i < 2 && status == REED_OK; i++) {
+        reed_tensor *input = input_of(4, i), *output = NULL;
+        status = reed_session_run(session, &input, 1, &output, 1, diagnosis);
+        reed_tensor_close(&input);
+        reed_tensor_close(&output);
+      }
+      if (status == REED_OK) enough[profile] = most;
+      reed_session_close(&session);
+    }
+  ck_assert_int_eq(enough[0], enough[1]);
 }
 END_TEST
 
@@ -240,6 +286,7 @@ int main(void) {
   tcase_add_checked_fixture(cases, open_diagnosis, close_diagnosis);
   tcase_set_timeout(cases, 120);
   tcase_add_loop_test(cases, a_list_gives_what_the_interpreter_gives, 0, N_PROGRAMS);
+  tcase_add_test(cases, registers_that_die_behind_the_end_have_no_content);
   tcase_add_test(cases, a_list_follows_the_memory_of_outputs);
   tcase_add_test(cases, a_failed_call_of_a_list_names_its_node);
   tcase_add_test(cases, a_list_is_cancelled_at_each_kernel);
