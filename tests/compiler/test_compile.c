@@ -183,6 +183,38 @@ START_TEST(values_are_halved_where_a_convolution_would_round_them) {
 }
 END_TEST
 
+/* A chain of 45 products, then two ways to an output: a choice, or none. Those far before the choice keep f32; without
+ * one none does. */
+START_TEST(products_far_from_a_choice_keep_their_precision) {
+  enum { PRODUCTS = 45 };
+  static float weights[PRODUCTS][64 * 64];
+  onnx_build *b = build_open(13);
+  compiled c;
+  char from[16] = "x", to[16], name[16], inputs[40];
+  build_input(b, "x", "f32[n,64]");
+  for (int k = 0; k < PRODUCTS; k++) {
+    for (int i = 0; i < 64 * 64; i++) weights[k][i] = (float)(i % 13 + k) / 8;
+    snprintf(name, sizeof name, "w%d", k);
+    snprintf(to, sizeof to, "a%d", k);
+    snprintf(inputs, sizeof inputs, "%s,%s", from, name);
+    build_f32(b, name, "64,64", weights[k]);
+    build_node(b, "MatMul", inputs, to);
+    memcpy(from, to, sizeof from);
+  }
+  build_node(b, _i ? "ArgMax" : "Sigmoid", from, "y");
+  build_output(b, "y", _i ? "i64" : "f32");
+  compile(&c, b, &(reed_compile_options){.precision = REED_PRECISION_BF16});
+  ck_assert_msg(c.status == REED_OK, "%s", c.diagnosis.message);
+  /* the last product decides; 38 after a product are near */
+  const char *said =
+      _i ? "38 products with weights of half precision, 38 weights rounded, 7 products of f32 before choices"
+         : "45 products with weights of half precision, 45 weights rounded";
+  ck_assert_msg(strstr(c.report, said) != NULL, "%s", c.report);
+  compiled_fini(&c);
+  build_close(&b);
+}
+END_TEST
+
 START_TEST(unknown_precisions_are_refused) {
   onnx_build *b = small_model();
   compiled c;
@@ -372,6 +404,7 @@ int main(void) {
   tcase_add_test(t, the_same_model_gives_the_same_bytes);
   tcase_add_test(t, passes_can_be_disabled_but_for_those_that_are_needed);
   tcase_add_loop_test(t, a_head_whose_result_is_chosen_from_keeps_its_precision, 0, 2);
+  tcase_add_loop_test(t, products_far_from_a_choice_keep_their_precision, 0, 2);
   tcase_add_loop_test(t, values_are_halved_where_a_convolution_would_round_them, 0, 6);
   tcase_add_test(t, unknown_precisions_are_refused);
   tcase_add_test(t, a_model_of_many_outputs_takes_little_memory);

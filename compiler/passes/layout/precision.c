@@ -7,6 +7,10 @@
  * or counts them, or elements that a shape function reads: the heads of boxes and scores, in which a rounded element
  * would change the choice and not only its value. Extents are no elements: a map whose Shape is read decides nothing.
  *
+ * So does a product with many others between its result and a choice (PRODUCTS_AFTER): each of them amplifies its
+ * rounding, so that the first layers of a deep detector change more choices than all others together, and they are a
+ * small part of the time that bf16 gains.
+ *
  * Only weights that may lie in pairs of channels are changed (ops/packed.h): those of depthwise and small groups, of
  * the first convolution of an image and of odd numbers of channels are few, and stay f32. With bf16, so do narrow
  * products (NARROW). */
@@ -21,6 +25,11 @@
  * instead of 90, in the same time, because bf16 gains least where little is multiplied for each value that is read. */
 #define NARROW 48
 
+/* A product keeps f32 if the longest way from its result to a choice has more products. Of 100 detections of Faster
+ * R-CNN ResNet-50-FPN with random weights 63 are found again if only the first block of its first layer is bf16, 99 if
+ * only its last layer is, or only the heads are. docs/performance.md has what the limit costs. */
+#define PRODUCTS_AFTER 38
+
 typedef struct weights_pair {
   const void *from;
   ir_value *to;
@@ -31,6 +40,8 @@ typedef struct lowering {
   VEC_OF(weights_pair) made;
   int64_t n_products, n_kept;
   bool *deciding; /* by the id of the node, which placement has set */
+  int32_t *after; /* by id: products on the longest way from the node's results to a choice; -1: there is no way */
+  VEC_OF(ir_node *) in_order; /* all nodes */
   int32_t n_ids;
   VEC_OF(ir_node *) pending; /* nodes whose results reach a choice, and whose operands have not been followed */
   bool exceeded;             /* a weight is too large for f16 */
@@ -114,7 +125,7 @@ static reed_status reach(lowering *l, const ir_value *v) {
 static reed_status count_ids(void *context, ir_node *n) {
   lowering *l = context;
   if (n->id >= l->n_ids) l->n_ids = n->id + 1;
-  return REED_OK;
+  return VEC_PUSH(&l->in_order, n) ? REED_OK : diag_no_memory(l->m->diagnosis, "the products that decide choices");
 }
 
 static reed_status find_choices(void *context, ir_node *n) {
@@ -139,13 +150,35 @@ static reed_status follow(lowering *l) {
   return status;
 }
 
+/* Counts the products after each node: readers come after their operands in the order of nodes. */
+static reed_status count_after(lowering *l) {
+  l->after = ir_alloc(l->m, ((size_t)l->n_ids + 1) * sizeof *l->after);
+  if (!l->after) return diag_no_memory(l->m->diagnosis, "the products that decide choices");
+  for (int32_t i = 0; i < l->n_ids; i++) l->after[i] = -1;
+  for (size_t k = l->in_order.n; k-- > 0;) {
+    const ir_node *n = l->in_order.items[k];
+    const reed_attrs attrs = ir_attrs(n);
+    if (op_has(n->op, REED_OP_EXTENTS_ONLY)) continue;
+    for (int32_t i = 0; i < n->n_inputs; i++) {
+      const ir_node *of = n->inputs[i] ? n->inputs[i]->producer : NULL;
+      const bool chosen = chooses(n->op) || op_reads_value(n->op, &attrs, i);
+      const int32_t after = chosen                ? 0
+                            : l->after[n->id] < 0 ? -1
+                                                  : l->after[n->id] + op_has(n->op, OP_PROPERTY_PACKABLE);
+      if (of && after > l->after[of->id]) l->after[of->id] = after;
+    }
+  }
+  return REED_OK;
+}
+
 static reed_status find_deciding(lowering *l) {
   reed_status status = ir_walk(l->m->main, true, count_ids, l);
   if (status != REED_OK) return status;
   l->deciding = ir_alloc(l->m, (size_t)l->n_ids + 1);
   if (!l->deciding) return diag_no_memory(l->m->diagnosis, "the products that decide choices");
   status = ir_walk(l->m->main, true, find_choices, l);
-  return status == REED_OK ? follow(l) : status;
+  if (status == REED_OK) status = follow(l);
+  return status == REED_OK ? count_after(l) : status;
 }
 
 /* ---- weights ---- */
@@ -158,7 +191,7 @@ static reed_status visit(void *context, ir_node *n) {
       n->inputs[0]->type.dtype != REED_F32 || !n->outputs[0] || !runs_with(l->m, n))
     return REED_OK;
   if (!ir_desc(weights, &plain) || plain.dtype != REED_F32 || desc_bytes(&plain) <= 0) return REED_OK;
-  if (l->deciding[n->id]) {
+  if (l->deciding[n->id] || l->after[n->id] > PRODUCTS_AFTER) {
     l->n_kept++;
     return REED_OK;
   }
@@ -184,8 +217,9 @@ reed_status pass_precision(ir_module *m, pass_report *report) {
   if (status == REED_OK && wanted) status = ir_walk(m->main, true, visit, &l);
   *report = (pass_report){.counts = {{"products with weights of half precision", l.n_products},
                                      {"weights rounded", (int64_t)l.made.n},
-                                     {"products of f32 that decide choices", l.n_kept}}};
+                                     {"products of f32 before choices", l.n_kept}}};
   VEC_FREE(&l.made);
   VEC_FREE(&l.pending);
+  VEC_FREE(&l.in_order);
   return status;
 }

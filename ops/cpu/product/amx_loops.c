@@ -95,7 +95,7 @@ CPU_UNCHECKED void panel_amx_multiply(const panel_tile *t) {
   configure(t->rows, t->run_length % STEP);
   for (int64_t column = 0; column < t->width; column += VECTORS * COLUMNS)
     for (int64_t tile = 0; tile < t->count; tile++) {
-      const float *a = t->a + tile * t->rows * t->a_row, *b = t->panel + column;
+      const float *a = t->a + tile * t->rows * t->a_row, *b = (const float *)t->panel + column;
       const int64_t vectors = (t->width - column) / COLUMNS;
       switch (vectors) {
         case 1: add_up(t, a, b, 1, sums); break;

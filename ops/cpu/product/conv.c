@@ -87,7 +87,7 @@ static reed_status prepare(const cpu_view *view, bool transposed, reed_kernel *o
   if (view->order && last_in && !transposed) {
     status = prepare_indirect(view, &w, &act, out_kernel);
     if (status != REED_OK || out_kernel->run) return status;
-    if (view->order->pairs && indirect_is_faster(view, &w, &act))
+    if (half_is(view->order->plain.dtype) && indirect_is_faster(view, &w, &act))
       return REED_OK; /* declined, so that the call is prepared again with weights in f32 */
   }
   if (!packed_computes(view->order, weights->dtype)) return REED_OK;

@@ -23,7 +23,7 @@ typedef struct dense_convolution {
   int64_t n_plans;
   struct {
     panel_plan *plan;
-    int64_t weights, y; /* offsets of its weights, and of its first pixel in Y */
+    int64_t weights, y; /* offsets of its first weight in bytes, and of its first pixel in Y */
   } parts[];
 } dense_convolution;
 
@@ -57,12 +57,13 @@ packed_halves conv_halves(const reed_kernel_call *call) {
 
 static reed_status run_dense(const void *state, const reed_kernel_buffers *buffers) {
   const dense_convolution *c = state;
-  const float *weights = buffers->inputs[1], *bias = c->with_bias ? buffers->inputs[2] : NULL;
+  const float *bias = c->with_bias ? buffers->inputs[2] : NULL;
+  const char *weights = buffers->inputs[1];
   const void *residual = c->with_residual ? buffers->inputs[3] : NULL;
   float *workspace = buffers->workspace;
   if (c->joined.rows) {
-    join_taps(&c->joined, weights, bias, workspace);
-    weights = workspace;
+    join_taps(&c->joined, buffers->inputs[1], bias, workspace);
+    weights = (const char *)workspace;
     if (bias) bias = workspace + c->joined.rows * c->joined.channels * c->joined.width;
     workspace += joined_floats(&c->joined);
   }
@@ -90,10 +91,12 @@ void conv_variant(const char *form, const reed_kernel_call *call, char *out, siz
 }
 
 /* Fills in the kernel, after all plans are open. */
-static void dense_done(dense_convolution *c, const reed_kernel_call *call, bool pairs, reed_kernel *out_kernel) {
-  conv_variant(!pairs                       ? "direct"
-               : cpu_level_now() >= CPU_AMX ? "bf16, amx"
-                                            : "bf16",
+static void dense_done(dense_convolution *c, const reed_kernel_call *call, const packed_order *order,
+                       reed_kernel *out_kernel) {
+  conv_variant(order->plain.dtype == REED_F16 ? "direct, W f16"
+               : !order->pairs                ? "direct"
+               : cpu_level_now() >= CPU_AMX   ? "bf16, amx"
+                                              : "bf16",
                call, c->variant, sizeof c->variant);
   *out_kernel = (reed_kernel){
       .run = run_dense, .state = c, .free = dense_free, .state_bytes = (int64_t)sizeof *c, .variant = c->variant};
@@ -105,12 +108,12 @@ static void dense_done(dense_convolution *c, const reed_kernel_call *call, bool 
   if (c->joined.rows) out_kernel->workspace_bytes += joined_floats(&c->joined) * (int64_t)sizeof(float);
 }
 
-/* The weights of a part in floats, each of which may be a pair of bf16. */
-static int64_t part_floats(const packed_order *order) { return packed_part_elements(order) / (order->pairs ? 2 : 1); }
+/* The weights of a part, of which a pair of bf16 is one. */
+static int64_t part_weights(const packed_order *order) { return packed_part_elements(order) / (order->pairs ? 2 : 1); }
 
 /* A convolution over one spatial axis is seen as an image of one row. */
-static panel_problem problem_of(const reed_kernel_call *call, const window *w, int64_t groups, bool x_last, bool pairs,
-                                const activation *act) {
+static panel_problem problem_of(const reed_kernel_call *call, const packed_order *order, const window *w,
+                                int64_t groups, bool x_last, const activation *act) {
   const reed_desc *x = &call->inputs[0], *y = &call->outputs[0];
   panel_problem p = {.images = x->dims[0],
                      .groups = groups,
@@ -133,7 +136,8 @@ static panel_problem problem_of(const reed_kernel_call *call, const window *w, i
   p.x_channel = x_last ? 1 : p.in[0] * p.x_slab;
   p.x_image = x->dims[1] * p.in[0] * p.in[1] * p.in[2];
   p.channels_first = !x_last;
-  if (pairs) panel_problem_pair(&p, conv_halves(call));
+  p.weights_f16 = order->plain.dtype == REED_F16;
+  if (order->pairs) panel_problem_pair(&p, conv_halves(call));
   p.y_pixel = y->dims[1];
   p.y_row = p.out[2] * p.y_pixel;
   p.y_slab = p.out[1] * p.y_row;
@@ -143,8 +147,8 @@ static panel_problem problem_of(const reed_kernel_call *call, const window *w, i
 
 reed_status conv_panels_prepare(const reed_kernel_call *call, const packed_order *order, const window *w, bool x_last,
                                 const activation *act, reed_kernel *out_kernel) {
-  panel_problem problem = problem_of(call, w, order->n_parts, x_last, order->pairs, act);
-  problem.weights_group = part_floats(order);
+  panel_problem problem = problem_of(call, order, w, order->n_parts, x_last, act);
+  problem.weights_group = part_weights(order);
   dense_convolution *c = dense_new(call, 1);
   if (!c) return cpu_no_memory(call);
   reed_status status = panel_plan_open(call, &problem, &c->parts[0].plan);
@@ -153,24 +157,25 @@ reed_status conv_panels_prepare(const reed_kernel_call *call, const packed_order
     return status;
   }
   c->n_plans = 1;
-  dense_done(c, call, order->pairs, out_kernel);
+  dense_done(c, call, order, out_kernel);
   return REED_OK;
 }
 
 reed_status conv_panels_prepare_transposed(const reed_kernel_call *call, const packed_order *order, const window *w,
                                            const activation *act, reed_kernel *out_kernel) {
   /* each tap is a matrix product: pixels of X by channels, weights W[channel][output] */
-  panel_problem whole = problem_of(call, w, 1, true, order->pairs, act), tap = whole;
+  panel_problem whole = problem_of(call, order, w, 1, true, act), tap = whole;
   for (int i = 0; i < PANEL_AXES; i++) {
     tap.out[i] = whole.in[i];
     tap.taps[i] = tap.stride[i] = 1;
   }
   tap.y_pixel = whole.taps[2] * whole.outputs;
   tap.y_row = whole.taps[1] * whole.y_row;
-  dense_convolution *c = dense_new(call, whole.taps[1] * whole.taps[2]); /* two axes at most */
+  const int64_t columns = whole.taps[2];
+  const bool joins = columns > 1 && columns * whole.outputs <= PACKED_WIDTH;
+  if (joins && whole.weights_f16) return REED_OK;                  /* taps are joined in f32 */
+  dense_convolution *c = dense_new(call, whole.taps[1] * columns); /* two axes at most */
   if (!c) return cpu_no_memory(call);
-  int64_t columns = whole.taps[2];
-  bool joins = columns > 1 && columns * whole.outputs <= PACKED_WIDTH;
   if (joins) {
     tap.outputs *= columns;
     c->joined = (joined_taps){.rows = whole.taps[1],
@@ -180,10 +185,11 @@ reed_status conv_panels_prepare_transposed(const reed_kernel_call *call, const p
                               .tap_width = packed_width(whole.outputs, 0),
                               .width = packed_width(tap.outputs, 0)};
   }
-  int64_t of_plan = joins ? whole.channels * c->joined.width : part_floats(order);
+  const int64_t of_plan = joins ? whole.channels * c->joined.width : part_weights(order);
   for (int64_t y = 0; y < whole.taps[1]; y++)
     for (int64_t x = 0; x < (joins ? 1 : columns); x++) {
-      c->parts[c->n_plans].weights = c->n_plans * of_plan;
+      c->parts[c->n_plans].weights =
+          c->n_plans * of_plan * (int64_t)(whole.weights_f16 ? sizeof(uint16_t) : sizeof(float));
       c->parts[c->n_plans].y = y * whole.y_row + x * whole.outputs;
       reed_status status = panel_plan_open(call, &tap, &c->parts[c->n_plans].plan);
       if (status != REED_OK) {
@@ -192,6 +198,6 @@ reed_status conv_panels_prepare_transposed(const reed_kernel_call *call, const p
       }
       c->n_plans++;
     }
-  dense_done(c, call, order->pairs, out_kernel);
+  dense_done(c, call, order, out_kernel);
   return REED_OK;
 }

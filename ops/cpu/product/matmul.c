@@ -108,7 +108,8 @@ static bool only_one(const product *p, const int64_t *strides) {
 }
 
 /* A product over packed weights is one image of one row; its pixels are the rows of A. */
-static reed_status prepare_panels(const reed_kernel_call *call, fast_product *f, bool pairs, reed_kernel *out_kernel) {
+static reed_status prepare_panels(const reed_kernel_call *call, fast_product *f, const packed_order *order,
+                                  reed_kernel *out_kernel) {
   const product *p = &f->p;
   int64_t rows = p->batch * p->m;
   panel_problem problem = {
@@ -130,9 +131,10 @@ static reed_status prepare_panels(const reed_kernel_call *call, fast_product *f,
       .y_slab = rows * p->n,
       .y_row = rows * p->n,
       .y_pixel = p->n,
+      .weights_f16 = order->plain.dtype == REED_F16,
   };
   if (f->activation_inside) problem.activation = p->activation;
-  if (pairs) panel_problem_pair(&problem, (packed_halves){0});
+  if (order->pairs) panel_problem_pair(&problem, (packed_halves){0});
   reed_status status = panel_plan_open(call, &problem, &f->plan);
   if (status != REED_OK) return status;
   *out_kernel = (reed_kernel){run_fast, f, fast_free, panel_plan_workspace_bytes(f->plan),
@@ -191,7 +193,7 @@ static reed_status prepare(const cpu_view *view, bool gemm, reed_kernel *out_ker
     prepare_plain(call, f, out_kernel);
     return REED_OK;
   }
-  status = prepare_panels(call, f, view->order->pairs, out_kernel);
+  status = prepare_panels(call, f, view->order, out_kernel);
   if (status != REED_OK) mem_free(f);
   return status;
 }

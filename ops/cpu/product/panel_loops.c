@@ -30,10 +30,11 @@
 
 /* Runs of fewer elements, as a picture's, leave no time to prefetch; their panel is small. */
 #define SHORT_RUN (LANES < 16 ? 8 : 0)
-#define CACHE_LINE 16   /* floats */
-#define PANEL_WIDTH 64  /* of a packed panel, at most */
-#define PANEL_AHEAD 512 /* floats of the panel fetched ahead: some 200 cycles */
-#define ROWS_AHEAD 8    /* the same, of a matrix that is read in place */
+#define CACHE_LINE 16 /* floats */
+#define LINE_WEIGHTS ((int)(CACHE_LINE * sizeof(float) / sizeof(weight)))
+#define PANEL_WIDTH 64                  /* of a packed panel, at most */
+#define PANEL_AHEAD (32 * LINE_WEIGHTS) /* of the panel, fetched ahead: some 200 cycles */
+#define ROWS_AHEAD 8                    /* the same, of a matrix that is read in place */
 
 /* A product of f32, or of pairs of bf16 (panel_pairs_multiply). VDPBF16PS (Intel SDM) adds both products of a pair in
  * f32, each sum rounded to nearest even, whatever MXCSR says; denormal bf16 numbers and f32 results count as 0. */
@@ -46,6 +47,23 @@ INLINE lanes multiplied(lanes sum, const float *a, lanes weights) {
 }
 #else
 #define multiplied(sum, a, weights) ((sum) + *(a) * (weights))
+#endif
+
+/* An element of the panel: a float, a pair of bf16 in its place, or f16, which is widened exactly. */
+#ifdef PANEL_F16
+typedef uint16_t weight;
+enum { CONVERTS = true }; /* a vector of weights is worth a register for the time of a column */
+INLINE lanes load_weights(const weight *p) {
+#if LANES == 16
+  return (lanes)_mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)p));
+#else
+  return (lanes)_mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)p));
+#endif
+}
+#else
+typedef float weight;
+enum { CONVERTS = false };
+INLINE lanes load_weights(const weight *p) { return load(p); }
 #endif
 
 /* Runs a statement for each sum of a tile. */
@@ -81,16 +99,17 @@ INLINE void fetch_row(int vectors, bool halves, fetches *fetch) {
   fetch->residual += fetch->row;
 }
 
-/* Adds the product of one element of depth: `rows` elements of X, a_row apart, by `vectors` of the panel's row b. */
-INLINE void multiply_element(const panel_tile *t, const float *a, const float *b, int64_t ahead, bool fetches_more,
-                             int rows, int vectors, fetches *fetch, lanes (*sum)[VECTORS_MOST]) {
+/* Adds the product of one element of depth: `rows` elements of X, a_row apart, by `vectors` of the panel's row b, which
+ * is also written to `widened` (NULL, a constant after inlining: it is not). */
+INLINE void multiply_element(const panel_tile *t, const float *a, const weight *b, int64_t ahead, bool fetches_more,
+                             int rows, int vectors, fetches *fetch, float *widened, lanes (*sum)[VECTORS_MOST]) {
   /* Vectors of the panel's row that are kept in registers. If no register is left, the last vector is a memory operand,
    * because gcc would otherwise keep a sum in memory. */
   const int held_weights = rows == 1 || rows * vectors + vectors < REGISTERS ? vectors : vectors - 1;
   /* small tiles read the panel too fast for the second-level cache */
   if (fetches_more && (LANES < 16 || rows < 4)) {
 #pragma GCC unroll 8
-    for (int j = 0; j < vectors * LANES; j += CACHE_LINE) __builtin_prefetch(b + ahead + j);
+    for (int j = 0; j < vectors * LANES; j += LINE_WEIGHTS) __builtin_prefetch(b + ahead + j);
   }
   if (fetches_more && rows >= 4) {
     __builtin_prefetch(fetch->next, 0, 2);
@@ -98,24 +117,34 @@ INLINE void multiply_element(const panel_tile *t, const float *a, const float *b
   }
   lanes weights[VECTORS_MOST];
 #pragma GCC unroll 8
-  for (int j = 0; j < held_weights; j++) weights[j] = load(b + j * LANES);
+  for (int j = 0; j < held_weights; j++) {
+    weights[j] = load_weights(b + j * LANES);
+    if (widened) store(widened + j * LANES, weights[j]);
+  }
 #pragma GCC unroll 16
   for (int i = 0; i < rows; i++) {
     const float *x = a + i * t->a_row;
 #pragma GCC unroll 8
     for (int j = 0; j < held_weights; j++) sum[i][j] = multiplied(sum[i][j], x, weights[j]);
-    if (held_weights == vectors) continue;
+    if (held_weights == vectors || CONVERTS) continue;
     __asm__("" : "+r"(b)); /* keeps gcc from holding the vector in a register */
-    sum[i][vectors - 1] = multiplied(sum[i][vectors - 1], x, load(b + (vectors - 1) * LANES));
+    sum[i][vectors - 1] = multiplied(sum[i][vectors - 1], x, load_weights(b + (vectors - 1) * LANES));
   }
+  if (held_weights == vectors || !CONVERTS) return;
+  __asm__("" : "+r"(b)); /* likewise */
+  const lanes last = load_weights(b + (vectors - 1) * LANES);
+  if (widened) store(widened + (vectors - 1) * LANES, last);
+#pragma GCC unroll 16
+  for (int i = 0; i < rows; i++) sum[i][vectors - 1] = multiplied(sum[i][vectors - 1], a + i * t->a_row, last);
 }
 
 /* The strip's tile from row `at` on, of `rows` by `vectors` (constants after inlining) from column `column` of the
  * panel on. Returns the place to prefetch next. */
 INLINE const char *tile(const panel_tile *t, int64_t at, const char *next, int64_t column, int rows, int vectors,
-                        bool halves) {
+                        bool halves, bool widens) {
   lanes sum[ROWS][VECTORS_MOST];
-  const float *b = t->panel + column, *first_a = t->a + at * t->a_row;
+  const weight *b = (const weight *)t->panel + column;
+  const float *first_a = t->a + at * t->a_row;
   const int64_t place = at * t->c_row + column;
   char *c = (char *)t->c + (lanes_at(t->c, halves, place) - (const char *)t->c);
   const char *residual = t->residual ? lanes_at(t->residual, halves, place) : NULL;
@@ -124,20 +153,23 @@ INLINE const char *tile(const panel_tile *t, int64_t at, const char *next, int64
                 next_rows = rows * row_bytes;
   const int64_t ahead = panel_row <= PANEL_WIDTH ? PANEL_AHEAD : ROWS_AHEAD * panel_row;
   fetches fetch = {next, c + next_rows, c + 2 * next_rows, (residual ? residual : c) + next_rows, row_bytes};
+  float *to = widens ? t->widened + column : NULL;
   EACH(sum[i][j] = (lanes){0})
   int64_t r = 0;
   for (; r < t->n_runs && (length >= SHORT_RUN || r == 0); r++) {
     const float *a = first_a + t->runs[r], *end = a + length;
     /* two loops, because gcc keeps sums of a loop with a branch in memory */
-    for (; a < end && fetch.y < fetch.y_end; a++, b += panel_row) {
+    for (; a < end && fetch.y < fetch.y_end; a++, b += panel_row, to = widens ? to + panel_row : NULL) {
       fetch_row(vectors, halves, &fetch);
-      multiply_element(t, a, b, ahead, true, rows, vectors, &fetch, sum);
+      multiply_element(t, a, b, ahead, true, rows, vectors, &fetch, to, sum);
     }
-    for (; a < end; a++, b += panel_row) multiply_element(t, a, b, ahead, true, rows, vectors, &fetch, sum);
+    for (; a < end; a++, b += panel_row, to = widens ? to + panel_row : NULL)
+      multiply_element(t, a, b, ahead, true, rows, vectors, &fetch, to, sum);
   }
   for (; r < t->n_runs; r++) {
     const float *a = first_a + t->runs[r], *end = a + length;
-    for (; a < end; a++, b += panel_row) multiply_element(t, a, b, ahead, false, rows, vectors, &fetch, sum);
+    for (; a < end; a++, b += panel_row, to = widens ? to + panel_row : NULL)
+      multiply_element(t, a, b, ahead, false, rows, vectors, &fetch, to, sum);
   }
   if (t->scale != 1) EACH(sum[i][j] *= t->scale)
   if (column + vectors * LANES > t->columns) {
@@ -163,10 +195,13 @@ INLINE void tiles(const panel_tile *t, int64_t column, int rows, int vectors) {
   const char *next = t->next;
   const int64_t end = t->count * rows;
 #ifdef PANEL_PAIRS
-  for (int64_t at = 0; t->halves && at < end; at += rows) next = tile(t, at, next, column, rows, vectors, true);
+  for (int64_t at = 0; t->halves && at < end; at += rows) next = tile(t, at, next, column, rows, vectors, true, false);
   if (t->halves) return;
+#elif defined(PANEL_F16)
+  if (t->widened) (void)tile(t, 0, next, column, rows, vectors, false, true);
+  if (t->widened) return;
 #endif
-  for (int64_t at = 0; at < end; at += rows) next = tile(t, at, next, column, rows, vectors, false);
+  for (int64_t at = 0; at < end; at += rows) next = tile(t, at, next, column, rows, vectors, false, false);
 }
 
 #define CASE(n) \
@@ -199,6 +234,8 @@ CPU_UNCHECKED void panel_pairs_convert(const float *from, int64_t n, float *to) 
         high = load_some(from + i + LANES, lanes_between(0, n - i - LANES));
   store_first(to, (lanes)_mm512_cvtne2ps_pbh(high, low), (n - i) / 2);
 }
+#elif defined(PANEL_F16)
+#define MULTIPLY CPU_LEVELED(panel_f16_multiply)
 #else
 #define MULTIPLY CPU_LEVELED(panel_multiply)
 int CPU_LEVELED(panel_rows)(void) { return ROWS; }

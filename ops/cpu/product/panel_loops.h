@@ -11,9 +11,11 @@ typedef struct panel_tile {
   void *c;             /* count * rows x width of Y: f32, or bf16 if `halves` */
   const float *a;      /* X at the first row */
   const int64_t *runs; /* offsets from `a` of runs of run_length elements; each run is multiplied by the next weights */
-  const float *panel;  /* [n_runs * run_length][width], rows panel_row apart: packed ones, or those of a matrix */
+  const void *panel;   /* [n_runs * run_length][width], rows panel_row apart: packed ones, or those of a matrix; f32, or
+                          as   the loop below says */
   const float *bias;   /* [width]; or NULL */
   const float *row_bias; /* [count * rows]; or NULL */
+  float *widened;        /* only of f16: the panel is written there as f32, columns padded alike; or NULL */
   const void *residual;  /* like c, may be c; or NULL */
   int64_t n_runs, run_length, a_row, panel_row, c_row, width, rows, count;
   int64_t columns;  /* of c and residual; at most width, whose further columns are computed and dropped */
@@ -29,6 +31,10 @@ typedef struct panel_tile {
 CPU_LOOP(int, panel_rows, (void));
 CPU_LOOP(int, panel_lanes, (void));
 CPU_LOOP(void, panel_multiply, (const panel_tile *tile));
+
+/* The same on packed weights of f16, which are widened in registers. Level BASE cannot. */
+void panel_f16_multiply_avx2(const panel_tile *tile);
+void panel_f16_multiply_avx512(const panel_tile *tile);
 
 /* The same at level AVX512_BF16 on pairs: an element of X and of the panel is two neighbouring bf16 numbers, in the
  * place of a float, and gives the sum of two products in f32. */

@@ -34,6 +34,8 @@ struct panel_plan {
   int level_rows, level_lanes;
   cpu_team team;
   void (*multiply)(const panel_tile *tile);
+  void (*multiply_f32)(const panel_tile *tile); /* the same with f32 weights, into which `widen_weights` turns f16 */
+  convert_fn widen_weights;
   void (*release)(void); /* ends a thread's use of `multiply`; or NULL */
   int64_t n_blocks, tiles_per_row, n_tiles, tiles_per_chunk, n_chunks, n_groups; /* groups: of panels */
   int64_t n_pieces;             /* of a chunk's tiles. An item of work is a piece by a group */
@@ -71,6 +73,11 @@ static inline int64_t chunk_pixels(const panel_plan *plan) { return plan->tiles_
 /* Columns of a chunk's staged sums. */
 static inline int64_t stage_row(const panel_plan *plan) { return plan->stage_panels * PACKED_WIDTH; }
 
+/* Bytes of a weight, or of a pair. */
+static inline int64_t weight_bytes(const panel_plan *plan) {
+  return plan->p.weights_f16 ? (int64_t)sizeof(uint16_t) : (int64_t)sizeof(float);
+}
+
 static inline int64_t depth_of(const panel_plan *plan) {
   return plan->order.tap_rows * plan->order.tap_columns * plan->order.channels;
 }
@@ -79,8 +86,17 @@ static inline int64_t copies_elements(const panel_plan *plan) {
   return plan->some_copied ? plan->tiles_per_chunk * plan->copy_elements : 0;
 }
 
+static inline int64_t stage_elements(const panel_plan *plan) {
+  return plan->staged ? chunk_pixels(plan) * stage_row(plan) : 0;
+}
+
+/* A panel's block of depth in f32, if it is f16. */
+static inline int64_t widened_elements(const panel_plan *plan) {
+  return plan->p.weights_f16 ? plan->taps_per_block * plan->channels_per_block * PACKED_WIDTH : 0;
+}
+
 static inline int64_t thread_elements(const panel_plan *plan) {
-  return copies_elements(plan) + (plan->staged ? chunk_pixels(plan) * stage_row(plan) : 0);
+  return copies_elements(plan) + stage_elements(plan) + widened_elements(plan);
 }
 
 #endif

@@ -8,6 +8,7 @@
 
 #define LINE_BYTES 64
 #define LINE_FLOATS 16
+#define TILES_WIDENED 3 /* that pass a panel of f16, at least: the first one then leaves it widened for the others */
 
 /* A strip of neighbouring tiles of as many rows each; one tile if it is copied. */
 typedef struct placed_strip {
@@ -29,11 +30,12 @@ typedef struct held_copies {
 
 typedef struct panel_run {
   const panel_plan *plan;
-  const float *x, *weights, *bias;
+  const float *x, *bias;
+  const char *weights;
   const void *residual;
   void *y;
-  float *copies, *stage; /* of the thread */
-  held_copies *held;     /* of the thread; NULL: an item copies for itself */
+  float *copies, *stage, *widened; /* of the thread */
+  held_copies *held;               /* of the thread; NULL: an item copies for itself */
   int64_t block, block_end;
   /* of the item: the first panel of the thread's next item, and that X is not in the cache */
   int64_t next_panel;
@@ -142,9 +144,10 @@ static void copy_tile(const panel_run *run, const placed_strip *t, const block *
 }
 
 /* The weights of a block of depth. */
-static const float *weights_at(const panel_run *run, int64_t panel, int64_t begun) {
+static const char *weights_at(const panel_run *run, int64_t panel, int64_t begun) {
   const panel_plan *plan = run->plan;
-  return run->weights + panel * PACKED_WIDTH * depth_of(plan) + begun * packed_width(plan->p.outputs, panel);
+  return run->weights +
+         (panel * PACKED_WIDTH * depth_of(plan) + begun * packed_width(plan->p.outputs, panel)) * weight_bytes(plan);
 }
 
 /* Bytes to prefetch for each element of depth, one cache line at most. */
@@ -154,11 +157,51 @@ static int64_t fetch_step(int64_t bytes, int64_t depth) {
 }
 
 /* The weights that are read after those of the item's last panel in block i of the depth. */
-static const float *weights_after(const panel_run *run, int64_t i, int64_t panel_begin) {
+static const char *weights_after(const panel_run *run, int64_t i, int64_t panel_begin) {
   const panel_plan *plan = run->plan;
   bool again = i + 1 < run->block_end; /* the same panels, deeper */
   block b = block_at(plan, again ? i + 1 : run->block);
   return weights_at(run, again ? panel_begin : run->next_panel, b.first_tap * plan->order.channels + b.channel);
+}
+
+/* A panel's weights of a block for the tiles of an item. If so many tiles read weights of f16 that widening them once
+ * pays (`pending`), the first tile leaves them in the thread's scratch. */
+typedef struct item_weights {
+  const char *at;
+  int64_t bytes; /* of one */
+  bool pending;
+} item_weights;
+
+static item_weights weights_for(const panel_run *run, int64_t panel, int64_t begun, const placed_strip *strips,
+                                int64_t n_strips, int64_t depth, int64_t width) {
+  const panel_plan *plan = run->plan;
+  item_weights w = {.at = weights_at(run, panel, begun), .bytes = weight_bytes(plan)};
+  if (!plan->p.weights_f16) return w;
+  int64_t n_tiles = 0;
+  for (int64_t i = 0; i < n_strips; i++) n_tiles += strips[i].count;
+  w.pending = n_tiles >= TILES_WIDENED && !strips->copied;
+  if (n_tiles < TILES_WIDENED || w.pending) return w;
+  plan->widen_weights(run->widened, w.at, depth * width); /* because a copied tile may leave out taps */
+  return (item_weights){(const char *)run->widened, sizeof(float), false};
+}
+
+/* Multiplies a strip, whose weights begin `from` weights after the block's. */
+static void multiply_strip(const panel_run *run, item_weights *w, int64_t from, panel_tile *t) {
+  const panel_plan *plan = run->plan;
+  if (w->pending) {
+    panel_tile tile = *t;
+    tile.panel = w->at;
+    tile.widened = run->widened;
+    tile.count = 1;
+    plan->multiply(&tile);
+    *w = (item_weights){(const char *)run->widened, sizeof(float), false};
+    if (--t->count == 0) return;
+    t->a += t->rows * t->a_row;
+    t->c = (float *)t->c + t->rows * t->c_row;
+    if (t->residual) t->residual = (const float *)t->residual + t->rows * t->c_row;
+  }
+  t->panel = w->at + from * w->bytes;
+  (plan->p.weights_f16 && w->bytes == sizeof(float) ? plan->multiply_f32 : plan->multiply)(t);
 }
 
 /* Runs block i of the depth. A panel stays in the cache while the chunk's tiles pass, n_tiles of all its pieces; each
@@ -177,16 +220,15 @@ static void run_block(const panel_run *run, int64_t i_block, const block *b, con
   for (int64_t panel = panel_begin; panel < panel_end; panel++) {
     int64_t output = panel * PACKED_WIDTH, width = packed_width(p->outputs, panel), n = p->outputs - output;
     int64_t vectors = round_up(n, plan->level_lanes); /* whole ones */
-    int64_t share = depth * width * (int64_t)sizeof(float) / n_tiles, share_step = fetch_step(share, depth);
-    const char *next = (const char *)(panel + 1 < panel_end ? weights_at(run, panel + 1, begun)
-                                                            : weights_after(run, i_block, panel_begin));
-    const float *panel_weights = weights_at(run, panel, begun);
+    int64_t share = depth * width * weight_bytes(plan) / n_tiles, share_step = fetch_step(share, depth);
+    const char *next =
+        panel + 1 < panel_end ? weights_at(run, panel + 1, begun) : weights_after(run, i_block, panel_begin);
+    item_weights weights = weights_for(run, panel, begun, strips, n_strips, depth, width);
     panel_tile kinds[2]; /* in place, and of a copy */
     for (int copied = 0; copied < 2; copied++) {
       const run_table *table = copied ? &plan->copied : &plan->in_place;
       kinds[copied] = (panel_tile){
           .runs = table->runs + (table->joined ? b->first_tap / columns : b->first_tap),
-          .panel = panel_weights,
           .bias = run->bias + output,
           .n_runs = table->joined ? b->n_taps / columns : b->n_taps,
           .run_length = table->joined ? columns * b->n_channels : b->n_channels,
@@ -205,6 +247,7 @@ static void run_block(const panel_run *run, int64_t i_block, const block *b, con
       const placed_strip *at = &strips[i];
       panel_tile *t = &kinds[at->copied];
       bool new_x = first && run->new_x && panel == panel_begin && !at->copied;
+      int64_t from = 0; /* the strip's first weight */
       t->c = plan->staged ? run->stage + at->pixel * y_row + output - panel_begin * PACKED_WIDTH
                           : half_element(run->y, plan->halves, at->y + output);
       /* a copy begins with the block's first tap row */
@@ -220,7 +263,7 @@ static void run_block(const panel_run *run, int64_t i_block, const block *b, con
         }
         t->runs = plan->copied.runs + begin / unit;
         t->n_runs = (end - begin) / unit;
-        t->panel = panel_weights + (begin - b->first_tap) * b->n_channels * width;
+        from = (begin - b->first_tap) * b->n_channels * width;
       }
       t->residual = !first || !run->residual ? NULL
                     : plan->staged           ? t->c
@@ -229,7 +272,7 @@ static void run_block(const panel_run *run, int64_t i_block, const block *b, con
       t->count = at->count;
       t->next = new_x ? (const char *)(at->a + lowest + right) : next + at->tile * share;
       t->next_step = new_x ? right_step : share_step;
-      plan->multiply(t);
+      multiply_strip(run, &weights, from, t);
     }
   }
 }
@@ -357,12 +400,13 @@ static void run_items(void *context, int64_t begin, int64_t end, int32_t worker)
     int64_t group = i / items;
     panel_run of_group = *run;
     of_group.x += group * p->channels * p->x_channel; /* of pairs, if X has them */
-    of_group.weights += group * p->weights_group;
+    of_group.weights += group * p->weights_group * weight_bytes(plan);
     of_group.bias += group * p->outputs;
     of_group.residual = half_element(run->residual, p->halves.residual, group * p->outputs);
     of_group.y = half_element(run->y, p->halves.y, group * p->outputs);
     of_group.copies += worker * thread_elements(plan);
     of_group.stage = of_group.copies + copies_elements(plan);
+    of_group.widened = of_group.stage + stage_elements(plan);
     of_group.held = run->held ? &run->held[worker] : NULL;
     run_item(&of_group, group, i % items, worker > 0); /* helpers take the last items first */
   }
@@ -380,7 +424,7 @@ static reed_status run_job(panel_run *run) {
                               run_items, run);
 }
 
-reed_status panel_plan_run(const panel_plan *plan, const void *x, const float *weights, const float *bias,
+reed_status panel_plan_run(const panel_plan *plan, const void *x, const void *weights, const float *bias,
                            const void *residual, void *y, void *workspace) {
   float *padded = workspace;
   memset(padded, 0, (size_t)plan->bias_elements * sizeof *padded);

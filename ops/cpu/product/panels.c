@@ -175,6 +175,9 @@ reed_status panel_plan_open(const reed_kernel_call *call, const panel_problem *p
   panel_join_rows(&plan->p);
   cpu_level level = cpu_level_now();
   plan->multiply = CPU_PICK(level, panel_multiply);
+  plan->multiply_f32 = plan->multiply;
+  plan->widen_weights = convert_between(level, REED_F16, REED_F32);
+  if (problem->weights_f16) plan->multiply = level >= CPU_AVX512 ? panel_f16_multiply_avx512 : panel_f16_multiply_avx2;
 #ifdef CPU_HAS_BF16_LOOPS
   if (problem->pairs) plan->multiply = panel_pairs_multiply;
 #endif

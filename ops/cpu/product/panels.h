@@ -28,6 +28,7 @@ typedef struct panel_problem {
                  distance of weights, are then pairs; X has two floats for a pair, or is bf16 itself. X has channels
                  last */
   packed_halves halves; /* if pairs */
+  bool weights_f16;
   activation activation;
 } panel_problem;
 
@@ -45,10 +46,12 @@ static inline void panel_problem_pair(panel_problem *p, packed_halves halves) {
   p->x_image /= 2;
 }
 
-/* True if these kernels compute f32 with weights of that dtype and order (NULL: plain) on this CPU: f32, or bf16 in
- * pairs from level AVX512_BF16 on. */
+/* True if these kernels compute f32 with weights of that dtype and order (NULL: plain) on this CPU: f32, packed f16
+ * from level AVX2 on, or bf16 in pairs from level AVX512_BF16 on. */
 static inline bool packed_computes(const packed_order *order, reed_dtype weights) {
-  return weights == REED_F32 || (order && order->pairs && cpu_level_now() >= CPU_AVX512_BF16);
+  if (weights == REED_F32) return true;
+  if (!order || order->small_groups) return false;
+  return weights == REED_F16 ? cpu_level_now() >= CPU_AVX2 : order->pairs && cpu_level_now() >= CPU_AVX512_BF16;
 }
 
 typedef struct panel_plan panel_plan;
@@ -59,10 +62,10 @@ reed_status panel_plan_open(const reed_kernel_call *call, const panel_problem *p
 void panel_plan_close(panel_plan *plan);
 int64_t panel_plan_workspace_bytes(const panel_plan *plan);
 int64_t panel_plan_state_bytes(const panel_plan *plan);
-/* weights: packed; bias f32[groups * outputs]; residual with y's layout (or y itself). Bias and residual may be NULL.
- * X, residual and Y are f32 or bf16 as the problem's halves say. Any number of threads may run a plan, each with a
- * workspace of its own. */
-REED_MUST_CHECK reed_status panel_plan_run(const panel_plan *plan, const void *x, const float *weights,
+/* weights: packed, of f32 or as the problem says; bias f32[groups * outputs]; residual with y's layout (or y itself).
+ * Bias and residual may be NULL. X, residual and Y are f32 or bf16 as the problem's halves say. Any number of threads
+ * may run a plan, each with a workspace of its own. */
+REED_MUST_CHECK reed_status panel_plan_run(const panel_plan *plan, const void *x, const void *weights,
                                            const float *bias, const void *residual, void *y, void *workspace);
 
 #endif

@@ -1,6 +1,7 @@
 /* Products over packed panels, shared out: the same bits for any number of threads, whichever way the work is cut
  * (blocks of depth one after the other, groups of panels, pieces of tiles whose copies stay in a thread's scratch), and
- * no item of work that is much longer than a chunk should be. */
+ * no item of work that is much longer than a chunk should be. Weights of f16 give the bits of the same weights in f32.
+ */
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +16,7 @@
 typedef struct row {
   const char *what;
   int64_t images, groups, channels, outputs, in[2], taps, stride, pad;
-  bool first, pairs, half_x, half_y, curve;
+  bool first, pairs, half_x, half_y, curve, f16;
   bool by_depth, pieces, copies; /* cut so with several threads, at level avx2 and above */
 } row;
 
@@ -54,11 +55,28 @@ static const row rows[] = {
      .half_y = true,
      .pieces = true,
      .copies = true},
+    {"f16, a deep product", 1, 1, 2100, 300, {1, 500}, 1, 1, 0, .f16 = true, .by_depth = true, .pieces = true},
+    {"f16, two tiles", 1, 1, 700, 331, {1, 11}, 1, 1, 0, .f16 = true},
+    {"f16, one row", 1, 1, 700, 331, {1, 1}, 1, 1, 0, .f16 = true},
+    {"f16, windows", 1, 2, 130, 100, {30, 33}, 3, 1, 1, .f16 = true, .by_depth = true, .copies = true},
+    {"f16, windows without edges", 1, 1, 64, 300, {40, 60}, 3, 2, 0, .f16 = true},
 };
 
 static float number(uint64_t *seed) {
   *seed = *seed * 6364136223846793005u + 1442695040888963407u;
   return (float)(int32_t)(*seed >> 32) * 0x1p-31f;
+}
+
+/* n numbers that f16 holds, in f16 or in f32. */
+static void *numbers_of_f16(int64_t n, bool f16, uint64_t seed) {
+  float *x = malloc((size_t)n * sizeof *x);
+  ck_assert_ptr_nonnull(x);
+  for (int64_t i = 0; i < n; i++) {
+    const uint16_t half = f16_from_f32(number(&seed));
+    if (f16) ((uint16_t *)x)[i] = half;
+    else x[i] = f16_to_f32(half);
+  }
+  return x;
 }
 
 /* n numbers, of bf16 if `half`. */
@@ -71,7 +89,8 @@ static void *numbers(int64_t n, bool half, uint64_t seed) {
   return x;
 }
 
-static panel_problem problem_of(const row *r) {
+/* widened: weights of f16 are f32. */
+static panel_problem problem_of(const row *r, bool widened) {
   const int64_t x_pixel = r->groups * r->channels, y_pixel = r->groups * r->outputs;
   panel_problem p = {.images = r->images,
                      .groups = r->groups,
@@ -83,6 +102,7 @@ static panel_problem problem_of(const row *r) {
                      .dilation = {1, 1, 1},
                      .pad = {0, r->pad, r->pad},
                      .channels_first = r->first,
+                     .weights_f16 = r->f16 && !widened,
                      .activation = {.kind = r->curve ? ACTIVATION_SIGMOID : ACTIVATION_RELU, .level = cpu_level_now()}};
   p.out[0] = 1;
   for (int i = 1; i < PANEL_AXES; i++) p.out[i] = (p.in[i] + 2 * p.pad[i] - p.taps[i]) / p.stride[i] + 1;
@@ -115,8 +135,8 @@ static void expect_cut(const row *r, const panel_plan *plan) {
 }
 
 /* Y of the row, computed by so many threads. */
-static float *run(const row *r, int32_t threads, int64_t *out_bytes) {
-  const panel_problem p = problem_of(r);
+static float *run(const row *r, bool widened, int32_t threads, int64_t *out_bytes) {
+  const panel_problem p = problem_of(r, widened);
   reed_kernel_env env = {.n_threads = threads};
   const reed_kernel_call call = {.env = &env};
   panel_plan *plan;
@@ -124,7 +144,8 @@ static float *run(const row *r, int32_t threads, int64_t *out_bytes) {
   if (threads == 2 && cpu_level_now() >= CPU_AVX2) expect_cut(r, plan);
   int64_t n_x = r->images * r->in[0] * r->in[1] * r->groups * r->channels, n_y = p.images * p.y_image,
           n_weights = r->groups * p.weights_group * (r->pairs ? 2 : 1);
-  float *x = numbers(n_x + 64, r->half_x, 3), *weights = numbers(n_weights, r->pairs, 5),
+  float *x = numbers(n_x + 64, r->half_x, 3),
+        *weights = r->f16 ? numbers_of_f16(n_weights, p.weights_f16, 5) : numbers(n_weights, r->pairs, 5),
         *bias = numbers(r->groups * r->outputs, false, 7), *y = numbers(n_y, r->half_y, (uint64_t)threads);
   void *workspace = malloc((size_t)panel_plan_workspace_bytes(plan));
   ck_assert_ptr_nonnull(workspace);
@@ -142,11 +163,11 @@ START_TEST(threads_change_no_bits) {
   static const int32_t more[] = {2, 3, 7};
   for (cpu_level level = CPU_BASE; level <= cpu_level_best(); level++) {
     cpu_level_use(cpu_level_name(level));
-    if (rows[_i].pairs && level < CPU_AVX512_BF16) continue;
+    if (level < (rows[_i].pairs ? CPU_AVX512_BF16 : rows[_i].f16 ? CPU_AVX2 : CPU_BASE)) continue;
     int64_t bytes;
-    float *alone = run(&rows[_i], 1, &bytes);
+    float *alone = run(&rows[_i], false, 1, &bytes);
     for (int k = 0; k < ROWS(more); k++) {
-      float *shared = run(&rows[_i], more[k], &bytes);
+      float *shared = run(&rows[_i], false, more[k], &bytes);
       ck_assert_msg(memcmp(alone, shared, (size_t)bytes) == 0, "%s, %d threads, %s", rows[_i].what, more[k],
                     cpu_level_name(level));
       free(shared);
@@ -157,11 +178,25 @@ START_TEST(threads_change_no_bits) {
 }
 END_TEST
 
+START_TEST(weights_of_f16_give_the_bits_of_f32) {
+  for (cpu_level level = CPU_AVX2; rows[_i].f16 && level <= cpu_level_best(); level++) {
+    cpu_level_use(cpu_level_name(level));
+    int64_t bytes;
+    float *halves = run(&rows[_i], false, 1, &bytes), *floats = run(&rows[_i], true, 1, &bytes);
+    ck_assert_msg(memcmp(halves, floats, (size_t)bytes) == 0, "%s, %s", rows[_i].what, cpu_level_name(level));
+    free(halves);
+    free(floats);
+  }
+  cpu_level_use(NULL);
+}
+END_TEST
+
 int main(void) {
   Suite *suite = suite_create("panels");
   TCase *t = tcase_create("all");
   tcase_set_timeout(t, 240);
   tcase_add_loop_test(t, threads_change_no_bits, 0, ROWS(rows));
+  tcase_add_loop_test(t, weights_of_f16_give_the_bits_of_f32, 0, ROWS(rows));
   suite_add_tcase(suite, t);
   return suite_run(suite);
 }

@@ -1,6 +1,6 @@
 /* f32 products with packed weights of bf16 and f16 against the reference in f32, at every CPU level: inputs that bf16
  * holds exactly, so that results differ by the order of the sums only; small integers, whose sums are the same in any
- * order; inputs that are rounded; constant weights, which are widened once a program, and others. Compiled a second
+ * order; inputs that are rounded; constant weights, which may be widened once a program, and others. Compiled a second
  * time with an emulation of AMX (ops/cpu/product/amx.h), for level amx. */
 #include <math.h>
 #include <stdlib.h>
@@ -241,6 +241,7 @@ START_TEST(weights_of_half_precision_give_the_products_of_f32) {
   check(&rows[_i], REED_BF16, EXACT, true);
   check(&rows[_i], REED_BF16, EXACT, false);
   check(&rows[_i], REED_F16, EXACT, true);
+  check(&rows[_i], REED_F16, EXACT, false);
   check(&rows[_i], REED_BF16, ANY, true);
 }
 END_TEST
@@ -249,6 +250,7 @@ START_TEST(products_of_integers_are_the_same_to_the_bit) {
   if (rows[_i].rounds) return;
   check(&rows[_i], REED_BF16, INTEGERS, false); /* weights that are no constants stay in pairs */
   check(&rows[_i], REED_BF16, INTEGERS, true);
+  check(&rows[_i], REED_F16, INTEGERS, true);
 }
 END_TEST
 
