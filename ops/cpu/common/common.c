@@ -1,6 +1,8 @@
 /* Helpers of all host kernels (common.h): sharing work out to threads, broadcast strides, checking indices, faults. */
 #include "ops/cpu/common/common.h"
 
+#include <stdatomic.h>
+
 #include "base/team.h"
 
 /* A call of cpu_parallel or cpu_parallel_scratch. */
@@ -89,17 +91,20 @@ bool cpu_broadcast_strides(const reed_desc *from, const reed_desc *to, int64_t *
   return true;
 }
 
-/* Position of the first index outside -extent..extent-1, -1 for none. Whole blocks are checked without branches, so
- * that valid indices are checked at memory speed. */
+/* Position of the first index outside -extent..extent-1, -1 for none. An index i is inside if neither i + extent nor
+ * extent - 1 - i is negative; whole blocks are tested by the signs alone, so that valid indices are checked at memory
+ * speed. */
 #define FIRST_BAD(T, name) \
-  static int64_t name(const T *indices, int64_t n, int64_t extent) { \
+  static int64_t name(const T *indices, int64_t n, uint64_t extent) { \
     for (int64_t begin = 0; begin < n; begin += 1024) { \
       int64_t end = begin + 1024 < n ? begin + 1024 : n; \
-      int bad = 0; \
-      for (int64_t k = begin; k < end; k++) bad |= ((int64_t)indices[k] < -extent) | ((int64_t)indices[k] >= extent); \
-      if (bad) \
-        for (int64_t k = begin; k < end; k++) \
-          if ((int64_t)indices[k] < -extent || (int64_t)indices[k] >= extent) return k; \
+      uint64_t signs = 0; \
+      for (int64_t k = begin; k < end; k++) { \
+        uint64_t index = (uint64_t)(int64_t)indices[k]; \
+        signs |= (index + extent) | (extent - 1 - index); \
+      } \
+      for (int64_t k = begin; k < end && signs >> 63; k++) \
+        if ((int64_t)indices[k] < -(int64_t)extent || (int64_t)indices[k] >= (int64_t)extent) return k; \
     } \
     return -1; \
   }
@@ -112,19 +117,62 @@ reed_status cpu_index_fault(const reed_kernel_buffers *buffers, int input, int64
                            extent);
 }
 
-reed_status cpu_indices_check(const reed_kernel_buffers *buffers, int input, reed_dtype dtype, const void *indices,
-                              int64_t n, int64_t extent) {
-  int64_t bad = dtype == REED_I32 ? first_bad_i32(indices, n, extent) : first_bad_i64(indices, n, extent);
-  return bad < 0 ? REED_OK : cpu_index_fault(buffers, input, bad, cpu_index_at(dtype, indices, bad), extent);
+/* A check of n tuples; first_bad is the least position of a bad index among those found. */
+typedef struct checking {
+  reed_dtype dtype;
+  const void *indices;
+  int32_t n_components;
+  const int64_t *extents;
+  _Atomic int64_t first_bad;
+} checking;
+
+static void note_bad(checking *c, int64_t position) {
+  int64_t least = atomic_load(&c->first_bad);
+  while (position < least && !atomic_compare_exchange_weak(&c->first_bad, &least, position)) continue;
 }
 
-reed_status cpu_tuples_check(const reed_kernel_buffers *buffers, int input, reed_dtype dtype, const void *indices,
-                             int64_t n, int32_t n_components, const int64_t *extents) {
-  for (int64_t k = 0; k < n * n_components; k++) {
-    int64_t i = cpu_index_at(dtype, indices, k), extent = extents[k % n_components];
-    if (i < -extent || i >= extent) return cpu_index_fault(buffers, input, k, i, extent);
-  }
-  return REED_OK;
+static void check_indices(void *context, int64_t begin, int64_t end) {
+  checking *c = context;
+  int64_t n = end - begin, extent = c->extents[0],
+          bad = c->dtype == REED_I32 ? first_bad_i32((const int32_t *)c->indices + begin, n, (uint64_t)extent)
+                                     : first_bad_i64((const int64_t *)c->indices + begin, n, (uint64_t)extent);
+  if (bad >= 0) note_bad(c, begin + bad);
+}
+
+static void check_tuples(void *context, int64_t begin, int64_t end) {
+  checking *c = context;
+  for (int64_t tuple = begin, k = begin * c->n_components; tuple < end; tuple++)
+    for (int32_t d = 0; d < c->n_components; d++, k++) {
+      int64_t i = cpu_index_at(c->dtype, c->indices, k);
+      if (i >= -c->extents[d] && i < c->extents[d]) continue;
+      note_bad(c, k);
+      return;
+    }
+}
+
+static reed_status check(checking *c, const reed_kernel_buffers *buffers, cpu_team team, int input, int64_t n,
+                         int64_t work, cpu_range_fn fn) {
+  atomic_init(&c->first_bad, INT64_MAX);
+  reed_status status = REED_OK;
+  if (work < CPU_WORK_PER_CHUNK) fn(c, 0, n);
+  else status = cpu_parallel(cpu_team_for(team, work), n, 1024, fn, c);
+  int64_t bad = atomic_load(&c->first_bad);
+  if (status != REED_OK || bad == INT64_MAX) return status;
+  return cpu_index_fault(buffers, input, bad, cpu_index_at(c->dtype, c->indices, bad),
+                         c->extents[bad % c->n_components]);
+}
+
+reed_status cpu_indices_check(const reed_kernel_buffers *buffers, cpu_team team, int input, reed_dtype dtype,
+                              const void *indices, int64_t n, int64_t extent) {
+  checking c = {.dtype = dtype, .indices = indices, .n_components = 1, .extents = &extent};
+  return check(&c, buffers, team, input, n, n * (int64_t)reed_dtype_bytes(dtype), check_indices);
+}
+
+reed_status cpu_tuples_check(const reed_kernel_buffers *buffers, cpu_team team, int input, reed_dtype dtype,
+                             const void *indices, int64_t n, int32_t n_components, const int64_t *extents) {
+  checking c = {.dtype = dtype, .indices = indices, .n_components = n_components, .extents = extents};
+  if (n_components == 0) return REED_OK;
+  return check(&c, buffers, team, input, n, n * n_components * 16, check_tuples);
 }
 
 reed_status cpu_division_fault(const reed_kernel_buffers *buffers, int64_t element_bytes, int64_t n) {

@@ -145,11 +145,12 @@ static inline int64_t cpu_index_wrapped(reed_dtype dtype, const void *data, int6
   int64_t i = cpu_index_at(dtype, data, k);
   return i < 0 ? i + extent : i;
 }
-/* Fails unless all n indices are in -extent..extent-1; records the first that is not. */
-reed_status cpu_indices_check(const reed_kernel_buffers *buffers, int input, reed_dtype dtype, const void *indices,
-                              int64_t n, int64_t extent) REED_MUST_CHECK;
+/* Fails unless all n indices are in -extent..extent-1; records the first that is not. `team`: of the session. */
+reed_status cpu_indices_check(const reed_kernel_buffers *buffers, cpu_team team, int input, reed_dtype dtype,
+                              const void *indices, int64_t n, int64_t extent) REED_MUST_CHECK;
 /* As cpu_indices_check, for n tuples of n_components indices; component d indexes an axis of extents[d]. */
-reed_status cpu_tuples_check(const reed_kernel_buffers *buffers, int input, reed_dtype dtype, const void *indices,
-                             int64_t n, int32_t n_components, const int64_t *extents) REED_MUST_CHECK;
+reed_status cpu_tuples_check(const reed_kernel_buffers *buffers, cpu_team team, int input, reed_dtype dtype,
+                             const void *indices, int64_t n, int32_t n_components,
+                             const int64_t *extents) REED_MUST_CHECK;
 
 #endif

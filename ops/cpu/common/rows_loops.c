@@ -32,9 +32,8 @@ float CPU_LEVELED(max_f32)(const float *x, int64_t n) {
   return most;
 }
 
-void CPU_LEVELED(moments)(const float *x, int64_t n, double *out_mean, double *out_variance) {
-  double mean = CPU_LEVELED(sum_f32)(x, n) / (double)n, total = 0;
-  float centre = (float)mean;
+double CPU_LEVELED(sum_squares_f32)(const float *x, float centre, int64_t n) {
+  double total = 0;
   for (int64_t begin = 0; begin < n; begin += 4096) {
     int64_t end = begin + 4096 < n ? begin + 4096 : n;
     float lanes[16] = {0};
@@ -50,27 +49,41 @@ void CPU_LEVELED(moments)(const float *x, int64_t n, double *out_mean, double *o
     }
     for (int k = 0; k < 16; k++) total += (double)lanes[k];
   }
-  double off = mean - (double)centre;
+  return total;
+}
+
+void CPU_LEVELED(moments)(const float *x, int64_t n, double *out_mean, double *out_variance) {
+  double mean = CPU_LEVELED(sum_f32)(x, n) / (double)n;
+  float centre = (float)mean;
+  double off = mean - (double)centre, total = CPU_LEVELED(sum_squares_f32)(x, centre, n);
   *out_mean = mean;
   *out_variance = total / (double)n - off * off;
 }
 
+double CPU_LEVELED(softmax_sum)(bool log, const float *x, float most, float *y, int64_t n) {
+  if (!log) {
+    for (int64_t i = 0; i < n; i++) y[i] = exp_f32(x[i] - most);
+    return CPU_LEVELED(sum_f32)(y, n);
+  }
+  double sum = 0;
+  for (int64_t begin = 0; begin < n; begin += 256) {
+    float part[256];
+    int64_t m = n - begin < 256 ? n - begin : 256;
+    for (int64_t i = 0; i < m; i++) part[i] = exp_f32(x[begin + i] - most);
+    sum += CPU_LEVELED(sum_f32)(part, m);
+  }
+  return sum;
+}
+
 void CPU_LEVELED(softmax_row)(bool log, const float *x, float *y, int64_t axis) {
   float most = CPU_LEVELED(max_f32)(x, axis);
+  double sum = CPU_LEVELED(softmax_sum)(log, x, most, y, axis);
   if (log) {
-    double sum = 0;
-    for (int64_t begin = 0; begin < axis; begin += 256) {
-      float part[256];
-      int64_t n = axis - begin < 256 ? axis - begin : 256;
-      for (int64_t i = 0; i < n; i++) part[i] = exp_f32(x[begin + i] - most);
-      sum += CPU_LEVELED(sum_f32)(part, n);
-    }
     float shift = log_f32((float)sum);
     for (int64_t i = 0; i < axis; i++) y[i] = x[i] - most - shift;
     return;
   }
-  for (int64_t i = 0; i < axis; i++) y[i] = exp_f32(x[i] - most);
-  float scale = (float)(1 / CPU_LEVELED(sum_f32)(y, axis));
+  float scale = (float)(1 / sum);
   for (int64_t i = 0; i < axis; i++) y[i] *= scale;
 }
 

@@ -13,6 +13,8 @@ CPU_LOOP(void, softmax_columns,
          (bool log, const float *x, float *y, int64_t axis, int64_t inner, int64_t n, float *scratch));
 /* as softmax_columns, for inner 1 */
 CPU_LOOP(void, softmax_row, (bool log, const float *x, float *y, int64_t axis));
+/* the sum of e^(x[i] - most); log false: each is also put to y */
+CPU_LOOP(double, softmax_sum, (bool log, const float *x, float most, float *y, int64_t n));
 /* y[i] = (x[i] - centre) * a + b */
 CPU_LOOP(void, scale_shift, (const float *x, float centre, float a, float b, float *y, int64_t n));
 /* y[i] = (x[i] - mean) * inverse * scale[i] + shift[i]; shift NULL: 0 */
@@ -21,6 +23,8 @@ CPU_LOOP(void, normalize_row,
 /* mean and variance (divided by n) in two passes; n > 0 */
 CPU_LOOP(void, moments, (const float *x, int64_t n, double *out_mean, double *out_variance));
 CPU_LOOP(double, sum_f32, (const float *x, int64_t n));
+/* the sum of (x[i] - centre)^2 */
+CPU_LOOP(double, sum_squares_f32, (const float *x, float centre, int64_t n));
 CPU_LOOP(float, max_f32, (const float *x, int64_t n));
 /* y[i] = max(y[i], x[i]), NaN when either is; y[i] += x[i]; y[i] += a * x[i]; y[i] = a * x[i] */
 CPU_LOOP(void, max_rows, (const float *x, float *y, int64_t n));

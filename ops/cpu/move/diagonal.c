@@ -12,21 +12,35 @@ typedef struct trilu_state {
   bool upper, has_k;
 } trilu_state;
 
-/* Trilu (ONNX 14): row i keeps columns from i + k on (upper) or up to i + k. */
-static reed_status run_trilu(const void *state, const reed_kernel_buffers *buffers) {
-  const trilu_state *s = state;
-  int64_t k = s->has_k ? cpu_clamp(*(const int64_t *)buffers->inputs[1], -s->rows, s->columns) : 0;
+typedef struct trilu_job {
+  const trilu_state *s;
+  const char *in;
+  char *out;
+  int64_t k;
+} trilu_job;
+
+/* Row i keeps columns from i + k on (upper) or up to i + k. */
+static void trilu_rows(void *context, int64_t begin, int64_t end) {
+  const trilu_job *job = context;
+  const trilu_state *s = job->s;
   int64_t row_bytes = s->columns * s->size;
-  for (int64_t r = 0; r < s->matrices * s->rows; r++) {
-    if (cpu_cancelled(&s->team)) return REED_ERROR_CANCELLED;
-    const char *from = (const char *)buffers->inputs[0] + r * row_bytes;
-    char *to = (char *)buffers->outputs[0] + r * row_bytes;
-    int64_t edge = cpu_clamp(r % s->rows + k + !s->upper, 0, s->columns) *
+  for (int64_t r = begin; r < end; r++) {
+    const char *from = job->in + r * row_bytes;
+    char *to = job->out + r * row_bytes;
+    int64_t edge = cpu_clamp(r % s->rows + job->k + !s->upper, 0, s->columns) *
                    s->size; /* byte at which the kept part begins or ends */
-    if (from != to) memcpy(to, from, (size_t)row_bytes);
+    if (from != to && s->upper) memcpy(to + edge, from + edge, (size_t)(row_bytes - edge));
+    else if (from != to) memcpy(to, from, (size_t)edge);
     memset(s->upper ? to : to + edge, 0, (size_t)(s->upper ? edge : row_bytes - edge));
   }
-  return REED_OK;
+}
+
+/* Trilu (ONNX 14). */
+static reed_status run_trilu(const void *state, const reed_kernel_buffers *buffers) {
+  const trilu_state *s = state;
+  trilu_job job = {s, buffers->inputs[0], buffers->outputs[0], 0};
+  if (s->has_k) job.k = cpu_clamp(*(const int64_t *)buffers->inputs[1], -s->rows, s->columns);
+  return cpu_parallel(s->team, s->matrices * s->rows, 1, trilu_rows, &job);
 }
 
 reed_status cpu_prepare_trilu(const reed_kernel_call *call, reed_kernel *out_kernel) {
@@ -36,13 +50,13 @@ reed_status cpu_prepare_trilu(const reed_kernel_call *call, reed_kernel *out_ker
     return reed_kernel_fail(call, REED_ERROR_SHAPE, "'k' must have one element");
   trilu_state *s = mem_calloc(1, sizeof *s);
   if (!s) return cpu_no_memory(call);
-  *s = (trilu_state){.team = cpu_env_team(call),
-                     .matrices = cpu_product(in->dims, 0, in->rank - 2),
+  *s = (trilu_state){.matrices = cpu_product(in->dims, 0, in->rank - 2),
                      .rows = in->dims[in->rank - 2],
                      .columns = in->dims[in->rank - 1],
                      .size = (int64_t)reed_dtype_bytes(in->dtype),
                      .upper = op_attr_int(call->attrs, "upper") != 0,
                      .has_k = has_k};
+  s->team = cpu_team_for(cpu_env_team(call), 2 * desc_bytes(in));
   cpu_kernel_set(out_kernel, run_trilu, s);
   return REED_OK;
 }
@@ -50,17 +64,29 @@ reed_status cpu_prepare_trilu(const reed_kernel_call *call, reed_kernel *out_ker
 /* ---- EyeLike ---- */
 
 typedef struct eye_state {
+  cpu_team team;
   int64_t rows, columns, size, k;
   uint64_t one; /* of the output's dtype */
 } eye_state;
 
+typedef struct eye_job {
+  const eye_state *s;
+  char *out;
+} eye_job;
+
+static void eye_rows(void *context, int64_t begin, int64_t end) {
+  const eye_job *job = context;
+  const eye_state *s = job->s;
+  memset(job->out + begin * s->columns * s->size, 0, (size_t)((end - begin) * s->columns * s->size));
+  for (int64_t r = begin; r < end; r++)
+    if (r + s->k >= 0 && r + s->k < s->columns)
+      memcpy(job->out + (r * s->columns + r + s->k) * s->size, &s->one, (size_t)s->size);
+}
+
 static reed_status run_eye_like(const void *state, const reed_kernel_buffers *buffers) {
   const eye_state *s = state;
-  char *out = buffers->outputs[0];
-  memset(out, 0, (size_t)(s->rows * s->columns * s->size));
-  for (int64_t r = s->k < 0 ? -s->k : 0; r < s->rows && r + s->k < s->columns; r++)
-    memcpy(out + (r * s->columns + r + s->k) * s->size, &s->one, (size_t)s->size);
-  return REED_OK;
+  eye_job job = {s, buffers->outputs[0]};
+  return cpu_parallel(s->team, s->rows, 1, eye_rows, &job);
 }
 
 /* EyeLike (ONNX 22): ones on diagonal k. */
@@ -72,6 +98,7 @@ reed_status cpu_prepare_eye_like(const reed_kernel_call *call, reed_kernel *out_
   s->columns = out->dims[1];
   s->size = (int64_t)reed_dtype_bytes(out->dtype);
   s->k = cpu_clamp(op_attr_int(call->attrs, "k"), -s->rows, s->columns);
+  s->team = cpu_team_for(cpu_env_team(call), desc_bytes(out));
   reed_dtype_write(out->dtype, &s->one, 1);
   cpu_kernel_set(out_kernel, run_eye_like, s);
   return REED_OK;
@@ -86,21 +113,38 @@ typedef struct one_hot_state {
   int64_t index_size, size;
 } one_hot_state;
 
+typedef struct one_hot_job {
+  const one_hot_state *s;
+  const char *indices, *off, *on;
+  char *out;
+} one_hot_job;
+
+static void fill_off(void *context, int64_t begin, int64_t end) {
+  const one_hot_job *job = context;
+  strided_fill(job->out + begin * job->s->size, job->off, job->s->size, end - begin);
+}
+
+static void set_on(void *context, int64_t begin, int64_t end) {
+  const one_hot_job *job = context;
+  const one_hot_state *s = job->s;
+  for (int64_t i = begin; i < end; i++) {
+    int64_t index;
+    s->load(&index, job->indices + i * s->index_size, 1);
+    if (index < -s->depth || index >= s->depth) continue;
+    if (index < 0) index += s->depth;
+    memcpy(job->out + ((i / s->inner * s->depth + index) * s->inner + i % s->inner) * s->size, job->on,
+           (size_t)s->size);
+  }
+}
+
 /* The whole output becomes values[0], then each index in -depth..depth-1 sets its element to values[1]. */
 static reed_status run_one_hot(const void *state, const reed_kernel_buffers *buffers) {
   const one_hot_state *s = state;
-  const char *indices = buffers->inputs[0], *off = buffers->inputs[2], *on = off + s->size;
-  char *out = buffers->outputs[0];
-  strided_fill(out, off, s->size, s->outer * s->depth * s->inner);
-  for (int64_t i = 0; i < s->outer * s->inner; i++) {
-    if (cpu_cancelled_at(&s->team, i)) return REED_ERROR_CANCELLED;
-    int64_t index;
-    s->load(&index, indices + i * s->index_size, 1);
-    if (index < -s->depth || index >= s->depth) continue;
-    if (index < 0) index += s->depth;
-    memcpy(out + ((i / s->inner * s->depth + index) * s->inner + i % s->inner) * s->size, on, (size_t)s->size);
-  }
-  return REED_OK;
+  const char *values = buffers->inputs[2];
+  one_hot_job job = {s, buffers->inputs[0], values, values + s->size, buffers->outputs[0]};
+  int64_t n = s->outer * s->inner;
+  reed_status status = cpu_parallel(cpu_team_for(s->team, n * s->depth * s->size), n * s->depth, 64, fill_off, &job);
+  return status == REED_OK ? cpu_parallel(cpu_team_for(s->team, n * 64), n, 1, set_on, &job) : status;
 }
 
 /* OneHot (ONNX 11). */
@@ -130,20 +174,32 @@ typedef struct reverse_state {
   int64_t time_stride, batch_stride; /* in blocks */
 } reverse_state;
 
+typedef struct reverse_job {
+  const reverse_state *s;
+  const int64_t *lengths;
+  const char *in;
+  char *out;
+} reverse_job;
+
+/* Steps count pairs of a sequence and a time. */
+static void reverse_steps(void *context, int64_t begin, int64_t end) {
+  const reverse_job *job = context;
+  const reverse_state *s = job->s;
+  for (int64_t i = begin; i < end; i++) {
+    int64_t b = i / s->times, t = i % s->times, length = job->lengths[b], from = t < length ? length - 1 - t : t;
+    memcpy(job->out + (b * s->batch_stride + t * s->time_stride) * s->block,
+           job->in + (b * s->batch_stride + from * s->time_stride) * s->block, (size_t)s->block);
+  }
+}
+
 static reed_status run_reverse_sequence(const void *state, const reed_kernel_buffers *buffers) {
   const reverse_state *s = state;
   const int64_t *lengths = buffers->inputs[1];
   for (int64_t b = 0; b < s->batches; b++)
     if (lengths[b] < 0 || lengths[b] > s->times)
       return reed_kernel_fault(buffers, REED_FAULT_LENGTH, 1, b, lengths[b], s->times);
-  for (int64_t b = 0; b < s->batches; b++)
-    for (int64_t t = 0; t < s->times; t++) {
-      if (cpu_cancelled_at(&s->team, t)) return REED_ERROR_CANCELLED;
-      int64_t from = t < lengths[b] ? lengths[b] - 1 - t : t, base = b * s->batch_stride;
-      memcpy((char *)buffers->outputs[0] + (base + t * s->time_stride) * s->block,
-             (const char *)buffers->inputs[0] + (base + from * s->time_stride) * s->block, (size_t)s->block);
-    }
-  return REED_OK;
+  reverse_job job = {s, lengths, buffers->inputs[0], buffers->outputs[0]};
+  return cpu_parallel(s->team, s->batches * s->times, 1, reverse_steps, &job);
 }
 
 /* ReverseSequence (ONNX 10): the first sequence_lens[b] steps of sequence b turned round. */
@@ -152,7 +208,7 @@ reed_status cpu_prepare_reverse_sequence(const reed_kernel_call *call, reed_kern
   bool time_first = op_attr_int(call->attrs, "time_axis") == 0;
   reverse_state *s = mem_calloc(1, sizeof *s);
   if (!s) return cpu_no_memory(call);
-  *s = (reverse_state){.team = cpu_env_team(call),
+  *s = (reverse_state){.team = cpu_team_for(cpu_env_team(call), 2 * desc_bytes(in) + 128 * in->dims[0] * in->dims[1]),
                        .times = in->dims[!time_first],
                        .batches = in->dims[time_first],
                        .block = cpu_product(in->dims, 2, in->rank) * (int64_t)reed_dtype_bytes(in->dtype),

@@ -9,6 +9,7 @@ typedef struct gather_state {
   int64_t outer, extent; /* Gather: data is [outer, extent, inner]; GatherND: batches, elements of one batch */
   int64_t n_indices;     /* per outer position; GatherElements: all */
   int64_t block_bytes;   /* copied per index */
+  int64_t pieces;        /* Gather, GatherND: of a block, so that a long one is shared out */
   int64_t extents[REED_MAX_RANK], strides[REED_MAX_RANK]; /* GatherND: of the components; GatherElements: of the data */
   int64_t walk[REED_MAX_RANK];                            /* GatherElements: output extents */
   int32_t rank, axis;
@@ -25,23 +26,33 @@ static gather_state *open_gather(const reed_kernel_call *call) {
   gather_state *s = mem_calloc(1, sizeof *s);
   if (!s) return NULL;
   s->index_dtype = call->inputs[1].dtype;
-  s->team = cpu_team_for(cpu_env_team(call), 4 * desc_bytes(&call->outputs[0]));
+  s->team = cpu_team_for(cpu_env_team(call), 4 * (desc_bytes(&call->outputs[0]) + 4 * desc_elements(&call->inputs[1])));
   return s;
 }
 
-/* Copies a block; blocks with the size of one load and store are copied without a call. */
-static inline void copy_block(char *to, const char *from, int64_t bytes) {
-  switch (bytes) {
-    case 1: *to = *from; break;
-    case 2: memcpy(to, from, 2); break;
-    case 4: memcpy(to, from, 4); break;
-    case 8: memcpy(to, from, 8); break;
-    case 16: memcpy(to, from, 16); break;
-    default: memcpy(to, from, (size_t)bytes);
-  }
+static void set_block(gather_state *s, int64_t bytes) {
+  s->block_bytes = bytes;
+  s->pieces = bytes > CPU_WORK_PER_CHUNK / 2 ? bytes / (CPU_WORK_PER_CHUNK / 4) : 1;
+}
+
+/* Copies piece i % pieces of the block for index i / pieces. */
+static void copy_piece(const gather_state *s, char *out, const char *block, int64_t i) {
+  int64_t piece = i % s->pieces, begin = s->block_bytes * piece / s->pieces,
+          end = s->block_bytes * (piece + 1) / s->pieces;
+  memcpy(out + i / s->pieces * s->block_bytes + begin, block + begin, (size_t)(end - begin));
 }
 
 /* ---- Gather ---- */
+
+static void gather_pieces(void *context, int64_t begin, int64_t end) {
+  const gathering *g = context;
+  const gather_state *s = g->s;
+  for (int64_t i = begin; i < end; i++) {
+    int64_t outer = i / s->pieces / s->n_indices, k = i / s->pieces % s->n_indices;
+    int64_t at = outer * s->extent + cpu_index_wrapped(s->index_dtype, g->indices, k, s->extent);
+    copy_piece(s, g->out, g->data + at * s->block_bytes, i);
+  }
+}
 
 static void gather_range(void *context, int64_t begin, int64_t end) {
   const gathering *g = context;
@@ -57,9 +68,11 @@ static void gather_range(void *context, int64_t begin, int64_t end) {
 
 static reed_status run_gather(const void *state, const reed_kernel_buffers *buffers) {
   const gather_state *s = state;
-  reed_status status = cpu_indices_check(buffers, 1, s->index_dtype, buffers->inputs[1], s->n_indices, s->extent);
+  reed_status status =
+      cpu_indices_check(buffers, s->team, 1, s->index_dtype, buffers->inputs[1], s->n_indices, s->extent);
   if (status || s->block_bytes == 0) return status;
   gathering g = {s, buffers->inputs[0], buffers->inputs[1], buffers->outputs[0]};
+  if (s->pieces > 1) return cpu_parallel(s->team, s->outer * s->n_indices * s->pieces, 1, gather_pieces, &g);
   return cpu_parallel(s->team, s->outer * s->n_indices, 1, gather_range, &g);
 }
 
@@ -84,7 +97,7 @@ reed_status cpu_prepare_gather(const reed_kernel_call *call, reed_kernel *out_ke
   s->outer = cpu_product(data->dims, 0, axis);
   s->extent = data->dims[axis];
   s->n_indices = desc_elements(&call->inputs[1]);
-  s->block_bytes = cpu_product(data->dims, axis + 1, data->rank) * (int64_t)reed_dtype_bytes(data->dtype);
+  set_block(s, cpu_product(data->dims, axis + 1, data->rank) * (int64_t)reed_dtype_bytes(data->dtype));
   cpu_kernel_set(out_kernel, run_gather, s);
   return REED_OK;
 }
@@ -115,7 +128,8 @@ static void gather_elements_range(void *context, int64_t begin, int64_t end) {
 
 static reed_status run_gather_elements(const void *state, const reed_kernel_buffers *buffers) {
   const gather_state *s = state;
-  reed_status status = cpu_indices_check(buffers, 1, s->index_dtype, buffers->inputs[1], s->n_indices, s->extent);
+  reed_status status =
+      cpu_indices_check(buffers, s->team, 1, s->index_dtype, buffers->inputs[1], s->n_indices, s->extent);
   if (status) return status;
   gathering g = {s, buffers->inputs[0], buffers->inputs[1], buffers->outputs[0]};
   return cpu_parallel(s->team, s->n_indices, 1, gather_elements_range, &g);
@@ -151,18 +165,21 @@ static void gather_nd_range(void *context, int64_t begin, int64_t end) {
   const gathering *g = context;
   const gather_state *s = g->s;
   for (int64_t i = begin; i < end; i++) {
-    int64_t at = i / s->n_indices * s->extent + tuple_offset(s, g->indices, i);
-    copy_block(g->out + i * s->block_bytes, g->data + at * s->block_bytes, s->block_bytes);
+    int64_t tuple = i / s->pieces, at = tuple / s->n_indices * s->extent + tuple_offset(s, g->indices, tuple);
+    const char *block = g->data + at * s->block_bytes;
+    if (s->pieces > 1) copy_piece(s, g->out, block, i);
+    else copy_block(g->out + i * s->block_bytes, block, s->block_bytes);
   }
 }
 
 static reed_status run_gather_nd(const void *state, const reed_kernel_buffers *buffers) {
   const gather_state *s = state;
   int64_t n = s->outer * s->n_indices;
-  reed_status status = cpu_tuples_check(buffers, 1, s->index_dtype, buffers->inputs[1], n, s->n_components, s->extents);
+  reed_status status =
+      cpu_tuples_check(buffers, s->team, 1, s->index_dtype, buffers->inputs[1], n, s->n_components, s->extents);
   if (status || s->block_bytes == 0) return status;
   gathering g = {s, buffers->inputs[0], buffers->inputs[1], buffers->outputs[0]};
-  return cpu_parallel(s->team, n, 1, gather_nd_range, &g);
+  return cpu_parallel(s->team, n * s->pieces, 1, gather_nd_range, &g);
 }
 
 reed_status cpu_prepare_gather_nd(const reed_kernel_call *call, reed_kernel *out_kernel) {
@@ -181,7 +198,7 @@ reed_status cpu_prepare_gather_nd(const reed_kernel_call *call, reed_kernel *out
   s->outer = cpu_product(data->dims, 0, batch);
   s->n_indices = cpu_product(indices->dims, batch, indices->rank - 1);
   s->extent = cpu_product(data->dims, batch, batch + n);
-  s->block_bytes = block * element;
+  set_block(s, block * element);
   for (int32_t d = 0; d < n; d++) s->extents[d] = data->dims[batch + d];
   cpu_dense_strides(n, s->extents, s->strides);
   cpu_kernel_set(out_kernel, run_gather_nd, s);

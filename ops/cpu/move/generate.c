@@ -1,22 +1,32 @@
 /* Outputs made of shapes, attributes and single values: Shape, Size, Constant, ConstantOfShape, Range, and Dropout for
  * inference. */
+#include "base/half.h"
 #include "ops/cpu/common/common.h"
 #include "ops/cpu/common/strided.h"
 
 /* Copies `bytes` bytes to output 0, n times (n 1: Shape, Size, Constant). */
 typedef struct emit_state {
+  cpu_team team;
   const void *source; /* memory after the struct, or the module's */
   int64_t bytes, n;
   int64_t own[REED_MAX_RANK];
 } emit_state;
 
+typedef struct emit_job {
+  const emit_state *s;
+  char *out;
+} emit_job;
+
+static void fill_range(void *context, int64_t begin, int64_t end) {
+  const emit_job *job = context;
+  strided_fill(job->out + begin * job->s->bytes, job->s->source, job->s->bytes, end - begin);
+}
+
 static reed_status run_emit(const void *state, const reed_kernel_buffers *buffers) {
   const emit_state *s = state;
-  if (s->n == 1) {
-    if (s->bytes) memcpy(buffers->outputs[0], s->source, (size_t)s->bytes);
-  } else if (s->n) {
-    strided_fill(buffers->outputs[0], s->source, s->bytes, s->n);
-  }
+  emit_job job = {s, buffers->outputs[0]};
+  if (s->n != 1) return s->n ? cpu_parallel(s->team, s->n, 64, fill_range, &job) : REED_OK;
+  if (s->bytes) memcpy(buffers->outputs[0], s->source, (size_t)s->bytes);
   return REED_OK;
 }
 
@@ -69,6 +79,7 @@ reed_status cpu_prepare_constant_of_shape(const reed_kernel_call *call, reed_ker
   if (!s) return cpu_no_memory(call);
   s->bytes = (int64_t)reed_dtype_bytes(out->dtype);
   s->n = desc_elements(out);
+  s->team = cpu_team_for(cpu_env_team(call), s->n * s->bytes);
   if (value) memcpy(s->own, value->data, (size_t)s->bytes);
   return REED_OK;
 }
@@ -84,18 +95,47 @@ typedef struct range_state {
   uint64_t start_bits, delta_bits;
 } range_state;
 
+typedef struct range_job {
+  const range_state *s;
+  void *out;
+} range_job;
+
+static uint16_t bf16_from_f64(double x) { return bf16_from_f32((float)x); }
+
+static void range_elements(void *context, int64_t begin, int64_t end) {
+  const range_job *job = context;
+  const range_state *s = job->s;
+#define INTEGERS(T) \
+  for (int64_t i = begin; i < end; i++) ((T *)job->out)[i] = (T)(s->start_bits + (uint64_t)i * s->delta_bits); \
+  break
+#define REALS(T, from_double) \
+  for (int64_t i = begin; i < end; i++) ((T *)job->out)[i] = from_double(s->start + (double)i * s->delta); \
+  break
+  switch (s->dtype) {
+    case REED_F32: REALS(float, (float));
+    case REED_F64: REALS(double, (double));
+    case REED_F16: REALS(uint16_t, f16_from_f64);
+    case REED_BF16: REALS(uint16_t, bf16_from_f64);
+    case REED_I8:
+    case REED_U8: INTEGERS(uint8_t);
+    case REED_I16:
+    case REED_U16: INTEGERS(uint16_t);
+    case REED_I32:
+    case REED_U32: INTEGERS(uint32_t);
+    case REED_I64:
+    case REED_U64: INTEGERS(uint64_t);
+    case REED_BOOL:
+    case REED_NONE:
+    case REED_DTYPE_COUNT: break;
+  }
+#undef INTEGERS
+#undef REALS
+}
+
 static reed_status run_range(const void *state, const reed_kernel_buffers *buffers) {
   const range_state *s = state;
-  size_t size = reed_dtype_bytes(s->dtype);
-  bool is_float = s->dtype == REED_F32 || s->dtype == REED_F64 || s->dtype == REED_F16 || s->dtype == REED_BF16;
-  char *out = buffers->outputs[0];
-  for (int64_t i = 0; i < s->n; i++) {
-    if (cpu_cancelled_at(&s->team, i)) return REED_ERROR_CANCELLED;
-    uint64_t bits = s->start_bits + (uint64_t)i * s->delta_bits;
-    if (is_float) reed_dtype_write(s->dtype, out + (size_t)i * size, s->start + (double)i * s->delta);
-    else memcpy(out + (size_t)i * size, &bits, size); /* little-endian: the low bytes are the truncated value */
-  }
-  return REED_OK;
+  range_job job = {s, buffers->outputs[0]};
+  return cpu_parallel(s->team, s->n, 64, range_elements, &job);
 }
 
 /* An integer element as 64 bits; elements of signed dtypes are sign extended. */
@@ -108,9 +148,9 @@ static uint64_t integer_bits(reed_dtype dtype, const void *element) {
 reed_status cpu_prepare_range(const reed_kernel_call *call, reed_kernel *out_kernel) {
   range_state *s = mem_calloc(1, sizeof *s);
   if (!s) return cpu_no_memory(call);
-  s->team = cpu_env_team(call);
   s->dtype = call->outputs[0].dtype;
   s->n = desc_elements(&call->outputs[0]);
+  s->team = cpu_team_for(cpu_env_team(call), s->n * 16);
   const void *start = call->host_values[0], *delta = call->host_values[2];
   s->start = reed_dtype_read(s->dtype, start);
   s->delta = reed_dtype_read(s->dtype, delta);
@@ -126,10 +166,15 @@ reed_status cpu_prepare_range(const reed_kernel_call *call, reed_kernel *out_ker
 
 typedef struct dropout_state {
   strided_copy copy;
+  cpu_team mask_team;
   int64_t n_mask;
   reed_dtype ratio_dtype; /* NONE: absent, 0.5 */
   bool has_mode;
 } dropout_state;
+
+static void mark_range(void *context, int64_t begin, int64_t end) {
+  memset((uint8_t *)context + begin, 1, (size_t)(end - begin));
+}
 
 /* Inference: the identity, and a mask of ones. Training with a ratio above 0 is refused, because it would need random
  * numbers. */
@@ -140,8 +185,7 @@ static reed_status run_dropout(const void *state, const reed_kernel_buffers *buf
   if (training && ratio != 0) return reed_kernel_fault(buffers, REED_FAULT_TRAINING, 2, -1, cpu_bits_of(ratio), 0);
   reed_status status = strided_run(&s->copy, buffers->inputs[0], buffers->outputs[0]);
   if (status != REED_OK) return status;
-  if (s->n_mask) memset(buffers->outputs[1], 1, (size_t)s->n_mask);
-  return REED_OK;
+  return s->n_mask ? cpu_parallel(s->mask_team, s->n_mask, 64, mark_range, buffers->outputs[1]) : REED_OK;
 }
 
 reed_status cpu_prepare_dropout(const reed_kernel_call *call, reed_kernel *out_kernel) {
@@ -152,6 +196,7 @@ reed_status cpu_prepare_dropout(const reed_kernel_call *call, reed_kernel *out_k
   if (!s) return cpu_no_memory(call);
   strided_plan_bytes(&s->copy, desc_bytes(&call->inputs[0]), cpu_env_team(call));
   s->n_mask = call->n_outputs > 1 && call->outputs[1].dtype != REED_NONE ? desc_elements(&call->outputs[1]) : 0;
+  s->mask_team = cpu_team_for(cpu_env_team(call), s->n_mask);
   s->ratio_dtype = cpu_present(call, 1) ? call->inputs[1].dtype : REED_NONE;
   s->has_mode = cpu_present(call, 2);
   cpu_kernel_set(out_kernel, run_dropout, s);

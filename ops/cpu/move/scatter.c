@@ -1,23 +1,50 @@
-/* ScatterElements and ScatterND (ONNX 18): a copy of data, then the updates in order on one thread, so that with
- * reduction `none` the last update of an element stays. The output may share data's memory. The reference:
- * reference/movement.c. Reading by indices: gather.c. */
-#include "ops/cpu/common/common.h"
+/* ScatterElements and ScatterND (ONNX 18): a copy of data, then the updates, those of one element in order, so that
+ * with reduction `none` the last one stays. Threads share out the lines along the axis, the elements of long updates,
+ * or else stripes of the output, each with the list of its updates in order. The output may share data's memory. The
+ * reference: reference/movement.c. Reading by indices: gather.c. */
 #include "ops/cpu/common/convert.h"
 #include "ops/cpu/common/strided.h"
 #include "ops/cpu/formulas/formulas.h"
+#include "ops/cpu/move/movement.h"
 
 typedef struct scatter_state {
   strided_copy copy;      /* data to output */
+  cpu_team team;          /* for the updates */
   elementwise_fn combine; /* NULL: replace */
   convert_fn load, store; /* the half dtypes combine in f32; NULL: none */
   reed_dtype index_dtype;
   int32_t rank, axis;                                     /* ScatterElements */
+  bool by_slices;                                         /* ScatterND */
   int32_t n_components;                                   /* ScatterND: length of an index tuple */
   int64_t n;                                              /* updates: elements, or slices */
   int64_t block, size;                                    /* elements in an update, bytes of an element */
   int64_t extents[REED_MAX_RANK], strides[REED_MAX_RANK]; /* of data, in elements */
   int64_t walk[REED_MAX_RANK];                            /* ScatterElements: extents of indices */
+  int64_t lines, inner; /* ScatterElements: lines along the axis; of them neighbours in memory */
+  bool striped;
+  int64_t n_groups, n_stripes; /* groups of GROUP updates; stripes of the output */
+  int32_t stripe_bits;         /* a stripe has so many bits of a place */
 } scatter_state;
+
+#define GROUP ((int64_t)4096)
+#define MOST_STRIPES 256
+#define LONG_UPDATE 16384 /* bytes, from which on the elements of updates are shared out */
+
+/* An update in the list of a stripe. place: in the output, in elements. */
+typedef struct scatter_update {
+  uint32_t number, place;
+} scatter_update;
+
+typedef struct scatter_job {
+  const scatter_state *s;
+  const void *indices;
+  const char *updates;
+  char *out;
+  /* the workspace, if striped */
+  scatter_update *order; /* stripe by stripe */
+  uint32_t *places;      /* of each update in the output, in elements */
+  uint32_t *begins;      /* [group][stripe]: how many updates, later the place in `order` */
+} scatter_job;
 
 #define BLOCK 256
 
@@ -26,7 +53,7 @@ static void apply(const scatter_state *s, char *to, const char *update, int64_t 
   static const elementwise_parameters none = {0, 0};
   static const uint8_t steps[2] = {1, 1};
   if (!s->combine) {
-    memcpy(to, update, (size_t)(n * s->size));
+    copy_block(to, update, n * s->size);
   } else if (!s->load) {
     s->combine(to, (const void *const[]){to, update}, steps, n, &none);
   } else {
@@ -41,48 +68,170 @@ static void apply(const scatter_state *s, char *to, const char *update, int64_t 
   }
 }
 
-static reed_status run_scatter_elements(const void *state, const reed_kernel_buffers *buffers) {
-  const scatter_state *s = state;
-  const void *indices = buffers->inputs[1];
-  const char *updates = buffers->inputs[2];
-  char *out = buffers->outputs[0];
-  reed_status status = cpu_indices_check(buffers, 1, s->index_dtype, indices, s->n, s->extents[s->axis]);
-  if (status) return status;
-  status = strided_run(&s->copy, buffers->inputs[0], out);
-  if (status != REED_OK) return status;
-  int64_t coordinates[REED_MAX_RANK] = {0}, base = 0;
-  for (int64_t i = 0; i < s->n; i++) {
-    if (cpu_cancelled_at(&s->copy.team, i)) return REED_ERROR_CANCELLED;
-    int64_t at = base + cpu_index_wrapped(s->index_dtype, indices, i, s->extents[s->axis]) * s->strides[s->axis];
-    apply(s, out + at * s->size, updates + i * s->size, 1);
-    for (int32_t d = s->rank - 1; d >= 0; d--) {
-      int64_t stride = d == s->axis ? 0 : s->strides[d];
-      base += stride;
-      if (++coordinates[d] < s->walk[d]) break;
-      base -= stride * s->walk[d];
-      coordinates[d] = 0;
-    }
+/* ---- places ---- */
+
+/* The coordinates of position `index` of the indices, in dims begin..end-1, added to the place `base`. */
+static int64_t seek(const scatter_state *s, int32_t begin, int32_t end, int64_t index, int64_t base,
+                    int64_t *coordinates) {
+  for (int32_t d = end - 1; d >= begin; d--) {
+    coordinates[d] = index % s->walk[d];
+    index /= s->walk[d];
+    base += coordinates[d] * s->strides[d];
   }
-  return REED_OK;
+  return base;
 }
 
-static reed_status run_scatter_nd(const void *state, const reed_kernel_buffers *buffers) {
-  const scatter_state *s = state;
-  const void *indices = buffers->inputs[1];
-  const char *updates = buffers->inputs[2];
-  char *out = buffers->outputs[0];
-  reed_status status = cpu_tuples_check(buffers, 1, s->index_dtype, indices, s->n, s->n_components, s->extents);
-  if (status) return status;
-  status = strided_run(&s->copy, buffers->inputs[0], out);
-  if (status != REED_OK) return status;
-  for (int64_t i = 0; i < s->n && s->block; i++) {
-    if (cpu_cancelled_at(&s->copy.team, i)) return REED_ERROR_CANCELLED;
-    int64_t at = 0;
-    for (int32_t d = 0; d < s->n_components; d++)
-      at += cpu_index_wrapped(s->index_dtype, indices, i * s->n_components + d, s->extents[d]) * s->strides[d];
-    apply(s, out + at * s->size, updates + i * s->block * s->size, s->block);
+/* The place after `base` in dims begin..end-1. */
+static inline int64_t step(const scatter_state *s, int32_t begin, int32_t end, int64_t base, int64_t *coordinates) {
+  for (int32_t d = end - 1; d >= begin; d--) {
+    base += s->strides[d];
+    if (++coordinates[d] < s->walk[d]) break;
+    base -= s->strides[d] * s->walk[d];
+    coordinates[d] = 0;
   }
-  return REED_OK;
+  return base;
+}
+
+/* The place in the output of element i of the indices, whose place without its coordinate along the axis is `base`. */
+static inline int64_t element_place(const scatter_job *job, int64_t i, int64_t base) {
+  const scatter_state *s = job->s;
+  return base + cpu_index_wrapped(s->index_dtype, job->indices, i, s->extents[s->axis]) * s->strides[s->axis];
+}
+
+/* The place of the slice that update i of ScatterND changes. */
+static inline int64_t slice_place(const scatter_job *job, int64_t i) {
+  const scatter_state *s = job->s;
+  int64_t at = 0;
+  for (int32_t d = 0; d < s->n_components; d++)
+    at += cpu_index_wrapped(s->index_dtype, job->indices, i * s->n_components + d, s->extents[d]) * s->strides[d];
+  return at;
+}
+
+/* ---- in order ---- */
+
+/* Lines begin..end-1 of ScatterElements: for each outer coordinate a stretch of neighbours, row after row. */
+static void apply_lines(void *context, int64_t begin, int64_t end) {
+  const scatter_job *job = context;
+  const scatter_state *s = job->s;
+  int64_t first[REED_MAX_RANK], coordinates[REED_MAX_RANK], rows = s->walk[s->axis];
+  for (int64_t n; begin < end; begin += n) {
+    int64_t outer = begin / s->inner, column = begin % s->inner;
+    int64_t base = seek(s, 0, s->axis, outer, seek(s, s->axis + 1, s->rank, column, 0, first), coordinates);
+    n = s->inner - column < end - begin ? s->inner - column : end - begin;
+    for (int64_t row = 0; row < rows && !cpu_cancelled_at(&s->team, row); row++) {
+      int64_t at = base, i = (outer * rows + row) * s->inner + column;
+      memcpy(coordinates + s->axis + 1, first + s->axis + 1, (size_t)(s->rank - s->axis - 1) * sizeof *first);
+      for (int64_t last = i + n; i < last; i++) {
+        apply(s, job->out + element_place(job, i, at) * s->size, job->updates + i * s->size, 1);
+        at = step(s, s->axis + 1, s->rank, at, coordinates);
+      }
+    }
+  }
+}
+
+/* All updates of ScatterND, of their elements only begin..end-1. */
+static void apply_columns(void *context, int64_t begin, int64_t end) {
+  const scatter_job *job = context;
+  const scatter_state *s = job->s;
+  for (int64_t i = 0; i < s->n; i++) {
+    if (cpu_cancelled_at(&s->team, i)) return;
+    apply(s, job->out + (slice_place(job, i) + begin) * s->size, job->updates + (i * s->block + begin) * s->size,
+          end - begin);
+  }
+}
+
+/* ---- by stripes of the output ---- */
+
+/* The places of updates begin..end-1 of ScatterElements: of lines of one element each but for the axis. */
+static void find_elements(const scatter_job *job, int64_t begin, int64_t end) {
+  const scatter_state *s = job->s;
+  int64_t coordinates[REED_MAX_RANK], rows = s->walk[s->axis], inner = s->inner;
+  for (int64_t i = begin, n; i < end; i += n) {
+    int64_t column = i % inner, at = seek(s, 0, s->axis, i / inner / rows, 0, coordinates);
+    at = seek(s, s->axis + 1, s->rank, column, at, coordinates);
+    n = inner - column < end - i ? inner - column : end - i;
+    for (int64_t k = i; k < i + n; k++) {
+      job->places[k] = (uint32_t)element_place(job, k, at);
+      at = step(s, s->axis + 1, s->rank, at, coordinates);
+    }
+  }
+}
+
+/* Finds the places of the updates of groups begin..end-1, and counts them by stripe. */
+static void find_places(void *context, int64_t begin_group, int64_t end_group) {
+  const scatter_job *job = context;
+  const scatter_state *s = job->s;
+  for (int64_t group = begin_group; group < end_group; group++) {
+    int64_t begin = group * GROUP, end = begin + GROUP < s->n ? begin + GROUP : s->n;
+    uint32_t *count = job->begins + group * s->n_stripes;
+    if (!s->by_slices) find_elements(job, begin, end);
+    for (int64_t i = begin; i < end && s->by_slices; i++) job->places[i] = (uint32_t)slice_place(job, i);
+    memset(count, 0, (size_t)s->n_stripes * sizeof *count);
+    for (int64_t i = begin; i < end; i++) count[job->places[i] >> s->stripe_bits]++;
+  }
+}
+
+/* Turns the counts into places: stripe after stripe, and in a stripe group after group. */
+static void place_groups(const scatter_job *job) {
+  const scatter_state *s = job->s;
+  uint32_t at = 0;
+  for (int64_t stripe = 0; stripe < s->n_stripes; stripe++)
+    for (int64_t group = 0; group < s->n_groups; group++) {
+      uint32_t *count = &job->begins[group * s->n_stripes + stripe], n = *count;
+      *count = at;
+      at += n;
+    }
+}
+
+static void list_groups(void *context, int64_t begin_group, int64_t end_group) {
+  const scatter_job *job = context;
+  const scatter_state *s = job->s;
+  for (int64_t group = begin_group; group < end_group; group++) {
+    int64_t end = (group + 1) * GROUP < s->n ? (group + 1) * GROUP : s->n;
+    uint32_t *next = job->begins + group * s->n_stripes;
+    for (int64_t i = group * GROUP; i < end; i++)
+      job->order[next[job->places[i] >> s->stripe_bits]++] = (scatter_update){(uint32_t)i, job->places[i]};
+  }
+}
+
+/* After list_groups the last group's places are the stripes' ends. */
+static void apply_stripes(void *context, int64_t begin, int64_t end) {
+  const scatter_job *job = context;
+  const scatter_state *s = job->s;
+  const uint32_t *ends = job->begins + (s->n_groups - 1) * s->n_stripes;
+  for (int64_t k = begin ? ends[begin - 1] : 0; k < ends[end - 1]; k++) {
+    if (cpu_cancelled_at(&s->team, k)) return;
+    scatter_update u = job->order[k];
+    apply(s, job->out + u.place * s->size, job->updates + u.number * s->block * s->size, s->block);
+  }
+}
+
+static reed_status run_stripes(scatter_job *job, char *workspace) {
+  const scatter_state *s = job->s;
+  job->order = (scatter_update *)workspace;
+  job->places = (uint32_t *)(job->order + s->n);
+  job->begins = job->places + s->n;
+  reed_status status = cpu_parallel(s->team, s->n_groups, 1, find_places, job);
+  if (status != REED_OK) return status;
+  place_groups(job);
+  status = cpu_parallel(s->team, s->n_groups, 1, list_groups, job);
+  return status == REED_OK ? cpu_parallel(s->team, s->n_stripes, 1, apply_stripes, job) : status;
+}
+
+/* ---- the call ---- */
+
+static reed_status run_scatter(const void *state, const reed_kernel_buffers *buffers) {
+  const scatter_state *s = state;
+  scatter_job job = {.s = s, .indices = buffers->inputs[1], .updates = buffers->inputs[2], .out = buffers->outputs[0]};
+  reed_status status =
+      s->by_slices
+          ? cpu_tuples_check(buffers, s->team, 1, s->index_dtype, job.indices, s->n, s->n_components, s->extents)
+          : cpu_indices_check(buffers, s->team, 1, s->index_dtype, job.indices, s->n, s->extents[s->axis]);
+  if (status == REED_OK) status = strided_run(&s->copy, buffers->inputs[0], job.out);
+  if (status != REED_OK || s->n == 0 || s->block == 0) return status;
+  if (s->striped) return run_stripes(&job, buffers->workspace);
+  if (s->by_slices) return cpu_parallel(s->team, s->block, 64, apply_columns, &job);
+  return cpu_parallel(s->team, s->lines, s->inner < 16 ? 1 : 16, apply_lines, &job);
 }
 
 /* The formula of a reduction; bools add and multiply as or and and, which on 0 and 1 are max and min. */
@@ -114,10 +263,27 @@ static scatter_state *open_scatter(const reed_kernel_call *call) {
   return s;
 }
 
-static reed_status close_scatter(const reed_kernel_call *call, scatter_state *s, reed_kernel_run_fn run,
-                                 reed_kernel *out_kernel) {
+/* Plans the stripes: about as many as the team has chunks. Returns the workspace's bytes. */
+static int64_t plan_stripes(scatter_state *s, int64_t n_out) {
+  int64_t wanted = s->team.chunks < MOST_STRIPES ? s->team.chunks : MOST_STRIPES;
+  s->striped = true;
+  while (n_out >> s->stripe_bits >= wanted) s->stripe_bits++;
+  s->n_stripes = ((n_out - 1) >> s->stripe_bits) + 1;
+  s->n_groups = (s->n + GROUP - 1) / GROUP;
+  return s->n * (int64_t)(sizeof(scatter_update) + sizeof(uint32_t)) +
+         s->n_groups * s->n_stripes * (int64_t)sizeof(uint32_t);
+}
+
+/* Shares out the updates and closes the state. */
+static reed_status close_scatter(const reed_kernel_call *call, scatter_state *s, reed_kernel *out_kernel) {
+  int64_t n_out = desc_elements(&call->outputs[0]), bytes = s->block * s->size;
   find_combine(call, s);
-  cpu_kernel_set(out_kernel, run, s);
+  s->team = cpu_team_for(cpu_env_team(call), s->n * (32 + 4 * bytes));
+  cpu_kernel_set(out_kernel, run_scatter, s);
+  bool whole = s->by_slices ? bytes >= LONG_UPDATE : s->lines / (s->inner < 16 ? 1 : 16) >= s->team.chunks / 2;
+  if (s->team.threads > 1 && !whole && n_out > 0 && n_out <= UINT32_MAX && s->n <= UINT32_MAX)
+    out_kernel->workspace_bytes = plan_stripes(s, n_out);
+  else if (!whole) s->team.chunks = s->team.threads = 1;
   return REED_OK;
 }
 
@@ -129,8 +295,10 @@ reed_status cpu_prepare_scatter_elements(const reed_kernel_call *call, reed_kern
   s->axis = axis;
   s->n = desc_elements(indices);
   s->block = 1;
+  s->inner = cpu_product(indices->dims, axis + 1, indices->rank);
+  s->lines = cpu_product(indices->dims, 0, axis) * s->inner;
   memcpy(s->walk, indices->dims, sizeof s->walk);
-  return close_scatter(call, s, run_scatter_elements, out_kernel);
+  return close_scatter(call, s, out_kernel);
 }
 
 reed_status cpu_prepare_scatter_nd(const reed_kernel_call *call, reed_kernel *out_kernel) {
@@ -142,8 +310,9 @@ reed_status cpu_prepare_scatter_nd(const reed_kernel_call *call, reed_kernel *ou
   if (!fits) return reed_kernel_fail(call, REED_ERROR_SHAPE, "data, indices and updates do not agree");
   scatter_state *s = open_scatter(call);
   if (!s) return cpu_no_memory(call);
+  s->by_slices = true;
   s->n_components = (int32_t)k;
   s->n = cpu_product(indices->dims, 0, indices->rank - 1);
   s->block = cpu_product(data->dims, (int32_t)k, data->rank);
-  return close_scatter(call, s, run_scatter_nd, out_kernel);
+  return close_scatter(call, s, out_kernel);
 }

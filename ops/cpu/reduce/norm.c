@@ -8,85 +8,177 @@
 #include "ops/cpu/reduce/norm_last.h"
 #include "ops/cpu/views/view.h"
 
+/* Elements of a long row or plane that are taken at a time; fixed, so that results do not depend on the number of
+ * threads. */
+#define PIECE 16384
+
 typedef struct norm_job {
   const norm *n;
   const reed_kernel_buffers *buffers;
+  norm_kind kind;
+  int64_t stretch, n_pieces; /* elements that share their statistics, or a plane of given ones; its pieces */
+  double *sums;              /* [stretch][piece], the workspace */
+  double *means, *factors;   /* of stretches */
+  bool squares;
 } norm_job;
 
 /* y = (x - centre) * a + b and the activation over a plane of any size, in blocks that stay in the first-level cache.
  */
-static void scale_plane(const norm *n, const float *x, double centre, double a, double b, float *y) {
+static void scale_plane(const norm *n, const float *x, double centre, double a, double b, float *y, int64_t size) {
   enum { BLOCK = 4096 };
-  for (int64_t i = 0; i < n->inner; i += BLOCK) {
-    int64_t count = n->inner - i < BLOCK ? n->inner - i : BLOCK;
+  for (int64_t i = 0; i < size; i += BLOCK) {
+    int64_t count = size - i < BLOCK ? size - i : BLOCK;
     CPU_PICK(n->level, scale_shift)(x + i, (float)centre, (float)a, (float)b, y + i, count);
     activation_row(&n->after, y + i, count);
   }
 }
 
-/* Planes begin..end of (outer, channel) with given statistics. */
-static void batch_planes(void *context, int64_t begin, int64_t end) {
-  const norm_job *job = context;
+/* Part of plane `plane` of (outer, channel) with given statistics. */
+static void batch_plane(const norm_job *job, int64_t plane, int64_t first, int64_t size) {
   const norm *n = job->n;
-  for (int64_t i = begin; i < end; i++) {
-    int64_t c = i % n->channels;
-    double a = norm_parameter(n, job->buffers, 1, c) / sqrt(norm_parameter(n, job->buffers, 4, c) + n->epsilon);
-    scale_plane(n, (const float *)job->buffers->inputs[0] + i * n->inner, norm_parameter(n, job->buffers, 3, c), a,
-                norm_parameter(n, job->buffers, 2, c), (float *)job->buffers->outputs[0] + i * n->inner);
+  int64_t c = plane % n->channels, at = plane * n->inner + first;
+  double a = norm_parameter(n, job->buffers, 1, c) / sqrt(norm_parameter(n, job->buffers, 4, c) + n->epsilon);
+  scale_plane(n, (const float *)job->buffers->inputs[0] + at, norm_parameter(n, job->buffers, 3, c), a,
+              norm_parameter(n, job->buffers, 2, c), (float *)job->buffers->outputs[0] + at, size);
+}
+
+/* Part of stretch i of (outer, channels that share their statistics). */
+static void instance_stretch(const norm_job *job, int64_t i, int64_t first, int64_t size, double mean, double factor) {
+  const norm *n = job->n;
+  int64_t begin = i * n->shared * n->inner;
+  for (int64_t k = first / n->inner, end = first + size; k * n->inner < end; k++) {
+    int64_t from = k * n->inner > first ? k * n->inner : first,
+            to = (k + 1) * n->inner < end ? (k + 1) * n->inner : end,
+            at = norm_parameter_of(n, i * n->shared % n->channels + k);
+    scale_plane(n, (const float *)job->buffers->inputs[0] + begin + from, mean,
+                norm_parameter(n, job->buffers, 1, at) * factor, norm_parameter(n, job->buffers, 2, at),
+                (float *)job->buffers->outputs[0] + begin + from, to - from);
   }
 }
 
-/* Blocks begin..end of (outer, channels that share their statistics). */
-static void instance_planes(void *context, int64_t begin, int64_t end) {
-  const norm_job *job = context;
-  const norm *n = job->n;
-  for (int64_t i = begin; i < end; i++) {
-    const float *x = (const float *)job->buffers->inputs[0] + i * n->shared * n->inner;
-    float *y = (float *)job->buffers->outputs[0] + i * n->shared * n->inner;
-    double mean, variance;
-    CPU_PICK(job->n->level, moments)(x, n->shared * n->inner, &mean, &variance);
-    double inverse = norm_factor(n, variance);
-    for (int64_t k = 0; k < n->shared; k++) {
-      int64_t at = norm_parameter_of(n, i * n->shared % n->channels + k);
-      scale_plane(n, x + k * n->inner, mean, norm_parameter(n, job->buffers, 1, at) * inverse,
-                  norm_parameter(n, job->buffers, 2, at), y + k * n->inner);
-    }
-  }
-}
-
-static void layer_rows(void *context, int64_t begin, int64_t end) {
-  const norm_job *job = context;
+/* Part of row i. */
+static void layer_row(const norm_job *job, int64_t i, int64_t first, int64_t size, double mean, double factor) {
   const norm *n = job->n;
   const float *scale = job->buffers->inputs[1], *shift = n->parameters[2] != REED_NONE ? job->buffers->inputs[2] : NULL;
+  float *y = (float *)job->buffers->outputs[0] + i * n->inner + first;
+  CPU_PICK(n->level, normalize_row)
+  ((const float *)job->buffers->inputs[0] + i * n->inner + first, (float)mean, (float)factor, scale + first,
+   shift ? shift + first : NULL, y, size);
+  activation_row(&n->after, y, size);
+}
+
+static bool is_of_rows(const norm_job *job) { return job->kind == NORM_LAYER || job->kind == NORM_RMS; }
+
+/* The factor of stretch i, whose optional outputs are written; a row's *mean may become 0. */
+static double take_factor(const norm_job *job, int64_t i, double *mean, double variance) {
+  if (!is_of_rows(job)) return norm_factor(job->n, variance);
+  double factor = norm_row_factor(job->n, mean, variance);
+  norm_row_results(job->n, job->buffers, i, *mean, factor);
+  return factor;
+}
+
+static void apply_part(const norm_job *job, int64_t i, int64_t first, int64_t size, double mean, double factor) {
+  if (job->kind == NORM_BATCH) batch_plane(job, i, first, size);
+  else if (is_of_rows(job)) layer_row(job, i, first, size, mean, factor);
+  else instance_stretch(job, i, first, size, mean, factor);
+}
+
+/* ---- whole stretches ---- */
+
+static void stretches(void *context, int64_t begin, int64_t end) {
+  const norm_job *job = context;
   for (int64_t i = begin; i < end; i++) {
-    const float *x = (const float *)job->buffers->inputs[0] + i * n->inner;
-    float *y = (float *)job->buffers->outputs[0] + i * n->inner;
-    double mean, variance;
-    CPU_PICK(job->n->level, moments)(x, n->inner, &mean, &variance);
-    double inverse = norm_row_factor(n, &mean, variance);
-    CPU_PICK(job->n->level, normalize_row)(x, (float)mean, (float)inverse, scale, shift, y, n->inner);
-    activation_row(&n->after, y, n->inner);
-    norm_row_results(n, job->buffers, i, mean, inverse);
+    double mean = 0, variance = 0, factor = 0;
+    if (job->kind != NORM_BATCH) {
+      CPU_PICK(job->n->level, moments)
+      ((const float *)job->buffers->inputs[0] + i * job->stretch, job->stretch, &mean, &variance);
+      factor = take_factor(job, i, &mean, variance);
+    }
+    apply_part(job, i, 0, job->stretch, mean, factor);
   }
 }
 
-static reed_status run_planes(const norm *n, const reed_kernel_buffers *buffers, cpu_range_fn fn) {
-  norm_job job = {n, buffers};
-  int64_t planes = n->outer * n->channels / n->shared;
-  return cpu_parallel(cpu_team_for(n->team, planes * n->shared * n->inner * 8), planes, 1, fn, &job);
+/* ---- long stretches, by pieces ---- */
+
+static int64_t piece_size(const norm_job *job, int64_t first) {
+  return job->stretch - first < PIECE ? job->stretch - first : PIECE;
+}
+
+static void sum_pieces(void *context, int64_t begin, int64_t end) {
+  const norm_job *job = context;
+  for (int64_t p = begin; p < end; p++) {
+    int64_t i = p / job->n_pieces, first = p % job->n_pieces * PIECE, size = piece_size(job, first);
+    const float *x = (const float *)job->buffers->inputs[0] + i * job->stretch + first;
+    job->sums[p] = job->squares ? CPU_PICK(job->n->level, sum_squares_f32)(x, (float)job->means[i], size)
+                                : CPU_PICK(job->n->level, sum_f32)(x, size);
+  }
+}
+
+static void apply_pieces(void *context, int64_t begin, int64_t end) {
+  const norm_job *job = context;
+  for (int64_t p = begin; p < end; p++) {
+    int64_t i = p / job->n_pieces, first = p % job->n_pieces * PIECE;
+    apply_part(job, i, first, piece_size(job, first), job->sums ? job->means[i] : 0, job->sums ? job->factors[i] : 0);
+  }
+}
+
+static double mean_of_pieces(const norm_job *job, int64_t i) {
+  double sum = 0;
+  for (int64_t k = 0; k < job->n_pieces; k++) sum += job->sums[i * job->n_pieces + k];
+  return sum / (double)job->stretch;
+}
+
+/* The statistics of n stretches. */
+static reed_status take_statistics(norm_job *job, int64_t n, cpu_team team) {
+  job->squares = false;
+  reed_status status = cpu_parallel(team, n * job->n_pieces, 1, sum_pieces, job);
+  if (status != REED_OK) return status;
+  for (int64_t i = 0; i < n; i++) job->means[i] = mean_of_pieces(job, i);
+  job->squares = true;
+  status = cpu_parallel(team, n * job->n_pieces, 1, sum_pieces, job);
+  if (status != REED_OK) return status;
+  for (int64_t i = 0; i < n; i++) {
+    double off = job->means[i] - (double)(float)job->means[i];
+    job->factors[i] = take_factor(job, i, &job->means[i], mean_of_pieces(job, i) - off * off);
+  }
+  return REED_OK;
+}
+
+/* ---- the call ---- */
+
+/* Elements that share their statistics, or a plane of given ones. */
+static int64_t stretch_of(const norm *n, norm_kind kind) {
+  return kind == NORM_BATCH ? n->inner : n->shared * n->inner;
+}
+static int64_t pieces_of(int64_t stretch) { return stretch > 2 * PIECE ? (stretch + PIECE - 1) / PIECE : 1; }
+
+static reed_status run(const norm *n, norm_kind kind, const reed_kernel_buffers *buffers) {
+  norm_job job = {.n = n, .buffers = buffers, .kind = kind, .stretch = stretch_of(n, kind)};
+  int64_t total = n->outer * n->channels * n->inner, stretches_n = total / job.stretch;
+  cpu_team team = cpu_team_for(n->team, total * 8);
+  job.n_pieces = pieces_of(job.stretch);
+  if (job.n_pieces == 1) return cpu_parallel(team, stretches_n, 1, stretches, &job);
+  if (kind != NORM_BATCH) {
+    job.sums = buffers->workspace;
+    job.means = job.sums + stretches_n * job.n_pieces;
+    job.factors = job.means + stretches_n;
+    reed_status status = take_statistics(&job, stretches_n, team);
+    if (status != REED_OK) return status;
+  }
+  return cpu_parallel(team, stretches_n * job.n_pieces, 1, apply_pieces, &job);
 }
 
 static reed_status run_batch(const void *state, const reed_kernel_buffers *buffers) {
-  return run_planes(state, buffers, batch_planes);
+  return run(state, NORM_BATCH, buffers);
 }
 static reed_status run_instance(const void *state, const reed_kernel_buffers *buffers) {
-  return run_planes(state, buffers, instance_planes);
+  return run(state, NORM_INSTANCE, buffers);
 }
 static reed_status run_layer(const void *state, const reed_kernel_buffers *buffers) {
-  return run_planes(state, buffers, layer_rows);
+  return run(state, NORM_LAYER, buffers);
 }
 
-static reed_status prepare(const cpu_view *view, norm_kind kind, reed_kernel_run_fn run, reed_kernel *out_kernel) {
+static reed_status prepare(const cpu_view *view, norm_kind kind, reed_kernel_run_fn run_kind, reed_kernel *out_kernel) {
   const reed_kernel_call *call = view->call;
   norm n;
   reed_status status = norm_read(call, kind, &n);
@@ -97,7 +189,10 @@ static reed_status prepare(const cpu_view *view, norm_kind kind, reed_kernel_run
   if (view->last) return norm_prepare_last(call, kind, &n, out_kernel);
   void *state = mem_copy(&n, sizeof n);
   if (!state) return cpu_no_memory(call);
-  cpu_kernel_set(out_kernel, run, state);
+  cpu_kernel_set(out_kernel, run_kind, state);
+  int64_t stretch = stretch_of(&n, kind), pieces = pieces_of(stretch);
+  if (kind != NORM_BATCH && pieces > 1)
+    out_kernel->workspace_bytes = n.outer * n.channels * n.inner / stretch * (pieces + 2) * (int64_t)sizeof(double);
   return REED_OK;
 }
 

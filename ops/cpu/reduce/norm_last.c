@@ -117,18 +117,19 @@ static reed_status take_statistics(last_job *job, const reed_kernel_buffers *buf
   return REED_OK;
 }
 
-/* The number of ranges with sums of their own: four per thread, so that a thread that comes late costs little. */
-static int64_t ranges_of(const norm *n, cpu_team team) {
-  int64_t ranges = team.threads > 1 ? 4 * (int64_t)team.threads : 1;
-  return ranges < n->inner ? ranges : n->inner > 1 ? n->inner : 1;
+/* The number of ranges with sums of their own, of about 16,384 elements each. It follows from the extents alone, so
+ * that results do not depend on the number of threads. */
+static int64_t ranges_of(const norm *n) {
+  int64_t ranges = n->channels * n->inner / 16384;
+  return ranges < 1 ? 1 : ranges < n->inner ? ranges : n->inner;
 }
 
 static reed_status run_last(const void *state, const reed_kernel_buffers *buffers) {
   const last_norm *l = state;
   const norm *n = &l->n;
   cpu_team team = cpu_team_for(n->team, n->channels * n->inner * 8);
-  last_job job = {.n = n, .n_ranges = ranges_of(n, team)};
-  lay_columns(n, ranges_of(n, n->team), buffers->workspace, &job.at);
+  last_job job = {.n = n, .n_ranges = ranges_of(n)};
+  lay_columns(n, ranges_of(n), buffers->workspace, &job.at);
   for (int64_t c = 0; c < n->channels && l->given; c++) {
     job.at.centre[c] = (float)norm_parameter(n, buffers, 3, c);
     job.at.factor[c] = (float)(norm_parameter(n, buffers, 1, c) / sqrt(norm_parameter(n, buffers, 4, c) + n->epsilon));
@@ -150,6 +151,6 @@ reed_status norm_prepare_last(const reed_kernel_call *call, norm_kind kind, cons
   void *state = mem_copy(&l, sizeof l);
   if (!state) return cpu_no_memory(call);
   cpu_kernel_set(out_kernel, run_last, state);
-  out_kernel->workspace_bytes = lay_columns(n, ranges_of(n, n->team), NULL, &unused);
+  out_kernel->workspace_bytes = lay_columns(n, ranges_of(n), NULL, &unused);
   return REED_OK;
 }

@@ -1,14 +1,16 @@
 /* The reductions over any set of axes. Dims are joined until kept and reduced ones alternate. If the innermost dim is
- * reduced, its runs go to the formula's `row` loop; otherwise blocks of columns go to its `column` loop. A reduction to
- * one element is cut into pieces of fixed length, so that the result does not depend on the number of threads. The
- * reference: reference/reduce.c. The loops: reduce_f32.c, reduce_plain.c. */
+ * reduced, its runs go to the formula's `row` loop; otherwise blocks of columns go to its `column` loop. Long
+ * reductions are cut into pieces whose length follows from the extents alone, so that results do not depend on the
+ * number of threads. The reference: reference/reduce.c. The loops: reduce_f32.c, reduce_plain.c. */
 #include "ops/cpu/common/common.h"
 #include "ops/cpu/common/convert.h"
 #include "ops/cpu/reduce/reduce_f32.h"
 #include "ops/cpu/reduce/reduce_plain.h"
 
-#define BLOCK 256   /* half elements converted, or columns, at a time */
-#define PIECE 65536 /* elements of one partial result */
+#define BLOCK 256       /* half elements converted, or columns, at a time */
+#define PIECE 65536     /* elements of one partial result */
+#define SLOW_PIECE 2048 /* of an operator that takes a logarithm of each */
+#define LEAST_COLUMNS 16
 
 typedef struct reduce_state {
   const reduce_loops *loops;
@@ -19,9 +21,13 @@ typedef struct reduce_state {
   int64_t inner;   /* extent of the innermost dim */
   int64_t columns; /* columns a unit of work takes */
   int64_t n_units; /* of work: output elements, or blocks of columns */
+  int64_t n_out;
   int64_t n_reduced_elements;
-  int64_t size;                                             /* bytes of an element */
-  int64_t n_pieces;                                         /* > 0: one output element, from so many partial results */
+  int64_t size;     /* bytes of an element */
+  int64_t n_steps;  /* of a reduction: rows or, where rows are cut, elements; with columns, elements of a column */
+  int64_t piece;    /* steps of one partial result */
+  int64_t n_pieces; /* of each reduction; 1: it is not cut */
+  bool cut_rows;
   int64_t kept[REED_MAX_RANK], kept_strides[REED_MAX_RANK]; /* strides in elements of the input */
   int64_t reduced[REED_MAX_RANK], reduced_strides[REED_MAX_RANK];
 } reduce_state;
@@ -61,20 +67,39 @@ static void write_results(const reduce_state *s, char *out, const reduce_accumul
   if (s->store) s->store(out, result, n);
 }
 
-/* Reduces everything into the n accumulators at `x`: rows of the innermost dim, or n columns. */
-static void add_all(const reduce_state *s, reduce_accumulator *a, const char *x, int64_t n) {
-  int64_t coordinates[REED_MAX_RANK] = {0};
-  for (;;) {
-    if (s->by_columns) add_columns(s, a, x, n);
-    else add_row(s, a, x, s->inner);
-    int32_t d = s->n_reduced - 1;
-    for (; d >= 0; d--) {
-      x += s->reduced_strides[d] * s->size;
-      if (++coordinates[d] < s->reduced[d]) break;
-      x -= s->reduced[d] * s->reduced_strides[d] * s->size;
+/* Reduces `count` steps from `first` on into the n accumulators at `a`: rows of the innermost dim, a part of one row,
+ * or n columns. */
+static void add_steps(const reduce_state *s, reduce_accumulator *a, const char *x, int64_t n, int64_t first,
+                      int64_t count) {
+  int64_t coordinates[REED_MAX_RANK], index = first;
+  if (s->cut_rows) {
+    add_row(s, a, x + first * s->size, count);
+    return;
+  }
+  for (int32_t d = s->n_reduced - 1; d >= 0; d--) {
+    coordinates[d] = index % s->reduced[d];
+    index /= s->reduced[d];
+    x += coordinates[d] * s->reduced_strides[d] * s->size;
+  }
+  int32_t last = s->n_reduced - 1;
+  if (last < 0 && s->by_columns) add_columns(s, a, x, n);
+  else if (last < 0) add_row(s, a, x, s->inner);
+  int64_t stride = last < 0 ? 0 : s->reduced_strides[last] * s->size;
+  for (int64_t run; count > 0 && last >= 0; count -= run) {
+    run = s->reduced[last] - coordinates[last] < count ? s->reduced[last] - coordinates[last] : count;
+    if (s->by_columns && !s->load)
+      for (int64_t i = 0; i < run; i++) s->loops->column(a, x + i * stride, n);
+    else if (s->by_columns)
+      for (int64_t i = 0; i < run; i++) add_columns(s, a, x + i * stride, n);
+    else
+      for (int64_t i = 0; i < run; i++) add_row(s, a, x + i * stride, s->inner);
+    x += run * stride;
+    coordinates[last] += run;
+    for (int32_t d = last; d > 0 && coordinates[d] == s->reduced[d]; d--) {
+      x += (s->reduced_strides[d - 1] - s->reduced[d] * s->reduced_strides[d]) * s->size;
       coordinates[d] = 0;
+      coordinates[d - 1]++;
     }
-    if (d < 0) return;
   }
 }
 
@@ -96,53 +121,73 @@ static void rows_range(void *context, int64_t begin, int64_t end) {
   for (int64_t first = begin; first < end; first += BLOCK) {
     int64_t n = end - first < BLOCK ? end - first : BLOCK;
     s->loops->start(a, n);
-    for (int64_t i = 0; i < n && s->n_reduced_elements; i++) {
-      const char *x = job->in + kept_offset(s, first + i) * s->size;
-      if (s->n_reduced) add_all(s, &a[i], x, 1);
-      else add_row(s, &a[i], x, s->inner);
-    }
+    for (int64_t i = 0; i < n && s->n_reduced_elements; i++)
+      add_steps(s, &a[i], job->in + kept_offset(s, first + i) * s->size, 1, 0, s->n_steps);
     write_results(s, job->out + first * s->size, a, n);
   }
 }
 
-/* Blocks of columns begin..end, counted over all kept coordinates. */
+/* A block of columns, counted over all kept coordinates. */
+typedef struct column_block {
+  int64_t out, n;   /* its first output element, and their number */
+  const char *from; /* its first row in the input */
+} column_block;
+
+static column_block block_at(const reduce_job *job, int64_t unit) {
+  const reduce_state *s = job->s;
+  int64_t blocks = (s->inner + s->columns - 1) / s->columns, kept = unit / blocks, first = unit % blocks * s->columns;
+  return (column_block){kept * s->inner + first, s->inner - first < s->columns ? s->inner - first : s->columns,
+                        job->in + (kept_offset(s, kept) + first) * s->size};
+}
+
+/* Blocks of columns begin..end. */
 static void columns_range(void *context, int64_t begin, int64_t end) {
   const reduce_job *job = context;
   const reduce_state *s = job->s;
-  int64_t blocks = (s->inner + s->columns - 1) / s->columns;
   reduce_accumulator a[BLOCK];
   for (int64_t unit = begin; unit < end; unit++) {
-    int64_t kept = unit / blocks, first = unit % blocks * s->columns;
-    int64_t n = s->inner - first < s->columns ? s->inner - first : s->columns;
-    s->loops->start(a, n);
-    if (s->n_reduced_elements) add_all(s, a, job->in + (kept_offset(s, kept) + first) * s->size, n);
-    write_results(s, job->out + (kept * s->inner + first) * s->size, a, n);
+    const column_block b = block_at(job, unit);
+    s->loops->start(a, b.n);
+    if (s->n_reduced_elements) add_steps(s, a, b.from, b.n, 0, s->n_steps);
+    write_results(s, job->out + b.out * s->size, a, b.n);
   }
 }
 
+/* Pieces begin..end of the units' reductions: to partial[output element][piece]. */
 static void pieces_range(void *context, int64_t begin, int64_t end) {
   const reduce_job *job = context;
   const reduce_state *s = job->s;
-  for (int64_t piece = begin; piece < end; piece++) {
-    int64_t first = piece * PIECE, n = s->inner - first < PIECE ? s->inner - first : PIECE;
-    s->loops->start(&job->partial[piece], 1);
-    add_row(s, &job->partial[piece], job->in + first * s->size, n);
+  reduce_accumulator a[BLOCK];
+  for (int64_t i = begin; i < end; i++) {
+    int64_t unit = i / s->n_pieces, piece = i % s->n_pieces, first = piece * s->piece,
+            n = s->n_steps - first < s->piece ? s->n_steps - first : s->piece;
+    column_block b =
+        s->by_columns ? block_at(job, unit) : (column_block){unit, 1, job->in + kept_offset(s, unit) * s->size};
+    s->loops->start(a, b.n);
+    add_steps(s, a, b.from, b.n, first, n);
+    for (int64_t k = 0; k < b.n; k++) job->partial[(b.out + k) * s->n_pieces + piece] = a[k];
+  }
+}
+
+/* Joins the pieces of output elements begin..end. */
+static void joins_range(void *context, int64_t begin, int64_t end) {
+  const reduce_job *job = context;
+  const reduce_state *s = job->s;
+  for (int64_t i = begin; i < end; i++) {
+    reduce_accumulator a;
+    s->loops->start(&a, 1);
+    s->loops->join(&a, job->partial + i * s->n_pieces, s->n_pieces);
+    write_results(s, job->out + i * s->size, &a, 1);
   }
 }
 
 static reed_status run_reduce(const void *state, const reed_kernel_buffers *buffers) {
   const reduce_state *s = state;
   reduce_job job = {s, buffers->inputs[0], buffers->outputs[0], buffers->workspace};
-  if (s->n_pieces) {
-    reed_status status = cpu_parallel(s->team, s->n_pieces, 1, pieces_range, &job);
-    if (status != REED_OK) return status;
-    reduce_accumulator a;
-    s->loops->start(&a, 1);
-    s->loops->join(&a, job.partial, s->n_pieces);
-    write_results(s, job.out, &a, 1);
-    return REED_OK;
-  }
-  return cpu_parallel(s->team, s->n_units, 1, s->by_columns ? columns_range : rows_range, &job);
+  if (s->n_pieces == 1) return cpu_parallel(s->team, s->n_units, 1, s->by_columns ? columns_range : rows_range, &job);
+  reed_status status = cpu_parallel(s->team, s->n_units * s->n_pieces, 1, pieces_range, &job);
+  if (status != REED_OK) return status;
+  return cpu_parallel(cpu_team_for(s->team, s->n_out * s->n_pieces * 16), s->n_out, 1, joins_range, &job);
 }
 
 /* Marks the reduced axes (ONNX 18): those in `axes`; if it is absent or empty all axes, or none with
@@ -181,6 +226,30 @@ static void split_dims(reduce_state *s, const reed_desc *in, const bool *reduced
   }
 }
 
+/* Cuts the work into units and, if even the shortest units would be long, these into pieces of about `piece` elements.
+ */
+static void plan_units(reduce_state *s, int64_t n_in, int64_t piece) {
+  int64_t kept = s->by_columns ? s->n_out / s->inner : s->n_out, wanted = s->team.chunks / kept + 1;
+  s->columns = (s->inner / wanted) & ~(int64_t)(LEAST_COLUMNS - 1);
+  s->columns = s->columns < LEAST_COLUMNS ? LEAST_COLUMNS : s->columns > BLOCK ? BLOCK : s->columns;
+  s->n_units = s->by_columns ? kept * ((s->inner + s->columns - 1) / s->columns) : s->n_out;
+  if (n_in == 0) return;
+  int64_t step = 1;
+  if (s->by_columns) {
+    s->n_steps = s->n_reduced_elements;
+    step = s->inner < LEAST_COLUMNS ? s->inner : LEAST_COLUMNS;
+  } else if (s->n_reduced) {
+    s->n_steps = s->n_reduced_elements / s->inner;
+    step = s->inner;
+  } else {
+    s->cut_rows = s->inner > 2 * piece;
+    s->n_steps = s->cut_rows ? s->inner : 1;
+  }
+  if (s->n_steps * step <= 2 * piece) return;
+  s->piece = piece > step ? piece / step : 1;
+  s->n_pieces = (s->n_steps + s->piece - 1) / s->piece;
+}
+
 reed_status cpu_prepare_reduce(const reed_kernel_call *call, reed_kernel *out_kernel) {
   const reed_desc *in = &call->inputs[0], *out = &call->outputs[0];
   bool reduced[REED_MAX_RANK];
@@ -202,13 +271,13 @@ reed_status cpu_prepare_reduce(const reed_kernel_call *call, reed_kernel *out_ke
   s->n_reduced_elements = 1;
   for (int32_t d = 0; d < in->rank; d++)
     if (reduced[d]) s->n_reduced_elements *= in->dims[d];
-  int64_t n_out = desc_elements(out), n_in = desc_elements(in);
-  s->team = cpu_team_for(cpu_env_team(call), n_in * s->size);
-  s->columns = s->inner / s->team.threads / 16 * 16;
-  s->columns = s->columns < 16 ? 16 : s->columns > BLOCK ? BLOCK : s->columns;
-  s->n_units = n_out == 0 ? 0 : s->by_columns ? n_out / s->inner * ((s->inner + s->columns - 1) / s->columns) : n_out;
-  if (n_out == 1 && n_in > 2 * PIECE && s->inner == n_in) s->n_pieces = (n_in + PIECE - 1) / PIECE;
+  bool slow = op_id_of(call->op) == OP_ReduceLogSumExp;
+  int64_t n_in = desc_elements(in);
+  s->n_out = desc_elements(out);
+  s->team = cpu_team_for(cpu_env_team(call), n_in * (slow ? 128 : s->size));
+  s->n_pieces = 1;
+  if (s->n_out) plan_units(s, n_in, slow ? SLOW_PIECE : PIECE);
   cpu_kernel_set(out_kernel, run_reduce, s);
-  out_kernel->workspace_bytes = s->n_pieces * (int64_t)sizeof(reduce_accumulator);
+  if (s->n_pieces > 1) out_kernel->workspace_bytes = s->n_out * s->n_pieces * (int64_t)sizeof(reduce_accumulator);
   return REED_OK;
 }

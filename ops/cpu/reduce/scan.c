@@ -22,20 +22,57 @@
 
 /* ---- CumSum ---- */
 
-/* One line of n elements, `stride` apart; integers wrap. */
-typedef void (*cumsum_fn)(void *out, const void *in, int64_t n, int64_t stride, bool exclusive, bool reverse);
+/* A line is added in pieces of fixed length, each in four quarters, so that results do not depend on the number of
+ * threads: an element's result is the sum before its piece, plus the sums of the piece's quarters before it, plus the
+ * sum within its quarter. The four sums of a piece do not wait for each other. */
+#define QUARTER 4096
+#define PIECE (4 * QUARTER)
+
+/* 8 bytes, of the type of the sums. */
+typedef uint64_t scan_sum;
+
+/* n <= PIECE elements of a line, `stride` apart; integers wrap. out NULL: only their sum is wanted. `before` is the sum
+ * of the elements before, and becomes the sum with these. */
+typedef void (*cumsum_fn)(void *out, const void *in, int64_t n, int64_t stride, bool exclusive, scan_sum *before);
 
 #define CUMSUM(name, M, V, load, store) \
-  static void cumsum_##name(void *out, const void *in, int64_t n, int64_t stride, bool exclusive, bool reverse) { \
-    V sum = 0; \
-    for (int64_t k = 0; k < n; k++) { \
-      int64_t i = (reverse ? n - 1 - k : k) * stride; \
-      const M x = ((const M *)in)[i]; \
-      V v = sum; \
-      sum += load; \
-      if (!exclusive) v = sum; \
-      ((M *)out)[i] = store; \
+  static void cumsum_##name(void *out, const void *in, int64_t n, int64_t stride, bool exclusive, scan_sum *before) { \
+    V sums[4] = {0}, base = 0; \
+    memcpy(&base, before, sizeof base); \
+    if (n == PIECE && (stride == 1 || stride == -1)) { \
+      for (int64_t k = 0; k < QUARTER; k++) \
+        for (int q = 0; q < 4; q++) { \
+          const M x = ((const M *)in)[(q * QUARTER + k) * stride]; \
+          sums[q] += load; \
+        } \
+      V from[4] = {base, base + sums[0], base + (sums[0] + sums[1]), base + (sums[0] + sums[1] + sums[2])}, \
+        own[4] = {0}; \
+      for (int64_t k = 0; k < QUARTER && out; k++) \
+        for (int q = 0; q < 4; q++) { \
+          int64_t i = (q * QUARTER + k) * stride; \
+          const M x = ((const M *)in)[i]; \
+          V v = own[q]; \
+          own[q] += load; \
+          v = from[q] + (exclusive ? v : own[q]); \
+          ((M *)out)[i] = store; \
+        } \
+    } else { \
+      for (int q = 0; q * QUARTER < n; q++) { \
+        int64_t end = (q + 1) * QUARTER < n ? (q + 1) * QUARTER : n; \
+        V sum = 0, from = q ? base + (sums[0] + sums[1] + sums[2]) : base; \
+        for (int64_t k = q * QUARTER; k < end; k++) { \
+          int64_t i = k * stride; \
+          const M x = ((const M *)in)[i]; \
+          V v = sum; \
+          sum += load; \
+          v = from + (exclusive ? v : sum); \
+          if (out) ((M *)out)[i] = store; \
+        } \
+        sums[q] = sum; \
+      } \
     } \
+    base += sums[0] + sums[1] + sums[2] + sums[3]; \
+    memcpy(before, &base, sizeof base); \
   }
 SCAN_TYPES(CUMSUM)
 
@@ -44,10 +81,10 @@ static const cumsum_fn cumsums[REED_DTYPE_COUNT] = {
     SCAN_TYPES(CUMSUM_ENTRY)};
 
 typedef struct cumsum_state {
-  cumsum_fn line;
+  cumsum_fn piece;
   reed_desc in;
   reed_dtype axis_dtype;
-  cpu_team team;
+  cpu_team team; /* of the session */
   bool exclusive, reverse;
 } cumsum_state;
 
@@ -55,16 +92,72 @@ typedef struct cumsum_job {
   const cumsum_state *s;
   const char *in;
   char *out;
-  int64_t extent, inner;
+  int64_t extent, inner, n_pieces; /* of a line */
+  scan_sum *sums;                  /* [line][piece] */
 } cumsum_job;
 
-static void cumsum_range(void *context, int64_t begin, int64_t end) {
-  const cumsum_job *job = context;
+/* Sums a piece, and with `write` writes its results. */
+static void sum_piece(const cumsum_job *job, int64_t line, int64_t piece, bool write, scan_sum *before) {
   const cumsum_state *s = job->s;
-  int64_t size = (int64_t)reed_dtype_bytes(s->in.dtype);
+  int64_t first = piece * PIECE, n = job->extent - first < PIECE ? job->extent - first : PIECE,
+          size = (int64_t)reed_dtype_bytes(s->in.dtype), stride = s->reverse ? -job->inner : job->inner;
+  int64_t at = line / job->inner * job->extent * job->inner + line % job->inner +
+               (s->reverse ? job->extent - 1 - first : first) * job->inner;
+  s->piece(write ? job->out + at * size : NULL, job->in + at * size, n, stride, s->exclusive, before);
+}
+
+static void cumsum_lines(void *context, int64_t begin, int64_t end) {
+  const cumsum_job *job = context;
   for (int64_t line = begin; line < end; line++) {
-    int64_t at = (line / job->inner * job->extent * job->inner + line % job->inner) * size;
-    s->line(job->out + at, job->in + at, job->extent, job->inner, s->exclusive, s->reverse);
+    scan_sum before = 0;
+    for (int64_t piece = 0; piece < job->n_pieces && !cpu_cancelled(&job->s->team); piece++)
+      sum_piece(job, line, piece, true, &before);
+  }
+}
+
+static void sum_pieces(void *context, int64_t begin, int64_t end) {
+  const cumsum_job *job = context;
+  for (int64_t i = begin; i < end; i++) {
+    job->sums[i] = 0;
+    sum_piece(job, i / job->n_pieces, i % job->n_pieces, false, &job->sums[i]);
+  }
+}
+
+static void write_pieces(void *context, int64_t begin, int64_t end) {
+  const cumsum_job *job = context;
+  for (int64_t i = begin; i < end; i++) {
+    scan_sum before = job->sums[i];
+    sum_piece(job, i / job->n_pieces, i % job->n_pieces, true, &before);
+  }
+}
+
+/* Turns a line's sums of pieces into the sums before them, in the order in which cumsum_lines adds. */
+static void add_sums(const cumsum_job *job, scan_sum *sums) {
+  scan_sum before = 0;
+  for (int64_t piece = 0; piece < job->n_pieces; piece++) {
+    scan_sum own = sums[piece];
+    sums[piece] = before;
+    switch (job->s->in.dtype) {
+      case REED_F32:
+      case REED_F64: {
+        double a, b;
+        memcpy(&a, &before, sizeof a);
+        memcpy(&b, &own, sizeof b);
+        a += b;
+        memcpy(&before, &a, sizeof a);
+        break;
+      }
+      case REED_F16:
+      case REED_BF16: {
+        float a, b;
+        memcpy(&a, &before, sizeof a);
+        memcpy(&b, &own, sizeof b);
+        a += b;
+        memcpy(&before, &a, sizeof a);
+        break;
+      }
+      default: before += own;
+    }
   }
 }
 
@@ -74,11 +167,22 @@ static reed_status run_cumsum(const void *state, const reed_kernel_buffers *buff
   if (axis < -s->in.rank || axis >= s->in.rank)
     return reed_kernel_fault(buffers, REED_FAULT_AXIS, 1, 0, axis, s->in.rank);
   int32_t d = (int32_t)(axis < 0 ? axis + s->in.rank : axis);
-  int64_t n = desc_elements(&s->in);
+  int64_t n = desc_elements(&s->in), extent = s->in.dims[d], lines = extent ? n / extent : 0;
   if (n == 0) return REED_OK;
-  cumsum_job job = {s, buffers->inputs[0], buffers->outputs[0], s->in.dims[d],
-                    cpu_product(s->in.dims, d + 1, s->in.rank)};
-  return cpu_parallel(s->team, n / job.extent, 1, cumsum_range, &job);
+  cumsum_job job = {s,
+                    buffers->inputs[0],
+                    buffers->outputs[0],
+                    extent,
+                    cpu_product(s->in.dims, d + 1, s->in.rank),
+                    (extent + PIECE - 1) / PIECE,
+                    buffers->workspace};
+  cpu_team team = cpu_team_for(s->team, n * 16);
+  bool few = lines < 4 * team.threads || extent > 4 * PIECE;
+  if (job.n_pieces == 1 || team.threads == 1 || !few) return cpu_parallel(team, lines, 1, cumsum_lines, &job);
+  reed_status status = cpu_parallel(team, lines * job.n_pieces, 1, sum_pieces, &job);
+  if (status != REED_OK) return status;
+  for (int64_t line = 0; line < lines; line++) add_sums(&job, job.sums + line * job.n_pieces);
+  return cpu_parallel(team, lines * job.n_pieces, 1, write_pieces, &job);
 }
 
 reed_status cpu_prepare_cumsum(const reed_kernel_call *call, reed_kernel *out_kernel) {
@@ -87,12 +191,14 @@ reed_status cpu_prepare_cumsum(const reed_kernel_call *call, reed_kernel *out_ke
   cumsum_state *s = mem_calloc(1, sizeof *s);
   if (!s) return cpu_no_memory(call);
   s->in = call->inputs[0];
-  s->line = cumsums[s->in.dtype];
+  s->piece = cumsums[s->in.dtype];
   s->axis_dtype = call->inputs[1].dtype;
   s->exclusive = op_attr_int(call->attrs, "exclusive") != 0;
   s->reverse = op_attr_int(call->attrs, "reverse") != 0;
-  s->team = cpu_team_for(cpu_env_team(call), 2 * desc_bytes(&s->in));
+  s->team = cpu_env_team(call);
   cpu_kernel_set(out_kernel, run_cumsum, s);
+  /* of whichever axis: a line of more than a piece has at most 2 pieces for each PIECE elements */
+  out_kernel->workspace_bytes = desc_elements(&s->in) / PIECE * 2 * (int64_t)sizeof(scan_sum);
   return REED_OK;
 }
 
@@ -129,7 +235,7 @@ static const arg_fn args[REED_DTYPE_COUNT] = {
 
 typedef struct arg_state {
   arg_fn line;
-  int64_t extent, inner, n_out, size;
+  int64_t extent, inner, n_out, size, n_pieces;
   cpu_team team;
   bool least, last;
 } arg_state;
@@ -138,20 +244,45 @@ typedef struct arg_job {
   const arg_state *s;
   const char *in;
   int64_t *out;
+  /* the workspace, if lines have several pieces: [line][piece] */
+  int64_t *places;
+  char *best;
 } arg_job;
+
+/* The index along line i of the best of elements first..first+n-1. */
+static int64_t best_of(const arg_job *job, int64_t i, int64_t first, int64_t n) {
+  const arg_state *s = job->s;
+  int64_t at = (i / s->inner * s->extent + first) * s->inner + i % s->inner;
+  return first + s->line(job->in + at * s->size, n, s->inner, s->least, s->last);
+}
 
 static void arg_range(void *context, int64_t begin, int64_t end) {
   const arg_job *job = context;
+  for (int64_t i = begin; i < end; i++) job->out[i] = best_of(job, i, 0, job->s->extent);
+}
+
+static void arg_pieces(void *context, int64_t begin, int64_t end) {
+  const arg_job *job = context;
   const arg_state *s = job->s;
-  for (int64_t i = begin; i < end; i++)
-    job->out[i] = s->line(job->in + (i / s->inner * s->extent * s->inner + i % s->inner) * s->size, s->extent, s->inner,
-                          s->least, s->last);
+  for (int64_t p = begin; p < end; p++) {
+    int64_t i = p / s->n_pieces, first = p % s->n_pieces * PIECE,
+            n = s->extent - first < PIECE ? s->extent - first : PIECE, best = best_of(job, i, first, n);
+    job->places[p] = best;
+    memcpy(job->best + p * s->size, job->in + ((i / s->inner * s->extent + best) * s->inner + i % s->inner) * s->size,
+           (size_t)s->size);
+  }
 }
 
 static reed_status run_arg_reduce(const void *state, const reed_kernel_buffers *buffers) {
   const arg_state *s = state;
-  arg_job job = {s, buffers->inputs[0], buffers->outputs[0]};
-  return cpu_parallel(s->team, s->n_out, 1, arg_range, &job);
+  arg_job job = {s, buffers->inputs[0], buffers->outputs[0], buffers->workspace, NULL};
+  if (s->n_pieces == 1) return cpu_parallel(s->team, s->n_out, 1, arg_range, &job);
+  job.best = (char *)(job.places + s->n_out * s->n_pieces);
+  reed_status status = cpu_parallel(s->team, s->n_out * s->n_pieces, 1, arg_pieces, &job);
+  for (int64_t i = 0; i < s->n_out && status == REED_OK; i++) /* the best of the pieces' best */
+    job.out[i] =
+        job.places[i * s->n_pieces + s->line(job.best + i * s->n_pieces * s->size, s->n_pieces, 1, s->least, s->last)];
+  return status;
 }
 
 reed_status cpu_prepare_arg_reduce(const reed_kernel_call *call, reed_kernel *out_kernel) {
@@ -167,7 +298,9 @@ reed_status cpu_prepare_arg_reduce(const reed_kernel_call *call, reed_kernel *ou
   s->size = (int64_t)reed_dtype_bytes(in->dtype);
   s->least = op_id_of(call->op) == OP_ArgMin;
   s->last = op_attr_int(call->attrs, "select_last_index") != 0;
-  s->team = cpu_team_for(cpu_env_team(call), desc_bytes(in));
+  s->team = cpu_team_for(cpu_env_team(call), desc_elements(in) * 12);
+  s->n_pieces = s->extent > PIECE && s->team.threads > 1 ? (s->extent + PIECE - 1) / PIECE : 1;
   cpu_kernel_set(out_kernel, run_arg_reduce, s);
+  if (s->n_pieces > 1) out_kernel->workspace_bytes = n_out * s->n_pieces * (8 + s->size);
   return REED_OK;
 }

@@ -32,7 +32,7 @@ static reed_status run(const void *state, const reed_kernel_buffers *buffers) {
   const rotary *r = &s->r;
   const int64_t *ids = buffers->inputs[3];
   if (r->places) {
-    reed_status status = cpu_indices_check(buffers, 3, REED_I64, ids, r->batch * r->length, r->places);
+    reed_status status = cpu_indices_check(buffers, r->team, 3, REED_I64, ids, r->batch * r->length, r->places);
     if (status != REED_OK) return status;
   }
   for (int64_t b = 0; b < r->batch; b++)

@@ -29,7 +29,8 @@ static reed_status run_rotary(const void *state, const reed_kernel_buffers *buff
   const rotary *r = state;
   rotary_job job = {r, buffers};
   if (r->places) {
-    reed_status status = cpu_indices_check(buffers, 3, REED_I64, buffers->inputs[3], r->batch * r->length, r->places);
+    reed_status status =
+        cpu_indices_check(buffers, r->team, 3, REED_I64, buffers->inputs[3], r->batch * r->length, r->places);
     if (status != REED_OK) return status;
   }
   return cpu_parallel(r->team, r->batch * r->heads * r->length, 1, turn_rows, &job);

@@ -1,0 +1,85 @@
+/* Kernels that move elements by indices or conditions, on so many elements that threads share them out. */
+#include "tests/ops/cpu/kernel_case.h"
+#include "tests/suite.h"
+
+/* Rows shorter than a block, blocks that begin within a row, every number of threads. */
+START_TEST(nonzero_is_the_same_for_any_number_of_threads) {
+  enum { OUTER = 37, MIDDLE = 3, WIDTH = 1100, N = OUTER * MIDDLE * WIDTH };
+  static double places[3 * N];
+  for (int narrow = 0; narrow < 2; narrow++)
+    for (int threads = 1; threads <= 7; threads += 2) {
+      kernel_case c;
+      int64_t n = 0, width = narrow ? 5 : WIDTH, outer = narrow ? OUTER * WIDTH / 5 : OUTER;
+      case_init(&c, OP_NonZero);
+      c.n_threads = threads;
+      value *v = case_input(&c, REED_F32, DIMS(outer, MIDDLE, width), 0);
+      for (int64_t i = 0; i < N; i++)
+        if (i % 3 == 0 || i / 1000 % 4 == 1) case_set(v, i, -1), n++;
+      for (int64_t i = 0, k = 0; i < N; i++)
+        if (case_get(v, i) != 0) {
+          places[k] = (double)(i / width / MIDDLE);
+          places[n + k] = (double)(i / width % MIDDLE);
+          places[2 * n + k++] = (double)(i % width);
+        }
+      case_expect(&c, places, 3 * n);
+    }
+}
+END_TEST
+
+/* Updates enough to be shared out: along lines, by stripes of one long line, by elements of long slices. Many change
+ * the same element. */
+START_TEST(scatter_of_many) {
+  static const struct {
+    op_id op;
+    int64_t data[3], indices[3], updates[3];
+    int32_t rank, indices_rank;
+    int64_t axis, range;
+  } rows[] = {
+      {OP_ScatterElements, {90, 70, 9}, {80, 66, 5}, {80, 66, 5}, 3, 3, 1, 69},
+      {OP_ScatterElements, {50, 3, 900}, {200, 2, 40}, {200, 2, 40}, 3, 3, 0, 49},
+      {OP_ScatterElements, {9000}, {30000}, {30000}, 1, 1, 0, 8999},
+      {OP_ScatterElements, {3, 40, 2}, {2, 9000, 1}, {2, 9000, 1}, 3, 3, 1, 39},
+      {OP_ScatterND, {60, 60, 1}, {20000, 2, 0}, {20000, 1, 0}, 3, 2, 0, 59},
+      {OP_ScatterND, {700, 65, 1}, {900, 1, 0}, {900, 65, 1}, 3, 2, 0, 699},
+      {OP_ScatterND, {5, 5000, 1}, {40, 1, 0}, {40, 5000, 1}, 3, 2, 0, 4},
+  };
+  for (int r = 0; r < ROWS(rows); r++)
+    for (int add = 0; add < 2; add++) {
+      kernel_case c;
+      case_init(&c, rows[r].op);
+      case_input(&c, REED_I64, rows[r].rank, rows[r].data, 100);
+      case_input(&c, REED_I64, rows[r].indices_rank, rows[r].indices, (double)rows[r].range);
+      int32_t updates_rank = rows[r].op == OP_ScatterElements ? rows[r].rank : rows[r].indices[1] == 1 ? 3 : 2;
+      case_input(&c, REED_I64, updates_rank, rows[r].updates, 1000);
+      if (rows[r].op == OP_ScatterElements) case_attr_int(&c, "axis", rows[r].axis);
+      if (add) case_attr_string(&c, "reduction", "add");
+      case_parity(&c, 0, 0);
+    }
+}
+END_TEST
+
+/* A bad index in a late chunk, and two of which the first is named. */
+START_TEST(bad_indices_among_many_are_found) {
+  for (int early = 0; early < 2; early++) {
+    kernel_case c;
+    case_init(&c, OP_Gather);
+    c.n_threads = 2;
+    case_input(&c, REED_F32, DIMS(7), 1);
+    value *indices = case_input(&c, REED_I32, DIMS(90000), 6);
+    case_set(indices, 88000, 7);
+    if (early) case_set(indices, 41234, -8);
+    case_fails(&c, REED_ERROR_VALUE, early ? "index -8 (element 41234)" : "index 7 (element 88000)");
+  }
+}
+END_TEST
+
+int main(void) {
+  Suite *suite = suite_create("many elements");
+  TCase *tc = tcase_create("many");
+  tcase_set_timeout(tc, 240);
+  tcase_add_test(tc, nonzero_is_the_same_for_any_number_of_threads);
+  tcase_add_test(tc, scatter_of_many);
+  tcase_add_test(tc, bad_indices_among_many_are_found);
+  suite_add_tcase(suite, tc);
+  return suite_run(suite);
+}

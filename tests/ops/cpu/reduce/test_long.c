@@ -1,0 +1,118 @@
+/* Long lines, which threads share out by parts: results near the reference's, and the same bits for any number of
+ * threads. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "tests/ops/cpu/kernel_case.h"
+#include "tests/suite.h"
+
+static const struct {
+  op_id op;
+  reed_dtype dtype;
+  int32_t rank;
+  int64_t x[3], axis;
+  const char *flag; /* an attribute that is 1 */
+  double tolerance;
+} lines[] = {
+    {OP_CumSum, REED_F32, 2, {1, 20001}, 1, NULL, 1e-5},
+    {OP_CumSum, REED_F32, 2, {17000, 2}, 0, "reverse", 1e-5},
+    {OP_CumSum, REED_F64, 1, {20000}, 0, "exclusive", 1e-12},
+    {OP_CumSum, REED_I64, 2, {1, 20000}, 1, "reverse", 0},
+    {OP_CumSum, REED_I8, 2, {20000, 1}, 0, NULL, 0},
+    {OP_ArgMax, REED_F32, 2, {2, 50001}, 1, NULL, 0},
+    {OP_ArgMax, REED_I8, 2, {60000, 3}, 0, "select_last_index", 0},
+    {OP_ArgMin, REED_F16, 1, {70000}, 0, NULL, 0},
+    {OP_ReduceSum, REED_F32, 2, {3, 150000}, 1, NULL, 1e-5},
+    {OP_ReduceSum, REED_F32, 2, {70000, 5}, 0, NULL, 1e-5},
+    {OP_ReduceMax, REED_I32, 3, {2, 30000, 40}, 1, NULL, 0},
+    {OP_ReduceMean, REED_F16, 3, {2, 50000, 3}, 1, NULL, 1e-3},
+    {OP_ReduceSum, REED_I64, 3, {400, 3, 500}, 0, NULL, 0},
+    {OP_ReduceLogSumExp, REED_F32, 2, {3, 9000}, 1, NULL, 1e-5},
+    {OP_ReduceL2, REED_F64, 1, {300000}, 0, NULL, 1e-12},
+    {OP_Softmax, REED_F32, 2, {2, 50001}, 1, NULL, 1e-5},
+    {OP_LogSoftmax, REED_F32, 2, {1, 70000}, 1, NULL, 1e-5},
+    {OP_LayerNormalization, REED_F32, 2, {2, 50001}, 1, NULL, 1e-4},
+    {OP_RMSNormalization, REED_F32, 2, {3, 40000}, 1, NULL, 1e-4},
+    {OP_InstanceNormalization, REED_F32, 3, {2, 3, 35000}, 0, NULL, 1e-4},
+    {OP_GroupNormalization, REED_F32, 3, {2, 6, 13000}, 0, NULL, 1e-4},
+    {OP_BatchNormalization, REED_F32, 3, {2, 2, 40000}, 0, NULL, 1e-4},
+    {OP_TopK, REED_F32, 2, {2, 50001}, 1, NULL, 0},
+    {OP_TopK, REED_I64, 2, {40000, 2}, 0, "largest", 0},
+};
+
+static void add_vector(kernel_case *c, int64_t n, double least) {
+  value *v = case_input(c, REED_F32, DIMS(n), 1);
+  for (int64_t i = 0; i < n; i++) case_set(v, i, fabs(case_get(v, i)) + least);
+}
+
+static void make(kernel_case *c, int row) {
+  op_id op = lines[row].op;
+  const int64_t *x = lines[row].x;
+  int32_t last = lines[row].rank - 1;
+  case_init(c, op);
+  case_input(c, lines[row].dtype, lines[row].rank, x, 10);
+  if (lines[row].flag) case_attr_int(c, lines[row].flag, 1);
+  switch (op) {
+    case OP_CumSum: case_scalar(c, REED_I64, (double)lines[row].axis); break;
+    case OP_TopK:
+      c->n_outputs = 2;
+      case_ints(c, 1, 20000);
+      case_attr_int(c, "axis", lines[row].axis);
+      if (!lines[row].flag) case_attr_int(c, "largest", 0);
+      break;
+    case OP_LayerNormalization:
+      add_vector(c, x[last], 0.5);
+      add_vector(c, x[last], -0.5);
+      break;
+    case OP_RMSNormalization: add_vector(c, x[last], 0.5); break;
+    case OP_BatchNormalization:
+    case OP_InstanceNormalization:
+    case OP_GroupNormalization:
+      for (int i = 0; i < (op == OP_BatchNormalization ? 4 : 2); i++) add_vector(c, x[1], 0.5);
+      if (op == OP_GroupNormalization) case_attr_int(c, "num_groups", 2);
+      break;
+    case OP_Softmax:
+    case OP_LogSoftmax:
+    case OP_ArgMax:
+    case OP_ArgMin: case_attr_int(c, "axis", lines[row].axis); break;
+    default: case_ints(c, 1, (int)lines[row].axis);
+  }
+}
+
+START_TEST(long_lines_do_not_depend_on_the_number_of_threads) {
+  static const int threads[] = {1, 2, 3, 7};
+  kernel_case c;
+  make(&c, _i);
+  bool same = lines[_i].op == OP_TopK; /* the reference takes hours */
+  if (!same) ck_assert_int_eq(case_run(&c, "reference"), REED_OK);
+  else ck_assert_int_eq(case_run(&c, cpu_level_name(cpu_level_best())), REED_OK);
+  int64_t n = desc_elements(&c.outputs[0].desc), bytes = desc_bytes(&c.outputs[0].desc);
+  double *expected = malloc((size_t)n * sizeof *expected);
+  char *bits = malloc((size_t)bytes);
+  for (int64_t i = 0; i < n; i++) expected[i] = case_get(&c.outputs[0], i);
+  for (int t = 0; t < ROWS(threads); t++) {
+    c.n_threads = threads[t];
+    ck_assert_int_eq(case_run(&c, cpu_level_name(cpu_level_best())), REED_OK);
+    for (int64_t i = 0; i < n && t == 0; i++) {
+      double got = case_get(&c.outputs[0], i), most = lines[_i].tolerance * (1 + fabs(expected[i]));
+      ck_assert_msg(fabs(got - expected[i]) <= most, "%s: element %lld is %.9g, the reference's %.9g", case_where(&c),
+                    (long long)i, got, expected[i]);
+    }
+    if (t == 0) memcpy(bits, c.outputs[0].data, (size_t)bytes);
+    ck_assert_msg(memcmp(bits, c.outputs[0].data, (size_t)bytes) == 0, "%s: not the bits of one thread",
+                  case_where(&c));
+  }
+  free(bits);
+  free(expected);
+  case_close(&c);
+}
+END_TEST
+
+int main(void) {
+  Suite *suite = suite_create("long lines");
+  TCase *t = tcase_create("all");
+  tcase_set_timeout(t, 240);
+  tcase_add_loop_test(t, long_lines_do_not_depend_on_the_number_of_threads, 0, ROWS(lines));
+  suite_add_tcase(suite, t);
+  return suite_run(suite);
+}
