@@ -56,6 +56,7 @@ static const row rows[] = {
      .pieces = true,
      .copies = true},
     {"f16, a deep product", 1, 1, 2100, 300, {1, 500}, 1, 1, 0, .f16 = true, .by_depth = true, .pieces = true},
+    {"f16, strips of many tiles", 1, 1, 30, 300, {1, 500}, 1, 1, 0, .f16 = true},
     {"f16, two tiles", 1, 1, 700, 331, {1, 11}, 1, 1, 0, .f16 = true},
     {"f16, one row", 1, 1, 700, 331, {1, 1}, 1, 1, 0, .f16 = true},
     {"f16, windows", 1, 2, 130, 100, {30, 33}, 3, 1, 1, .f16 = true, .by_depth = true, .copies = true},
