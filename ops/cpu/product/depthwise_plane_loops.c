@@ -7,8 +7,9 @@
 #include "ops/cpu/common/lanes.h"
 #include "ops/cpu/formulas/activation_loops.h"
 
-#define ROWS 4    /* of a tile with constant taps: they share the reading of X's rows */
-#define VECTORS 4 /* of a tile with any taps, side by side */
+#define ROWS 4      /* of a tile with constant taps: they share the reading of X's rows */
+#define ROWS_MOST 7 /* of a tile of 3 x 3 where the sums and all weights stay in AVX-512's registers */
+#define VECTORS 4   /* of a tile with any taps, side by side */
 #define TAPS_MOST 7
 
 /* A vector of some rows of Y. */
@@ -42,8 +43,8 @@ INLINE void finish(const tile *t, int64_t row, int64_t column, int64_t kept, lan
 INLINE void tile_square(const tile *t, int rows, int taps, int stride, int dilation, bool edge) {
   const depthwise_plane *p = t->p;
   const window *w = p->w;
-  lanes sum[ROWS];
-#pragma GCC unroll 4
+  lanes sum[ROWS_MOST];
+#pragma GCC unroll 7
   for (int r = 0; r < rows; r++) sum[r] = all(p->bias);
   lanes weights[9]; /* of 3 x 3; more would not stay in registers */
 #pragma GCC unroll 9
@@ -70,7 +71,7 @@ INLINE void tile_square(const tile *t, int rows, int taps, int stride, int dilat
         b = read(x, at + k + LANES, masks[k + 1], edge);
       }
       const lanes v = stride == 1 ? a : k % 2 == 0 ? evens(a, b) : odds(a, b);
-#pragma GCC unroll 4
+#pragma GCC unroll 7
       for (int r = 0; r < rows; r++) {
         const int down = i - r * stride, tap = down / dilation * taps + k;
         if (down < 0 || down > (taps - 1) * dilation || down % dilation != 0) continue;
@@ -78,7 +79,7 @@ INLINE void tile_square(const tile *t, int rows, int taps, int stride, int dilat
       }
     }
   }
-#pragma GCC unroll 4
+#pragma GCC unroll 7
   for (int r = 0; r < rows; r++) finish(t, t->row + r, t->column, t->kept, stride == 1 ? sum[r] : ordered(sum[r]));
 }
 
@@ -149,6 +150,8 @@ INLINE void row_any(tile *t, int stride) {
 
 #define SQUARE(taps, stride, dilation) \
   CPU_UNCHECKED static void rows_##taps##_by_##stride##_apart_##dilation(tile *t, int64_t end) { \
+    for (; LANES == 16 && taps == 3 && stride == 1 && t->row + ROWS_MOST <= end; t->row += ROWS_MOST) \
+      rows_square(t, ROWS_MOST, taps, stride, dilation); \
     for (; t->row + ROWS <= end; t->row += ROWS) rows_square(t, ROWS, taps, stride, dilation); \
     for (; t->row + 2 <= end; t->row += 2) rows_square(t, 2, taps, stride, dilation); \
     for (; t->row < end; t->row++) rows_square(t, 1, taps, stride, dilation); \
