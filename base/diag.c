@@ -71,6 +71,15 @@ reed_status diag_fail(reed_diagnosis *d, reed_status status, const char *format,
   return status;
 }
 
+void diag_add(reed_diagnosis *d, const char *format, ...) {
+  if (!d) return;
+  const size_t n = strlen(d->message);
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(d->message + n, sizeof d->message - n, format, arguments);
+  va_end(arguments);
+}
+
 reed_status diag_no_memory(reed_diagnosis *d, const char *what) {
   return diag_fail(d, REED_ERROR_MEMORY, "out of memory: %s", what);
 }

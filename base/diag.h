@@ -1,7 +1,8 @@
 /* Diagnosis: the message and the place of a failure, in one struct of fixed size, so that reporting "out of memory"
  * needs no memory. Records of failed kernels: ops/fault.h.
  *
- * A diagnosis is built once, at the fault; callers further up only add the place (function, pc, node) if it is missing.
+ * A diagnosis is built once, at the fault; callers further up only add the place (function, pc, node) if it is missing,
+ * and figures that the fault's place does not know (diag_add).
  */
 #ifndef BASE_DIAG_H_
 #define BASE_DIAG_H_
@@ -23,6 +24,8 @@ struct reed_diagnosis {
  */
 reed_status diag_fail(reed_diagnosis *diagnosis, reed_status status, const char *format, ...)
     REED_PRINTF(3, 4) REED_MUST_CHECK;
+/* Adds to the message. `diagnosis` may be NULL. */
+void diag_add(reed_diagnosis *diagnosis, const char *format, ...) REED_PRINTF(2, 3);
 /* Fails with ERROR_MEMORY and the message "out of memory: <what>". */
 reed_status diag_no_memory(reed_diagnosis *diagnosis, const char *what) REED_MUST_CHECK;
 /* Fails with ERROR_CANCELLED. */

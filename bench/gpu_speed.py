@@ -6,12 +6,13 @@ PyTorch and torch.compile on the same card.
                  [--seconds 480] --json FILE
 
 Latency of the first size: median and least of --runs. First run: of --random other sizes, each run twice; the ratio of the first to the second run says how much a size that was never
-seen costs. Memory: of the card, as Reed's session holds it after the last size; for PyTorch the most that its allocator held. Waits: synchronisations of the host and bytes read
+seen costs. Memory: the most that Reed has taken from the card, weights and outputs included; for PyTorch the most that its allocator held. Neither counts the driver's context. Waits: synchronisations of the host and bytes read
 back besides the outputs, in one run of Reed. With --name and --folder (of export_torchvision.py: NAME.pt) the inputs are the model's own, and the model is built in PyTorch too
 (BERT with its scaled dot product attention). An engine ends when half of the remaining --seconds are spent, and the table says how many sizes it ran. Rows of other engines
 that FILE has are kept, so that engines can run one by one.
 """
 import argparse
+import gc
 import json
 import os
 import random
@@ -71,7 +72,7 @@ def reed_figures(a, arrays, ends, graphs=True, keep=True, option=None, precision
     session = reed.Session(library, module, device, keep_outputs=keep, graphs=1 if graphs else 2)
     figures = measure(session.run_only, arrays, a.runs, ends)
     stats = json.loads(library.text(library.reed.reed_session_stats_json, session.session))
-    figures["memory_mib"] = sum(d["reserved_bytes"] for name, d in stats["memory"].items() if name != "host") / 2**20
+    figures["memory_mib"] = sum(d["device_peak_bytes"] for name, d in stats["memory"].items() if name != "host") / 2**20
     read = sum(c["bytes"] for c in stats["copies"] if c["direction"] == "device-to-host" and c["reason"] != "output")
     figures["waits"] = f"{stats['synchronisations']}, {read} bytes"
     session.close()
@@ -84,6 +85,9 @@ F32, BF16, F16 = range(3)  # reed_precision
 def torch_figures(a, arrays, ends, compiled=False, tf32=False, f16=False):
     import torch
     import models
+    gc.collect() # engines before this one
+    torch.cuda.empty_cache()
+    torch.cuda.reset_peak_memory_stats()
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = tf32
     model = models.build(a.name)
     model.load_state_dict(torch.load(os.path.join(a.folder, a.name + ".pt")))

@@ -403,6 +403,11 @@ bool bound_cut(const reed_kernel_call *call, int32_t axis, int64_t *out_start, i
   return true;
 }
 
+bool bound_allows_counts(const reed_op *op) {
+  const int rule = rule_of(op);
+  return rule == BOUND_CONCAT || rule == BOUND_GATHER;
+}
+
 bool bound_follows(const reed_op *op) {
   const int rule = rule_of(op);
   return rule == BOUND_CONCAT || rule == BOUND_SLICE || rule == BOUND_TOPK;

@@ -62,6 +62,8 @@ typedef struct bound_report {
 /* True if two calls with an outcome of input -1 provably report the same count: the operator is the same, and what the
  * count follows from is, too. */
 bool bound_same_report(const bound_report *a, const bound_report *b, const bound_dims *dims);
+/* True if the operator's rule takes inputs of several counts. */
+bool bound_allows_counts(const reed_op *op);
 /* Why the operator needs a count on the host where its rule does not pass the count on; never NULL. */
 const char *bound_reason(const reed_op *op);
 /* False if this input must never have an extent at its bound, whatever the extents are. */

@@ -29,6 +29,7 @@ static const flag flags[] = {
      "epochs, copies, memory, memo and graphs after the last run ('-': standard output)"},
     FLAG_OF_MEMORY_CAP,
     FLAG_OF_PICTURES,
+    FLAG_OF_COUNTS,
     FLAG_OF_DISABLED,
     FLAG_OF_EXTERNAL,
     FLAG_OF_CHECKSUM,

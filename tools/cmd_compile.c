@@ -9,17 +9,13 @@
 
 static const char *const precision_names[] = {"f32", "bf16", "f16", NULL, NULL};
 
-static const char *const counts_names[] = {"host", "device", NULL, NULL};
-
 static const flag flags[] = {
     {NULL, "-o", FLAG_TEXT, offsetof(options, output), "M.reed", "the file of the module (required)"},
     {"--precision", NULL, FLAG_CHOICE, offsetof(options, precision), "P",
      "of the weights of convolutions and products: f32 (default), bf16, f16; see below", precision_names},
     {"--target", NULL, FLAG_TEXT, offsetof(options, target), "NAMES",
      "the targets of the module (default host,sim); see below"},
-    {"--counts", NULL, FLAG_CHOICE, offsetof(options, counts), "WHERE",
-     "host (default): the host fetches every count of boxes or elements; device: only counts that an operator needs",
-     counts_names},
+    FLAG_OF_COUNTS,
     FLAG_OF_DIMS,
     FLAG_OF_DISABLED,
     FLAG_OF_EXTERNAL,

@@ -19,6 +19,7 @@ static const flag flags[] = {
     FLAG_OF_THREADS,
     FLAG_OF_JSON,
     FLAG_OF_PICTURES,
+    FLAG_OF_COUNTS,
     FLAG_OF_DISABLED,
     FLAG_OF_EXTERNAL,
     FLAG_OF_CHECKSUM,

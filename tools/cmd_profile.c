@@ -20,6 +20,7 @@ static const flag flags[] = {
     FLAG_OF_JSON,
     FLAG_OF_MEMORY_CAP,
     FLAG_OF_PICTURES,
+    FLAG_OF_COUNTS,
     FLAG_OF_DISABLED,
     FLAG_OF_EXTERNAL,
     FLAG_OF_CHECKSUM,

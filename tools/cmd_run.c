@@ -35,6 +35,7 @@ static const flag flags[] = {
      "epochs, copies, memory and memo figures ('-': standard output)"},
     FLAG_OF_MEMORY_CAP,
     FLAG_OF_PICTURES,
+    FLAG_OF_COUNTS,
     FLAG_OF_DISABLED,
     FLAG_OF_EXTERNAL,
     FLAG_OF_CHECKSUM,
@@ -228,6 +229,8 @@ static int run(const options *o, complaint *c) {
     j.run_us = now_us() - begin;
     progress_end();
     j.outputs = outputs;
+    /* a run that failed or was interrupted has its spans, too; the first complaint stays */
+    if (status && o->trace) (void)model_write_json(&j.m, reed_session_trace_json, "--trace", o->trace, &(complaint){0});
   }
   if (!status) {
     bool silent = o->stats && strcmp(o->stats, "-") == 0;

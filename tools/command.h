@@ -90,6 +90,13 @@ COMMAND_LIST(COMMAND_DECLARE)
     "--disable", NULL, FLAG_WORDS, offsetof(options, disabled), "PASS", \
         "leave a pass of the compiler out ('vm help compile' lists them)" \
   }
+#define FLAG_OF_COUNTS \
+  { \
+    "--counts", NULL, FLAG_CHOICE, offsetof(options, counts), "WHERE", \
+        "host (default): the host fetches every count of boxes or elements; device: only counts that an operator " \
+        "needs", \
+        counts_names \
+  }
 #define FLAG_OF_DIMS \
   { \
     "--dim", NULL, FLAG_WORDS, offsetof(options, dims), "NAME=RANGE", \
@@ -110,6 +117,7 @@ COMMAND_LIST(COMMAND_DECLARE)
   }
 extern const char *const layout_names[];
 extern const char *const graphs_names[];
+extern const char *const counts_names[];
 /* The kinds of devices: those that can be opened on this machine, NULL, the other kinds that Reed knows, NULL. */
 #define MOST_DEVICES 16
 extern const char *device_names[];

@@ -10,6 +10,7 @@
 #include "tools/print.h"
 #include "tools/value.h"
 
+const char *const counts_names[] = {"host", "device", NULL, NULL};
 const char *const layout_names[] = {"chw", "nchw", "hwc", "nhwc", NULL, NULL};
 const char *device_names[MOST_DEVICES + 2];
 
@@ -178,9 +179,16 @@ int model_compile_to(const options *o, const char *path, const char *target, mod
   return status && !unwritten ? status : closed;
 }
 
+/* Refuses words for the compiler with a file that is no ONNX model. */
+static int check_compiled(const options *o, const char *path, complaint *c) {
+  const char *word = o->counts ? "--counts" : o->disabled.n ? "--disable" : NULL;
+  return word ? complain(c, MISUSE, "%s is for ONNX models, '%s' is compiled already", word, plain(path)) : DONE;
+}
+
 int model_read(const options *o, const char *path, model *m, complaint *c) {
   if (is_onnx(path)) return model_compile(o, path, m, NULL, NULL, c);
-  int status = model_load_plugins(o, m, c);
+  int status = check_compiled(o, path, c);
+  if (!status) status = model_load_plugins(o, m, c);
   char *bytes;
   target_protect(path);
   if (status || (status = file_read(path, &bytes, &m->n_bytes, c))) return status;
@@ -227,7 +235,8 @@ int model_open(const options *o, const char *path, model *m, complaint *c) {
     int status = model_compile(o, path, m, NULL, NULL, c);
     return status ? status : model_open_compiled(o, path, m, c);
   }
-  int status = model_load_plugins(o, m, c);
+  int status = check_compiled(o, path, c);
+  if (!status) status = model_load_plugins(o, m, c);
   if (status) return status;
   target_protect(path);
   reed_program_options settings = {

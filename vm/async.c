@@ -55,6 +55,11 @@ reed_status reed_session_run_async(reed_session *session, uv_loop_t *loop, reed_
   size_t n_outputs = reed_program_output_count(session->program);
   reed_status status = session_check_call(session, inputs, n_inputs, n_outputs, diagnosis);
   if (status != REED_OK) return status;
+  /* claimed as by a run of this thread, because a session that waits for the pool may be closed by another thread */
+  if (!claim_take(&session->claim, NULL)) return session_in_use(diagnosis);
+  status = devices_mark_stream(&session->devices, diagnosis);
+  claim_release(&session->claim);
+  if (status != REED_OK) return status;
   async_run *run = mem_calloc(1, sizeof *run);
   if (!run) return diag_no_memory(diagnosis, "an asynchronous run");
   reed_diagnosis_clear(&run->diagnosis);

@@ -146,3 +146,11 @@ reed_status constants_get(program_constants *c, uint32_t number, int64_t cap_byt
   uv_mutex_unlock(&c->lock);
   return status;
 }
+
+int64_t constants_bytes(program_constants *c) {
+  pool_figures figures;
+  uv_mutex_lock(&c->lock);
+  pool_read_figures(c->pool, &figures);
+  uv_mutex_unlock(&c->lock);
+  return figures.reserved_bytes;
+}

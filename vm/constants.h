@@ -19,5 +19,7 @@ void constants_close(program_constants **constants);
  * most bytes of constants on the device; 0: no cap. */
 reed_status constants_get(program_constants *constants, uint32_t number, int64_t cap_bytes, void **out_data,
                           bool *out_copied, reed_diagnosis *diagnosis) REED_MUST_CHECK;
+/* Bytes of the device's memory that they hold. */
+int64_t constants_bytes(program_constants *constants);
 
 #endif

@@ -384,6 +384,18 @@ static reed_status over_cap(const vm_devices *devices, int32_t device, int64_t b
                    (long long)devices->cap_bytes);
 }
 
+void devices_tell_holders(const vm_devices *devices, reed_diagnosis *diagnosis) {
+  for (int32_t i = 1; i < devices->n; i++) {
+    const vm_device *d = &devices->items[i];
+    pool_figures held;
+    pool_read_figures(d->memory, &held);
+    diag_add(diagnosis,
+             "; on '%s' the session's tensors hold %lld bytes, its outputs %lld, the program's constants %lld",
+             d->device->name, (long long)held.reserved_bytes, (long long)output_store_figures(d->outputs).held_bytes,
+             (long long)constants_bytes(d->constants));
+  }
+}
+
 static reed_status outputs_fit(const vm_devices *devices, int32_t device, int64_t bytes, reed_diagnosis *diagnosis) {
   if (!devices->cap_bytes || fits_beside(devices, device, bytes)) return REED_OK;
   return over_cap(devices, device, bytes, "an output", diagnosis);

@@ -62,7 +62,13 @@ typedef struct vm_devices {
  * cancel: the flag that kernels poll (base/cancel.h). After a failure devices_close must still be called. */
 reed_status devices_open(vm_devices *devices, reed_program *program, const reed_session_options *options,
                          const int *cancel, reed_diagnosis *diagnosis) REED_MUST_CHECK;
-/* Both queues of the stream's device wait for the work that the stream has. */
+/* Marks the end of the work that the stream has so far. Called on the caller's thread, because the default stream of a
+ * thread (number 2) is another one on each thread. */
+reed_status devices_mark_stream(vm_devices *devices, reed_diagnosis *diagnosis) REED_MUST_CHECK;
+/* Adds to the diagnosis of full memory what the session, its program's constants and its outputs hold on each
+ * accelerator. */
+void devices_tell_holders(const vm_devices *devices, reed_diagnosis *diagnosis);
+/* Both queues of the stream's device wait for the work before the mark. */
 reed_status devices_wait_for_stream(vm_devices *devices, reed_diagnosis *diagnosis) REED_MUST_CHECK;
 /* Closes all devices. Only outputs may still refer to their memory. */
 void devices_close(vm_devices *devices);

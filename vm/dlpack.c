@@ -121,6 +121,12 @@ static reed_status take(const DLTensor *t, bool read_only, void (*release)(void 
                                         (const char *)memory.data + low, high - low, &on, diagnosis);
   if (status != REED_OK) return status;
   if (!on->interface->host_memory) memory.on = on;
+  if (memory.on && high > low && (uintptr_t)memory.data % (uintptr_t)reed_dtype_bytes(desc.dtype)) {
+    device_close(&on); /* a kernel on a card would fail, and the process's context with it */
+    return diag_fail(diagnosis, REED_ERROR_UNSUPPORTED,
+                     "the DLPack tensor's elements lie at no multiple of their size of %d bytes",
+                     (int)reed_dtype_bytes(desc.dtype));
+  }
   status = tensor_over(desc.dtype, desc.rank, desc.dims, &memory, out_tensor);
   device_close(&on);
   return status == REED_OK ? status : diag_fail(diagnosis, status, "the DLPack tensor cannot be taken");

@@ -212,8 +212,10 @@ output_figures output_store_figures(output_store *store) {
 static void give_back(storage *s) {
   output_block *block = (output_block *)s, *surplus = NULL;
   output_store *store = block->store;
-  if (block->given && block->stream)
-    (void)!store->on->interface->stream_record(store->on, block->stream, block->used, NULL);
+  if (block->given && block->stream &&
+      store->on->interface->stream_record(store->on, block->stream, block->used, NULL) != REED_OK)
+    (void)!store->on->interface->stream_record(store->on, block->stream, block->used,
+                                               NULL); /* the stream may be gone */
   uv_mutex_lock(&store->mutex);
   store->figures.live_bytes -= s->bytes;
   block->window = store->window;

@@ -157,6 +157,7 @@ reed_status session_run_claimed(reed_session *s, reed_tensor *const *inputs, siz
   reed_status status = devices_wait_for_stream(&s->devices, s->run.diagnosis);
   if (status == REED_OK) status = append_restore(s, inputs, n_inputs, &used);
   if (status == REED_OK) status = run_main(s, used, n_inputs, outputs, n_outputs);
+  if (status == REED_ERROR_MEMORY) devices_tell_holders(&s->devices, s->run.diagnosis);
   unwind(s);
   memo_end_run(&s->memo, devices_met_sizes(&s->devices));
   append_end(s, status == REED_OK, used, outputs);
@@ -180,7 +181,8 @@ reed_status reed_session_run(reed_session *s, reed_tensor *const *inputs, size_t
   reed_status status = session_check_call(s, inputs, n_inputs, n_outputs, diagnosis);
   if (status != REED_OK) return status;
   if (!claim_take(&s->claim, NULL)) return session_in_use(diagnosis);
-  status = session_run_claimed(s, inputs, n_inputs, outputs, n_outputs, diagnosis);
+  status = devices_mark_stream(&s->devices, diagnosis);
+  if (status == REED_OK) status = session_run_claimed(s, inputs, n_inputs, outputs, n_outputs, diagnosis);
   claim_release(&s->claim);
   return status;
 }

@@ -22,11 +22,16 @@ static reed_status set(vm_devices *devices, int64_t stream, reed_diagnosis *diag
   return REED_OK;
 }
 
+reed_status devices_mark_stream(vm_devices *devices, reed_diagnosis *diagnosis) {
+  if (!devices->stream) return REED_OK;
+  const vm_device *d = &devices->items[devices->stream_on];
+  return d->on->stream_record(d->device, devices->stream, devices->begun, diagnosis);
+}
+
 reed_status devices_wait_for_stream(vm_devices *devices, reed_diagnosis *diagnosis) {
   if (!devices->stream) return REED_OK;
   const vm_device *d = &devices->items[devices->stream_on];
-  reed_status status = d->on->stream_record(d->device, devices->stream, devices->begun, diagnosis);
-  if (status == REED_OK) status = d->on->event_wait(d->compute, devices->begun, diagnosis);
+  reed_status status = d->on->event_wait(d->compute, devices->begun, diagnosis);
   if (status == REED_OK) status = d->on->event_wait(d->copies, devices->begun, diagnosis);
   return status;
 }

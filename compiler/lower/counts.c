@@ -116,7 +116,7 @@ flow_count counts_operator(const flow *f, const flow_block *b, const ir_node *n)
                         .same = found.input < 0 ? same_report(f, b, n, found.axis) : NULL,
                         .factor = found.factor,
                         .axis = found.axis};
-  if (many) return needed("two counts meet, which are equal only by chance");
+  if (many && !bound_allows_counts(n->op)) return needed("two counts meet, which are equal only by chance");
   return needed(first ? bound_reason(n->op) : "its other operands are known in a later epoch only");
 }
 
@@ -129,7 +129,7 @@ bool counts_before(const flow *f, const ir_node *n, int32_t epoch) {
 }
 
 const char *counts_reason(const flow *f, const flow_block *b, const ir_node *consumer) {
-  if (!consumer) return "it is an output of the model";
+  if (!consumer) return "an output of the model";
   const flow_count count = counts_operator(f, b, consumer);
   const char *why = count.version ? "its other operands are known in a later epoch only" : count.why;
   return ir_text(f->m, "%s '%s': %s", consumer->op->name, consumer->name, why);

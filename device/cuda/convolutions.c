@@ -22,11 +22,14 @@ typedef struct convolution_habit {
   cudnn_engine engine;
 } convolution_habit;
 
+_Static_assert(offsetof(convolution_plan, conv) == sizeof(remembered) &&
+                   offsetof(convolution_habit, kind) == sizeof(remembered),
+               "the key is right behind the head");
+
 struct convolutions {
-  bool always, tried, found;
+  library_memory memory;
   cudnn_calls calls;
   cudnn_descriptor card;
-  remembered_items plans, habits;
 };
 
 /* ---- the convolution ---- */
@@ -94,33 +97,24 @@ static void drop_plan(void *context, remembered *item) {
 convolutions *convolutions_open(bool always) {
   convolutions *made = mem_calloc(1, sizeof *made);
   if (!made) return NULL;
-  made->always = always;
-  made->plans = (remembered_items){.item_bytes = sizeof(convolution_plan),
-                                   .key_at = offsetof(convolution_plan, conv),
-                                   .key_bytes = sizeof(cudnn_convolution),
-                                   .most = LIBRARY_MOST_PLANS,
-                                   .drop = drop_plan,
-                                   .context = made};
-  made->habits = (remembered_items){.item_bytes = sizeof(convolution_habit),
-                                    .key_at = offsetof(convolution_habit, kind),
-                                    .key_bytes = sizeof(cudnn_convolution)};
+  library_memory_init(&made->memory, always, sizeof(cudnn_convolution), sizeof(convolution_plan),
+                      sizeof(convolution_habit), drop_plan, made);
   return made;
 }
 
 void convolutions_close(convolutions *of) {
-  remembered_fini(&of->plans);
-  remembered_fini(&of->habits);
+  library_memory_fini(&of->memory);
   if (of->card) (void)of->calls.drop(of->card);
   mem_free(of);
 }
 
 /* Gives the queue a handle, and the library its functions and its card. */
 static bool open_handle(convolutions *of, cuda_queue *queue) {
-  if (!of->tried) {
-    of->tried = true;
-    of->found = cudnn_find(&of->calls, NULL) == REED_OK;
+  if (!of->memory.tried) {
+    of->memory.tried = true;
+    of->memory.found = cudnn_find(&of->calls, NULL) == REED_OK;
   }
-  if (!of->found) return false;
+  if (!of->memory.found) return false;
   if (!queue->library.cudnn) {
     if (of->calls.create(&queue->library.cudnn)) return false;
     if (of->calls.set_stream(queue->library.cudnn, queue->stream)) {
@@ -140,13 +134,13 @@ void convolutions_close_queue(convolutions *of, cuda_queue *queue) {
 
 /* The plan; a new one where there is none. NULL: no memory, or a graph is recorded. */
 static convolution_plan *find_plan(convolutions *of, const cudnn_convolution *conv, bool may_make) {
-  remembered *found = remembered_find(&of->plans, conv);
+  remembered *found = remembered_find(&of->memory.plans, conv);
   if (found || !may_make) return (convolution_plan *)found;
-  convolution_plan *made = (convolution_plan *)remembered_add(&of->plans, conv);
+  convolution_plan *made = (convolution_plan *)remembered_add(&of->memory.plans, conv);
   if (!made) return NULL;
   const cudnn_convolution kind = kind_of(conv);
-  convolution_habit *habit = (convolution_habit *)remembered_find(&of->habits, &kind);
-  if (!habit && (habit = (convolution_habit *)remembered_add(&of->habits, &kind))) habit->engine.n_knobs = -1;
+  convolution_habit *habit = (convolution_habit *)remembered_find(&of->memory.habits, &kind);
+  if (!habit && (habit = (convolution_habit *)remembered_add(&of->memory.habits, &kind))) habit->engine.n_knobs = -1;
   if (cudnn_plan_open(&of->calls, of->card, conv, LIBRARY_MOST_WORKSPACE_BYTES, habit ? &habit->engine : NULL,
                       &made->plan, NULL) != REED_OK)
     made->head.choice = CHOICE_OWN;
@@ -228,7 +222,7 @@ reed_status convolutions_launch(convolutions *of, weights_copies *weights, cuda_
   cudnn_convolution conv;
   if (!read_convolution(own->args, own->kernel, &conv)) return REED_OK;
   if (!queue->recording && !open_handle(of, queue)) return REED_OK;
-  if (of->tried && !of->found) return REED_OK;
+  if (of->memory.tried && !of->memory.found) return REED_OK;
   convolution_plan *plan = find_plan(of, &conv, !queue->recording);
   if (queue->recording && (!plan || !queue->library.cudnn))
     cuda_graph_spoil(queue->recording, "met a convolution that cuDNN has no plan of yet");
@@ -236,9 +230,8 @@ reed_status convolutions_launch(convolutions *of, weights_copies *weights, cuda_
   const cudnn_convolution kind = kind_of(&conv);
   const convolution_call call = {.call = {.spoilt = "could not convolve by cuDNN as before",
                                           .plan = &plan->head,
-                                          .habits = &of->habits,
+                                          .memory = &of->memory,
                                           .kind = &kind,
-                                          .always = of->always,
                                           .enqueue = enqueue,
                                           .own = own},
                                  .of = of,

@@ -46,6 +46,12 @@ void cuda_graph_spoil(device_graph *graph, const char *what) {
   if (!graph->spoilt) graph->spoilt = what;
 }
 
+reed_status cuda_graph_refuse(cuda_device *self, device_graph *graph, const char *what, reed_diagnosis *diagnosis) {
+  cuda_graph_spoil(graph, what);
+  return diag_fail(diagnosis, REED_ERROR_DEVICE, "device '%s': while a graph was recorded its thread %s",
+                   self->base.name, what);
+}
+
 void cuda_graph_note(cuda_device *self, device_graph *graph, const void *pointer) {
   uv_mutex_lock(&self->lock);
   const cuda_block *block = cuda_blocks_find(&self->blocks, pointer);
@@ -80,9 +86,7 @@ reed_status cuda_end_record(device_queue *base, device_graph **out_graph, reed_d
     cuda_release_withheld(queue);
     cuda_leave(self);
   }
-  if (status == REED_OK && graph->spoilt)
-    status = diag_fail(diagnosis, REED_ERROR_DEVICE, "device '%s': while a graph was recorded its thread %s",
-                       base->device->name, graph->spoilt);
+  if (status == REED_OK && graph->spoilt) status = cuda_graph_refuse(self, graph, graph->spoilt, diagnosis);
   else if (status == REED_OK && graph->failed) status = diag_no_memory(diagnosis, "a graph");
   else if (status == REED_OK) status = cuda_check(self, result, "the recording of a graph failed", diagnosis);
   if (status == REED_OK) *out_graph = graph;
@@ -93,10 +97,7 @@ reed_status cuda_end_record(device_queue *base, device_graph **out_graph, reed_d
 reed_status cuda_replay(device_queue *base, device_graph *graph, device_span *span, reed_diagnosis *diagnosis) {
   cuda_queue *queue = (cuda_queue *)base;
   cuda_device *self = cuda_of(base);
-  if (queue->recording) {
-    cuda_graph_spoil(queue->recording, "replayed a graph");
-    return diag_fail(diagnosis, REED_ERROR_DEVICE, "device '%s': a graph holds no graphs", base->device->name);
-  }
+  if (queue->recording) return cuda_graph_refuse(self, queue->recording, "replayed a graph", diagnosis);
   for (size_t i = 0; i < graph->blocks.n; i++) {
     const cuda_named *named = &graph->blocks.items[i];
     uv_mutex_lock(&self->lock);

@@ -68,8 +68,8 @@ static reed_status measure(const library_call *call, cuda_queue *queue, reed_dia
       if (at[i]) (void)cu->event_destroy(at[i]);
   }
   if (status == REED_OK) {
-    remembered *habit = remembered_find(call->habits, call->kind);
-    if (!habit) habit = remembered_add(call->habits, call->kind);
+    remembered *habit = remembered_find(&call->memory->habits, call->kind);
+    if (!habit) habit = remembered_add(&call->memory->habits, call->kind);
     if (habit) habit->choice = call->plan->choice;
   }
   return status;
@@ -79,8 +79,8 @@ reed_status library_run(const library_call *call, cuda_queue *queue, bool *out_d
   remembered *plan = call->plan;
   if (queue->recording && plan->choice == CHOICE_UNKNOWN) cuda_graph_spoil(queue->recording, call->spoilt);
   if (plan->choice == CHOICE_UNKNOWN) {
-    const remembered *habit = remembered_find(call->habits, call->kind);
-    plan->choice = call->always ? CHOICE_LIBRARY : habit ? habit->choice : CHOICE_UNKNOWN;
+    const remembered *habit = remembered_find(&call->memory->habits, call->kind);
+    plan->choice = call->memory->always ? CHOICE_LIBRARY : habit ? habit->choice : CHOICE_UNKNOWN;
   }
   if (plan->choice == CHOICE_UNKNOWN && !queue->recording) {
     *out_done = true;

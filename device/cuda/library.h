@@ -7,7 +7,7 @@
 #include "device/cuda/remembered.h"
 #include "device/cuda/state.h"
 
-enum { LIBRARY_ALIGNMENT = 16, LIBRARY_MOST_PLANS = 1024, LIBRARY_MOST_WORKSPACE_BYTES = 64 << 20 };
+enum { LIBRARY_ALIGNMENT = 16, LIBRARY_MOST_WORKSPACE_BYTES = 64 << 20 };
 enum { LIBRARY_ALWAYS = 2 }; /* the option's value that takes a plan without a measurement */
 
 /* True if one of the pointers is not aligned as plans expect. */
@@ -59,11 +59,10 @@ bool library_find_workspace(cuda_queue *queue, int64_t bytes, void **out_data);
 
 /* A launch that a plan may carry out in place of Reed's own kernel. */
 typedef struct library_call {
-  const char *spoilt;       /* the reason why a recording fails if the plan does */
-  remembered *plan;         /* its choice: OWN from the plan's first failure on */
-  remembered_items *habits; /* choices by kind; items of other plans of this kind */
+  const char *spoilt;     /* the reason why a recording fails if the plan does */
+  remembered *plan;       /* its choice: OWN from the plan's first failure on */
+  library_memory *memory; /* that the plan is of */
   const void *kind;
-  bool always; /* take the plan without a measurement */
   /* Enqueues the plan. False: nothing was enqueued. */
   bool (*enqueue)(const struct library_call *call, cuda_queue *queue);
   const cuda_ready *own;
@@ -79,7 +78,7 @@ reed_status library_run(const library_call *call, cuda_queue *queue, bool *out_d
 typedef struct convolutions convolutions;
 typedef struct products products;
 
-/* NULL: no memory. `always`: as in library_call. */
+/* NULL: no memory. `always`: as in library_memory. */
 convolutions *convolutions_open(bool always);
 products *products_open(bool always);
 void convolutions_close(convolutions *of);

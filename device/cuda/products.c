@@ -20,11 +20,14 @@ typedef struct product_habit {
   cublas_product kind;
 } product_habit;
 
+_Static_assert(offsetof(product_plan, product) == sizeof(remembered) &&
+                   offsetof(product_habit, kind) == sizeof(remembered),
+               "the key is right behind the head");
+
 struct products {
-  bool always, tried, found;
+  library_memory memory;
   cublas_calls calls;
   cublas_handle handle;
-  remembered_items plans, habits;
 };
 
 /* ---- the product ---- */
@@ -119,32 +122,23 @@ static void drop_plan(void *context, remembered *item) {
 products *products_open(bool always) {
   products *made = mem_calloc(1, sizeof *made);
   if (!made) return NULL;
-  made->always = always;
-  made->plans = (remembered_items){.item_bytes = sizeof(product_plan),
-                                   .key_at = offsetof(product_plan, product),
-                                   .key_bytes = sizeof(cublas_product),
-                                   .most = LIBRARY_MOST_PLANS,
-                                   .drop = drop_plan,
-                                   .context = made};
-  made->habits = (remembered_items){.item_bytes = sizeof(product_habit),
-                                    .key_at = offsetof(product_habit, kind),
-                                    .key_bytes = sizeof(cublas_product)};
+  library_memory_init(&made->memory, always, sizeof(cublas_product), sizeof(product_plan), sizeof(product_habit),
+                      drop_plan, made);
   return made;
 }
 
 void products_close(products *of) {
-  remembered_fini(&of->plans);
-  remembered_fini(&of->habits);
+  library_memory_fini(&of->memory);
   if (of->handle) (void)of->calls.destroy(of->handle);
   mem_free(of);
 }
 
 static bool open_handle(products *of) {
-  if (!of->tried) {
-    of->tried = true;
-    of->found = cublas_find(&of->calls, NULL) == REED_OK;
+  if (!of->memory.tried) {
+    of->memory.tried = true;
+    of->memory.found = cublas_find(&of->calls, NULL) == REED_OK;
   }
-  return of->found && (of->handle || !of->calls.create(&of->handle));
+  return of->memory.found && (of->handle || !of->calls.create(&of->handle));
 }
 
 /* ---- weights ---- */
@@ -218,9 +212,9 @@ bool products_take(cuda_kernel_id kernel) {
 
 /* The plan; a new one where there is none. NULL: no memory, or a graph is recorded. */
 static product_plan *find_plan(products *of, const cublas_product *product, bool may_make) {
-  remembered *found = remembered_find(&of->plans, product);
+  remembered *found = remembered_find(&of->memory.plans, product);
   if (found || !may_make) return (product_plan *)found;
-  product_plan *made = (product_plan *)remembered_add(&of->plans, product);
+  product_plan *made = (product_plan *)remembered_add(&of->memory.plans, product);
   if (made &&
       cublas_plan_open(&of->calls, of->handle, product, LIBRARY_MOST_WORKSPACE_BYTES, &made->plan, NULL) != REED_OK)
     made->head.choice = CHOICE_OWN;
@@ -232,7 +226,7 @@ reed_status products_launch(products *of, weights_copies *weights, cuda_queue *q
   cublas_product product;
   if (!read_product(own->args, own->kernel, &product)) return REED_OK;
   if (!queue->recording && !open_handle(of)) return REED_OK;
-  if (of->tried && !of->found) return REED_OK;
+  if (of->memory.tried && !of->memory.found) return REED_OK;
   product_plan *plan = find_plan(of, &product, !queue->recording);
   if (queue->recording && (!plan || !of->handle))
     cuda_graph_spoil(queue->recording, "met a product that cuBLASLt has no plan of yet");
@@ -240,9 +234,8 @@ reed_status products_launch(products *of, weights_copies *weights, cuda_queue *q
   const cublas_product kind = kind_of(&product);
   const product_call call = {.call = {.spoilt = "could not multiply by cuBLASLt as before",
                                       .plan = &plan->head,
-                                      .habits = &of->habits,
+                                      .memory = &of->memory,
                                       .kind = &kind,
-                                      .always = of->always,
                                       .enqueue = enqueue,
                                       .own = own},
                              .of = of,

@@ -160,11 +160,7 @@ reed_status cuda_synchronize(device_queue *base, device_error *out_error, reed_d
   cuda_queue *queue = (cuda_queue *)base;
   cuda_device *self = cuda_of(base);
   *out_error = (device_error){.launch = DEVICE_NO_LAUNCH};
-  if (queue->recording) {
-    cuda_graph_spoil(queue->recording, "synchronized");
-    return diag_fail(diagnosis, REED_ERROR_DEVICE, "device '%s': a queue was waited for while its graph is recorded",
-                     base->device->name);
-  }
+  if (queue->recording) return cuda_graph_refuse(self, queue->recording, "synchronized", diagnosis);
   reed_status status = cuda_enter(self, diagnosis);
   if (status != REED_OK) return status;
   status = cuda_check(self, self->driver.stream_synchronize(queue->stream), "enqueued work failed", diagnosis);
@@ -191,11 +187,8 @@ static bool is_pinned(cuda_device *self, const void *data, int64_t bytes) {
 /* Refuses a copy from or to the host during a recording; counts one of memory that is not pinned. */
 static reed_status before_host_copy(cuda_queue *queue, const void *host, int64_t bytes, reed_diagnosis *diagnosis) {
   cuda_device *self = cuda_of(&queue->base);
-  if (queue->recording) {
-    cuda_graph_spoil(queue->recording, "copied between the host and the device");
-    return diag_fail(diagnosis, REED_ERROR_DEVICE, "device '%s': a graph holds no copies from or to the host",
-                     self->base.name);
-  }
+  if (queue->recording)
+    return cuda_graph_refuse(self, queue->recording, "copied between the host and the device", diagnosis);
   if (bytes && !is_pinned(self, host, bytes)) atomic_fetch_add(&self->n_unpinned_copies, 1);
   return REED_OK;
 }
@@ -279,10 +272,7 @@ void cuda_event_close(device *base, device_event *event) {
 
 static reed_status mark_order(cuda_queue *queue, device_event *event, bool wait, reed_diagnosis *diagnosis) {
   cuda_device *self = cuda_of(&queue->base);
-  if (queue->recording) {
-    cuda_graph_spoil(queue->recording, "used an event");
-    return diag_fail(diagnosis, REED_ERROR_DEVICE, "device '%s': a graph holds no events", self->base.name);
-  }
+  if (queue->recording) return cuda_graph_refuse(self, queue->recording, "used an event", diagnosis);
   reed_status status = cuda_enter(self, diagnosis);
   if (status != REED_OK) return status;
   cu_result result = wait ? self->driver.stream_wait(queue->stream, event->event, 0)

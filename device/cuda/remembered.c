@@ -56,3 +56,20 @@ void remembered_fini(remembered_items *of) {
   VEC_FREE(&of->items);
   table_fini(&of->by_key);
 }
+
+void library_memory_init(library_memory *of, bool always, size_t key_bytes, size_t plan_bytes, size_t habit_bytes,
+                         void (*drop_plan)(void *context, remembered *plan), void *context) {
+  of->always = always;
+  of->plans = (remembered_items){.item_bytes = plan_bytes,
+                                 .key_at = sizeof(remembered),
+                                 .key_bytes = key_bytes,
+                                 .most = LIBRARY_MOST_PLANS,
+                                 .drop = drop_plan,
+                                 .context = context};
+  of->habits = (remembered_items){.item_bytes = habit_bytes, .key_at = sizeof(remembered), .key_bytes = key_bytes};
+}
+
+void library_memory_fini(library_memory *of) {
+  remembered_fini(&of->plans);
+  remembered_fini(&of->habits);
+}

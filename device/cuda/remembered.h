@@ -2,8 +2,12 @@
 #ifndef DEVICE_CUDA_REMEMBERED_H_
 #define DEVICE_CUDA_REMEMBERED_H_
 
+#include <stdbool.h>
+
 #include "base/table.h"
 #include "base/vec.h"
+
+enum { LIBRARY_MOST_PLANS = 1024 };
 
 /* The kernel that carries a call out. */
 typedef enum library_choice { CHOICE_UNKNOWN, CHOICE_OWN, CHOICE_LIBRARY } library_choice;
@@ -24,6 +28,19 @@ typedef struct remembered_items {
   uint64_t n_uses;
 } remembered_items;
 
+/* The calls of a library that are remembered: a plan for all extents of a call, and by kind of call the choice that was
+ * measured. Items of both lists have the key right behind their head. */
+typedef struct library_memory {
+  bool always; /* plans are taken without a measurement */
+  bool tried;  /* the library was looked for */
+  bool found;
+  remembered_items plans, habits;
+} library_memory;
+
+/* Sets the lists up, empty. `drop` frees what a plan owns; it gets `context`. */
+void library_memory_init(library_memory *of, bool always, size_t key_bytes, size_t plan_bytes, size_t habit_bytes,
+                         void (*drop)(void *context, remembered *plan), void *context);
+void library_memory_fini(library_memory *of);
 /* The item of the key; NULL: there is none. */
 remembered *remembered_find(remembered_items *of, const void *key);
 /* A zeroed item with the key, which has none. NULL: no memory. */

@@ -245,6 +245,10 @@ device_graph *cuda_graph_recording(cuda_device *self);
 /* Notes that a call during the recording is not allowed in a graph, so that end_record fails. */
 void cuda_graph_spoil(device_graph *graph, const char *what);
 
+/* Notes the same, and fails the call with the sentence that end_record will say. */
+reed_status cuda_graph_refuse(cuda_device *self, device_graph *graph, const char *what,
+                              reed_diagnosis *diagnosis) REED_MUST_CHECK;
+
 /* ---- describe.c ---- */
 
 void cuda_describe(const device *opened, json_writer *json);

@@ -171,15 +171,17 @@ REED_API REED_MUST_CHECK reed_status reed_session_bind_output(reed_session *sess
 
 /* Orders the session's runs with the caller's work on a stream of the accelerator, such as torch's current stream.
  * Holds for all later runs.
- *   - A run waits, on the device, for the work that the stream has when the run begins. So inputs and bound outputs may
- *     still be in use on the stream: their producer need not be waited for.
+ *   - A run waits, on the device, for the work that the stream has at the call of reed_session_run or
+ *     reed_session_run_async. So inputs and bound outputs may still be in use on the stream: their producer need not be
+ *     waited for.
  *   - Outputs are complete when the run returns, so they are ready on the stream (and on every other one).
  *   - An output that stays on the device may be closed (as a tensor, or by DLPack's deleter) while work of the stream
  *     still uses it: its memory is used again, or released, only after the work that the stream has at that moment.
- * stream: as DLPack numbers streams: 1 is CUDA's legacy default stream, 2 the thread's default stream, other positive
- * numbers are handles (cudaStream_t as a number). 0 or -1, the default: no stream; the caller then has waited for all
- * work on inputs, outputs and bound memory before a run or a close. The stream must exist while it is set, and until
- * outputs of its runs are closed. Memory of reed_tensor_open_on is to be closed after the stream's work on it.
+ * stream: as DLPack numbers streams: 1 is CUDA's legacy default stream, 2 the default stream of the thread that makes
+ * the call or closes the output, other positive numbers are handles (cudaStream_t as a number). 0 or -1, the default:
+ * no stream; the caller then has waited for all work on inputs, outputs and bound memory before a run or a close. The
+ * stream must exist while it is set, and until outputs of its runs are closed. Memory of reed_tensor_open_on is to be
+ * closed after the stream's work on it.
  *
  * Errors: ERROR_UNSUPPORTED: no device of the session, or more than one, has streams of callers; ERROR_ARGUMENT: a
  * number below -1, or a run is in flight. */

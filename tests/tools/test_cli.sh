@@ -276,7 +276,14 @@ done
 expect 4 "no description of a card 'B300'; known: H100, A100, T4" plan counted.onnx -s x=4x8 --device 'cuda-emulated?card=B300'
 expect 4 "out of memory on device 'cuda-emulated': " plan counted.onnx -s x=4096x8 --device 'cuda-emulated?card=T4&memory=4096'
 grep -q "the session's tensors have .* live, .* reserved, cap none; device 'cuda-emulated': no memory for .* of the card's 4096, " out || fail "whose memory is full is not told"
+grep -q "of the card's 4096, .*; on 'cuda-emulated' the session's tensors hold [0-9]* bytes, its outputs [0-9]*, the program's constants [0-9]*$" out || fail "the holders of a full card are not told"
 expect 0 'arena on cuda-emulated: ' plan counted.onnx -s x=4x8 --card T4
+expect 0 "for an output of the model (8 bytes)" plan counted.onnx -s x=4x8 --card T4 --counts device
+expect 0 "all counts are fetched" plan counted.onnx -s x=4x8 --card T4 --counts host
+expect 2 "--counts is for ONNX models, 'add.reed' is compiled already" plan add.reed -s x=2xf32 --counts device
+# a run that fails leaves its spans
+expect 4 'was told to fail' run counted.onnx -i x=4x8xf32=rand:1 --device 'cuda-emulated?fail_work=3' --trace failed.json
+has failed.json traceEvents displayTimeUnit
 expect 4 "no description of a card 'B300'; known: H100, A100, T4" plan counted.onnx -s x=4x8 --device 'host,cuda?tf32=1' --card B300
 expect 4 "tf32=1 needs a card of compute capability 8.0" plan counted.onnx -s x=4x8 --device 'cuda?tf32=1' --card T4
 expect 2 "--card describes a device 'cuda', and --device names none" plan counted.onnx -s x=4x8 --device sim --card T4

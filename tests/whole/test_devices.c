@@ -69,6 +69,19 @@ static int64_t live_bytes(const char *name) {
   return memory.live_bytes;
 }
 
+/* A figure of the accelerator, which stands behind that of the host. */
+static int64_t statistic_of_sim(reed_session *session, const char *key) {
+  char *stats = NULL, quoted[64];
+  snprintf(quoted, sizeof quoted, "\"%s\":", key);
+  ck_assert_int_eq(reed_session_stats_json(session, &stats, said), REED_OK);
+  const char *at = strstr(stats, "\"sim\":");
+  at = at ? strstr(at, quoted) : NULL;
+  ck_assert_msg(at != NULL, "no %s in %s", key, stats);
+  const int64_t value = strtoll(at + strlen(quoted), NULL, 10);
+  reed_text_free(stats);
+  return value;
+}
+
 /* The weights are on the device once however many sessions of the program run there; another device and another program
  * have their own. */
 START_TEST(sessions_share_the_weights_on_a_device) {
@@ -86,6 +99,8 @@ START_TEST(sessions_share_the_weights_on_a_device) {
   ck_assert_msg(!strstr(stats, "\"constant\""), "the second session copied constants: %s", stats);
   reed_text_free(stats);
   int64_t three = live_bytes("sim");
+  ck_assert_int_ge(statistic_of_sim(sessions[0], "device_live_bytes"), three);
+  ck_assert_int_ge(statistic_of_sim(sessions[0], "device_peak_bytes"), three);
   ck_assert_int_ge(one, BYTES);
   reed_session *second = session_on(program, "sim:1"), *apart = session_on(other, "sim");
   run(second, 2, 1);

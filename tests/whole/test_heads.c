@@ -247,7 +247,7 @@ START_TEST(a_head_runs_at_the_bound_with_the_same_bits) {
     ck_assert_msg(figure(runners[BOUND_CUDA].report, "at_bound") == COUNTED_ROWS_AT_BOUND + heads[_i].more_on_cuda,
                   "%s: %d at the bound on cuda", heads[_i].name, (int)figure(runners[BOUND_CUDA].report, "at_bound"));
   for (size_t k = BOUND_SIM; k < n_runners(); k++) {
-    const char *why = heads[_i].why ? heads[_i].why : "it is an output of the model";
+    const char *why = heads[_i].why ? heads[_i].why : "an output of the model";
     if (k == EXACT_CUDA) why = "all counts are fetched";
     else if (k > BOUND_SIM && strncmp(heads[_i].name, "Reduce", 6) == 0)
       why = "the accelerator's kernel cannot run at a bound";

@@ -73,6 +73,10 @@ static void add_memory(json_writer *json, const reed_session *s) {
     json_integer(json, "arena_bytes", bytes);
     json_integer(json, "arena_bytes_without_reuse", without_reuse);
     json_integer(json, "arena_lower_bound", lower_bound);
+    device_memory all;
+    s->devices.items[d].device->interface->memory(s->devices.items[d].device, &all);
+    json_integer(json, "device_live_bytes", all.live_bytes);
+    json_integer(json, "device_peak_bytes", all.peak_bytes);
     json_end_object(json);
   }
 }

@@ -1,6 +1,6 @@
 /* The inner loop of NonMaxSuppression (ops/cpu/image/nms_loops.h), compiled once per CPU level. Every level must
  * keep and drop the same boxes, so products and sums are rounded one by one: no contraction. */
-#pragma GCC optimize("fp-contract=off")
+#include "ops/cpu/uncontracted.h"
 #include "ops/cpu/image/nms_loops.h"
 
 #include <stdbool.h>

@@ -1,6 +1,6 @@
 /* NonMaxSuppression as ONNX describes it: take the best remaining box, and keep it if no kept box of its class overlaps
  * it too much. The kernel: ops/cpu/image/nms.c. */
-#pragma GCC optimize("fp-contract=off")
+#include "ops/cpu/uncontracted.h"
 #include "ops/cpu/calls/nms.h"
 #include "ops/cpu/common/common.h"
 
