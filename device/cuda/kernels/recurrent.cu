@@ -145,5 +145,5 @@ template <class T> static __device__ inline void run_recurrent(const recurrent_a
   }
 }
 
-KERNEL(recurrent_f32) { run_recurrent<float>(a); }
+KERNEL_OF_MANY_REGISTERS(recurrent_f32) { run_recurrent<float>(a); }
 KERNEL_OF_MANY_REGISTERS(recurrent_f64) { run_recurrent<double>(a); }

@@ -31,7 +31,7 @@ KERNEL(unique_merge) {
   })] = slice;
 }
 
-KERNEL(unique_begins) {
+KERNEL_OF_MANY_REGISTERS(unique_begins) {
   const int64_t i = thread_number();
   if (i >= a.n) return;
   const uint8_t begins = i == 0 || compare(a, a.from[i - 1], a.from[i]) != 0;
