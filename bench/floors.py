@@ -41,7 +41,7 @@ def inputs_of(name):
 
 def limits_of(arguments):
     command = [os.path.join(arguments.build, "bench", "bench_limits"), str(arguments.threads)]
-    level, gflops, gigabytes = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
+    level, gflops, gigabytes, _ = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
     return {"level": level, "gflops": float(gflops), "gigabytes": float(gigabytes)}
 
 

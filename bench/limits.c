@@ -1,6 +1,7 @@
-/* Peaks of multiply-adds, and the memory's rate (limits.h). */
+/* Peaks of multiply-adds, the memory's rate, and the distance of two CPUs (limits.h). */
 #include "bench/limits.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -90,5 +91,22 @@ double measure_memory(void) {
     if ((double)n / seconds > best) best = (double)n / seconds;
   }
   free(x);
+  return best;
+}
+
+double measure_round_trip(_Atomic int *line, int second) {
+  enum { TRIES = 20, TURNS = 1000 };
+  double best = 1e9;
+  for (int i = 0, at = second; i < TRIES; i++) {
+    struct timespec begin, end;
+    clock_gettime(CLOCK_MONOTONIC, &begin);
+    for (int turn = 0; turn < TURNS; turn++, at += 2) {
+      while (atomic_load_explicit(line, memory_order_acquire) != at) continue;
+      atomic_store_explicit(line, at + 1, memory_order_release);
+    }
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    double ns = (double)(end.tv_sec - begin.tv_sec) * 1e9 + (double)(end.tv_nsec - begin.tv_nsec);
+    if (ns / TURNS < best) best = ns / TURNS;
+  }
   return best;
 }

@@ -1,4 +1,4 @@
-/* Limits of the calling thread's core, which benchmarks print beside their figures. */
+/* Limits of the calling thread's core, and the distance of two of them, which benchmarks print beside their figures. */
 #ifndef BENCH_LIMITS_H_
 #define BENCH_LIMITS_H_
 
@@ -8,5 +8,8 @@ double measure_peak(void);
 double measure_peak_pairs(void);
 /* Bytes a second of a sum over more memory than the caches hold. */
 double measure_memory(void);
+/* Nanoseconds in which a cache line goes from one CPU to another and back, the least of several tries; both threads
+ * call it at once with the same line. */
+double measure_round_trip(_Atomic int *line, int second);
 
 #endif

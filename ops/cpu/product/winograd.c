@@ -13,6 +13,7 @@
 #define BLOCK_BYTES (2 << 20)           /* of V and M of a block, about */
 #define WEIGHT_BYTES (6 << 20)          /* of weights that are transformed together if one block needs them */
 #define BLOCKS_OF_WEIGHTS 4             /* bytes of transformed weights for one of a block, at most */
+#define HALVES_WEIGHT_BYTES (8 << 20)   /* of transformed weights of several blocks in halves, at most */
 #define TILES_LEAST 48                  /* of a block: fewer read the weights too often */
 #define PAST_BYTES (4 << 20)            /* of transformed weights that are written past the caches, at least */
 #define CHUNK_PRODUCTS (5 << 17)        /* of a chunk of products, about: some 13 us */
@@ -39,19 +40,25 @@ static int64_t row_of(int64_t n) {
 /* A position of n floats: neighbouring positions begin in different lines of the first-level cache. */
 static int64_t position_of(int64_t n) { return round_up(n, ALIASED) + LINE; }
 
-static int64_t block_tiles(const winograd_section *s) { return divided(s->tiles, s->n_blocks); }
+static int64_t half_tiles(const winograd_section *s) { return divided(s->tiles, s->n_halves); }
+
+/* The tiles of a block of one half, at most. */
+static int64_t block_tiles(const winograd_section *s) { return divided(half_tiles(s), s->n_blocks); }
 
 /* Floats of V, M and U of a section in the workspace. */
 static int64_t section_elements(const winograd_plan *plan, const winograd_section *s) {
-  int64_t m = s->positions * s->m_position, u = plan->form.stored ? 0 : s->positions * s->u_position;
-  return s->positions * s->v_position + (s->narrow ? plan->team.threads * (m + u) : m + u);
+  int64_t m = s->n_halves * s->m_half, u = plan->form.stored ? 0 : s->positions * s->u_position;
+  return s->n_halves * s->v_half + (s->narrow ? plan->team.threads * (m + u) : m + u);
 }
 
-/* The rows and positions of V, M and U, from the number of blocks and the outputs that are taken together. */
+/* The rows, positions and halves of V, M and U, from the number of blocks and the outputs that are taken together. */
 static void lay_out(const winograd_plan *plan, winograd_section *s) {
+  int64_t tiles = block_tiles(s);
   s->m_row = s->narrow ? plan->width : plan->m_row;
-  s->v_position = position_of(block_tiles(s) * plan->v_row);
-  s->m_position = s->narrow ? s->tiles * s->m_row + LINE : position_of(block_tiles(s) * plan->m_row);
+  s->v_position = position_of(tiles * plan->v_row);
+  s->m_position = s->narrow ? tiles * s->m_row + LINE : position_of(tiles * plan->m_row);
+  s->v_half = s->positions * s->v_position;
+  s->m_half = s->positions * s->m_position;
   s->n_ks = divided(round_up(plan->p.outputs, PACKED_STEP), s->k_width);
   s->u_position = position_of(s->k_width * plan->p.channels);
 }
@@ -59,7 +66,7 @@ static void lay_out(const winograd_plan *plan, winograd_section *s) {
 /* A narrow section in place of `s` where a panel is little work, or where panels are enough for all threads and it
  * takes less memory: V of all tiles, but M and U of as many panels as there are threads. An activation whose last bits
  * may depend on its vectors leaves only the first reason, which is no matter of threads. */
-static void consider_narrow(const winograd_plan *plan, winograd_section *s) {
+static void consider_narrow(const winograd_plan *plan, winograd_section *s, bool one_block) {
   const winograd_problem *p = &plan->p;
   int64_t panels = divided(round_up(p->outputs, PACKED_STEP), plan->width),
           products = s->positions * s->tiles * p->channels * plan->width;
@@ -71,7 +78,7 @@ static void consider_narrow(const winograd_plan *plan, winograd_section *s) {
   lay_out(plan, &narrow);
   bool enough = panels >= NARROW_PANELS_EACH * plan->team.threads && products <= NARROW_PRODUCTS_MOST &&
                 (p->activation.kind == ACTIVATION_NONE || p->activation.kind == ACTIVATION_RELU);
-  if ((s->n_blocks == 1 && products <= NARROW_PRODUCTS) ||
+  if ((one_block && products <= NARROW_PRODUCTS) ||
       (enough && section_elements(plan, &narrow) < section_elements(plan, s)))
     *s = narrow;
 }
@@ -90,18 +97,24 @@ static void plan_section(winograd_plan *plan, winograd_section *s) {
   int64_t tile = s->positions * row * (int64_t)sizeof(float), own = larger(OWN_BYTES / tile, OWN_TILES);
   s->own = plan->team.threads > 1 && own * tile <= OWN_MOST && weights / BLOCKS_OF_WEIGHTS <= own * tile &&
            s->tiles >= OWN_BLOCKS * own * plan->team.threads;
-  s->n_blocks = divided(s->tiles, s->own ? own : most);
+  /* halves, unless threads would read large weights anew for each of the blocks */
+  bool shared = plan->team.threads > 1 && !s->own && s->tiles > 1;
+  s->n_halves = shared && (weights <= HALVES_WEIGHT_BYTES || s->tiles <= most) ? 2 : 1;
+  s->n_blocks = divided(s->tiles, s->own ? own : s->n_halves * most);
+  /* which outputs are taken together is no matter of threads */
+  bool one_block = s->n_blocks == 1 && s->tiles <= most;
   s->k_width = columns;
-  if (s->n_blocks == 1 && !plan->form.stored) {
+  if (one_block && !plan->form.stored) {
     int64_t each = s->positions * p->channels * plan->width * (int64_t)sizeof(float);
     s->k_width = smaller(larger(WEIGHT_BYTES / each, 1) * plan->width, columns);
   }
   lay_out(plan, s);
-  consider_narrow(plan, s);
+  consider_narrow(plan, s, one_block);
   s->past = !s->narrow && s->positions * s->u_position * (int64_t)sizeof(float) >= PAST_BYTES;
-  int64_t m = s->positions * s->m_position, u = s->positions * s->u_position, workers = plan->team.threads;
-  if (s->own) plan->worker_v = larger(plan->worker_v, s->positions * s->v_position);
-  plan->v_elements = larger(plan->v_elements, s->own ? workers * plan->worker_v : s->positions * s->v_position);
+  int64_t v = s->n_halves * s->v_half, m = s->n_halves * s->m_half, u = s->positions * s->u_position,
+          workers = plan->team.threads;
+  if (s->own) plan->worker_v = larger(plan->worker_v, v);
+  plan->v_elements = larger(plan->v_elements, s->own ? workers * plan->worker_v : v);
   if (s->narrow || s->own) plan->worker_m = larger(plan->worker_m, m);
   plan->worker_u = s->narrow ? larger(plan->worker_u, u) : plan->worker_u;
   plan->m_elements = larger(plan->m_elements, s->narrow || s->own ? workers * plan->worker_m : m);
@@ -161,18 +174,28 @@ void winograd_form_text(const winograd_form *form, char *out, size_t capacity) {
 
 /* ---- running ---- */
 
-/* A block of a section's tiles by a part of the outputs. */
+/* A block of a section's tiles by a part of the outputs. A block in halves has tiles of the section's first half and of
+ * its second one. The calling thread takes a stage from its begin on, which is the first halves, and helpers from its
+ * end: so a thread mostly reads what it wrote itself, here and in the layers before. Caches of two cores may be far
+ * from each other. */
 typedef struct step {
   const winograd_section *s;
-  int64_t tile, tiles, column, columns; /* columns: of the packed weights, with those beyond the outputs */
-  int64_t index, n_together;            /* of a narrow section: steps that share their jobs, each with M and U */
+  int64_t first[2], n[2];    /* the tiles, by halves */
+  int64_t tiles;             /* of both halves */
+  int64_t column, columns;   /* of the packed weights, with those beyond the outputs */
+  int64_t index, n_together; /* of a narrow section: steps that share their jobs, each with M and U */
 } step;
 
 /* Step `index` of a section: through the parts of the outputs, then through the blocks (one of both has one). */
 static step step_at(const winograd_plan *plan, const winograd_section *s, int64_t index) {
-  int64_t block = index / s->n_ks, tiles = block_tiles(s), columns = round_up(plan->p.outputs, PACKED_STEP);
-  step t = {.s = s, .tile = block * tiles, .column = index % s->n_ks * s->k_width, .index = index, .n_together = 1};
-  t.tiles = smaller(s->tiles - t.tile, tiles);
+  int64_t block = index / s->n_ks, columns = round_up(plan->p.outputs, PACKED_STEP), half = half_tiles(s),
+          each = block_tiles(s), n[2] = {half, s->tiles - half};
+  step t = {.s = s, .column = index % s->n_ks * s->k_width, .index = index, .n_together = 1};
+  for (int i = 0; i < 2; i++) {
+    t.first[i] = i * half + block * each;
+    t.n[i] = larger(smaller(n[i] - block * each, each), 0);
+    t.tiles += t.n[i];
+  }
   t.columns = smaller(columns - t.column, s->k_width);
   return t;
 }
@@ -186,24 +209,32 @@ typedef struct winograd_run {
   float *v, *m, *u;
 } winograd_run;
 
-/* Tile number `index` of a section: its image and first pixel of Y. */
+/* Tile number `index` of a step: its image and first pixel of Y. */
 typedef struct place {
   int64_t image, at[2];
 } place;
 
-static place place_of(const winograd_section *s, int64_t index) {
+static place place_of(const step *t, int64_t index) {
+  const winograd_section *s = t->s;
+  index += index < t->n[0] ? t->first[0] : t->first[1] - t->n[0];
   int64_t rows = index / s->n[1];
   return (place){rows / s->n[0],
                  {s->first[0] + rows % s->n[0] * s->size[0], s->first[1] + index % s->n[1] * s->size[1]}};
+}
+
+/* The place of tile number `index` of a step in V or M, whose halves lie apart: a product fetches the rows after its
+ * own, which are then no other thread's. */
+static int64_t in_halves(const step *t, int64_t index, int64_t half, int64_t row) {
+  return index < t->n[0] ? index * row : half + (index - t->n[0]) * row;
 }
 
 static void transform_input(const winograd_run *run, const step *t, int64_t begin, int64_t end) {
   const winograd_plan *plan = run->plan;
   const winograd_problem *p = &plan->p;
   for (int64_t i = begin; i < end; i++) {
-    place at = place_of(t->s, t->tile + i);
+    place at = place_of(t, i);
     winograd_input in = {.half = p->halves.x,
-                         .v = run->v + i * plan->v_row,
+                         .v = run->v + in_halves(t, i, t->s->v_half, plan->v_row),
                          .channels = p->channels,
                          .x_row = p->x_row,
                          .x_pixel = p->x_pixel,
@@ -264,32 +295,47 @@ static int64_t product_tiles(const winograd_plan *plan) {
   return larger(divided(2 * CHUNK_PRODUCTS, plan->p.channels * plan->width), OWN_TILES);
 }
 
-/* The products of a step. */
-static int64_t products_of(const winograd_plan *plan, const step *t) {
-  return t->s->positions * divided(t->columns, plan->width) * divided(t->tiles, product_tiles(plan));
+/* The products of half of a step's tiles. */
+static int64_t products_of(const winograd_plan *plan, const step *t, int half) {
+  return t->s->positions * divided(t->columns, plan->width) * divided(t->n[half], product_tiles(plan));
 }
 
-/* Products begin..end, counted through tiles, panels and positions. */
+/* The way through the products of a step: of the first half of its tiles through their pieces, panels and positions,
+ * then of the second half. */
+typedef struct product_place {
+  int64_t half, tiles, tile, panel, position;
+} product_place;
+
+static product_place product_at(const winograd_plan *plan, const step *t, int64_t index) {
+  int64_t panels = divided(t->columns, plan->width), n_first = products_of(plan, t, 0), half = index >= n_first,
+          pieces = divided(t->n[half], product_tiles(plan));
+  index -= half ? n_first : 0;
+  return (product_place){half, t->n[half], index % pieces * product_tiles(plan), index / pieces % panels,
+                         index / pieces / panels};
+}
+
+/* Products begin..end. */
 static void multiply(const winograd_run *run, const step *t, int64_t begin, int64_t end) {
   const winograd_plan *plan = run->plan;
-  int64_t panels = divided(t->columns, plan->width), each = product_tiles(plan), pieces = divided(t->tiles, each);
+  const winograd_section *s = t->s;
   const float *weights = plan->form.stored ? run->weights : run->u;
+  const int64_t panels = divided(t->columns, plan->width), each = product_tiles(plan), width = plan->width;
   for (int64_t i = begin; i < end; i++) {
-    int64_t tile = i % pieces * each, panel = i / pieces % panels, position = i / pieces / panels,
-            column = panel * plan->width;
-    const float *u = weights + position * t->s->u_position + column * plan->p.channels;
-    bool is_last = tile + each >= t->tiles;
-    winograd_product product = {.v = run->v + position * t->s->v_position + tile * plan->v_row,
+    product_place at = product_at(plan, t, i);
+    const float *u = weights + at.position * s->u_position + at.panel * width * plan->p.channels;
+    bool is_last = at.tile + each >= at.tiles;
+    winograd_product product = {.v = run->v + at.half * s->v_half + at.position * s->v_position + at.tile * plan->v_row,
                                 .u = u,
-                                .m = run->m + position * t->s->m_position + tile * t->s->m_row + column_of(t) + column,
-                                .next = !is_last             ? u
-                                        : panel + 1 < panels ? u + plan->width * plan->p.channels
-                                                             : weights + (position + 1) * t->s->u_position,
-                                .tiles = smaller(t->tiles - tile, each),
+                                .m = run->m + at.half * s->m_half + at.position * s->m_position + at.tile * s->m_row +
+                                     column_of(t) + at.panel * width,
+                                .next = !is_last                ? u
+                                        : at.panel + 1 < panels ? u + width * plan->p.channels
+                                                                : weights + (at.position + 1) * s->u_position,
+                                .tiles = smaller(at.tiles - at.tile, each),
                                 .channels = plan->p.channels,
-                                .width = smaller(t->columns - column, plan->width),
+                                .width = smaller(t->columns - at.panel * width, width),
                                 .v_row = plan->v_row,
-                                .m_row = t->s->m_row};
+                                .m_row = s->m_row};
     plan->multiply(&product);
   }
 }
@@ -306,9 +352,9 @@ static void transform_output(const winograd_run *run, const step *t, int64_t beg
   const winograd_plan *plan = run->plan;
   const winograd_problem *p = &plan->p;
   for (int64_t i = begin; i < end; i++) {
-    place at = place_of(t->s, t->tile + i);
+    place at = place_of(t, i);
     int64_t y = at.image * p->y_image + at.at[0] * p->y_row + at.at[1] * p->y_pixel + t->column;
-    winograd_output out = {.m = run->m + i * t->s->m_row + column_of(t),
+    winograd_output out = {.m = run->m + in_halves(t, i, t->s->m_half, t->s->m_row) + column_of(t),
                            .bias = run->bias ? run->bias + t->column : NULL,
                            .residual = half_element(run->residual, p->halves.residual, y),
                            .y = half_element(run->y, p->halves.y, y),
@@ -328,50 +374,67 @@ static void transform_output(const winograd_run *run, const step *t, int64_t beg
   }
 }
 
-/* Work of one kind in a stage: elements 0..n of each of the step's n_together, in items of `each`. */
+/* Work of one kind in a stage: elements begin..end of each of n_steps steps, in items of `each`. */
 typedef struct part {
   void (*fn)(const winograd_run *run, const step *t, int64_t begin, int64_t end);
   const step *step;
-  int64_t n, each;
+  int64_t first_step, n_steps, begin, end, each;
 } part;
 
 typedef struct stage {
   const winograd_run *run;
-  int n_parts;
-  part parts[3];
+  int n_parts; /* of each half */
+  part parts[2][3];
 } stage;
 
-static int64_t items_of(const part *part) { return divided(part->n, part->each); } /* of one step */
+static const part *part_of(const stage *stage, int64_t i) {
+  return &stage->parts[i / stage->n_parts][i % stage->n_parts];
+}
 
-static void add_part(stage *stage, part part, double cost) {
-  double each = (double)(part.step->s->narrow ? 2 * CHUNK_PRODUCTS : CHUNK_PRODUCTS) / cost;
-  part.each = each < 1 ? 1 : each < (double)part.n ? (int64_t)each : part.n;
-  stage->parts[stage->n_parts++] = part;
+static int64_t items_of_step(const part *part) { return divided(part->end - part->begin, part->each); }
+
+static int64_t items_of(const part *part) { return part->n_steps * items_of_step(part); }
+
+/* Elements 0..n of each of part.n_steps steps, which take `cost` products each; part.each of them belong together, if
+ * so many are no long item. Of several steps each half gets some, of one the elements before and from `first` on. */
+static void add_part(stage *stage, part part, int64_t first, int64_t n, double cost) {
+  double most = (double)(part.step->s->narrow ? 2 * CHUNK_PRODUCTS : CHUNK_PRODUCTS) / cost;
+  int64_t each = most < 1 ? 1 : most < (double)n ? (int64_t)most : larger(n, 1), steps = part.n_steps;
+  bool by_steps = steps > 1;
+  part.each = each - (part.each > 0 && each >= part.each ? each % part.each : 0);
+  for (int half = 0; half < 2; half++) {
+    part.first_step = half && by_steps ? divided(steps, 2) : 0;
+    part.n_steps = !by_steps ? 1 : half ? steps / 2 : divided(steps, 2);
+    part.begin = half && !by_steps ? first : 0;
+    part.end = half || by_steps ? n : first;
+    stage->parts[half][stage->n_parts] = part;
+  }
+  stage->n_parts++;
 }
 
 static void run_item(const stage *stage, const part *part, int64_t item) {
   const winograd_plan *plan = stage->run->plan;
-  int64_t which = item / items_of(part), begin = item % items_of(part) * part->each;
+  int64_t items = items_of_step(part), which = part->first_step + item / items,
+          begin = part->begin + item % items * part->each;
   winograd_run run = *stage->run;
   run.m += which * plan->worker_m;
   run.u += which * plan->worker_u;
   step t = which ? step_at(plan, part->step->s, part->step->index + which) : *part->step;
-  part->fn(&run, &t, begin, smaller(begin + part->each, part->n));
+  part->fn(&run, &t, begin, smaller(begin + part->each, part->end));
 }
 
 static void run_items(void *context, int64_t begin, int64_t end) {
   const stage *stage = context;
   for (int64_t item = begin; item < end; item++) {
-    int64_t i = item;
-    const part *part = stage->parts;
-    for (; i >= items_of(part) * part->step->n_together; part++) i -= items_of(part) * part->step->n_together;
-    run_item(stage, part, i);
+    int64_t i = item, at = 0;
+    for (; i >= items_of(part_of(stage, at)); at++) i -= items_of(part_of(stage, at));
+    run_item(stage, part_of(stage, at), i);
   }
 }
 
 static reed_status run_stage(stage *stage) {
   int64_t n = 0;
-  for (int i = 0; i < stage->n_parts; i++) n += items_of(&stage->parts[i]) * stage->parts[i].step->n_together;
+  for (int i = 0; i < 2 * stage->n_parts; i++) n += items_of(part_of(stage, i));
   return cpu_parallel(stage->run->plan->team, n, 1, run_items, stage);
 }
 
@@ -383,13 +446,17 @@ static reed_status transform(const winograd_run *run, const step *t, const step 
   const winograd_problem *p = &run->plan->p;
   stage stage = {.run = run};
   if (before)
-    add_part(&stage, (part){transform_output, before, before->tiles, 0},
+    add_part(&stage, (part){transform_output, before, .n_steps = before->n_together}, before->n[0], before->tiles,
              (double)(before->s->positions * before->columns) * COST_OUTPUT);
-  if (t && t->tile == 0 && !run->plan->form.stored)
-    add_part(&stage, (part){transform_weights, t, divided(t->columns, run->plan->width) * weight_pieces(run->plan), 0},
+  if (t && t->first[0] == 0 && !run->plan->form.stored) {
+    int64_t panels = divided(t->columns, run->plan->width), pieces = weight_pieces(run->plan);
+    add_part(&stage, (part){transform_weights, t, .n_steps = t->n_together},
+             (t->n[1] ? divided(panels, 2) : panels) * pieces, panels * pieces,
              (double)(t->s->positions * smaller(p->channels, WEIGHT_CHANNELS) * run->plan->width) * COST_WEIGHT);
+  }
   if (t && t->column == 0 && !t->s->own)
-    add_part(&stage, (part){transform_input, t, t->tiles, 0}, (double)(t->s->positions * p->channels) * COST_INPUT);
+    add_part(&stage, (part){transform_input, t, .n_steps = 1}, t->n[0], t->tiles,
+             (double)(t->s->positions * p->channels) * COST_INPUT);
   return run_stage(&stage);
 }
 
@@ -409,7 +476,7 @@ static void run_own(void *context, int64_t begin, int64_t end, int32_t worker) {
     step t = step_at(plan, own->section, i);
     if (t.tiles <= 0) break; /* blocks are rounded up */
     transform_input(&run, &t, 0, t.tiles);
-    multiply(&run, &t, 0, products_of(plan, &t));
+    multiply(&run, &t, 0, products_of(plan, &t, 0));
     transform_output(&run, &t, 0, t.tiles);
   }
 }
@@ -418,8 +485,11 @@ static reed_status products(const winograd_run *run, const step *t) {
   const winograd_plan *plan = run->plan;
   if (t->s->own) return cpu_parallel_scratch(plan->team, t->s->n_blocks, 1, run_own, &(own_run){run, t->s});
   stage stage = {.run = run};
-  add_part(&stage, (part){multiply, t, products_of(plan, t), 0},
-           (double)(smaller(t->tiles, product_tiles(plan)) * plan->p.channels * plan->width));
+  int64_t first = products_of(plan, t, 0);
+  int64_t pieces = divided(t->n[0], product_tiles(plan));
+  add_part(&stage, (part){multiply, t, .n_steps = t->n_together, .each = pieces}, first,
+           first + products_of(plan, t, 1),
+           (double)(smaller(t->n[0], product_tiles(plan)) * plan->p.channels * plan->width));
   return run_stage(&stage);
 }
 

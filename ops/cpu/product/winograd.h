@@ -39,7 +39,9 @@ typedef struct winograd_section {
   int32_t size[2];
   int64_t first[2], n[2]; /* the first pixel of Y; tiles along the axis in each image */
   int64_t positions, tiles, n_blocks, v_position, m_position, m_row, u_position;
-  int64_t k_width, n_ks; /* outputs whose weights are transformed together */
+  int64_t n_halves;       /* of the tiles, 1 or 2; a block has some of each */
+  int64_t v_half, m_half; /* from V and M of a block's tiles of the first half to those of the second */
+  int64_t k_width, n_ks;  /* outputs whose weights are transformed together */
   bool narrow; /* a step is a panel; as many steps as threads share their jobs, each with M and U of its own */
   bool past;   /* transformed weights are written past the caches */
   bool own;    /* a chunk takes all work on a block, after the transform of the weights (several threads) */

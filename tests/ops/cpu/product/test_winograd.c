@@ -274,6 +274,32 @@ START_TEST(blocks_that_are_chunks_have_the_bits_of_one_thread) {
 }
 END_TEST
 
+/* With several threads a block has tiles of both halves of a map, unless it would read large weights once more for it:
+ * the same bits as with one thread, odd numbers of tiles and of blocks included. _i: large weights. */
+START_TEST(blocks_in_halves_have_the_bits_of_one_thread) {
+  state = (uint64_t)_i + 29;
+  const int64_t channels = _i ? 200 : 96;
+  trial t = {.p = {.images = 1,
+                   .channels = channels,
+                   .outputs = channels,
+                   .in = {73, 85},
+                   .out = {73, 85},
+                   .pad = {1, 1},
+                   .activation = {.kind = ACTIVATION_SIGMOID}},
+             .with_bias = true};
+  for (int axis = 0; axis < 2; axis++) cut(t.p.out[axis], 0, false, t.form.n[axis]);
+  for (int32_t threads = 1; threads <= 5; threads++) {
+    winograd_plan plan;
+    winograd_plan_init(&plan, &t.p, &t.form, (cpu_team){.threads = threads, .chunks = 1});
+    ck_assert_int_eq(plan.sections[0].n_halves, threads > 1 && !_i ? 2 : 1);
+    ck_assert_int_gt(plan.sections[0].n_blocks, 1);
+  }
+  trial_init(&t, false);
+  check(&t);
+  trial_fini(&t);
+}
+END_TEST
+
 /* Transformed weights that are written past the caches have the same bits, from any first address on, and nothing lies
  * between or after them. _i: floats from a cache line's beginning to U. */
 START_TEST(weights_written_past_the_caches_have_the_same_bits) {
@@ -490,6 +516,7 @@ int main(void) {
   tcase_add_loop_test(t, every_tile_size_is_near_float64, 0, WINOGRAD_SIZES * WINOGRAD_SIZES);
   tcase_add_loop_test(t, blocks_and_parts_are_near_float64, 0, 5);
   tcase_add_loop_test(t, blocks_that_are_chunks_have_the_bits_of_one_thread, 0, 2);
+  tcase_add_loop_test(t, blocks_in_halves_have_the_bits_of_one_thread, 0, 2);
   tcase_add_loop_test(t, weights_written_past_the_caches_have_the_same_bits, 0, LINE_FLOATS + 1);
   tcase_add_test(t, large_weights_are_written_past_the_caches);
   tcase_add_test(t, many_outputs_take_the_memory_of_some);
