@@ -51,7 +51,8 @@ remembered *remembered_add(remembered_items *of, const void *key) {
   return made;
 }
 
-void remembered_fini(remembered_items *of) {
+/* Drops and frees all items. */
+static void remembered_fini(remembered_items *of) {
   for (size_t i = 0; i < of->items.n; i++) drop(of, of->items.items[i]);
   VEC_FREE(&of->items);
   table_fini(&of->by_key);

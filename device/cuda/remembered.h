@@ -45,7 +45,5 @@ void library_memory_fini(library_memory *of);
 remembered *remembered_find(remembered_items *of, const void *key);
 /* A zeroed item with the key, which has none. NULL: no memory. */
 remembered *remembered_add(remembered_items *of, const void *key);
-/* Drops and frees all items. */
-void remembered_fini(remembered_items *of);
 
 #endif

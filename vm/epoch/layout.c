@@ -2,10 +2,10 @@
  * Which registers share a root is settled before, in share.c.
  *
  * Headroom. The first layout of an epoch is exact. When a new layout is needed because extents have changed, slots of
- * roots whose bytes differ from the last entry's get up to a tenth more, so that the next extents fit too; the arena
- * stays within a tenth of the entry's lower bound. In a small arena (SMALL_BYTES) slots of changed roots are twice as
- * large, and every slot keeps the room that it had before, so that tensors whose extents change by chance (a detector's
- * counts of boxes) fit from the second or third layout on, whatever they are.
+ * roots whose bytes differ from the last entry's get up to a tenth more, or keep the room that they have, so that the
+ * next extents fit too; the arena stays within a tenth of the entry's lower bound. In a small arena (SMALL_BYTES) slots
+ * of changed roots are twice as large, and every slot keeps the room that it had before, so that tensors whose extents
+ * change by chance (a detector's counts of boxes) fit from the second or third layout on, whatever they are.
  *
  * Shrinking. A layout serves an entry only if the entry's end in the arena is at most twice its lower bound there (or
  * small). An epoch keeps its last EPOCH_LAYOUTS layouts, so that sizes far apart which take turns are not laid out
@@ -131,8 +131,10 @@ static reed_status list_intervals(epoch_planner *p, int32_t device, const epoch_
     if (!in_arena(root, device)) continue;
     int64_t bytes = root->bytes;
     if (share && before->roots[i].bytes != bytes && bytes <= INT64_MAX / 2) {
-      int64_t more = bytes / share / PLAN_ALIGNMENT * PLAN_ALIGNMENT;
-      bytes += more ? more : PLAN_ALIGNMENT;
+      /* a slot that has room keeps it, so that the arena does not grow for another root's sake */
+      int64_t more = bytes / share / PLAN_ALIGNMENT * PLAN_ALIGNMENT, room = before->roots[i].room;
+      more = more ? more : PLAN_ALIGNMENT;
+      bytes = room >= bytes && room - bytes < more ? room : bytes + more;
     }
     if (!VEC_PUSH(&p->intervals, ((plan_interval){.first = root->first, .last = root->last, .bytes = bytes})))
       return diag_no_memory(p->run->diagnosis, "epoch plan");
@@ -213,7 +215,7 @@ static reed_status layout_make(epoch_planner *p, const epoch_layout *before, epo
       if (!in_arena(&e->roots.items[i], d)) continue;
       const plan_interval *v = &p->intervals.items[k++];
       e->roots.items[i].offset = made.roots[i].offset = v->offset;
-      made.roots[i].room = v->bytes;
+      made.roots[i].room = round_up(v->bytes);
       made.roots[i].fullest = v->first <= made.arenas[d].fullest && v->last >= made.arenas[d].fullest;
     }
   }
