@@ -16,7 +16,7 @@
 void block_plan_init(block_plan *plan, cpu_team team) {
   cpu_level level = cpu_level_now();
   plan->multiply = CPU_PICK(level, panel_multiply);
-  plan->level_rows = CPU_PICK(level, panel_rows)();
+  plan->level_rows = CPU_PICK(level, panel_rows)(plan->columns);
   int64_t blocks = plan->depth <= DEPTH_MOST ? 1 : divided(plan->depth, DEPTH_BLOCK);
   plan->block_depth = divided(plan->depth, blocks);
   plan->n_panels = packed_panels(plan->columns);

@@ -256,7 +256,7 @@ reed_status conv_few_prepare(const reed_kernel_call *call, const packed_order *o
   if (!plan) return cpu_no_memory(call);
   *plan = read;
   plan->activation = *act;
-  plan->level_rows = CPU_PICK(act->level, panel_rows)();
+  plan->level_rows = CPU_PICK(act->level, panel_rows)(plan->columns);
   plan->with_bias = cpu_present(call, 2);
   plan->with_residual = cpu_present(call, 3);
   double work = time_of(plan) / PRODUCTS_PER_BYTE;

@@ -38,7 +38,7 @@ void deform_fill_taps(const deform *d, const reed_kernel_buffers *buffers, const
 }
 
 void deform_multiply(cpu_level level, const deform_product *p) {
-  int64_t rows = CPU_PICK(level, panel_rows)();
+  int64_t rows = CPU_PICK(level, panel_rows)(p->columns);
   for (int64_t k = 0; k < p->depth; k += DEPTH_MOST)
     for (int64_t column = 0; column < p->columns; column += DEFORM_PANEL) {
       int64_t columns = smaller(p->columns - column, DEFORM_PANEL), run = 0;

@@ -6,11 +6,12 @@
 #include "ops/cpu/product/panel_finish.h"
 
 /* Registers hold the sums, a row of the panel and one element of X: 7 * 4 sums of 32 registers, 6 * 2 of 16. Wide tiles
- * need fewer instructions for a product than tall ones. */
+ * need fewer instructions for a product than tall ones, but a product of two vectors has tall ones: 14 * 2. */
 #if LANES == 16
 #define REGISTERS 32
 #define VECTORS 4
 #define ROWS 7
+#define ROWS_NARROW 14 /* of VECTORS_NARROW */
 #elif LANES == 8
 #define REGISTERS 16
 #define VECTORS 2
@@ -21,6 +22,12 @@
 #define ROWS 4
 #endif
 #define VECTORS_MOST 8
+#define VECTORS_NARROW 2
+#ifndef ROWS_NARROW
+#define ROWS_NARROW ROWS
+#endif
+#define SUMS (ROWS * VECTORS_MOST) /* of a tile, at most */
+_Static_assert(ROWS_NARROW *VECTORS_NARROW <= SUMS, "tall tiles have no more sums");
 
 /* Tiles of few rows are wider, so that more sums go on side by side and a panel is read in longer pieces. */
 #if LANES < 16
@@ -102,7 +109,7 @@ INLINE void fetch_row(int vectors, bool halves, fetches *fetch) {
 /* Adds the product of one element of depth: `rows` elements of X, a_row apart, by `vectors` of the panel's row b, which
  * is also written to `widened` (NULL, a constant after inlining: it is not). */
 INLINE void multiply_element(const panel_tile *t, const float *a, const weight *b, int64_t ahead, bool fetches_more,
-                             int rows, int vectors, fetches *fetch, float *widened, lanes (*sum)[VECTORS_MOST]) {
+                             int rows, int vectors, fetches *fetch, float *widened, lanes *sum) {
   /* Vectors of the panel's row that are kept in registers. If no register is left, the last vector is a memory operand,
    * because gcc would otherwise keep a sum in memory. */
   const int held_weights = rows == 1 || rows * vectors + vectors < REGISTERS ? vectors : vectors - 1;
@@ -125,24 +132,26 @@ INLINE void multiply_element(const panel_tile *t, const float *a, const weight *
   for (int i = 0; i < rows; i++) {
     const float *x = a + i * t->a_row;
 #pragma GCC unroll 8
-    for (int j = 0; j < held_weights; j++) sum[i][j] = multiplied(sum[i][j], x, weights[j]);
+    for (int j = 0; j < held_weights; j++) sum[i * vectors + j] = multiplied(sum[i * vectors + j], x, weights[j]);
     if (held_weights == vectors || CONVERTS) continue;
     __asm__("" : "+r"(b)); /* keeps gcc from holding the vector in a register */
-    sum[i][vectors - 1] = multiplied(sum[i][vectors - 1], x, load_weights(b + (vectors - 1) * LANES));
+    sum[i * vectors + vectors - 1] =
+        multiplied(sum[i * vectors + vectors - 1], x, load_weights(b + (vectors - 1) * LANES));
   }
   if (held_weights == vectors || !CONVERTS) return;
   __asm__("" : "+r"(b)); /* likewise */
   const lanes last = load_weights(b + (vectors - 1) * LANES);
   if (widened) store(widened + (vectors - 1) * LANES, last);
 #pragma GCC unroll 16
-  for (int i = 0; i < rows; i++) sum[i][vectors - 1] = multiplied(sum[i][vectors - 1], a + i * t->a_row, last);
+  for (int i = 0; i < rows; i++)
+    sum[i * vectors + vectors - 1] = multiplied(sum[i * vectors + vectors - 1], a + i * t->a_row, last);
 }
 
 /* The strip's tile from row `at` on, of `rows` by `vectors` (constants after inlining) from column `column` of the
  * panel on. Returns the place to prefetch next. */
 INLINE const char *tile(const panel_tile *t, int64_t at, const char *next, int64_t column, int rows, int vectors,
                         bool halves, bool widens) {
-  lanes sum[ROWS][VECTORS_MOST];
+  lanes sum[SUMS];
   const weight *b = (const weight *)t->panel + column;
   const float *first_a = t->a + at * t->a_row;
   const int64_t place = at * t->c_row + column;
@@ -154,7 +163,7 @@ INLINE const char *tile(const panel_tile *t, int64_t at, const char *next, int64
   const int64_t ahead = panel_row <= PANEL_WIDTH ? PANEL_AHEAD : ROWS_AHEAD * panel_row;
   fetches fetch = {next, c + next_rows, c + 2 * next_rows, (residual ? residual : c) + next_rows, row_bytes};
   float *to = widens ? t->widened + column : NULL;
-  EACH(sum[i][j] = (lanes){0})
+  EACH(sum[i * vectors + j] = (lanes){0})
   int64_t r = 0;
   for (; r < t->n_runs && (length >= SHORT_RUN || r == 0); r++) {
     const float *a = first_a + t->runs[r], *end = a + length;
@@ -171,10 +180,10 @@ INLINE const char *tile(const panel_tile *t, int64_t at, const char *next, int64
     for (; a < end; a++, b += panel_row, to = widens ? to + panel_row : NULL)
       multiply_element(t, a, b, ahead, false, rows, vectors, &fetch, to, sum);
   }
-  if (t->scale != 1) EACH(sum[i][j] *= t->scale)
+  if (t->scale != 1) EACH(sum[i * vectors + j] *= t->scale)
   if (column + vectors * LANES > t->columns) {
-    lanes sums[ROWS * VECTORS_MOST];
-    EACH(sums[i * vectors + j] = sum[i][j])
+    lanes sums[SUMS]; /* in memory, while `sum` is in registers */
+    EACH(sums[i * vectors + j] = sum[i * vectors + j])
     finish_some(t, at, column, rows, vectors, sums);
     return fetch.next;
   }
@@ -182,11 +191,11 @@ INLINE const char *tile(const panel_tile *t, int64_t at, const char *next, int64
    * rounded to their precision */
   const float *before = !t->first ? (const float *)c : t->bias ? t->bias + column : NULL;
   const int64_t before_row = t->first ? 0 : t->c_row;
-  if (before) EACH(sum[i][j] += load(before + i * before_row + j * LANES))
-  if (t->row_bias) EACH(sum[i][j] += t->row_bias[at + i])
-  if (residual) EACH(sum[i][j] += load_either(residual, halves, i * t->c_row + j * LANES))
-  if (t->relu) EACH(sum[i][j] = LANES_MAX((lanes){0}, sum[i][j])) /* NaN stays */
-  EACH(store_either(c, halves, i * t->c_row + j * LANES, sum[i][j]))
+  if (before) EACH(sum[i * vectors + j] += load(before + i * before_row + j * LANES))
+  if (t->row_bias) EACH(sum[i * vectors + j] += t->row_bias[at + i])
+  if (residual) EACH(sum[i * vectors + j] += load_either(residual, halves, i * t->c_row + j * LANES))
+  if (t->relu) EACH(sum[i * vectors + j] = LANES_MAX((lanes){0}, sum[i * vectors + j])) /* NaN stays */
+  EACH(store_either(c, halves, i * t->c_row + j * LANES, sum[i * vectors + j]))
   return fetch.next;
 }
 
@@ -222,6 +231,24 @@ INLINE void tile_rows(const panel_tile *t, int64_t column, int vectors) {
   }
 }
 
+#if ROWS_NARROW > ROWS
+/* Tall tiles: VECTORS_NARROW are the whole width. A function of its own, so that other tiles do not save its registers.
+ */
+CPU_UNCHECKED static __attribute__((noinline)) void tall_tiles(const panel_tile *t) {
+  const int64_t column = 0;
+  enum { vectors = VECTORS_NARROW };
+  switch (t->rows) {
+    CASE(8);
+    CASE(9);
+    CASE(10);
+    CASE(11);
+    CASE(12);
+    CASE(13);
+    CASE(14);
+  }
+}
+#endif
+
 #ifdef PANEL_PAIRS
 #define MULTIPLY panel_pairs_multiply
 /* n values of f32, an even number, to bf16: pairs. VCVTNE2PS2BF16 rounds to nearest even; denormals become 0. */
@@ -238,13 +265,18 @@ CPU_UNCHECKED void panel_pairs_convert(const float *from, int64_t n, float *to) 
 #define MULTIPLY CPU_LEVELED(panel_f16_multiply)
 #else
 #define MULTIPLY CPU_LEVELED(panel_multiply)
-int CPU_LEVELED(panel_rows)(void) { return ROWS; }
+int CPU_LEVELED(panel_rows)(int64_t columns) {
+  return columns > (VECTORS_NARROW - 1) * LANES && columns <= VECTORS_NARROW * LANES ? ROWS_NARROW : ROWS;
+}
 int CPU_LEVELED(panel_lanes)(void) { return LANES; }
 #endif
 
 /* Columns outside, tiles inside: the columns' weights stay in the first-level cache. */
 CPU_UNCHECKED void MULTIPLY(const panel_tile *t) {
   int64_t column = 0, width = t->width;
+#if ROWS_NARROW > ROWS
+  if (t->rows > ROWS) return tall_tiles(t);
+#endif
 #if LANES < 16
   for (; t->rows == 1 && column + VECTORS_OF_1 * LANES <= width; column += VECTORS_OF_1 * LANES)
     tiles(t, column, 1, VECTORS_OF_1);

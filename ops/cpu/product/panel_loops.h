@@ -27,8 +27,8 @@ typedef struct panel_tile {
   bool halves; /* only of pairs, and `first` */
 } panel_tile;
 
-/* Most rows of a tile, and the width of its vectors: width is a multiple. */
-CPU_LOOP(int, panel_rows, (void));
+/* Most rows of a tile of a product with so many columns, and the width of its vectors: width is a multiple. */
+CPU_LOOP(int, panel_rows, (int64_t columns));
 CPU_LOOP(int, panel_lanes, (void));
 CPU_LOOP(void, panel_multiply, (const panel_tile *tile));
 

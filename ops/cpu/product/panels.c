@@ -181,7 +181,7 @@ reed_status panel_plan_open(const reed_kernel_call *call, const panel_problem *p
 #ifdef CPU_HAS_BF16_LOOPS
   if (problem->pairs) plan->multiply = panel_pairs_multiply;
 #endif
-  plan->level_rows = CPU_PICK(level, panel_rows)();
+  plan->level_rows = (int)smaller(CPU_PICK(level, panel_rows)(problem->outputs), larger(plan->p.out[2], 1));
 #ifdef CPU_HAS_AMX_LOOPS
   if (problem->pairs && level >= CPU_AMX) {
     plan->multiply = panel_amx_multiply;

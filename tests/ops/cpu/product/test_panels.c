@@ -179,6 +179,37 @@ START_TEST(threads_change_no_bits) {
 }
 END_TEST
 
+/* At AVX-512 a tile of 17 to 32 outputs is tall, at AVX2 none is; every element is the same sum. _i: pixels of a row.
+ */
+START_TEST(tall_tiles_have_the_bits_of_others) {
+  static const int64_t outputs[] = {17, 24, 32};
+  for (int k = 0; k < 4 * ROWS(outputs) && cpu_level_best() >= CPU_AVX512; k++) {
+    const bool windows = k / ROWS(outputs) % 2, first = k / ROWS(outputs) / 2;
+    const row r = {.what = "a narrow product",
+                   .images = 1,
+                   .groups = first ? 1 : 2,
+                   .channels = first ? 3 : 21,
+                   .outputs = outputs[k % ROWS(outputs)],
+                   .in = {windows ? 5 : 1, _i},
+                   .taps = windows ? 3 : 1,
+                   .stride = 1,
+                   .pad = windows,
+                   .first = first};
+    float *both[2];
+    int64_t bytes;
+    for (int tall = 0; tall < 2; tall++) {
+      cpu_level_use(cpu_level_name(tall ? CPU_AVX512 : CPU_AVX2));
+      both[tall] = run(&r, false, 1, &bytes);
+    }
+    ck_assert_msg(memcmp(both[0], both[1], (size_t)bytes) == 0, "%d outputs, %d taps, channels first %d",
+                  (int)r.outputs, (int)r.taps, first);
+    free(both[0]);
+    free(both[1]);
+  }
+  cpu_level_use(NULL);
+}
+END_TEST
+
 START_TEST(weights_of_f16_give_the_bits_of_f32) {
   for (cpu_level level = CPU_AVX2; rows[_i].f16 && level <= cpu_level_best(); level++) {
     cpu_level_use(cpu_level_name(level));
@@ -197,6 +228,7 @@ int main(void) {
   TCase *t = tcase_create("all");
   tcase_set_timeout(t, 240);
   tcase_add_loop_test(t, threads_change_no_bits, 0, ROWS(rows));
+  tcase_add_loop_test(t, tall_tiles_have_the_bits_of_others, 1, 40);
   tcase_add_loop_test(t, weights_of_f16_give_the_bits_of_f32, 0, ROWS(rows));
   suite_add_tcase(suite, t);
   return suite_run(suite);
