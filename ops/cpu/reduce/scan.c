@@ -73,15 +73,29 @@ typedef void (*cumsum_fn)(void *out, const void *in, int64_t n, int64_t stride, 
     } \
     base += sums[0] + sums[1] + sums[2] + sums[3]; \
     memcpy(before, &base, sizeof base); \
+  } \
+\
+  static void add_##name(scan_sum *sum, scan_sum more) { \
+    V a, b; \
+    memcpy(&a, sum, sizeof a); \
+    memcpy(&b, &more, sizeof b); \
+    a += b; \
+    memcpy(sum, &a, sizeof a); \
   }
 SCAN_TYPES(CUMSUM)
 
-static const cumsum_fn cumsums[REED_DTYPE_COUNT] = {
-#define CUMSUM_ENTRY(name, ...) [REED_##name] = cumsum_##name,
+/* Of each dtype: a piece, and the addition of its sum to that of the pieces before. */
+typedef struct cumsum_steps {
+  cumsum_fn piece;
+  void (*add)(scan_sum *sum, scan_sum more);
+} cumsum_steps;
+
+static const cumsum_steps cumsums[REED_DTYPE_COUNT] = {
+#define CUMSUM_ENTRY(name, ...) [REED_##name] = {cumsum_##name, add_##name},
     SCAN_TYPES(CUMSUM_ENTRY)};
 
 typedef struct cumsum_state {
-  cumsum_fn piece;
+  cumsum_steps steps;
   reed_desc in;
   reed_dtype axis_dtype;
   cpu_team team; /* of the session */
@@ -103,7 +117,7 @@ static void sum_piece(const cumsum_job *job, int64_t line, int64_t piece, bool w
           size = (int64_t)reed_dtype_bytes(s->in.dtype), stride = s->reverse ? -job->inner : job->inner;
   int64_t at = line / job->inner * job->extent * job->inner + line % job->inner +
                (s->reverse ? job->extent - 1 - first : first) * job->inner;
-  s->piece(write ? job->out + at * size : NULL, job->in + at * size, n, stride, s->exclusive, before);
+  s->steps.piece(write ? job->out + at * size : NULL, job->in + at * size, n, stride, s->exclusive, before);
 }
 
 static void cumsum_lines(void *context, int64_t begin, int64_t end) {
@@ -137,27 +151,7 @@ static void add_sums(const cumsum_job *job, scan_sum *sums) {
   for (int64_t piece = 0; piece < job->n_pieces; piece++) {
     scan_sum own = sums[piece];
     sums[piece] = before;
-    switch (job->s->in.dtype) {
-      case REED_F32:
-      case REED_F64: {
-        double a, b;
-        memcpy(&a, &before, sizeof a);
-        memcpy(&b, &own, sizeof b);
-        a += b;
-        memcpy(&before, &a, sizeof a);
-        break;
-      }
-      case REED_F16:
-      case REED_BF16: {
-        float a, b;
-        memcpy(&a, &before, sizeof a);
-        memcpy(&b, &own, sizeof b);
-        a += b;
-        memcpy(&before, &a, sizeof a);
-        break;
-      }
-      default: before += own;
-    }
+    job->s->steps.add(&before, own);
   }
 }
 
@@ -191,7 +185,7 @@ reed_status cpu_prepare_cumsum(const reed_kernel_call *call, reed_kernel *out_ke
   cumsum_state *s = mem_calloc(1, sizeof *s);
   if (!s) return cpu_no_memory(call);
   s->in = call->inputs[0];
-  s->piece = cumsums[s->in.dtype];
+  s->steps = cumsums[s->in.dtype];
   s->axis_dtype = call->inputs[1].dtype;
   s->exclusive = op_attr_int(call->attrs, "exclusive") != 0;
   s->reverse = op_attr_int(call->attrs, "reverse") != 0;

@@ -111,11 +111,18 @@ SELECT_FUNCTIONS(uint64_t, 64)
 
 /* ---- the elements of each dtype ---- */
 
+/* The workspace of a long column. */
+typedef struct long_column {
+  void *keys, *pairs[2];
+  uint32_t *counts;     /* [part][digit], and one row more: of all parts */
+  int64_t *less, *ties; /* by part: how many keys are less than the k-th, or equal; later the sums before the part */
+} long_column;
+
 typedef struct topk_job {
   const topk *t;
   const reed_kernel_buffers *buffers;
   int64_t column; /* a long one */
-  char *workspace;
+  long_column at;
   uint64_t prefix, known; /* of the k-th key: the bits found so far, and their mask */
   int shift, bits;        /* the digit that is counted */
   int32_t sort_shift;
@@ -197,13 +204,7 @@ static int64_t parts_of(int64_t n) { return (n + PART - 1) / PART; }
 static int64_t part_end(int64_t part, int64_t n) { return (part + 1) * PART < n ? (part + 1) * PART : n; }
 static int64_t aligned(int64_t bytes) { return (bytes + 63) & ~(int64_t)63; }
 
-/* The workspace of a long column. */
-typedef struct long_column {
-  void *keys, *pairs[2];
-  uint32_t *counts;     /* [part][digit], and one row more: of all parts */
-  int64_t *less, *ties; /* by part: how many keys are less than the k-th, or equal; later the sums before the part */
-} long_column;
-
+/* Lays the parts of a column's workspace out from `at` on (NULL: it does not), and returns its bytes. */
 static int64_t lay_column(const topk *t, char *at, long_column *out) {
   int64_t key_bytes = reed_dtype_bytes(t->dtype) == 8 ? 8 : 4, pair_bytes = 2 * key_bytes, n = parts_of(t->extent),
           digits = (n + 1) * DIGITS, sort_digits = parts_of(t->k) * SORT_DIGITS;
@@ -225,22 +226,20 @@ static int64_t lay_column(const topk *t, char *at, long_column *out) {
 
 static void make_keys(void *context, int64_t begin, int64_t end) {
   const topk_job *job = context;
-  long_column c;
-  lay_column(job->t, job->workspace, &c);
+  const long_column *c = &job->at;
   for (int64_t p = begin; p < end; p++)
-    elements[job->t->dtype].keys(job, job->column, c.keys, p * PART, part_end(p, job->t->extent));
+    elements[job->t->dtype].keys(job, job->column, c->keys, p * PART, part_end(p, job->t->extent));
 }
 
 /* Sums the parts' counts of digits begin..end-1. */
 static void add_counts(void *context, int64_t begin, int64_t end) {
   const topk_job *job = context;
-  long_column c;
-  lay_column(job->t, job->workspace, &c);
+  const long_column *c = &job->at;
   int64_t n = parts_of(job->t->extent);
-  uint32_t *all = c.counts + n * DIGITS;
+  uint32_t *all = c->counts + n * DIGITS;
   memset(all + begin, 0, (size_t)(end - begin) * sizeof *all);
   for (int64_t p = 0; p < n; p++)
-    for (int64_t d = begin; d < end; d++) all[d] += c.counts[p * DIGITS + d];
+    for (int64_t d = begin; d < end; d++) all[d] += c->counts[p * DIGITS + d];
 }
 
 /* LONG_FUNCTIONS: the steps for keys of 4 and of 8 bytes. count_digits: the digits of the keys that begin as the k-th
@@ -249,12 +248,11 @@ static void add_counts(void *context, int64_t begin, int64_t end) {
 #define LONG_FUNCTIONS(K, suffix) \
   static void count_digits_##suffix(void *context, int64_t begin, int64_t end) { \
     const topk_job *job = context; \
-    long_column c; \
-    lay_column(job->t, job->workspace, &c); \
-    const K *keys = c.keys, prefix = (K)job->prefix, known = (K)job->known, mask = ((K)1 << job->bits) - 1; \
+    const long_column *c = &job->at; \
+    const K *keys = c->keys, prefix = (K)job->prefix, known = (K)job->known, mask = ((K)1 << job->bits) - 1; \
     int shift = job->shift; \
     for (int64_t p = begin; p < end; p++) { \
-      uint32_t *count = c.counts + p * DIGITS; \
+      uint32_t *count = c->counts + p * DIGITS; \
       memset(count, 0, DIGITS * sizeof *count); \
       int64_t first = p * PART, last = part_end(p, job->t->extent); \
       if (!known) \
@@ -266,27 +264,25 @@ static void add_counts(void *context, int64_t begin, int64_t end) {
 \
   static void count_less_##suffix(void *context, int64_t begin, int64_t end) { \
     const topk_job *job = context; \
-    long_column c; \
-    lay_column(job->t, job->workspace, &c); \
-    const K *keys = c.keys, kth = (K)job->prefix; \
+    const long_column *c = &job->at; \
+    const K *keys = c->keys, kth = (K)job->prefix; \
     for (int64_t p = begin; p < end; p++) { \
       uint32_t less = 0, ties = 0; \
       for (int64_t i = p * PART, last = part_end(p, job->t->extent); i < last; i++) \
         less += keys[i] < kth, ties += keys[i] == kth; \
-      c.less[p] = less; \
-      c.ties[p] = ties; \
+      c->less[p] = less; \
+      c->ties[p] = ties; \
     } \
   } \
 \
   static void collect_##suffix(void *context, int64_t begin, int64_t end) { \
     const topk_job *job = context; \
-    long_column c; \
-    lay_column(job->t, job->workspace, &c); \
-    const K *keys = c.keys, kth = (K)job->prefix; \
+    const long_column *c = &job->at; \
+    const K *keys = c->keys, kth = (K)job->prefix; \
     for (int64_t p = begin; p < end; p++) { \
-      pair_##suffix *found = (pair_##suffix *)c.pairs[0] + c.less[p]; \
-      int64_t ties = c.ties[p], end_of_part = p + 1 < parts_of(job->t->extent) ? c.less[p + 1] : job->t->k, \
-              wanted = end_of_part - c.less[p]; \
+      pair_##suffix *found = (pair_##suffix *)c->pairs[0] + c->less[p]; \
+      int64_t ties = c->ties[p], end_of_part = p + 1 < parts_of(job->t->extent) ? c->less[p + 1] : job->t->k, \
+              wanted = end_of_part - c->less[p]; \
       for (int64_t i = p * PART, n = 0; n < wanted; i++) { \
         found[n] = (pair_##suffix){keys[i], (uint32_t)i}; \
         n += (keys[i] < kth) | ((keys[i] == kth) & (ties > 0)); \
@@ -297,11 +293,10 @@ static void add_counts(void *context, int64_t begin, int64_t end) {
 \
   static void count_sort_##suffix(void *context, int64_t begin, int64_t end) { \
     const topk_job *job = context; \
-    long_column c; \
-    lay_column(job->t, job->workspace, &c); \
-    const pair_##suffix *from = c.pairs[job->sorted]; \
+    const long_column *c = &job->at; \
+    const pair_##suffix *from = c->pairs[job->sorted]; \
     for (int64_t p = begin; p < end; p++) { \
-      uint32_t *count = c.counts + p * SORT_DIGITS; \
+      uint32_t *count = c->counts + p * SORT_DIGITS; \
       memset(count, 0, SORT_DIGITS * sizeof *count); \
       for (int64_t i = p * PART, last = part_end(p, job->t->k); i < last; i++) \
         count[from[i].key >> job->sort_shift & (SORT_DIGITS - 1)]++; \
@@ -310,12 +305,11 @@ static void add_counts(void *context, int64_t begin, int64_t end) {
 \
   static void sort_part_##suffix(void *context, int64_t begin, int64_t end) { \
     const topk_job *job = context; \
-    long_column c; \
-    lay_column(job->t, job->workspace, &c); \
-    const pair_##suffix *from = c.pairs[job->sorted]; \
-    pair_##suffix *to = c.pairs[!job->sorted]; \
+    const long_column *c = &job->at; \
+    const pair_##suffix *from = c->pairs[job->sorted]; \
+    pair_##suffix *to = c->pairs[!job->sorted]; \
     for (int64_t p = begin; p < end; p++) { \
-      uint32_t *next = c.counts + p * SORT_DIGITS; \
+      uint32_t *next = c->counts + p * SORT_DIGITS; \
       for (int64_t i = p * PART, last = part_end(p, job->t->k); i < last; i++) \
         to[next[from[i].key >> job->sort_shift & (SORT_DIGITS - 1)]++] = from[i]; \
     } \
@@ -334,9 +328,8 @@ static const long_steps steps_32 = {32, count_digits_32, count_less_32, collect_
 /* Finds the k-th key: job->prefix. *out_ties: how many equal to it are among the first k. */
 static reed_status find_kth(topk_job *job, const long_steps *steps, cpu_team team, int64_t *out_ties) {
   int64_t n = parts_of(job->t->extent), k = job->t->k;
-  long_column c;
-  lay_column(job->t, job->workspace, &c);
-  const uint32_t *all = c.counts + n * DIGITS;
+  const long_column *c = &job->at;
+  const uint32_t *all = c->counts + n * DIGITS;
   job->prefix = job->known = 0;
   for (job->shift = steps->key_bits; job->shift > 0;) {
     uint64_t digit = 0;
@@ -357,14 +350,13 @@ static reed_status find_kth(topk_job *job, const long_steps *steps, cpu_team tea
 /* Collects the first k pairs in the order of their indices. */
 static reed_status collect_pairs(topk_job *job, const long_steps *steps, cpu_team team, int64_t ties) {
   int64_t n = parts_of(job->t->extent), at = 0;
-  long_column c;
-  lay_column(job->t, job->workspace, &c);
+  const long_column *c = &job->at;
   reed_status status = cpu_parallel(team, n, 1, steps->count_less, job);
   if (status != REED_OK) return status;
   for (int64_t p = 0; p < n; p++) {
-    int64_t less = c.less[p], equal = c.ties[p] < ties ? c.ties[p] : ties;
-    c.less[p] = at;
-    c.ties[p] = equal;
+    int64_t less = c->less[p], equal = c->ties[p] < ties ? c->ties[p] : ties;
+    c->less[p] = at;
+    c->ties[p] = equal;
     at += less + equal;
     ties -= equal;
   }
@@ -375,15 +367,14 @@ static reed_status collect_pairs(topk_job *job, const long_steps *steps, cpu_tea
 static reed_status sort_pairs(topk_job *job, const long_steps *steps) {
   int64_t n = parts_of(job->t->k);
   cpu_team team = cpu_team_for(job->t->team, job->t->k * 32);
-  long_column c;
-  lay_column(job->t, job->workspace, &c);
+  const long_column *c = &job->at;
   for (job->sort_shift = 0; job->sort_shift < steps->key_bits; job->sort_shift += SORT_BITS) {
     uint32_t at = 0;
     reed_status status = cpu_parallel(team, n, 1, steps->count_sort, job);
     if (status != REED_OK) return status;
     for (int64_t digit = 0; digit < SORT_DIGITS; digit++)
       for (int64_t p = 0; p < n; p++) {
-        uint32_t *count = &c.counts[p * SORT_DIGITS + digit], here = *count;
+        uint32_t *count = &c->counts[p * SORT_DIGITS + digit], here = *count;
         *count = at;
         at += here;
       }
@@ -396,9 +387,8 @@ static reed_status sort_pairs(topk_job *job, const long_steps *steps) {
 
 static void write_results(void *context, int64_t begin, int64_t end) {
   const topk_job *job = context;
-  long_column c;
-  lay_column(job->t, job->workspace, &c);
-  elements[job->t->dtype].write(job, job->column, c.pairs[job->sorted], begin, end);
+  const long_column *c = &job->at;
+  elements[job->t->dtype].write(job, job->column, c->pairs[job->sorted], begin, end);
 }
 
 static reed_status run_long_column(topk_job *job) {
@@ -406,16 +396,15 @@ static reed_status run_long_column(topk_job *job) {
   const long_steps *steps = reed_dtype_bytes(t->dtype) == 8 ? &steps_64 : &steps_32;
   cpu_team team = cpu_team_for(t->team, t->extent * 10);
   int64_t ties;
-  long_column c;
-  lay_column(t, job->workspace, &c);
+  const long_column *c = &job->at;
   job->sorted = 0;
   reed_status status = cpu_parallel(team, parts_of(t->extent), 1, make_keys, job);
   if (status == REED_OK) status = find_kth(job, steps, team, &ties);
   if (status == REED_OK) status = collect_pairs(job, steps, team, ties);
   if (status != REED_OK) return status;
   if (t->k > MANY) status = sort_pairs(job, steps);
-  else if (steps == &steps_64) job->sorted = sort_64(c.pairs[0], c.pairs[1], t->k) == c.pairs[1];
-  else job->sorted = sort_32(c.pairs[0], c.pairs[1], t->k) == c.pairs[1];
+  else if (steps == &steps_64) job->sorted = sort_64(c->pairs[0], c->pairs[1], t->k) == c->pairs[1];
+  else job->sorted = sort_32(c->pairs[0], c->pairs[1], t->k) == c->pairs[1];
   return status == REED_OK ? cpu_parallel(cpu_team_for(t->team, t->k * 64), t->k, 64, write_results, job) : status;
 }
 
@@ -427,8 +416,9 @@ static reed_status run_topk(const void *state, const reed_kernel_buffers *buffer
   const topk *t = state;
   int64_t total = t->outer * t->inner;
   cpu_team team = cpu_team_for(t->team, total * (t->extent * 16 + t->k * 64));
-  topk_job job = {.t = t, .buffers = buffers, .workspace = buffers->workspace};
+  topk_job job = {.t = t, .buffers = buffers};
   if (is_long(t)) {
+    lay_column(t, buffers->workspace, &job.at);
     reed_status status = REED_OK;
     for (; job.column < total && status == REED_OK; job.column++) status = run_long_column(&job);
     return status;
