@@ -96,9 +96,9 @@ static void take_keys(const query_block *b, const attention_view *kv, const char
                       const char *v, int64_t j, int64_t n) {
   const attention_state *s = b->s;
   const attention *a = &s->a;
-  int64_t k_row, v_row, columns = b->columns;
+  int64_t k_row, columns = b->columns;
   const float *keys = attention_rows(k, kv, s->load_k, n, a->size, a->size, b->m.keys, &k_row);
-  const float *values = attention_rows(v, vv, s->load_v, n, a->value_size, s->value_columns, b->m.values, &v_row);
+  const value_rows values = attention_values(s, vv, v, n, b->m.values);
   memset(b->m.scores, 0, (size_t)(n * columns) * sizeof(float));
   CPU_PICK(a->level, multiply_add)(b->m.scores, columns, keys, k_row, 1, b->m.queries, columns, n, columns, a->size);
   attention_cap(a, b->m.scores, n * columns);
@@ -109,8 +109,7 @@ static void take_keys(const query_block *b, const attention_view *kv, const char
       float *sums = b->m.sums + i * s->value_columns;
       CPU_PICK(a->level, scale_row)(b->m.shrink[i], sums, sums, s->value_columns);
     }
-  CPU_PICK(a->level, multiply_add)
-  (b->m.sums, s->value_columns, b->m.scores, 1, columns, values, v_row, b->n, s->value_columns, n);
+  attention_weigh_values(s, b->m.sums, b->m.scores, 1, columns, b->n, &values);
 }
 
 /* Processes the keys of one tensor, earlier or new ones: numbers first .. first + n, of them those in begin .. end. */

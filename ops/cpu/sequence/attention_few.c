@@ -103,9 +103,9 @@ static void take_keys(const item *t, const attention_view *kv, const char *k, co
                       int64_t j, int64_t n) {
   const attention_state *s = t->job->s;
   const attention *a = &s->a;
-  int64_t k_row, v_row, padded = (n + LANES_MOST - 1) / LANES_MOST * LANES_MOST;
+  int64_t k_row, padded = (n + LANES_MOST - 1) / LANES_MOST * LANES_MOST;
   const float *keys = attention_rows(k, kv, s->load_k, n, a->size, a->size, t->m.keys, &k_row);
-  const float *values = attention_rows(v, vv, s->load_v, n, a->value_size, s->value_columns, t->m.values, &v_row);
+  const value_rows values = attention_values(s, vv, v, n, t->m.values);
   CPU_PICK(a->level, score_keys)(t->m.scores, KEYS, t->m.queries, a->size, s->rows, keys, k_row, n, a->size);
   for (int64_t r = 0; r < s->rows; r++) {
     float *scores = t->m.scores + r * KEYS, *sums = t->p.sums + r * s->value_columns;
@@ -114,8 +114,7 @@ static void take_keys(const item *t, const attention_view *kv, const char *k, co
     float shrink = CPU_PICK(a->level, attend_row)(scores, padded, &t->p.most[r], &t->p.sum[r]);
     if (shrink != 1) CPU_PICK(a->level, scale_row)(shrink, sums, sums, s->value_columns);
   }
-  CPU_PICK(a->level, multiply_add)
-  (t->p.sums, s->value_columns, t->m.scores, KEYS, 1, values, v_row, s->rows, s->value_columns, n);
+  attention_weigh_values(s, t->p.sums, t->m.scores, KEYS, 1, s->rows, &values);
 }
 
 /* Processes those keys of the item that lie in one tensor, which has the keys first .. first + n. */
@@ -127,34 +126,41 @@ static void take_tensor(const item *t, const attention_view *kv, const void *k, 
               first + j, end - j < KEYS ? end - j : KEYS);
 }
 
-/* The item's only row over all its keys, a single block. False: the keys are more, or lie in two tensors. */
+/* The item's only row over all its keys, a single block, or its rows over a single key. False: the keys are more, or
+ * lie in two tensors. */
 static bool take_block(const item *t) {
   const attention_state *s = t->job->s;
   const attention *a = &s->a;
   bool past = t->begin < a->past;
-  int64_t n = t->end - t->begin, first = past ? 0 : a->past, k_row, v_row;
+  int64_t n = t->end - t->begin, first = past ? 0 : a->past, k_row;
   if (n > KEYS || (past && t->end > a->past)) return false;
   const attention_view *kv = past ? &a->past_k : &a->k, *vv = past ? &a->past_v : &a->v;
   const void *const *inputs = t->job->buffers->inputs;
   const char *k = attention_row(kv, inputs[past ? 4 : 1], t->batch, t->kv_head, t->begin - first),
              *v = attention_row(vv, inputs[past ? 5 : 2], t->batch, t->kv_head, t->begin - first);
-  const void *q = attention_row(&a->q, inputs[0], t->batch, t->kv_head, 0);
-  if (s->load_q) s->load_q(t->m.line, q, a->size), q = t->m.line;
   const float *keys = attention_rows(k, kv, s->load_k, n, a->size, a->size, t->m.keys, &k_row);
-  const float *values = attention_rows(v, vv, s->load_v, n, a->value_size, s->value_columns, t->m.values, &v_row);
+  const value_rows values = attention_values(s, vv, v, n, t->m.values);
   row_operands o = {.scale = (float)a->scale,
-                    .q = q,
                     .scaled = t->m.queries,
                     .k = keys,
-                    .v = values,
+                    .v = values.whole,
+                    .rest = values.rest,
                     .scores = t->m.scores,
                     .k_row = k_row,
-                    .v_row = v_row,
+                    .v_row = values.row,
                     .n = n,
+                    .n_whole = values.n_whole,
                     .size = a->size,
                     .columns = s->value_columns,
                     .sums = t->p.sums};
-  t->p.sum[0] = CPU_PICK(a->level, attend_whole)(&o);
+  for (int64_t r = 0; r < s->rows; r++, o.sums += s->value_columns) {
+    int64_t i = r % a->queries;
+    const void *q = attention_row(&a->q, inputs[0], t->batch, head_of(s, t->kv_head, r), i);
+    if (s->load_q) s->load_q(t->m.line, q, a->size), q = t->m.line;
+    bool sees = attention_first(a, &t->reach, i) <= t->begin && attention_end(a, &t->reach, i) >= t->end;
+    o.q = q;
+    t->p.sum[r] = sees ? CPU_PICK(a->level, attend_whole)(&o) : 0;
+  }
   return true;
 }
 
@@ -238,7 +244,7 @@ reed_status attention_prepare_few(attention_state *s, reed_kernel *out_kernel) {
   int64_t n = a->batch * a->kv_heads;
   s->rows = a->heads / a->kv_heads * a->queries;
   s->parts = a->total > PART_KEYS ? (a->total + PART_KEYS - 1) / PART_KEYS : 1;
-  s->plain = s->rows == 1 && s->parts == 1 && a->mask_dtype == REED_NONE && !(a->softcap > 0);
+  s->plain = (s->rows == 1 || a->total == 1) && s->parts == 1 && a->mask_dtype == REED_NONE && !(a->softcap > 0);
   s->part_floats = (s->rows * (s->value_columns + 2) + 15) / 16 * 16;
   s->scratch_floats = (scratch_floats(s) + 15) / 16 * 16;
   int64_t work = n * a->total * ((a->size + a->value_size) * (4 + s->rows / 2) + s->rows * 8);

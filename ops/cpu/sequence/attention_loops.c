@@ -119,6 +119,7 @@ INLINE void score_four(const score_operands *o, int rows, int64_t j) {
   const float *k[4];
   lanes sum[Q_ROWS][4];
   int64_t vectors = o->size / LANES * LANES;
+  lane_mask rest = lanes_between(0, o->size - vectors);
   int n = o->n - j < 4 ? (int)(o->n - j) : 4;
 #pragma GCC unroll 4
   for (int i = 0; i < 4; i++) k[i] = o->k + (j + (i < n ? i : n - 1)) * o->k_row;
@@ -134,14 +135,19 @@ INLINE void score_four(const score_operands *o, int rows, int64_t j) {
       for (int r = 0; r < rows; r++) sum[r][i] += key * load(o->q + r * o->q_row + d);
     }
   }
+  if (vectors < o->size) {
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++) {
+      lanes key = load_some(k[i] + vectors, rest);
+#pragma GCC unroll 4
+      for (int r = 0; r < rows; r++) sum[r][i] += key * load_some(o->q + r * o->q_row + vectors, rest);
+    }
+  }
 #pragma GCC unroll 4
   for (int r = 0; r < rows; r++) {
     float four[4];
     _mm_storeu_ps(four, four_sums(sum[r][0], sum[r][1], sum[r][2], sum[r][3]));
-    for (int i = 0; i < n; i++) {
-      for (int64_t d = vectors; d < o->size; d++) four[i] += k[i][d] * o->q[r * o->q_row + d];
-      o->scores[r * o->scores_row + j + i] = four[i];
-    }
+    for (int i = 0; i < n; i++) o->scores[r * o->scores_row + j + i] = four[i];
   }
 }
 
@@ -213,7 +219,8 @@ float CPU_LEVELED(attend_row)(float *scores, int64_t n, float *most, float *sum)
 /* A single key: its factor is 1, unless the score is infinite or NaN. */
 INLINE float attend_one_key(const row_operands *o) {
   float score = o->scores[0], factor = score == -INFINITY ? 0 : score - score + 1;
-  for (int64_t d = 0; d < o->columns; d += LANES) store(o->sums + d, (lanes){0} + factor * load(o->v + d));
+  const float *v = o->n_whole ? o->v : o->rest;
+  for (int64_t d = 0; d < o->columns; d += LANES) store(o->sums + d, (lanes){0} + factor * load(v + d));
   return factor;
 }
 
@@ -229,7 +236,9 @@ float CPU_LEVELED(attend_whole)(const row_operands *o) {
   float most = largest_score(o->scores, n, -INFINITY);
   float sum = weigh_scores(o->scores, n, most == -INFINITY ? 0 : most);
   for (int64_t d = 0; d < o->columns; d += LANES) store(o->sums + d, (lanes){0});
-  CPU_LEVELED(multiply_add)(o->sums, 0, o->scores, 0, 1, o->v, o->v_row, 1, o->columns, o->n);
+  CPU_LEVELED(multiply_add)(o->sums, 0, o->scores, 0, 1, o->v, o->v_row, 1, o->columns, o->n_whole);
+  if (o->n > o->n_whole) CPU_LEVELED(multiply_add)
+  (o->sums, 0, o->scores + o->n_whole, 0, 1, o->rest, o->columns, 1, o->columns, o->n - o->n_whole);
   return sum;
 }
 

@@ -17,12 +17,13 @@ CPU_LOOP(void, score_keys,
 /* one block of keys in one query's softmax that goes on over blocks; n a multiple of 16. Returns the factor for earlier
  * sums. */
 CPU_LOOP(float, attend_row, (float *scores, int64_t n, float *most, float *sum));
-/* A query and all of its keys, whose scores nothing changes. Rows of k and v are k_row and v_row floats apart. */
+/* A query and all of its keys, whose scores nothing changes. Rows of k and v are k_row and v_row floats apart; those of
+ * `rest`, the values of the keys from n_whole on, are `columns` floats apart. */
 typedef struct row_operands {
   float scale;
-  const float *q, *k, *v;
-  int64_t k_row, v_row, n, size, columns; /* columns of v, a multiple of 16 */
-  float *scaled, *scores, *sums;          /* memory: of size and of n floats, n up to a multiple of 16; results */
+  const float *q, *k, *v, *rest;
+  int64_t k_row, v_row, n, n_whole, size, columns; /* columns of v, a multiple of 16 */
+  float *scaled, *scores, *sums; /* memory: of size and of n floats, n up to a multiple of 16; results */
 } row_operands;
 /* sums = the sum of v's rows, each times exp(score - the largest score); returns the sum of these factors. The same
  * bits as score_keys, attend_row and multiply_add. */

@@ -5,6 +5,7 @@
 #include <math.h>
 
 #include "ops/cpu/common/rows_loops.h"
+#include "ops/cpu/sequence/attention_loops.h"
 
 /* ---- the cache of keys and values ---- */
 
@@ -80,6 +81,29 @@ const float *attention_rows(const char *from, const attention_view *v, convert_f
     memset(to + j * width + size, 0, (size_t)(width - size) * sizeof(float));
   }
   return to;
+}
+
+value_rows attention_values(const attention_state *s, const attention_view *v, const char *from, int64_t n, float *to) {
+  const int64_t size = s->a.value_size, beyond = s->value_columns - size;
+  value_rows rows = {.n = n, .n_whole = n};
+  if (!s->load_v && beyond && v->row > 0) {
+    int64_t last = (beyond + v->row - 1) / v->row; /* rows whose columns would reach behind the last row */
+    rows.n_whole = last < n ? n - last : 0;
+    rows.row = v->row;
+    rows.whole = (const float *)from;
+    from += rows.n_whole * v->row * v->element;
+    rows.rest = attention_rows(from, v, NULL, n - rows.n_whole, size, s->value_columns, to, &(int64_t){0});
+  } else rows.whole = attention_rows(from, v, s->load_v, n, size, s->value_columns, to, &rows.row);
+  return rows;
+}
+
+void attention_weigh_values(const attention_state *s, float *sums, const float *weights, int64_t row, int64_t column,
+                            int64_t rows, const value_rows *v) {
+  const int64_t columns = s->value_columns, n_rest = v->n - v->n_whole;
+  CPU_PICK(s->a.level, multiply_add)
+  (sums, columns, weights, row, column, v->whole, v->row, rows, columns, v->n_whole);
+  if (n_rest) CPU_PICK(s->a.level, multiply_add)
+  (sums, columns, weights + v->n_whole * column, row, column, v->rest, columns, rows, columns, n_rest);
 }
 
 void attention_cap(const attention *a, float *scores, int64_t n) {

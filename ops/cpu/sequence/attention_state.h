@@ -15,7 +15,7 @@ typedef struct attention_state {
   int64_t value_columns;                               /* value_size, up to a multiple of LANES_MOST */
   int64_t scratch_floats;                              /* of a thread */
   int64_t rows, parts, part_floats;                    /* of attention_few.c */
-  bool plain;                                          /* of attention_few.c: one row, whose scores nothing changes */
+  bool plain; /* of attention_few.c: nothing changes the scores, and there is one row or one key */
 } attention_state;
 
 /* Row number `row` of a head in memory. */
@@ -28,6 +28,19 @@ static inline const char *attention_row(const attention_view *v, const void *dat
  * `to`. *out_row: the floats from row to row. */
 const float *attention_rows(const char *from, const attention_view *v, convert_fn load, int64_t n, int64_t size,
                             int64_t width, float *to, int64_t *out_row);
+/* The values of some keys as rows of value_columns floats: the first n_whole ones are `row` floats apart, `rest` are
+ * the others, value_columns floats apart. */
+typedef struct value_rows {
+  const float *whole, *rest;
+  int64_t n, n_whole, row;
+} value_rows;
+/* n rows of V. They are read in place as far as they are f32 and lie far enough in front of the tensor's end; columns
+ * from value_size on then hold the elements behind the row. `to`: n * value_columns floats. */
+value_rows attention_values(const attention_state *s, const attention_view *v, const char *from, int64_t n, float *to);
+/* Adds the products of weights, whose row i and key j is weights[i * row + j * column], and values to `rows` rows of
+ * sums. */
+void attention_weigh_values(const attention_state *s, float *sums, const float *weights, int64_t row, int64_t column,
+                            int64_t rows, const value_rows *values);
 /* Caps n scores: c tanh(score / c), where the call has a softcap c. */
 void attention_cap(const attention *a, float *scores, int64_t n);
 /* Masks the scores column[0], column[columns], ... of n keys; place: batch, head, query, first key. line: n floats. */
