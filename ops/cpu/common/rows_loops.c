@@ -32,6 +32,37 @@ float CPU_LEVELED(max_f32)(const float *x, int64_t n) {
   return most;
 }
 
+float CPU_LEVELED(largest_number)(const float *x, int64_t n, int64_t stride) {
+  float lanes[16], most = -INFINITY;
+  int64_t i = 0;
+  for (int k = 0; k < 16; k++) lanes[k] = -INFINITY;
+  for (; i + 16 <= n && stride == 1; i += 16)
+    for (int k = 0; k < 16; k++) lanes[k] = x[i + k] > lanes[k] ? x[i + k] : lanes[k];
+  for (; i < n; i++) most = x[i * stride] > most ? x[i * stride] : most;
+  for (int k = 0; k < 16; k++) most = lanes[k] > most ? lanes[k] : most;
+  return most;
+}
+
+double CPU_LEVELED(lp_sum)(int64_t p, const float *x, int64_t n, int64_t stride) {
+  double lanes[16] = {0}, sum = 0;
+  int64_t i = 0;
+  for (; i + 16 <= n && stride == 1; i += 16)
+    for (int k = 0; k < 16; k++) lanes[k] += p == 1 ? fabs((double)x[i + k]) : (double)x[i + k] * (double)x[i + k];
+  for (; i < n; i++) {
+    double v = (double)x[i * stride];
+    sum += p == 1 ? fabs(v) : v * v;
+  }
+  for (int k = 0; k < 16; k++) sum += lanes[k];
+  return sum;
+}
+
+void CPU_LEVELED(scale_by_double)(double a, const float *x, float *y, int64_t n, int64_t stride) {
+  if (stride == 1)
+    for (int64_t i = 0; i < n; i++) y[i] = (float)((double)x[i] * a);
+  else
+    for (int64_t i = 0; i < n; i++) y[i * stride] = (float)((double)x[i * stride] * a);
+}
+
 double CPU_LEVELED(sum_squares_f32)(const float *x, float centre, int64_t n) {
   double total = 0;
   for (int64_t begin = 0; begin < n; begin += 4096) {
@@ -87,11 +118,13 @@ void CPU_LEVELED(softmax_row)(bool log, const float *x, float *y, int64_t axis) 
   for (int64_t i = 0; i < axis; i++) y[i] *= scale;
 }
 
-void CPU_LEVELED(softmax_columns)(bool log, const float *x, float *y, int64_t axis, int64_t inner, int64_t n,
-                                  float *scratch) {
-  float *most = scratch, *sum = scratch + n;
+void CPU_LEVELED(softmax_columns_most)(const float *x, int64_t axis, int64_t inner, int64_t n, float *most) {
   memcpy(most, x, (size_t)n * sizeof *most);
   for (int64_t k = 1; k < axis; k++) CPU_LEVELED(max_rows)(x + k * inner, most, n);
+}
+
+void CPU_LEVELED(softmax_columns_sum)(bool log, const float *x, const float *most, float *y, int64_t axis,
+                                      int64_t inner, int64_t n, float *sum) {
   memset(sum, 0, (size_t)n * sizeof *sum);
   for (int64_t k = 0; k < axis; k++) {
     const float *from = x + k * inner;
@@ -101,15 +134,27 @@ void CPU_LEVELED(softmax_columns)(bool log, const float *x, float *y, int64_t ax
     else
       for (int64_t i = 0; i < n; i++) sum[i] += to[i] = exp_f32(from[i] - most[i]);
   }
-  for (int64_t i = 0; i < n; i++) sum[i] = log ? most[i] + log_f32(sum[i]) : 1.0f / sum[i];
+}
+
+void CPU_LEVELED(softmax_columns_end)(bool log, const float *x, const float *rest, float *y, int64_t axis,
+                                      int64_t inner, int64_t n) {
   for (int64_t k = 0; k < axis; k++) {
     const float *from = x + k * inner;
     float *to = y + k * inner;
     if (log)
-      for (int64_t i = 0; i < n; i++) to[i] = from[i] - sum[i];
+      for (int64_t i = 0; i < n; i++) to[i] = from[i] - rest[i];
     else
-      for (int64_t i = 0; i < n; i++) to[i] *= sum[i];
+      for (int64_t i = 0; i < n; i++) to[i] *= rest[i];
   }
+}
+
+void CPU_LEVELED(softmax_columns)(bool log, const float *x, float *y, int64_t axis, int64_t inner, int64_t n,
+                                  float *scratch) {
+  float *most = scratch, *sum = scratch + n;
+  CPU_LEVELED(softmax_columns_most)(x, axis, inner, n, most);
+  CPU_LEVELED(softmax_columns_sum)(log, x, most, y, axis, inner, n, sum);
+  for (int64_t i = 0; i < n; i++) sum[i] = log ? most[i] + log_f32(sum[i]) : 1.0f / sum[i];
+  CPU_LEVELED(softmax_columns_end)(log, x, sum, y, axis, inner, n);
 }
 
 void CPU_LEVELED(scale_shift)(const float *x, float centre, float a, float b, float *y, int64_t n) {

@@ -7,10 +7,17 @@
 #include <stdint.h>
 #include "ops/cpu/common/cpu.h"
 
-/* softmax or its logarithm over `axis` elements at distance `inner`, for n neighbouring columns; scratch: 2 * n *
+/* softmax or its logarithm over `axis` elements at distance `inner`, for n neighbouring columns; scratch: 2 * n
  * floats */
 CPU_LOOP(void, softmax_columns,
          (bool log, const float *x, float *y, int64_t axis, int64_t inner, int64_t n, float *scratch));
+/* its steps for `axis` elements of longer columns: the largest; the sum of e^(x - most), with log false each also put
+ * to y; y = y * rest or, with log true, x - rest */
+CPU_LOOP(void, softmax_columns_most, (const float *x, int64_t axis, int64_t inner, int64_t n, float *most));
+CPU_LOOP(void, softmax_columns_sum,
+         (bool log, const float *x, const float *most, float *y, int64_t axis, int64_t inner, int64_t n, float *sum));
+CPU_LOOP(void, softmax_columns_end,
+         (bool log, const float *x, const float *rest, float *y, int64_t axis, int64_t inner, int64_t n));
 /* as softmax_columns, for inner 1 */
 CPU_LOOP(void, softmax_row, (bool log, const float *x, float *y, int64_t axis));
 /* the sum of e^(x[i] - most); log false: each is also put to y */
@@ -26,6 +33,11 @@ CPU_LOOP(double, sum_f32, (const float *x, int64_t n));
 /* the sum of (x[i] - centre)^2 */
 CPU_LOOP(double, sum_squares_f32, (const float *x, float centre, int64_t n));
 CPU_LOOP(float, max_f32, (const float *x, int64_t n));
+/* of n elements `stride` apart: the largest number, NaN passed over (-INFINITY: there is none); the sum of their
+ * magnitudes (p 1) or squares (p 2); y = x * a, rounded once, y `stride` apart as well */
+CPU_LOOP(float, largest_number, (const float *x, int64_t n, int64_t stride));
+CPU_LOOP(double, lp_sum, (int64_t p, const float *x, int64_t n, int64_t stride));
+CPU_LOOP(void, scale_by_double, (double a, const float *x, float *y, int64_t n, int64_t stride));
 /* y[i] = max(y[i], x[i]), NaN when either is; y[i] += x[i]; y[i] += a * x[i]; y[i] = a * x[i] */
 CPU_LOOP(void, max_rows, (const float *x, float *y, int64_t n));
 CPU_LOOP(void, add_rows, (const float *x, float *y, int64_t n));

@@ -13,6 +13,7 @@
 #include "ops/cpu/image/roi_lanes.h"
 
 #include <math.h>
+#include <stdatomic.h>
 
 #include "base/team.h"
 #include "ops/cpu/image/roi_lanes_job.h"
@@ -370,13 +371,34 @@ static void add_band(const roi_lanes_job *j, const roi_lanes_worker *w, const ro
   }
 }
 
+/* A worker takes the parts of one unit after the other, so that it copies the unit's rows once; then those of a unit
+ * that nobody has begun; and when there is none, of the unit that has the most left. There are as many calls as parts,
+ * so each call finds one. */
+static int64_t next_part(const roi_lanes_job *j, roi_held_rows *held) {
+  const int64_t units = j->s->blocks * units_of_block(j->s), divided = j->s->divided;
+  for (;;) {
+    if (held->taken) {
+      int64_t unit = held->taken - 1, part = atomic_fetch_add(&j->begun[unit], 1);
+      if (part < divided) return unit * divided + part;
+    }
+    int64_t unit = atomic_load(j->n_begun) < units ? atomic_fetch_add(j->n_begun, 1) : units;
+    if (unit >= units) {
+      unit = 0;
+      for (int64_t i = 1; i < units; i++)
+        if (atomic_load(&j->begun[i]) < atomic_load(&j->begun[unit])) unit = i;
+    }
+    held->taken = unit + 1;
+  }
+}
+
 static void run_units(void *context, int64_t begin, int64_t end, int32_t number) {
   const roi_lanes_job *j = context;
   const roi_lanes_kernel *s = j->s;
   roi_lanes_worker w = worker_at(j, number);
   for (int64_t i = begin; i < end && !cpu_cancelled(&s->c.team); i++) {
-    roi_lanes_unit u = unit_of(s, i / s->divided);
-    int64_t part = i % s->divided, n = s->c.backward ? s->rows : s->c.regions, first = n * part / s->divided,
+    int64_t taken = next_part(j, w.held), part = taken % s->divided;
+    roi_lanes_unit u = unit_of(s, taken / s->divided);
+    int64_t n = s->c.backward ? s->rows : s->c.regions, first = n * part / s->divided,
             after = n * (part + 1) / s->divided;
     if (s->c.backward) add_band(j, &w, &u, (roi_band){first, after});
     else pool_part(j, &w, &u, first, after);
@@ -394,14 +416,19 @@ static reed_status run_roi_lanes(const void *state, const reed_kernel_buffers *b
   reed_status status = roi_call_check(&s->c, buffers);
   if (status != REED_OK) return status;
   char *memory = buffers->workspace;
+  const int64_t units = s->blocks * units_of_block(s);
   roi_held_rows held[TEAM_MAX_WORKERS] = {0};
+  _Atomic int64_t n_begun = 0;
   roi_lanes_job j = {s,
                      buffers,
                      (roi_note *)(memory + s->notes_at),
                      (int32_t *)(memory + s->order_at),
                      (int64_t *)(memory + s->begins_at),
                      (roi_columns *)(memory + s->spans_at),
-                     held};
+                     held,
+                     (_Atomic int64_t *)(memory + s->begun_at),
+                     &n_begun};
+  for (int64_t i = 0; i < units; i++) atomic_init(&j.begun[i], 0);
   cpu_team team = cpu_team_for(s->c.team, s->c.regions * 8192);
   if ((status = cpu_parallel_scratch(team, s->c.regions, 1, make_notes, &j)) != REED_OK) return status;
   roi_order_make(&(roi_order){.notes = j.notes,
@@ -416,7 +443,7 @@ static reed_status run_roi_lanes(const void *state, const reed_kernel_buffers *b
                               .counts = (int64_t *)(memory + s->counts_at)});
   make_spans(&j);
   team = cpu_team_for(s->c.team, pool_work(s));
-  return cpu_parallel_scratch(team, s->blocks * units_of_block(s) * s->divided, 1, run_units, &j);
+  return cpu_parallel_scratch(team, units * s->divided, 1, run_units, &j);
 }
 
 /* ---- preparation ---- */
@@ -434,6 +461,7 @@ static int64_t lay_workspace(roi_lanes_kernel *s) {
       {&s->counts_at, roi_order_counts(s->n_groups, s->rows, w->width, by_extents(s)) * 8},
       {&s->begins_at, (s->n_groups + 2) * 8},
       {&s->spans_at, s->n_groups * s->rows * (int64_t)sizeof(roi_columns)},
+      {&s->begun_at, s->blocks * units_of_block(s) * 8},
       {&s->plans_at, s->stored ? s->c.regions * s->plan_bytes : 0},
       {&s->workers_at, 0},
   };

@@ -22,7 +22,7 @@ typedef struct roi_lanes_kernel {
   int64_t room_y, room_x, plan_bytes;
   bool stored; /* plans are made once */
   /* the workspace */
-  int64_t notes_at, order_at, spare_at, counts_at, begins_at, spans_at, plans_at, workers_at, worker_bytes;
+  int64_t notes_at, order_at, spare_at, counts_at, begins_at, spans_at, begun_at, plans_at, workers_at, worker_bytes;
   /* a worker's part of it */
   int64_t map_at, sums_at, bins_at, argmax_at;
 } roi_lanes_kernel;
@@ -31,10 +31,11 @@ typedef struct roi_lanes_job {
   const roi_lanes_kernel *s;
   const reed_kernel_buffers *buffers;
   roi_note *notes;
-  int32_t *order;      /* regions in the order of work */
-  int64_t *begins;     /* the first place of each group in `order`, n_groups + 2 */
-  roi_columns *spans;  /* by group and row */
-  roi_held_rows *held; /* by worker */
+  int32_t *order;                   /* regions in the order of work */
+  int64_t *begins;                  /* the first place of each group in `order`, n_groups + 2 */
+  roi_columns *spans;               /* by group and row */
+  roi_held_rows *held;              /* by worker */
+  _Atomic int64_t *begun, *n_begun; /* by unit: the parts that workers have taken; the units of which some are */
 } roi_lanes_job;
 
 /* Memory of a thread. */

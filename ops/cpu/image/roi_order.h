@@ -35,12 +35,13 @@ void roi_order_make(const roi_order *o);
  * first..after. */
 typedef struct roi_held_rows {
   int64_t unit, group, first, after;
+  int64_t taken; /* the unit whose parts the thread takes, counted from 1; 0: none yet */
 } roi_held_rows;
 
 /* Forgets rows of another unit or group, before rows from `begin` on are added. Rows that no region touches lie between
  * without harm. */
 static inline void roi_held_begin(roi_held_rows *held, int64_t unit, int64_t group, int64_t begin) {
-  if (held->unit != unit || held->group != group) *held = (roi_held_rows){unit, group, begin, begin};
+  if (held->unit != unit || held->group != group) *held = (roi_held_rows){unit, group, begin, begin, held->taken};
 }
 
 /* Columns of a row that some region touches. */
@@ -53,12 +54,11 @@ static inline void roi_columns_widen(roi_columns *of, const roi_note *n) {
   if (n->after_column > of->after) of->after = n->after_column;
 }
 
-/* Parts of regions, of all units together, at least. forward_work: in cpu_team_for's count; 0: backward. One helper
- * takes a unit's parts one after the other and copies its rows once; several helpers take turns, and each would copy
- * the rows of all units, so that they get no more parts than they need. */
+/* Parts of regions, of all units together, at least. forward_work: in cpu_team_for's count; 0: backward, where a part
+ * is a band of rows, and reads all regions that touch it. */
 static inline int64_t roi_parts_wanted(cpu_team team, int64_t forward_work) {
   int64_t least = team.threads > 1 ? 2 * team.threads : 1;
-  int32_t chunks = team.threads == 2 ? cpu_team_for(team, forward_work / 3).chunks : 1;
+  int32_t chunks = team.threads > 1 ? cpu_team_for(team, forward_work / 3).chunks : 1;
   return chunks > least ? chunks : least;
 }
 

@@ -1,6 +1,9 @@
 /* Unique (ONNX opset 11): the slices along an axis that differ, or without an axis the elements. Slices are ordered by
  * one stable radix sort for each of their elements, from the last to the first, so that equal ones stand side by side
- * in the order of their places. As in numpy, -0 equals 0, and NaNs equal each other and come last. */
+ * in the order of their places. As in numpy, -0 equals 0, and NaNs equal each other and come last.
+ *
+ * Several threads share every pass out by parts of the slices, in their present order: each part counts what it will
+ * write, the counts of the parts before it are summed, and each part writes from there on. The results are exact. */
 #include "base/half.h"
 #include "ops/cpu/common/common.h"
 
@@ -22,13 +25,28 @@ typedef struct keyed {
   int64_t place;
 } keyed;
 
-/* Workspace, n items each. */
+/* Workspace, n items each where nothing else is said. */
 typedef struct unique_work {
   keyed *order, *spare; /* of the slices; spare: for the sort */
   int64_t *group;       /* of the slice at a place */
   int64_t *first;       /* place of a group's first slice */
+  int64_t *rank;        /* of a group's first slice in `order`; n + 1 */
+  int64_t *before;      /* by part: how many groups begin in it, then in the parts before */
+  uint64_t *differing;  /* by part: the bits in which some keys differ from the first slice's */
+  int64_t *counts;      /* [part][value of a digit]: keys with it, then the place of the next one */
   uint8_t *begins;      /* the slice at this rank differs from the one before */
 } unique_work;
+
+/* A pass of a call. */
+typedef struct unique_job {
+  const unique *u;
+  const void *x;
+  unique_work w;
+  int64_t n_parts, column, groups;
+  int32_t digit;                  /* that is sorted by */
+  int64_t *number, *number_first; /* by group in ascending order: its number by first slices; of that number: `first` */
+  void *const *out;
+} unique_job;
 
 /* ---- keys: their ascending order is that of the elements ---- */
 
@@ -45,11 +63,11 @@ static uint64_t key_real(double x) {
 static uint64_t key_f16(uint16_t x) { return key_real(f16_to_f32(x)); }
 static uint64_t key_bf16(uint16_t x) { return key_real(bf16_to_f32(x)); }
 
-/* Element `column` of each slice, a column being a place outside the axis. */
-static void load_keys(const unique *u, const void *x, int64_t column, keyed *slices) {
+/* Element `column` of slices begin..end-1, a column being a place outside the axis. */
+static void load_keys(const unique *u, const void *x, int64_t column, keyed *slices, int64_t begin, int64_t end) {
   int64_t at = column / u->x.block * u->x.n * u->x.block + column % u->x.block, step = u->x.block;
 #define LOAD(T, key_of) \
-  for (int64_t i = 0; i < u->x.n; i++) slices[i].key = key_of(((const T *)x)[at + slices[i].place * step]); \
+  for (int64_t i = begin; i < end; i++) slices[i].key = key_of(((const T *)x)[at + slices[i].place * step]); \
   break
   switch (u->dtype) {
     case REED_F32: LOAD(float, key_real);
@@ -71,104 +89,290 @@ static void load_keys(const unique *u, const void *x, int64_t column, keyed *sli
 #undef LOAD
 }
 
+/* ---- parts ---- */
+
+#define PART 8192
+
+static int64_t part_begin(const unique_job *j, int64_t part) { return j->n_parts > 1 ? part * PART : 0; }
+static int64_t part_end(const unique_job *j, int64_t part) {
+  return part + 1 < j->n_parts ? (part + 1) * PART : j->u->x.n;
+}
+
+static int64_t *counts_of(const unique_job *j, int64_t part) { return j->w.counts + part * DIGITS; }
+
+static reed_status by_parts(unique_job *j, cpu_range_fn fn) {
+  return cpu_parallel(cpu_team_for(j->u->team, j->u->x.n * 32), j->n_parts, 1, fn, j);
+}
+
 /* ---- order ---- */
 
-/* Sorts by key, equal keys as they stand. Digits that all keys share are passed over. Returns the sorted one of the two
- * arrays. */
-static keyed *sort_by_key(keyed *from, keyed *to, int64_t n) {
-  int64_t count[KEY_DIGITS][DIGITS] = {0};
-  for (int64_t i = 0; i < n; i++)
-    for (int32_t d = 0; d < KEY_DIGITS; d++) count[d][from[i].key >> (d * DIGIT_BITS) & (DIGITS - 1)]++;
-  for (int32_t d = 0; d < KEY_DIGITS; d++) {
-    int32_t shift = d * DIGIT_BITS;
-    int64_t *begin = count[d], at = 0;
-    if (begin[from[0].key >> shift & (DIGITS - 1)] == n) continue;
-    for (int32_t digit = 0; digit < DIGITS; digit++) {
-      int64_t of_digit = begin[digit];
-      begin[digit] = at;
-      at += of_digit;
+static void number_slices(void *context, int64_t begin, int64_t end) {
+  const unique_job *j = context;
+  for (int64_t i = part_begin(j, begin), after = part_end(j, end - 1); i < after; i++)
+    j->w.order[i] = (keyed){.place = i};
+}
+
+static void load_parts(void *context, int64_t begin, int64_t end) {
+  const unique_job *j = context;
+  load_keys(j->u, j->x, j->column, j->w.order, part_begin(j, begin), part_end(j, end - 1));
+}
+
+static void compare_keys(void *context, int64_t begin, int64_t end) {
+  const unique_job *j = context;
+  const keyed *order = j->w.order;
+  for (int64_t p = begin; p < end; p++) {
+    uint64_t differing = 0, first = order[0].key;
+    for (int64_t i = part_begin(j, p), after = part_end(j, p); i < after; i++) differing |= order[i].key ^ first;
+    j->w.differing[p] = differing;
+  }
+}
+
+static void count_digit(void *context, int64_t begin, int64_t end) {
+  const unique_job *j = context;
+  const keyed *order = j->w.order;
+  int32_t shift = j->digit * DIGIT_BITS;
+  for (int64_t p = begin; p < end; p++) {
+    int64_t *count = counts_of(j, p);
+    memset(count, 0, sizeof *count * DIGITS);
+    for (int64_t i = part_begin(j, p), after = part_end(j, p); i < after; i++)
+      count[order[i].key >> shift & (DIGITS - 1)]++;
+  }
+}
+
+static void sort_part(void *context, int64_t begin, int64_t end) {
+  const unique_job *j = context;
+  const keyed *from = j->w.order;
+  keyed *to = j->w.spare;
+  int32_t shift = j->digit * DIGIT_BITS;
+  for (int64_t p = begin; p < end; p++) {
+    int64_t *next = counts_of(j, p);
+    for (int64_t i = part_begin(j, p), after = part_end(j, p); i < after; i++)
+      to[next[from[i].key >> shift & (DIGITS - 1)]++] = from[i];
+  }
+}
+
+/* Turns the parts' counts of the job's digit into the places where their slices go. */
+static void place_values(const unique_job *j) {
+  int64_t next[DIGITS] = {0}, at = 0;
+  for (int64_t p = 0; p < j->n_parts; p++)
+    for (int32_t value = 0; value < DIGITS; value++) next[value] += counts_of(j, p)[value];
+  for (int32_t value = 0; value < DIGITS; value++) {
+    int64_t of_value = next[value];
+    next[value] = at;
+    at += of_value;
+  }
+  for (int64_t p = 0; p < j->n_parts; p++) {
+    int64_t *count = counts_of(j, p);
+    for (int32_t value = 0; value < DIGITS; value++) {
+      int64_t own = count[value];
+      count[value] = next[value];
+      next[value] += own;
     }
-    for (int64_t i = 0; i < n; i++) to[begin[from[i].key >> shift & (DIGITS - 1)]++] = from[i];
-    keyed *sorted = to;
-    to = from;
-    from = sorted;
   }
-  return from;
 }
 
-/* Sorts the slices and marks those that begin a group. False if the run has been cancelled. */
-static bool sort_slices(const unique *u, const void *x, unique_work *w) {
-  int64_t columns = u->x.outer * u->x.block;
-  for (int64_t i = 0; i < u->x.n; i++) w->order[i] = (keyed){.place = i};
-  for (int64_t column = columns - 1; column >= 0; column--) {
-    if (cpu_cancelled(&u->team)) return false;
-    load_keys(u, x, column, w->order);
-    keyed *sorted = sort_by_key(w->order, w->spare, u->x.n);
-    if (sorted == w->order) continue;
-    w->spare = w->order;
-    w->order = sorted;
+/* Sorts by key, equal keys as they stand. Digits that all keys share are passed over. */
+static reed_status sort_by_key(unique_job *j) {
+  uint64_t differing = 0;
+  reed_status status = by_parts(j, compare_keys);
+  for (int64_t p = 0; p < j->n_parts && status == REED_OK; p++) differing |= j->w.differing[p];
+  for (j->digit = 0; j->digit < KEY_DIGITS && status == REED_OK; j->digit++) {
+    if (!(differing >> (j->digit * DIGIT_BITS) & (DIGITS - 1))) continue;
+    status = by_parts(j, count_digit);
+    if (status != REED_OK) return status;
+    place_values(j);
+    status = by_parts(j, sort_part);
+    keyed *sorted = j->w.spare;
+    j->w.spare = j->w.order;
+    j->w.order = sorted;
   }
-  memset(w->begins, 0, (size_t)u->x.n);
-  w->begins[0] = 1;
-  for (int64_t column = 0; column < columns; column++) {
-    if (cpu_cancelled(&u->team)) return false;
-    load_keys(u, x, column, w->order);
-    for (int64_t i = 1; i < u->x.n; i++) w->begins[i] |= w->order[i].key != w->order[i - 1].key;
-  }
-  return true;
+  return status;
 }
 
-/* Numbers the groups in ascending order, or by their first slices. Returns how many there are. */
-static int64_t number_groups(const unique *u, unique_work *w) {
-  int64_t groups = 0;
-  for (int64_t i = 0; i < u->x.n; i++) {
-    if (w->begins[i]) w->first[groups++] = w->order[i].place;
-    w->group[w->order[i].place] = groups - 1;
+static void mark_begins(void *context, int64_t begin, int64_t end) {
+  const unique_job *j = context;
+  const keyed *order = j->w.order;
+  bool first = j->column == 0;
+  for (int64_t i = part_begin(j, begin), after = part_end(j, end - 1); i < after; i++) {
+    bool differs = i == 0 || order[i].key != order[i - 1].key;
+    j->w.begins[i] = first ? differs : j->w.begins[i] | differs;
   }
-  if (u->sorted) return groups;
-  int64_t *number = (int64_t *)w->spare, next = 0; /* of a group, by its number in ascending order */
-  for (int64_t i = 0; i < u->x.n; i++)
-    if (w->first[w->group[i]] == i) number[w->group[i]] = next++;
-  next = 0;
-  for (int64_t i = 0; i < u->x.n; i++) {
-    w->group[i] = number[w->group[i]];
-    if (w->group[i] == next) w->first[next++] = i;
+}
+
+/* Sorts the slices and marks those that begin a group. */
+static reed_status sort_slices(unique_job *j) {
+  int64_t columns = j->u->x.outer * j->u->x.block;
+  reed_status status = by_parts(j, number_slices);
+  for (j->column = columns - 1; j->column >= 0 && status == REED_OK; j->column--) {
+    status = by_parts(j, load_parts);
+    if (status == REED_OK) status = sort_by_key(j);
   }
-  return groups;
+  if (columns == 0) memset(j->w.begins, 0, (size_t)j->u->x.n);
+  for (j->column = 0; j->column < columns && status == REED_OK; j->column++) {
+    if (j->column > 0) status = by_parts(j, load_parts); /* the first has been sorted by last */
+    if (status == REED_OK) status = by_parts(j, mark_begins);
+  }
+  j->w.begins[0] = 1;
+  return status;
+}
+
+/* ---- groups ---- */
+
+static void count_begins(void *context, int64_t begin, int64_t end) {
+  const unique_job *j = context;
+  for (int64_t p = begin; p < end; p++) {
+    int64_t n = 0;
+    for (int64_t i = part_begin(j, p), after = part_end(j, p); i < after; i++) n += j->w.begins[i];
+    j->w.before[p] = n;
+  }
+}
+
+static void number_parts(void *context, int64_t begin, int64_t end) {
+  const unique_job *j = context;
+  const unique_work *w = &j->w;
+  const bool grouped = !j->u->sorted || j->out[UNIQUE_INVERSE];
+  for (int64_t p = begin; p < end; p++)
+    for (int64_t i = part_begin(j, p), after = part_end(j, p), groups = w->before[p]; i < after; i++) {
+      if (w->begins[i]) {
+        w->first[groups] = w->order[i].place;
+        w->rank[groups++] = i;
+      }
+      if (grouped) w->group[w->order[i].place] = groups - 1;
+    }
+}
+
+/* As count_begins, of the slices as they stand in X. */
+static void count_firsts(void *context, int64_t begin, int64_t end) {
+  const unique_job *j = context;
+  for (int64_t p = begin; p < end; p++) {
+    int64_t n = 0;
+    for (int64_t i = part_begin(j, p), after = part_end(j, p); i < after; i++) n += j->w.first[j->w.group[i]] == i;
+    j->w.before[p] = n;
+  }
+}
+
+static void number_by_firsts(void *context, int64_t begin, int64_t end) {
+  const unique_job *j = context;
+  for (int64_t p = begin; p < end; p++)
+    for (int64_t i = part_begin(j, p), after = part_end(j, p), next = j->w.before[p]; i < after; i++)
+      if (j->w.first[j->w.group[i]] == i) {
+        j->number_first[next] = i;
+        j->number[j->w.group[i]] = next++;
+      }
+}
+
+static void renumber(void *context, int64_t begin, int64_t end) {
+  const unique_job *j = context;
+  for (int64_t i = part_begin(j, begin), after = part_end(j, end - 1); i < after; i++)
+    j->w.group[i] = j->number[j->w.group[i]];
+}
+
+/* Turns the parts' counts into sums of those before, and returns the sum of all. */
+static int64_t sum_before(const unique_job *j) {
+  int64_t sum = 0;
+  for (int64_t p = 0; p < j->n_parts; p++) {
+    int64_t own = j->w.before[p];
+    j->w.before[p] = sum;
+    sum += own;
+  }
+  return sum;
+}
+
+/* Numbers the groups in ascending order, or by their first slices. */
+static reed_status number_groups(unique_job *j) {
+  reed_status status = by_parts(j, count_begins);
+  if (status != REED_OK) return status;
+  j->groups = sum_before(j);
+  j->w.rank[j->groups] = j->u->x.n;
+  status = by_parts(j, number_parts);
+  j->number_first = j->w.first;
+  if (j->u->sorted || status != REED_OK) return status;
+  j->number = (int64_t *)j->w.spare;
+  j->number_first = j->number + j->u->x.n;
+  status = by_parts(j, count_firsts);
+  if (status != REED_OK) return status;
+  (void)sum_before(j);
+  status = by_parts(j, number_by_firsts);
+  return status == REED_OK ? by_parts(j, renumber) : status;
 }
 
 /* ---- the call ---- */
 
-static void write_slices(const unique *u, const char *x, const int64_t *places, int64_t groups, char *y) {
-  size_t bytes = (size_t)(u->x.block * u->element_bytes);
-  for (int64_t o = 0; o < u->x.outer && bytes; o++)
-    for (int64_t g = 0; g < groups; g++, y += bytes) memcpy(y, x + (o * u->x.n + places[g]) * (int64_t)bytes, bytes);
+/* Writes slices begin..end-1 of Y, which are [outer][group]. */
+static void write_slices(void *context, int64_t begin, int64_t end) {
+  const unique_job *j = context;
+  const size_t bytes = (size_t)(j->u->x.block * j->u->element_bytes);
+  const int64_t *places = j->number_first, n = j->u->x.n;
+  char *y = (char *)j->out[UNIQUE_Y] + begin * (int64_t)bytes;
+  int64_t o = begin / j->groups, g = begin % j->groups;
+  for (int64_t i = begin; i < end; i++, y += bytes) {
+    const char *from = (const char *)j->x + (o * n + places[g]) * (int64_t)bytes;
+    if (bytes == sizeof(uint32_t)) memcpy(y, from, sizeof(uint32_t));
+    else if (bytes == sizeof(uint64_t)) memcpy(y, from, sizeof(uint64_t));
+    else memcpy(y, from, bytes);
+    if (++g < j->groups) continue;
+    g = 0;
+    o++;
+  }
 }
 
+/* The other outputs of groups begin..end-1. */
+static void write_groups(void *context, int64_t begin, int64_t end) {
+  const unique_job *j = context;
+  int64_t *indices = j->out[UNIQUE_INDICES], *counts = j->out[UNIQUE_COUNTS];
+  if (indices) memcpy(indices + begin, j->number_first + begin, (size_t)(end - begin) * sizeof *indices);
+  for (int64_t g = begin; g < end && counts; g++)
+    counts[j->number ? j->number[g] : g] = j->w.rank[g + 1] - j->w.rank[g];
+}
+
+static void write_inverse(void *context, int64_t begin, int64_t end) {
+  const unique_job *j = context;
+  memcpy((int64_t *)j->out[UNIQUE_INVERSE] + begin, j->w.group + begin, (size_t)(end - begin) * sizeof(int64_t));
+}
+
+static reed_status write_all(unique_job *j) {
+  const unique *u = j->u;
+  int64_t slices = u->x.block > 0 ? u->x.outer * j->groups : 0;
+  cpu_team team = cpu_team_for(u->team, slices * (u->x.block * u->element_bytes + 16)),
+           team_of_groups = cpu_team_for(u->team, j->groups * 32), team_of_places = cpu_team_for(u->team, u->x.n * 16);
+  reed_status status = slices ? cpu_parallel(team, slices, 1, write_slices, j) : REED_OK;
+  if (status == REED_OK && (j->out[UNIQUE_INDICES] || j->out[UNIQUE_COUNTS]))
+    status = cpu_parallel(team_of_groups, j->groups, 1, write_groups, j);
+  if (status == REED_OK && j->out[UNIQUE_INVERSE]) status = cpu_parallel(team_of_places, u->x.n, 1, write_inverse, j);
+  return status;
+}
+
+static int64_t parts_of(const unique *u) { return u->team.threads > 1 && u->x.n ? (u->x.n + PART - 1) / PART : 1; }
+
 static unique_work work_of(const unique *u, void *workspace) {
-  keyed *slices = workspace;
-  int64_t *numbers = (int64_t *)(slices + 2 * u->x.n);
-  return (unique_work){slices, slices + u->x.n, numbers, numbers + u->x.n, (uint8_t *)(numbers + 2 * u->x.n)};
+  unique_work w = {.order = workspace};
+  int64_t n = u->x.n, parts = parts_of(u);
+  w.spare = w.order + n;
+  w.group = (int64_t *)(w.spare + n);
+  w.first = w.group + n;
+  w.rank = w.first + n;
+  w.before = w.rank + n + 1;
+  w.differing = (uint64_t *)(w.before + parts);
+  w.counts = (int64_t *)(w.differing + parts);
+  w.begins = (uint8_t *)(w.counts + parts * DIGITS);
+  return w;
 }
 
 static reed_status run(const void *state, const reed_kernel_buffers *buffers) {
   const unique *u = state;
-  int64_t groups = 0;
+  unique_job j = {.u = u, .x = buffers->inputs[0], .n_parts = parts_of(u)};
   if (u->x.n) {
     void *out[UNIQUE_OUTPUTS] = {0};
     for (int32_t k = 0; k < u->n_outputs; k++) out[k] = buffers->outputs[k];
-    unique_work w = work_of(u, buffers->workspace);
-    if (!sort_slices(u, buffers->inputs[0], &w)) return REED_ERROR_CANCELLED;
-    groups = number_groups(u, &w);
-    write_slices(u, buffers->inputs[0], w.first, groups, out[UNIQUE_Y]);
-    int64_t *counts = out[UNIQUE_COUNTS];
-    if (out[UNIQUE_INDICES]) memcpy(out[UNIQUE_INDICES], w.first, (size_t)groups * sizeof *w.first);
-    if (out[UNIQUE_INVERSE]) memcpy(out[UNIQUE_INVERSE], w.group, (size_t)u->x.n * sizeof *w.group);
-    if (counts) memset(counts, 0, (size_t)groups * sizeof *counts);
-    for (int64_t i = 0; i < u->x.n && counts; i++) counts[w.group[i]]++;
+    j.w = work_of(u, buffers->workspace);
+    j.out = out;
+    reed_status status = sort_slices(&j);
+    if (status == REED_OK) status = number_groups(&j);
+    if (status == REED_OK) status = write_all(&j);
+    if (status != REED_OK) return status;
   }
   for (int32_t k = 0; k < u->n_outputs; k++)
-    if (k != UNIQUE_INVERSE) buffers->extents[k] = groups;
+    if (k != UNIQUE_INVERSE) buffers->extents[k] = j.groups;
   return REED_OK;
 }
 
@@ -185,6 +389,8 @@ reed_status cpu_prepare_unique(const reed_kernel_call *call, reed_kernel *out_ke
       .sorted = op_attr_int(call->attrs, "sorted"),
   };
   cpu_kernel_set(out_kernel, run, u);
-  out_kernel->workspace_bytes = u->x.n * (int64_t)(2 * sizeof(keyed) + 2 * sizeof(int64_t) + 1);
+  int64_t numbers = 3 * u->x.n + 1 + parts_of(u) * (DIGITS + 2);
+  out_kernel->workspace_bytes =
+      u->x.n * (int64_t)(2 * sizeof(keyed) + sizeof(uint8_t)) + numbers * (int64_t)sizeof(int64_t);
   return REED_OK;
 }

@@ -1,25 +1,30 @@
 /* Softmax and LogSoftmax of f32 (ONNX opset 13; `flattened` is the older form: one softmax over all axes from `axis`
- * on). The reference computes other dtypes, Hardmax and LpNormalization. The reference: reference/softmax.c. */
+ * on). The reference computes other dtypes. Hardmax and LpNormalization: hardmax.c. The reference:
+ * reference/softmax.c. */
 #include <math.h>
 
-#include "ops/cpu/calls/softmax.h"
 #include "ops/cpu/common/rows_loops.h"
+#include "ops/cpu/reduce/hardmax.h"
 
-#define COLUMNS \
-  512 /* columns done at a time where the axis is not the last: their scratch stays in the first cache \
-       */
+/* Columns done at a time where the axis is not the last: as few of long ones that a chunk stays short, but whole lines
+ * of the cache. */
+#define COLUMNS_MOST 512
+#define COLUMNS_LEAST 64
 
-/* Elements of a long row that are summed at a time; fixed, so that results do not depend on the number of threads. */
+/* Elements of a long row, or of long columns, that are summed at a time; fixed, so that results do not depend on the
+ * number of threads. */
 #define PIECE 16384
 
 typedef struct softmax_job {
   const softmax *s;
   const float *x;
   float *y;
-  /* of long rows */
-  int64_t n_pieces;                  /* of a row */
+  int64_t width; /* of a block of columns; blocks lie within a block of `axis` rows of `inner` columns */
+  /* of long rows, and of blocks of long columns, whose items are COLUMNS_LEAST numbers each */
+  int64_t n_pieces;
   double *sums;                      /* [row][piece], the workspace */
-  float *most, *row_most, *row_rest; /* most: [row][piece]; of rows: the largest element, the factor or the shift */
+  float *column_sums;                /* instead of sums: [block][piece] */
+  float *most, *row_most, *row_rest; /* most: as sums; of rows: the largest element, the factor or the shift */
 } softmax_job;
 
 static void rows(void *context, int64_t begin, int64_t end) {
@@ -29,15 +34,26 @@ static void rows(void *context, int64_t begin, int64_t end) {
     CPU_PICK(job->s->level, softmax_row)(job->s->kind == SOFTMAX_LOG, job->x + i * axis, job->y + i * axis, axis);
 }
 
+/* A block of neighbouring columns, from its first row on. */
+typedef struct column_block {
+  int64_t at, n;
+} column_block;
+
+static int64_t blocks_of(const softmax *s, int64_t width) { return (s->inner + width - 1) / width; }
+
+static column_block block_at(const softmax_job *job, int64_t i) {
+  int64_t inner = job->s->inner, blocks = blocks_of(job->s, job->width), first = i % blocks * job->width;
+  return (column_block){i / blocks * job->s->axis * inner + first,
+                        inner - first < job->width ? inner - first : job->width};
+}
+
 static void columns(void *context, int64_t begin, int64_t end) {
   const softmax_job *job = context;
-  int64_t inner = job->s->inner, axis = job->s->axis, blocks = (inner + COLUMNS - 1) / COLUMNS;
-  float scratch[2 * COLUMNS];
+  float scratch[2 * COLUMNS_MOST];
   for (int64_t i = begin; i < end; i++) {
-    int64_t first = i % blocks * COLUMNS, n = inner - first < COLUMNS ? inner - first : COLUMNS,
-            at = i / blocks * axis * inner + first;
+    column_block b = block_at(job, i);
     CPU_PICK(job->s->level, softmax_columns)
-    (job->s->kind == SOFTMAX_LOG, job->x + at, job->y + at, axis, inner, n, scratch);
+    (job->s->kind == SOFTMAX_LOG, job->x + b.at, job->y + b.at, job->s->axis, job->s->inner, b.n, scratch);
   }
 }
 
@@ -100,29 +116,128 @@ static reed_status run_long_rows(softmax_job *job, cpu_team team) {
   return cpu_parallel(team, n, 1, finish_pieces, job);
 }
 
+/* ---- long columns ---- */
+
+/* Rows of a piece of a block of long columns. */
+#define PIECE_ROWS (PIECE / COLUMNS_LEAST)
+
+/* Piece i of all: its block of columns, narrowed to begin at the piece, and the piece's rows. */
+static column_block column_piece(const softmax_job *job, int64_t i, int64_t *out_rows) {
+  column_block b = block_at(job, i / job->n_pieces);
+  int64_t first = i % job->n_pieces * PIECE_ROWS, left = job->s->axis - first;
+  *out_rows = left < PIECE_ROWS ? left : PIECE_ROWS;
+  b.at += first * job->s->inner;
+  return b;
+}
+
+static void find_column_most(void *context, int64_t begin, int64_t end) {
+  const softmax_job *job = context;
+  for (int64_t i = begin, n_rows; i < end; i++) {
+    column_block b = column_piece(job, i, &n_rows);
+    CPU_PICK(job->s->level, softmax_columns_most)
+    (job->x + b.at, n_rows, job->s->inner, b.n, job->most + i * COLUMNS_LEAST);
+  }
+}
+
+/* The largest of each column of blocks begin..end-1. */
+static void join_column_most(void *context, int64_t begin, int64_t end) {
+  const softmax_job *job = context;
+  for (int64_t i = begin; i < end; i++) CPU_PICK(job->s->level, softmax_columns_most)
+  (job->most + i * job->n_pieces * COLUMNS_LEAST, job->n_pieces, COLUMNS_LEAST, block_at(job, i).n,
+   job->row_most + i * COLUMNS_LEAST);
+}
+
+static void sum_column_pieces(void *context, int64_t begin, int64_t end) {
+  const softmax_job *job = context;
+  for (int64_t i = begin, n_rows; i < end; i++) {
+    column_block b = column_piece(job, i, &n_rows);
+    CPU_PICK(job->s->level, softmax_columns_sum)
+    (job->s->kind == SOFTMAX_LOG, job->x + b.at, job->row_most + i / job->n_pieces * COLUMNS_LEAST, job->y + b.at,
+     n_rows, job->s->inner, b.n, job->column_sums + i * COLUMNS_LEAST);
+  }
+}
+
+/* The factor, or the shift, of each column of blocks begin..end-1. */
+static void join_column_sums(void *context, int64_t begin, int64_t end) {
+  const softmax_job *job = context;
+  for (int64_t i = begin; i < end; i++)
+    for (int64_t c = 0, n = block_at(job, i).n; c < n; c++) {
+      double sum = 0;
+      for (int64_t k = 0; k < job->n_pieces; k++)
+        sum += (double)job->column_sums[(i * job->n_pieces + k) * COLUMNS_LEAST + c];
+      job->row_rest[i * COLUMNS_LEAST + c] =
+          job->s->kind == SOFTMAX_LOG ? job->row_most[i * COLUMNS_LEAST + c] + logf((float)sum) : (float)(1 / sum);
+    }
+}
+
+static void finish_column_pieces(void *context, int64_t begin, int64_t end) {
+  const softmax_job *job = context;
+  for (int64_t i = begin, n_rows; i < end; i++) {
+    column_block b = column_piece(job, i, &n_rows);
+    CPU_PICK(job->s->level, softmax_columns_end)
+    (job->s->kind == SOFTMAX_LOG, job->x + b.at, job->row_rest + i / job->n_pieces * COLUMNS_LEAST, job->y + b.at,
+     n_rows, job->s->inner, b.n);
+  }
+}
+
+/* Blocks of columns of several pieces each. */
+static reed_status run_long_columns(softmax_job *job, cpu_team team) {
+  int64_t blocks = job->s->outer * blocks_of(job->s, job->width), n = blocks * job->n_pieces;
+  cpu_team joining = cpu_team_for(job->s->team, n * COLUMNS_LEAST * 8);
+  job->column_sums = (float *)job->sums;
+  job->most = job->column_sums + n * COLUMNS_LEAST;
+  job->row_most = job->most + n * COLUMNS_LEAST;
+  job->row_rest = job->row_most + blocks * COLUMNS_LEAST;
+  reed_status status = cpu_parallel(team, n, 1, find_column_most, job);
+  if (status == REED_OK) status = cpu_parallel(joining, blocks, 1, join_column_most, job);
+  if (status == REED_OK) status = cpu_parallel(team, n, 1, sum_column_pieces, job);
+  if (status == REED_OK) status = cpu_parallel(joining, blocks, 1, join_column_sums, job);
+  return status == REED_OK ? cpu_parallel(team, n, 1, finish_column_pieces, job) : status;
+}
+
+/* ---- the call ---- */
+
+static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+
+/* Columns of a block. */
+static int64_t width_of(const softmax *s) {
+  int64_t wanted = 2 * PIECE / (s->axis > 0 ? s->axis : 1) / COLUMNS_LEAST * COLUMNS_LEAST;
+  return wanted < COLUMNS_LEAST ? COLUMNS_LEAST : least(wanted, COLUMNS_MOST);
+}
+
 static int64_t pieces_of(const softmax *s) {
-  return s->inner == 1 && s->axis > 2 * PIECE ? (s->axis + PIECE - 1) / PIECE : 1;
+  if (s->inner == 1) return s->axis > 2 * PIECE ? (s->axis + PIECE - 1) / PIECE : 1;
+  bool is_long = s->axis > 4 * PIECE_ROWS && s->axis * least(s->inner, COLUMNS_LEAST) > 2 * PIECE;
+  return is_long ? (s->axis + PIECE_ROWS - 1) / PIECE_ROWS : 1;
 }
 
 static reed_status run_softmax(const void *state, const reed_kernel_buffers *buffers) {
   const softmax *s = state;
-  softmax_job job = {s, buffers->inputs[0], buffers->outputs[0], pieces_of(s), buffers->workspace, NULL, NULL, NULL};
+  softmax_job job = {.s = s,
+                     .x = buffers->inputs[0],
+                     .y = buffers->outputs[0],
+                     .width = width_of(s),
+                     .n_pieces = pieces_of(s),
+                     .sums = buffers->workspace};
   cpu_team team = cpu_team_for(s->team, s->outer * s->axis * s->inner * 24);
-  if (job.n_pieces > 1) return run_long_rows(&job, team);
-  if (s->inner == 1) return cpu_parallel(team, s->outer, 1, rows, &job);
-  return cpu_parallel(team, s->outer * ((s->inner + COLUMNS - 1) / COLUMNS), 1, columns, &job);
+  if (s->inner == 1) return job.n_pieces > 1 ? run_long_rows(&job, team) : cpu_parallel(team, s->outer, 1, rows, &job);
+  if (job.n_pieces > 1) return run_long_columns(&job, team);
+  return cpu_parallel(team, s->outer * blocks_of(s, job.width), 1, columns, &job);
 }
 
 reed_status cpu_prepare_softmax(const reed_kernel_call *call, reed_kernel *out_kernel) {
   softmax s;
   softmax_read(call, &s);
-  if (s.dtype != REED_F32 || s.kind == SOFTMAX_HARD || s.kind == SOFTMAX_LP) return REED_OK;
+  if (s.dtype != REED_F32) return REED_OK;
+  if (s.kind == SOFTMAX_HARD || s.kind == SOFTMAX_LP) return hardmax_prepare(call, &s, out_kernel);
   void *state = mem_copy(&s, sizeof s);
   if (!state) return cpu_no_memory(call);
   cpu_kernel_set(out_kernel, run_softmax, state);
-  int64_t pieces = pieces_of(&s);
-  if (pieces > 1)
+  int64_t pieces = pieces_of(&s), blocks = s.outer * blocks_of(&s, width_of(&s));
+  if (pieces == 1) return REED_OK;
+  if (s.inner == 1)
     out_kernel->workspace_bytes =
         s.outer * (pieces * (int64_t)(sizeof(double) + sizeof(float)) + 2 * (int64_t)sizeof(float));
+  else out_kernel->workspace_bytes = blocks * (pieces + 1) * 2 * COLUMNS_LEAST * (int64_t)sizeof(float);
   return REED_OK;
 }

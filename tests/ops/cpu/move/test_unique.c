@@ -1,5 +1,6 @@
 /* Unique against a comparison of all slices with all others, and against numpy's rules for NaN and -0. */
 #include <math.h>
+#include <stdlib.h>
 
 #include "tests/ops/cpu/kernel_case.h"
 #include "tests/suite.h"
@@ -162,6 +163,41 @@ START_TEST(slices_of_many) {
 }
 END_TEST
 
+/* More than a part of a thread, so that groups begin, end and have their first slice in any part. */
+START_TEST(results_do_not_depend_on_the_number_of_threads) {
+  static const int threads[] = {2, 3, 7};
+  static const struct {
+    reed_dtype dtype;
+    int64_t n, columns, range;
+  } many[] = {{REED_F32, 40001, 1, 5000}, {REED_I64, 30000, 2, 90}, {REED_U8, 50000, 1, 200}, {REED_F64, 9000, 3, 3}};
+  for (int sorted = 0; sorted < 2; sorted++) {
+    kernel_case c;
+    int64_t bytes[OUTPUTS], groups = 0;
+    char *alone[OUTPUTS];
+    begin(&c, many[_i].columns > 1 ? 0 : FLAT, sorted);
+    case_input(&c, many[_i].dtype, DIMS(many[_i].n, many[_i].columns), (int)many[_i].range);
+    must(&c, case_run(&c, "base"));
+    groups = c.extents[Y];
+    for (int k = 0; k < OUTPUTS; k++) {
+      bytes[k] = (int64_t)reed_dtype_bytes(c.outputs[k].desc.dtype) * (k == INVERSE ? many[_i].n : groups);
+      if (k == Y) bytes[k] *= many[_i].columns;
+      alone[k] = malloc((size_t)bytes[k]);
+      memcpy(alone[k], c.outputs[k].data, (size_t)bytes[k]);
+    }
+    for (int t = 0; t < ROWS(threads); t++) {
+      c.n_threads = threads[t];
+      must(&c, case_run(&c, "base"));
+      ck_assert_int_eq(c.extents[Y], groups);
+      for (int k = 0; k < OUTPUTS; k++)
+        ck_assert_msg(memcmp(alone[k], c.outputs[k].data, (size_t)bytes[k]) == 0, "%s: output %d of %d threads",
+                      case_where(&c), k, threads[t]);
+    }
+    for (int k = 0; k < OUTPUTS; k++) free(alone[k]);
+    case_close(&c);
+  }
+}
+END_TEST
+
 START_TEST(outputs_may_be_left_out) {
   for (int wanted = 0; wanted < 8; wanted++) {
     kernel_case c;
@@ -181,6 +217,7 @@ int main(void) {
   tcase_add_test(cases, nan_equals_nan_and_comes_last_and_signs_of_zero_are_equal);
   tcase_add_test(cases, extremes_of_integers_are_in_order);
   tcase_add_test(cases, slices_of_many);
+  tcase_add_loop_test(cases, results_do_not_depend_on_the_number_of_threads, 0, 4);
   tcase_add_test(cases, outputs_may_be_left_out);
   suite_add_tcase(suite, cases);
   return suite_run(suite);

@@ -31,6 +31,12 @@ static const struct {
     {OP_ReduceL2, REED_F64, 1, {300000}, 0, NULL, 1e-12},
     {OP_Softmax, REED_F32, 2, {2, 50001}, 1, NULL, 1e-5},
     {OP_LogSoftmax, REED_F32, 2, {1, 70000}, 1, NULL, 1e-5},
+    {OP_Softmax, REED_F32, 2, {40000, 8}, 0, NULL, 1e-5},
+    {OP_LogSoftmax, REED_F32, 3, {2, 1300, 130}, 1, NULL, 1e-5},
+    {OP_Hardmax, REED_F32, 2, {2, 50001}, 1, NULL, 0},
+    {OP_Hardmax, REED_F32, 2, {40000, 3}, 0, NULL, 0},
+    {OP_LpNormalization, REED_F32, 2, {2, 50001}, 1, NULL, 1e-6},
+    {OP_LpNormalization, REED_F32, 2, {40000, 3}, 0, "p", 1e-6},
     {OP_LayerNormalization, REED_F32, 2, {2, 50001}, 1, NULL, 1e-4},
     {OP_RMSNormalization, REED_F32, 2, {3, 40000}, 1, NULL, 1e-4},
     {OP_InstanceNormalization, REED_F32, 3, {2, 3, 35000}, 0, NULL, 1e-4},
@@ -73,6 +79,8 @@ static void make(kernel_case *c, int row) {
       break;
     case OP_Softmax:
     case OP_LogSoftmax:
+    case OP_Hardmax:
+    case OP_LpNormalization:
     case OP_ArgMax:
     case OP_ArgMin: case_attr_int(c, "axis", lines[row].axis); break;
     default: case_ints(c, 1, (int)lines[row].axis);

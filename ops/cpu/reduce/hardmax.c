@@ -1,0 +1,106 @@
+/* Hardmax and LpNormalization of f32: one number is found for each line, from its pieces, and then all elements are
+ * written. Pieces have a fixed length, so that results do not depend on the number of threads. The reference:
+ * reference/softmax.c. */
+#include "ops/cpu/reduce/hardmax.h"
+
+#include <math.h>
+
+#include "ops/cpu/common/rows_loops.h"
+
+#define PIECE 16384
+
+typedef struct hardmax_job {
+  const softmax *s;
+  const float *x;
+  float *y;
+  int64_t n_pieces;
+  double *found; /* [line][piece]: the largest number, or the sum */
+  double *whole; /* of a line: the place of the first largest element, or what x is multiplied with */
+} hardmax_job;
+
+/* A piece of a line. */
+typedef struct line_piece {
+  int64_t line, first, n, at; /* first: along the line; at: in X and Y */
+} line_piece;
+
+static line_piece piece_at(const hardmax_job *job, int64_t i) {
+  const softmax *s = job->s;
+  int64_t line = i / job->n_pieces, first = i % job->n_pieces * PIECE, left = s->axis - first;
+  int64_t at = (line / s->inner * s->axis + first) * s->inner + line % s->inner;
+  return (line_piece){line, first, left < PIECE ? left : PIECE, at};
+}
+
+static void find_pieces(void *context, int64_t begin, int64_t end) {
+  const hardmax_job *job = context;
+  const softmax *s = job->s;
+  for (int64_t i = begin; i < end; i++) {
+    line_piece p = piece_at(job, i);
+    job->found[i] = s->kind == SOFTMAX_HARD ? (double)CPU_PICK(s->level, largest_number)(job->x + p.at, p.n, s->inner)
+                                            : CPU_PICK(s->level, lp_sum)(s->p, job->x + p.at, p.n, s->inner);
+  }
+}
+
+/* The place along a line of the first of its largest elements. NaN is the largest if it is the first element, and else
+ * none. */
+static double first_largest(const hardmax_job *job, int64_t line) {
+  int64_t inner = job->s->inner, best = 0, i = 0;
+  const double *found = job->found + line * job->n_pieces;
+  for (int64_t k = 1; k < job->n_pieces; k++) best = found[k] > found[best] ? k : best;
+  line_piece whole = piece_at(job, line * job->n_pieces), p = piece_at(job, line * job->n_pieces + best);
+  const float *x = job->x + p.at, most = (float)found[best];
+  if (isnan(job->x[whole.at])) return 0;
+  while (x[i * inner] != most) i++; /* there is one: the first element is a number */
+  return (double)(p.first + i);
+}
+
+static void find_lines(void *context, int64_t begin, int64_t end) {
+  const hardmax_job *job = context;
+  for (int64_t line = begin; line < end; line++) {
+    double sum = 0;
+    if (job->s->kind == SOFTMAX_HARD) {
+      job->whole[line] = first_largest(job, line);
+      continue;
+    }
+    for (int64_t k = 0; k < job->n_pieces; k++) sum += job->found[line * job->n_pieces + k];
+    if (job->s->p == 2) sum = sqrt(sum);
+    job->whole[line] = sum == 0 ? 0 : 1 / sum;
+  }
+}
+
+static void write_pieces(void *context, int64_t begin, int64_t end) {
+  const hardmax_job *job = context;
+  const softmax *s = job->s;
+  for (int64_t i = begin; i < end; i++) {
+    line_piece p = piece_at(job, i);
+    double whole = job->whole[p.line];
+    if (s->kind == SOFTMAX_LP) {
+      CPU_PICK(s->level, scale_by_double)(whole, job->x + p.at, job->y + p.at, p.n, s->inner);
+      continue;
+    }
+    for (int64_t k = 0; k < p.n; k++) job->y[p.at + k * s->inner] = 0;
+    int64_t best = (int64_t)whole - p.first;
+    if (best >= 0 && best < p.n) job->y[p.at + best * s->inner] = 1;
+  }
+}
+
+static int64_t pieces_of(const softmax *s) { return (s->axis + PIECE - 1) / PIECE; }
+
+static reed_status run_hardmax(const void *state, const reed_kernel_buffers *buffers) {
+  const softmax *s = state;
+  hardmax_job job = {s, buffers->inputs[0], buffers->outputs[0], pieces_of(s), buffers->workspace, NULL};
+  int64_t lines = s->outer * s->inner, n = lines * job.n_pieces;
+  if (n == 0) return REED_OK;
+  job.whole = job.found + n;
+  cpu_team team = cpu_team_for(s->team, lines * s->axis * (s->inner == 1 ? 6 : 24));
+  reed_status status = cpu_parallel(team, n, 1, find_pieces, &job);
+  if (status == REED_OK) status = cpu_parallel(team, lines, 1, find_lines, &job);
+  return status == REED_OK ? cpu_parallel(team, n, 1, write_pieces, &job) : status;
+}
+
+reed_status hardmax_prepare(const reed_kernel_call *call, const softmax *s, reed_kernel *out_kernel) {
+  void *state = mem_copy(s, sizeof *s);
+  if (!state) return cpu_no_memory(call);
+  cpu_kernel_set(out_kernel, run_hardmax, state);
+  out_kernel->workspace_bytes = s->outer * s->inner * (pieces_of(s) + 1) * (int64_t)sizeof(double);
+  return REED_OK;
+}
