@@ -1,4 +1,4 @@
-/* The header of a piece of a pool's memory (pool.c), its lists, and the heap by address of a slab's free objects. */
+/* The header of a piece of a pool's memory (pool.c), its lists, and the heaps by address of slabs and of objects. */
 #ifndef ALLOCATOR_BLOCK_H_
 #define ALLOCATOR_BLOCK_H_
 
@@ -13,7 +13,8 @@ struct block {
   block *before, *after; /* large blocks: neighbours in their chunk */
   block *previous, *next; /* neighbours in the list that holds the block */
   block *slab;            /* objects: the slab that holds the object */
-  block *objects;         /* slabs: heap of free objects; free objects: the heaps below, linked by next */
+  block *objects;         /* slabs: heap of free objects */
+  block *below;           /* in a heap: the heaps below, linked by next; `previous` of the first is the block itself */
   int32_t class, n_carved, n_used;
 };
 
@@ -36,33 +37,26 @@ static inline bool lies_before(const block *a, const block *b) {
   return (uintptr_t)a->storage.data < (uintptr_t)b->storage.data;
 }
 
-/* Adds the block to a list in order of address. */
-static inline void list_add_in_order(block **list, block *b) {
-  block *before = NULL;
-  for (block *at = *list; at && lies_before(at, b); at = at->next) before = at;
-  if (!before) {
-    list_add(list, b);
-    return;
-  }
-  b->previous = before;
-  b->next = before->next;
-  if (before->next) before->next->previous = b;
-  before->next = b;
-}
-
-/* A pairing heap of free objects (Fredman, Sedgewick, Sleator and Tarjan, 1986): the lowest address on top. */
+/* Pairing heaps (Fredman, Sedgewick, Sleator and Tarjan, 1986): the lowest address on top. */
 static inline block *heap_join(block *a, block *b) {
   if (!a || !b) return a ? a : b;
-  block *top = lies_before(a, b) ? a : b, *below = top == a ? b : a;
-  below->next = top->objects;
-  top->objects = below;
+  block *top = lies_before(a, b) ? a : b, *other = top == a ? b : a;
+  other->previous = top;
+  other->next = top->below;
+  if (top->below) top->below->previous = other;
+  top->below = other;
   return top;
+}
+
+static inline void heap_add(block **heap, block *b) {
+  b->previous = b->next = b->below = NULL;
+  *heap = heap_join(*heap, b);
 }
 
 /* The heap without its top: the heaps below are joined in pairs, then all pairs. */
 static inline block *heap_rest(const block *top) {
   block *pairs = NULL, *rest = NULL;
-  for (block *a = top->objects, *b, *next; a; a = next) {
+  for (block *a = top->below, *b, *next; a; a = next) {
     b = a->next;
     next = b ? b->next : NULL;
     a = heap_join(a, b);
@@ -73,7 +67,21 @@ static inline block *heap_rest(const block *top) {
     next = pairs->next;
     rest = heap_join(rest, pairs);
   }
+  if (rest) rest->previous = rest->next = NULL;
   return rest;
+}
+
+/* Removes a block that is somewhere in the heap. */
+static inline void heap_remove(block **heap, block *b) {
+  block *rest = heap_rest(b);
+  if (*heap == b) {
+    *heap = rest;
+    return;
+  }
+  if (b->previous->below == b) b->previous->below = b->next;
+  else b->previous->next = b->next;
+  if (b->next) b->next->previous = b->previous;
+  *heap = heap_join(*heap, rest);
 }
 
 #endif

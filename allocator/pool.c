@@ -43,7 +43,8 @@ struct pool {
   int64_t beside_bytes;          /* not the pool's, but under the same cap */
   block *large[64];              /* free large blocks of 2^i <= bytes < 2^(i+1) */
   uint64_t large_mask;           /* bit i: large[i] is not empty */
-  block *slabs[N_CLASSES];       /* slabs with room, in order of address */
+  block *slabs[N_CLASSES];       /* heaps of slabs with room */
+  block *empty[N_CLASSES];       /* the slab with room that has no used object; at most one */
   int64_t peak_used_bytes;       /* in the present window of runs and the one before */
   int64_t window_used_bytes;     /* the most in the present window */
   int32_t n_runs;                /* in the present window */
@@ -310,13 +311,14 @@ static bool slab_open(pool *p, int class) {
   slab->class = class;
   slab->n_carved = slab->n_used = 0;
   slab->objects = NULL;
-  list_add_in_order(&p->slabs[class], slab);
+  heap_add(&p->slabs[class], slab);
   return true;
 }
 
 /* A slab without used objects becomes a free block again. */
 static void slab_close(pool *p, block *slab) {
-  list_remove(&p->slabs[slab->class], slab);
+  heap_remove(&p->slabs[slab->class], slab);
+  if (p->empty[slab->class] == slab) p->empty[slab->class] = NULL;
   for (block *object; (object = slab->objects) != NULL;) {
     slab->objects = heap_rest(object);
     header_give(p, object);
@@ -337,8 +339,9 @@ static block *small_take(pool *p, int class) {
     b->bytes = class_bytes(class);
     b->storage.data = (char *)slab->storage.data + slab->n_carved++ * b->bytes;
   }
+  if (p->empty[class] == slab) p->empty[class] = NULL;
   slab->n_used++;
-  if (slab_full(slab)) list_remove(&p->slabs[class], slab);
+  if (slab_full(slab)) heap_remove(&p->slabs[class], slab);
   return b;
 }
 
@@ -346,10 +349,11 @@ static block *small_take(pool *p, int class) {
  * nothing. */
 static void small_give(pool *p, block *b) {
   block *slab = b->slab;
-  if (slab_full(slab)) list_add_in_order(&p->slabs[slab->class], slab);
-  b->objects = b->next = NULL;
-  slab->objects = heap_join(slab->objects, b);
-  if (--slab->n_used == 0 && (slab->next || slab->previous)) slab_close(p, slab);
+  if (slab_full(slab)) heap_add(&p->slabs[slab->class], slab);
+  heap_add(&slab->objects, b);
+  if (--slab->n_used > 0) return;
+  if (p->slabs[slab->class] != slab || slab->below) slab_close(p, slab);
+  else p->empty[slab->class] = slab;
 }
 
 /* ---- the pool ---- */
@@ -534,10 +538,7 @@ static block *chunk_to_give(const pool *p, int64_t excess) {
 /* Makes free blocks of all slabs without used objects. */
 static void close_empty_slabs(pool *p) {
   for (int i = 0; i < N_CLASSES; i++)
-    for (block *slab = p->slabs[i], *next; slab; slab = next) {
-      next = slab->next;
-      if (slab->n_used == 0) slab_close(p, slab);
-    }
+    if (p->empty[i]) slab_close(p, p->empty[i]);
 }
 
 int64_t pool_trim(pool *p, int64_t keep_bytes) {

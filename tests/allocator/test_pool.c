@@ -1,6 +1,7 @@
 /* The pool over both devices of this machine: every kind of block, the cap, trimming, figures, and a random life
  * against a model. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "tests/alloc_hook.h"
@@ -436,6 +437,47 @@ static int64_t random_below(int64_t n) { /* xorshift64*, Vigna 2016 */
   return (int64_t)((random_state * 0x2545F4914F6CDD1Dull >> 1) % (uint64_t)n);
 }
 
+static int by_address(const void *a, const void *b) {
+  const char *one = *(const char *const *)a, *other = *(const char *const *)b;
+  return (one > other) - (one < other);
+}
+
+/* Objects of which a slab holds four come back in a random order. While each slab keeps one, requests get the free
+ * addresses from the lowest one on. */
+START_TEST(many_slabs_serve_the_lowest_address) {
+  enum { OBJECTS = 4000, BYTES = 20000 };
+  static storage *held[OBJECTS];
+  static const char *addresses[OBJECTS];
+  int n = 0;
+  open_pool(false, NULL, 0);
+  random_state = 88172645463325252ull + (uint64_t)_i;
+  for (int i = 0; i < OBJECTS; i++) ck_assert_int_eq(pool_allocate(p, BYTES, &held[i], said), REED_OK);
+  for (int round = 0; round < 3; round++) {
+    int order[OBJECTS];
+    n = 0;
+    for (int i = 0; i < OBJECTS; i++)
+      if (i % 4 && random_below(4)) order[n++] = i;
+    for (int i = n; i-- > 1;) {
+      const int k = (int)random_below(i + 1), other = order[k];
+      order[k] = order[i];
+      order[i] = other;
+    }
+    for (int i = 0; i < n; i++) {
+      addresses[i] = held[order[i]]->data;
+      storage_release(held[order[i]]);
+    }
+    qsort(addresses, (size_t)n, sizeof *addresses, by_address);
+    for (int i = 0; i < n; i++) {
+      ck_assert_int_eq(pool_allocate(p, BYTES, &held[order[i]], said), REED_OK);
+      ck_assert_ptr_eq(held[order[i]]->data, addresses[i]);
+    }
+  }
+  for (int i = 0; i < OBJECTS; i++) storage_release(held[i]);
+  ck_assert_int_eq(figures().used_bytes, 0);
+  close_pool();
+}
+END_TEST
+
 /* Every block is filled with its own pattern and looked at when it goes: an overlap shows. */
 START_TEST(pool_agrees_with_a_model_through_a_random_life) {
   enum { SLOTS = 200, CAP = 48 * MIB };
@@ -505,6 +547,7 @@ int main(void) {
   tcase_add_test(tests, pool_lets_a_chunk_grow_where_it_lies);
   tcase_add_test(tests, pool_tells_fragmentation);
   tcase_add_test(tests, pool_survives_each_failed_heap_allocation);
+  tcase_add_loop_test(random, many_slabs_serve_the_lowest_address, 0, 4);
   tcase_add_loop_test(random, pool_agrees_with_a_model_through_a_random_life, 0, 4);
   suite_add_tcase(suite, tests);
   suite_add_tcase(suite, random);
