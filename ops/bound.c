@@ -13,6 +13,10 @@ typedef enum bound_rule {
   BOUND_ELEMENTWISE,
   BOUND_GATHER,
   BOUND_GATHER_ND,
+  BOUND_GATHER_ELEMENTS,
+  BOUND_ONE_HOT,
+  BOUND_MATRICES,
+  BOUND_SEQUENCES,
   BOUND_TRANSPOSE,
   BOUND_VIEW,
   BOUND_BEFORE,
@@ -32,7 +36,6 @@ typedef enum bound_rule {
 
 enum {
 #define BOUND(name, rule, reason) ROW_##name,
-#define BOUND_FUSABLE(name, rule, reason)
 #include "ops/bound.def"
   N_ROWS
 };
@@ -48,13 +51,11 @@ _Static_assert((int)N_ROWS + (int)N_FUSABLE == (int)OP_COUNT,
 
 static const uint16_t rules[OP_COUNT] = {
 #define BOUND(name, rule, reason) [OP_##name] = rule,
-#define BOUND_FUSABLE(name, rule, reason) [OP_##name] = rule,
 #include "ops/bound.def"
 };
 
 static const char *const reasons[OP_COUNT] = {
 #define BOUND(name, rule, reason) [OP_##name] = reason,
-#define BOUND_FUSABLE(name, rule, reason) [OP_##name] = reason,
 #include "ops/bound.def"
 };
 
@@ -62,6 +63,13 @@ const char *bound_reason(const reed_op *op) {
   op_id id = op_id_of(op);
   if (id == OP_COUNT) return "it is a custom operator";
   return reasons[id] ? reasons[id] : "another operand has an extent of its own along the counted axis";
+}
+
+const char *bound_kernel_reason(const reed_op *op) {
+  const op_id id = op_id_of(op);
+  return id != OP_COUNT && rules[id] == BOUND_REDUCE
+             ? "the order in which the accelerator's kernel sums follows the number of rows, which the host tells it"
+             : "the accelerator's kernel takes the count from the host";
 }
 
 static int rule_of(const reed_op *op) {
@@ -75,6 +83,10 @@ bool bound_may_pass(const reed_op *op, int32_t input) {
   if (rule & BOUND_ROWS) return input < 8 && rule >> input & 1;
   switch (rule) {
     case BOUND_GATHER_ND: return input == 1;
+    case BOUND_GATHER_ELEMENTS:
+    case BOUND_SEQUENCES: return input < 2;
+    case BOUND_ONE_HOT:
+    case BOUND_MATRICES:
     case BOUND_VIEW:
     case BOUND_TRANSPOSE:
     case BOUND_BEFORE:
@@ -153,6 +165,23 @@ static int32_t gather_nd_axis(const question *q, const bound_operand *in) {
   return in->axis;
 }
 
+/* The host compares the extents of indices and data, so it must know that these have one count where only the former
+ * may be smaller. */
+static int32_t gather_elements_axis(const question *q, const bound_operand *in, int32_t input) {
+  const bound_operand *data = &q->inputs[0], *indices = &q->inputs[1];
+  int64_t axis = op_attr_int(q->attrs, "axis");
+  if (axis < 0) axis += in->rank;
+  if (!indices->counter || data->rank < 0 || !only_ones(q, in, in->axis)) return -1;
+  if (in->axis == axis) return input == 1 && !data->counter ? in->axis : -1;
+  return data->counter && data->axis == indices->axis ? in->axis : -1;
+}
+
+/* All sequences have one length of the time axis, which is the other one. */
+static int32_t sequences_axis(const question *q, const bound_operand *in) {
+  const bool rows = in->axis == 0 && q->inputs[0].counter && q->inputs[1].counter;
+  return rows && op_attr_int(q->attrs, "batch_axis") == 0 ? 0 : -1;
+}
+
 static int32_t transpose_axis(const question *q, const bound_operand *in) {
   int64_t n;
   const int64_t *perm = reed_attrs_ints(q->attrs, "perm", &n);
@@ -193,6 +222,10 @@ static int64_t attribute_axis(const question *q, int32_t rank) {
 
 static int32_t before_axis(const question *q, const bound_operand *in) {
   return in->axis < attribute_axis(q, in->rank) ? in->axis : -1;
+}
+
+static int32_t one_hot_axis(const question *q, const bound_operand *in) {
+  return in->axis < attribute_axis(q, q->output->rank) ? in->axis : -1;
 }
 
 /* Rows of the counted axis joined to others, counted or not: the kernel reports their sum. */
@@ -334,6 +367,10 @@ static int32_t axis_of(question *q, int rule, int32_t i) {
     case BOUND_ELEMENTWISE: return elementwise_axis(q, in);
     case BOUND_GATHER: return gather_axis(q, in, i);
     case BOUND_GATHER_ND: return gather_nd_axis(q, in);
+    case BOUND_GATHER_ELEMENTS: return gather_elements_axis(q, in, i);
+    case BOUND_ONE_HOT: return one_hot_axis(q, in);
+    case BOUND_MATRICES: return in->axis < in->rank - 2 ? in->axis : -1;
+    case BOUND_SEQUENCES: return sequences_axis(q, in);
     case BOUND_TRANSPOSE: return transpose_axis(q, in);
     case BOUND_VIEW: return view_axis(q, in);
     case BOUND_BEFORE: return before_axis(q, in);

@@ -66,6 +66,8 @@ bool bound_same_report(const bound_report *a, const bound_report *b, const bound
 bool bound_allows_counts(const reed_op *op);
 /* Why the operator needs a count on the host where its rule does not pass the count on; never NULL. */
 const char *bound_reason(const reed_op *op);
+/* Why an accelerator whose list of capabilities does not name the operator among its `counts` needs the count. */
+const char *bound_kernel_reason(const reed_op *op);
 /* False if this input must never have an extent at its bound, whatever the extents are. */
 bool bound_may_pass(const reed_op *op, int32_t input);
 

@@ -103,7 +103,7 @@ flow_count counts_operator(const flow *f, const flow_block *b, const ir_node *n)
     if (!first) first = x;
     many |= x->counter != first->counter || x->factor != first->factor;
   }
-  if (first && !device_reads_counts(f, n)) return needed("the accelerator's kernel cannot run at a bound");
+  if (first && !device_reads_counts(f, n)) return needed(bound_kernel_reason(n->op));
   const ir_value *made = n->outputs[0];
   const bound_operand output = {
       .rank = made->type.rank, .dims = made->type.dims, .axis = made->bounded ? made->bounded_axis : -1};

@@ -298,6 +298,66 @@ static void add_first_counted(onnx_build *b) {
 
 static void add_slice_from_end(onnx_build *b) { slice(b, "parts", -3, 100, 1, "y"); }
 
+/* ---- operators whose kernels leave beyond the count ---- */
+
+static void add_trilu(onnx_build *b) { build_node(b, "Trilu", "parts", "y"); }
+
+static void add_prelu(onnx_build *b) {
+  build_f32(b, "slope", "3,1", (float[]){0.5f, -2, 3});
+  build_node(b, "PRelu", "parts,slope", "y");
+}
+
+/* The places of the largest elements of each line, [n,3,1]. */
+static void add_places_of_largest(onnx_build *b) { build_int(b, build_node(b, "ArgMax", "parts", "at"), "axis", 2); }
+
+static void add_one_hot(onnx_build *b) {
+  add_places_of_largest(b);
+  build_i64(b, "depth", "", (int64_t[]){4});
+  build_f32(b, "off_on", "2", (float[]){-1, 2});
+  build_node(b, "OneHot", "at,depth,off_on", "y");
+}
+
+/* The depth stands before the counted axis. */
+static void add_one_hot_first(onnx_build *b) {
+  add_places_of_largest(b);
+  build_i64(b, "depth", "", (int64_t[]){4});
+  build_f32(b, "off_on", "2", (float[]){-1, 2});
+  build_int(b, build_node(b, "OneHot", "at,depth,off_on", "y"), "axis", 0);
+}
+
+static void add_gather_elements(onnx_build *b) {
+  add_places_of_largest(b);
+  build_int(b, build_node(b, "GatherElements", "parts,at", "y"), "axis", -1);
+}
+
+/* Indices along the counted axis itself. */
+static void add_gather_elements_of_table(onnx_build *b) {
+  add_places_of_largest(b);
+  build_int(b, build_node(b, "GatherElements", "table,at", "y"), "axis", 0);
+}
+
+static void add_lengths(onnx_build *b) {
+  join_rows(b, "parts", 12, "lines");
+  build_node_t *largest = build_node(b, "ArgMax", "lines", "long");
+  build_int(b, largest, "axis", 1);
+  build_int(b, largest, "keepdims", 0);
+  build_i64(b, "three", "", (int64_t[]){3});
+  build_node(b, "Min", "long,three", "lengths");
+}
+
+static void add_reverse(onnx_build *b) {
+  add_lengths(b);
+  build_node_t *reverse = build_node(b, "ReverseSequence", "parts,lengths", "y");
+  build_int(b, reverse, "batch_axis", 0);
+  build_int(b, reverse, "time_axis", 1);
+}
+
+/* The counted axis is that of the steps, and the batch has lengths of its own. */
+static void add_reverse_steps(onnx_build *b) {
+  build_i64(b, "lengths", "3", (int64_t[]){0, 0, 0});
+  build_node(b, "ReverseSequence", "parts,lengths", "y");
+}
+
 static const struct {
   const char *name;
   void (*add)(onnx_build *b);
@@ -335,6 +395,14 @@ static const struct {
     {"the largest of a later axis", add_largest_columns, -1},
     {"the first of the least number of rows", add_first_counted, 2},
     {"the largest behind another axis", add_largest_turned, 1},
+    {"Trilu", add_trilu, 1},
+    {"PRelu", add_prelu, 1},
+    {"OneHot", add_one_hot, 2},
+    {"OneHot before the rows", add_one_hot_first, 1},
+    {"GatherElements", add_gather_elements, 2},
+    {"GatherElements along the rows", add_gather_elements_of_table, 2},
+    {"ReverseSequence", add_reverse, 4},
+    {"ReverseSequence along the rows", add_reverse_steps, 0},
     {"Pad of the rows", add_pad_rows, 0},
     {"the last rows", add_slice_from_end, 0},
 };

@@ -80,6 +80,7 @@ typedef struct gather_elements_args {
   uint32_t launch;
   int32_t size, index_size, rank, axis;
   int64_t extents[CUDA_DIMS], strides[CUDA_DIMS]; /* of y; of x */
+  counted_extent counted;                         /* of the first axis of y with an extent above 1 */
 } gather_elements_args;
 
 /* ---- products and convolutions (product.cu, conv.cu) ---- */

@@ -131,7 +131,8 @@ typedef struct one_hot_args {
   const void *indices, *values;
   void *y;
   int64_t n, depth, inner;
-  int32_t dtype, size; /* dtype: of the indices */
+  int32_t dtype, size;    /* dtype: of the indices */
+  counted_extent counted; /* of an axis before the depth */
 } one_hot_args;
 
 typedef struct trilu_args {
@@ -140,6 +141,7 @@ typedef struct trilu_args {
   void *y;
   int64_t n, rows, columns;
   int32_t size, upper;
+  counted_extent counted; /* of an axis before the matrices' two */
 } trilu_args;
 
 typedef struct reverse_args {
@@ -150,6 +152,7 @@ typedef struct reverse_args {
   int64_t n, times, batches, block, time_stride; /* time_stride: in blocks; 1, or batches */
   uint32_t launch;
   int32_t size;
+  counted_extent counted; /* of the sequences, if time_stride is 1 */
 } reverse_args;
 
 typedef struct dropout_args {

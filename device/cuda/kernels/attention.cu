@@ -29,8 +29,9 @@ template <class T> static __device__ inline void run_attention(const attention_a
   const int64_t column = t.column + thread;
   for (int64_t j0 = begin; j0 < end; j0 += KEYS) {
     T products[STEPS] = {};
-    for (int64_t d0 = 0; d0 < a.size; d0 += DEPTH) {
-      __syncthreads();
+    int64_t d0 = 0;
+    do {
+      __syncthreads(); /* all threads have read the parts before these; heads without elements need the barrier, too */
       for (int i = thread; i < ROWS * DEPTH; i += 128) {
         const int64_t row = t.first + i / DEPTH, d = d0 + i % DEPTH, head = t.kv_head * a.shared + row / a.queries;
         part_q[i / DEPTH][i % DEPTH] =
@@ -52,7 +53,8 @@ template <class T> static __device__ inline void run_attention(const attention_a
         const T q = part_q[mine][d];
         UNROLL for (int s = 0; s < STEPS; s++) products[s] += q * part_k[my_key + LANES * s][d];
       }
-    }
+      d0 += DEPTH;
+    } while (d0 < a.size);
     for (int s = 0; s < STEPS; s++) {
       const int64_t j = j0 + my_key + LANES * s;
       T score = -static_cast<T>(INFINITY);
@@ -97,7 +99,6 @@ template <class T> static __device__ inline void run_attention(const attention_a
         }
       }
     }
-    __syncthreads();
   }
   __syncthreads();
   const int64_t head_rows = (t.batch * a.kv_heads + t.kv_head) * rows;

@@ -76,12 +76,14 @@ reed_status cuda_prepare_gather_elements(const reed_kernel_call *call, reed_kern
                                .size = (int32_t)reed_dtype_bytes(data->dtype),
                                .index_size = (int32_t)reed_dtype_bytes(call->inputs[1].dtype),
                                .rank = data->rank,
-                               .axis = cpu_axis(op_attr_int(call->attrs, "axis"), data->rank)};
+                               .axis = cpu_axis(op_attr_int(call->attrs, "axis"), data->rank),
+                               .counted = cuda_counted(call)};
   made.extent = data->dims[made.axis];
   memcpy(made.extents, out->dims, sizeof made.extents);
   cpu_dense_strides(data->rank, data->dims, made.strides);
   if (made.n) {
     cuda_plan_each(&plan, CUDA_gather_elements, made.n, &made);
+    cuda_plan_count(&plan, offsetof(gather_elements_args, counted));
     CUDA_INPUT(&plan, gather_elements_args, x, 0);
     CUDA_INPUT(&plan, gather_elements_args, indices, 1);
     CUDA_OUTPUT(&plan, gather_elements_args, y, 0);

@@ -64,9 +64,11 @@ reed_status cuda_prepare_one_hot(const reed_kernel_call *call, reed_kernel *out_
                              .depth = out->dims[axis],
                              .inner = cpu_product(out->dims, axis + 1, out->rank),
                              .dtype = call->inputs[0].dtype,
-                             .size = (int32_t)reed_dtype_bytes(out->dtype)};
+                             .size = (int32_t)reed_dtype_bytes(out->dtype),
+                             .counted = cuda_counted(call)};
   if (made.n) {
     cuda_plan_each(&plan, CUDA_one_hot, made.n, &made);
+    cuda_plan_count(&plan, offsetof(one_hot_args, counted));
     CUDA_INPUT(&plan, one_hot_args, indices, 0);
     CUDA_INPUT(&plan, one_hot_args, values, 2);
     CUDA_OUTPUT(&plan, one_hot_args, y, 0);
@@ -84,9 +86,11 @@ reed_status cuda_prepare_trilu(const reed_kernel_call *call, reed_kernel *out_ke
                            .rows = in->dims[in->rank - 2],
                            .columns = in->dims[in->rank - 1],
                            .size = (int32_t)reed_dtype_bytes(in->dtype),
-                           .upper = op_attr_int(call->attrs, "upper") != 0};
+                           .upper = op_attr_int(call->attrs, "upper") != 0,
+                           .counted = cuda_counted(call)};
   if (made.n) {
     cuda_plan_each(&plan, CUDA_trilu, made.n, &made);
+    cuda_plan_count(&plan, offsetof(trilu_args, counted));
     CUDA_INPUT(&plan, trilu_args, x, 0);
     if (has_k) CUDA_INPUT(&plan, trilu_args, k, 1);
     CUDA_OUTPUT(&plan, trilu_args, y, 0);
@@ -103,12 +107,14 @@ reed_status cuda_prepare_reverse_sequence(const reed_kernel_call *call, reed_ker
                              .batches = in->dims[time_first],
                              .block = cpu_product(in->dims, 2, in->rank),
                              .time_stride = time_first ? in->dims[1] : 1,
-                             .size = (int32_t)reed_dtype_bytes(in->dtype)};
+                             .size = (int32_t)reed_dtype_bytes(in->dtype),
+                             .counted = cuda_counted(call)};
   if (desc_elements(&call->inputs[1]) != made.batches)
     return reed_kernel_fail(call, REED_ERROR_SHAPE, "%lld lengths for %lld sequences",
                             (long long)desc_elements(&call->inputs[1]), (long long)made.batches);
   if (made.n) {
     cuda_plan_each(&plan, CUDA_reverse_sequence, made.n, &made);
+    cuda_plan_count(&plan, offsetof(reverse_args, counted));
     CUDA_INPUT(&plan, reverse_args, x, 0);
     CUDA_INPUT(&plan, reverse_args, lengths, 1);
     CUDA_OUTPUT(&plan, reverse_args, y, 0);

@@ -27,7 +27,7 @@ KERNEL(make) {
 
 KERNEL(one_hot) {
   const int64_t i = thread_number();
-  if (i >= a.n) return;
+  if (i >= true_number(a.counted, a.n)) return;
   const int64_t place = i / a.inner % a.depth, from = i / a.inner / a.depth * a.inner + i % a.inner;
   int64_t index = value_as<int64_t>(value_convert(a.dtype, REED_I64, value_load(a.dtype, a.indices, from)));
   if (index < 0 && index >= -a.depth) index += a.depth;
@@ -36,7 +36,7 @@ KERNEL(one_hot) {
 
 KERNEL(trilu) {
   const int64_t i = thread_number();
-  if (i >= a.n) return;
+  if (i >= true_number(a.counted, a.n)) return;
   const int64_t column = i % a.columns, row = i / a.columns % a.rows, given = a.k ? *a.k : 0;
   /* so that the sum does not overflow */
   const int64_t k = given < -a.rows ? -a.rows : given > a.columns ? a.columns : given;
@@ -46,7 +46,7 @@ KERNEL(trilu) {
 
 KERNEL(reverse_sequence) {
   const int64_t i = thread_number();
-  if (i >= a.n) return;
+  if (i >= true_number(a.counted, a.n)) return;
   const int64_t b = i % a.block, place = i / a.block;
   const bool time_first = a.time_stride != 1;
   const int64_t time = time_first ? place / a.time_stride : place % a.times,

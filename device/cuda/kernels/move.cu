@@ -90,7 +90,7 @@ KERNEL(gather) {
 
 KERNEL(gather_elements) {
   const int64_t i = thread_number();
-  if (i >= a.n) return;
+  if (i >= true_number(a.counted, a.n)) return;
   int64_t at[CUDA_DIMS], from = 0, index;
   split_index(i, a.rank, a.extents, at);
   if (!read_index(a.index_size, a.indices, i, a.extent, a.fault, a.launch, &index)) return;

@@ -223,8 +223,7 @@ KERNEL(nms_select) {
     }
     __syncthreads();
     if (part == 0 && (chosen >> column & 1)) kept[n_kept + __popcll(chosen & ((1ull << column) - 1))] = boxes[column];
-    n_kept += __popcll(chosen);
-    __syncthreads();
+    n_kept += __popcll(chosen); /* the next chunk's count of boxes is the barrier behind these reads */
   }
   if (t == 0) a.counts[row] = static_cast<int32_t>(n_kept);
 }

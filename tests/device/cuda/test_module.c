@@ -228,6 +228,45 @@ START_TEST(a_full_card_says_what_was_asked_and_what_is_live) {
 }
 END_TEST
 
+/* Memory that released blocks hold until their last work is done is waited for. */
+START_TEST(a_full_card_waits_for_released_memory) {
+  both_queues q = open_both("cuda-emulated?late=1&memory=1048576");
+  device_error error;
+  void *first = NULL, *second = NULL;
+  float *slot = floats_of(&q, 1);
+  MUST(q.on->allocate(q.dev, 600000, 1048576, &first, q.said));
+  MUST(q.on->copy_in(q.compute, first, slot, 4, NULL, q.said));
+  q.on->release(q.dev, first, q.compute);
+  MUST(q.on->allocate(q.dev, 600000, 1048576, &second, q.said));
+  MUST(wait_both(&q, &error));
+  q.on->release(q.dev, second, NULL);
+  q.on->release_pinned(q.dev, slot);
+  close_both(&q);
+}
+END_TEST
+
+/* The work of a queue is done when the queue is closed, so another queue sees its results. */
+START_TEST(a_closed_queue_has_done_its_work) {
+  char name[64];
+  snprintf(name, sizeof name, "cuda-emulated?late=1&seed=%d", _i);
+  both_queues q = open_both(name);
+  device_queue *own = NULL;
+  device_error error;
+  float *slots = floats_of(&q, 2);
+  void *a = memory_of(&q, 4);
+  MUST(q.on->queue_open(q.dev, DEVICE_COMPUTE, &own, q.said));
+  slots[0] = 5;
+  MUST(q.on->copy_in(own, a, slots, 4, NULL, q.said));
+  q.on->queue_close(own);
+  MUST(q.on->copy_out(q.copies, slots + 1, a, 4, NULL, q.said));
+  MUST(wait_both(&q, &error));
+  ck_assert_float_eq(slots[1], 5);
+  q.on->release(q.dev, a, q.copies);
+  q.on->release_pinned(q.dev, slots);
+  close_both(&q);
+}
+END_TEST
+
 /* The option `memory` overrides the memory of the described card. */
 START_TEST(a_described_card_has_its_memory) {
   static const struct {
@@ -327,6 +366,43 @@ START_TEST(every_call_of_the_driver_is_failed_once) {
 }
 END_TEST
 
+/* A block is released after enqueued work that uses it, while another block takes its place. */
+static reed_status release_behind_work(const char *name, int64_t room_bytes, reed_diagnosis *said) {
+  device *dev = NULL;
+  device_queue *queue = NULL;
+  device_error error;
+  void *slot = NULL, *block = NULL, *next = NULL;
+  reed_status status = device_open(name, &dev, said);
+  if (status != REED_OK) return status;
+  const device_interface *on = dev->interface;
+  status = on->queue_open(dev, DEVICE_COMPUTE, &queue, said);
+  if (status == REED_OK) status = on->allocate_pinned(dev, 64, &slot, said);
+  if (status == REED_OK) status = on->allocate(dev, 64, room_bytes, &block, said);
+  if (status == REED_OK) memset(slot, 0, 64);
+  if (status == REED_OK) status = on->copy_in(queue, block, slot, 64, NULL, said);
+  on->release(dev, block, queue);
+  if (status == REED_OK) status = on->allocate(dev, 64, room_bytes, &next, said);
+  on->release(dev, next, NULL);
+  const reed_status waited = queue ? on->synchronize(queue, &error, status == REED_OK ? said : NULL) : REED_OK;
+  on->release_pinned(dev, slot);
+  if (queue) on->queue_close(queue);
+  device_close(&dev);
+  return status == REED_OK ? waited : status;
+}
+
+/* A release that cannot record its event waits for the work: no work meets released memory. */
+START_TEST(a_release_whose_event_fails_waits) {
+  for (int n = 1; n < 80; n++)
+    for (int seed = 1; seed < 4; seed++) {
+      reed_diagnosis said = {0};
+      char name[64];
+      snprintf(name, sizeof name, "cuda-emulated?late=1&seed=%d&fail_call=%d", seed, n);
+      reed_status status = release_behind_work(name, _i ? 1 << 20 : 0, &said);
+      ck_assert_msg(status == REED_OK || strstr(said.message, "told to fail"), "%s: %s", name, said.message);
+    }
+}
+END_TEST
+
 START_TEST(every_request_of_host_memory_is_failed_once) {
   int64_t n = 1;
   for (bool reached = true; reached; n++) {
@@ -364,6 +440,20 @@ START_TEST(a_failing_launch_is_reported) {
 }
 END_TEST
 
+/* With `check=1` a launch is waited for, so that its own call fails. */
+START_TEST(a_checked_launch_fails_itself) {
+  both_queues q = open_both("cuda-emulated?late=1&check=1&fail_work=1");
+  reed_kernel add = {0};
+  void *a = memory_of(&q, 4), *b = memory_of(&q, 4);
+  MUST(prepare_add(q.dev, 1, &add, q.said));
+  ck_assert_int_eq(launch_add(&q, q.compute, &add, a, a, b, NULL), REED_ERROR_DEVICE);
+  add.free(add.state);
+  q.on->release(q.dev, a, NULL);
+  q.on->release(q.dev, b, NULL);
+  close_both(&q);
+}
+END_TEST
+
 int main(void) {
   Suite *suite = suite_create("cuda");
   TCase *tests = tcase_create("module");
@@ -376,10 +466,14 @@ int main(void) {
   tcase_add_loop_test(tests, spans_lie_within_the_calls_and_in_order, 0, N_NAMES);
   tcase_add_test(tests, what_cannot_be_opened_is_refused_in_a_sentence);
   tcase_add_test(tests, a_full_card_says_what_was_asked_and_what_is_live);
+  tcase_add_test(tests, a_full_card_waits_for_released_memory);
+  tcase_add_loop_test(tests, a_closed_queue_has_done_its_work, 1, 17);
   tcase_add_test(tests, a_described_card_has_its_memory);
   tcase_add_loop_test(tests, every_call_of_the_driver_is_failed_once, 0, 2);
+  tcase_add_loop_test(tests, a_release_whose_event_fails_waits, 0, 2);
   tcase_add_test(tests, every_request_of_host_memory_is_failed_once);
   tcase_add_test(tests, a_failing_launch_is_reported);
+  tcase_add_test(tests, a_checked_launch_fails_itself);
   suite_add_tcase(suite, tests);
   return suite_run(suite);
 }

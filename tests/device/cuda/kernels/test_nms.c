@@ -50,7 +50,7 @@ START_TEST(overlaps_are_found_by_many_blocks) {
 END_TEST
 
 /* Runs the call with a matrix of `tiles` tiles at most. */
-static void run(emulated_call *c, int64_t tiles) {
+static void run(emulated_call *c, int64_t rows, int64_t tiles) {
   reed_kernel kernel = emulated_prepare(c);
   const cuda_prepared *plan = kernel.state;
   c->workspace = aligned_alloc(64, ((size_t)kernel.workspace_bytes + 63) / 64 * 64);
@@ -60,7 +60,7 @@ static void run(emulated_call *c, int64_t tiles) {
     nms_args *args = (nms_args *)(uintptr_t)(plan->args + launch.args_at);
     if (args->tiles > tiles) args->tiles = tiles;
     if (launch.kernel == CUDA_nms_mask) {
-      launch.grid[0] = (uint32_t)(CLASSES * ((args->tiles + 1) / 2) * (args->tiles + 1));
+      launch.grid[0] = (uint32_t)(rows * ((args->tiles + 1) / 2) * (args->tiles + 1));
       if (!args->tiles) continue;
     }
     emulated_launch(c, plan, &launch);
@@ -90,12 +90,33 @@ START_TEST(boxes_behind_the_matrix_are_compared_one_by_one) {
   whole.output = selected[0];
   part.output = selected[1];
   part.order = (uint64_t)_i;
-  run(&whole, BOXES);
+  run(&whole, CLASSES, BOXES);
   ck_assert_int_gt(whole.extent, CLASSES * NMS_CHUNK); /* so that kept boxes of several tiles count */
   ck_assert_int_lt(whole.extent, CLASSES * LIMIT);
-  run(&part, _i);
+  run(&part, CLASSES, _i);
   ck_assert_int_eq(whole.extent, part.extent);
   ck_assert_mem_eq(selected[0], selected[1], (size_t)whole.extent * 3 * sizeof(int64_t));
+}
+END_TEST
+
+/* The places of a row's boxes come after those of all rows before, whichever thread has counted first. */
+START_TEST(rows_find_their_places) {
+  enum { ROWS = 5, FEW = 6 };
+  float boxes[FEW * 4], scores[ROWS * FEW];
+  const float overlap = 0.5F, least = 0;
+  int64_t selected[ROWS * FEW * 3];
+  emulated_call c = {.inputs = {boxes, scores, &limit, &overlap, &least}, .output = selected, .order = (uint64_t)_i};
+  reed_desc inputs[5], output;
+  for (int i = 0; i < FEW; i++)
+    for (int k = 0; k < 4; k++) boxes[4 * i + k] = (float)(10 * i + (k < 2 ? 0 : 5)); /* none overlaps another */
+  for (int i = 0; i < ROWS * FEW; i++) scores[i] = (float)(i % FEW + 1);
+  describe(&c, ROWS, FEW, inputs, &output);
+  run(&c, ROWS, BOXES);
+  ck_assert_int_eq(c.extent, ROWS * FEW);
+  for (int i = 0; i < ROWS * FEW; i++) {
+    ck_assert_int_eq(selected[3 * i + 1], i / FEW);
+    ck_assert_int_eq(selected[3 * i + 2], FEW - 1 - i % FEW);
+  }
 }
 END_TEST
 
@@ -136,6 +157,7 @@ int main(void) {
   tcase_set_timeout(t, 60);
   tcase_add_loop_test(t, overlaps_are_found_by_many_blocks, 0, 5);
   tcase_add_loop_test(t, boxes_behind_the_matrix_are_compared_one_by_one, 0, 5);
+  tcase_add_loop_test(t, rows_find_their_places, 0, 5);
   tcase_add_loop_test(t, many_boxes_are_sorted_by_many_blocks, 0, 2);
   suite_add_tcase(suite, t);
   return suite_run(suite);

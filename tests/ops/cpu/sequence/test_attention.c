@@ -27,6 +27,7 @@ static const attention_case cases[] = {
     {"one of everything", 1, 1, 1, 1, 1, 1, 1, -1, -1},
     {"short", 2, 3, 3, 4, 6, 8, 8, -1, -1},
     {"odd sizes", 2, 3, 3, 5, 7, 9, 11, -1, -1},
+    {"wide heads", 1, 2, 2, 3, 5, 70, 8, -1, -1},
     {"several blocks", 1, 2, 2, 130, 300, 64, 64, -1, -1},
     {"one query", 2, 2, 2, 1, 517, 64, 64, -1, -1},
     {"one query of two keys", 2, 3, 3, 1, 2, 16, 24, -1, -1},
