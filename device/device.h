@@ -101,6 +101,12 @@ typedef struct device_interface {
   const char *(*target)(const device *self);
   /* This device's kernel for the operator; NULL: none. */
   reed_kernel_prepare_fn (*kernel)(const device *self, const reed_op *op);
+  /* The record of the rows that a kernel of an operator of ops/growth.def overwrites, without pieces and elements;
+   * lives as long as the kernel. The kernel saves these rows in its workspace (ops/overwritten.h), unless that is NULL.
+   * NULL: the kernel overwrites no rows of a past in the output's memory. Without this function no kernel of the device
+   * does.
+   */
+  const struct overwritten *(*overwrites)(const reed_kernel *kernel);
 
   /* ---- queues ---- */
 

@@ -4,8 +4,7 @@
 #include "base/mem.h"
 
 overwritten *overwritten_add(overwritten_log *log, int64_t n_pieces, int64_t element_bytes) {
-  int64_t bytes = (int64_t)sizeof(overwritten) + n_pieces * (int64_t)sizeof(overwritten_piece) + element_bytes;
-  bytes = (bytes + 7) & ~(int64_t)7;
+  int64_t bytes = overwritten_bytes(n_pieces, element_bytes);
   if (log->n_bytes + bytes > log->capacity) {
     int64_t capacity = 2 * log->capacity > log->n_bytes + bytes ? 2 * log->capacity : log->n_bytes + bytes;
     char *grown = mem_resize(log->records, (size_t)capacity, 1);

@@ -26,6 +26,19 @@ typedef struct overwritten {
 static inline overwritten_piece *overwritten_pieces(const overwritten *o) { return (overwritten_piece *)(o + 1); }
 static inline char *overwritten_elements(const overwritten *o) { return (char *)(overwritten_pieces(o) + o->n_pieces); }
 
+/* The bytes of a record, a multiple of 8. */
+static inline int64_t overwritten_bytes(int64_t n_pieces, int64_t element_bytes) {
+  return ((int64_t)sizeof(overwritten) + n_pieces * (int64_t)sizeof(overwritten_piece) + element_bytes + 7) &
+         ~(int64_t)7;
+}
+
+/* The log is the host's. A device tells the record of its kernel before the launch, without pieces and elements
+ * (device_interface.overwrites). The kernel saves these in memory of the device that it gets as its workspace: first
+ * the number of times that rows were saved in this memory, an int64, then pieces and elements as after a record. */
+static inline int64_t overwritten_saved_bytes(const overwritten *o) {
+  return (int64_t)sizeof(int64_t) + o->n_bytes - (int64_t)sizeof *o;
+}
+
 typedef struct overwritten_log {
   char *records;
   int64_t n_bytes, capacity; /* the memory stays for the next run */

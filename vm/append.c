@@ -4,6 +4,7 @@
 #include "base/mem.h"
 #include "base/strides.h"
 #include "vm/history.h"
+#include "vm/transfer.h"
 
 /* The mark is the root's: memory that was bound may itself be a tensor over bound memory. */
 
@@ -44,14 +45,14 @@ static void set_mark(reed_tensor *memory, int64_t mark) {
 /* ---- the beginning of a run ---- */
 
 /* True if the kernel that joins the rows reads and writes strides, and no instruction needs the past's elements on the
- * host instead. Only the host's kernels save the rows that they overwrite (ops/overwritten.h). */
+ * host instead. A kernel that overwrites rows must save them. */
 static bool reads_strides(const reed_session *s, const model_cache *c) {
   int32_t device = s->devices.bind[c->device];
   const vm_device *d = &s->devices.items[device];
   const reed_op *op = s->program->site_ops[c->site];
   const reed_kernel_prepare_fn kernel = d->on->kernel(d->device, op);
   return (device == 0 || !s->program->residence.inputs[c->input].reads) &&
-         (kernel == kernel_cpu(op) || (kernel && d->on->writes_rooms && !c->growth.overwrites));
+         (kernel == kernel_cpu(op) || (kernel && d->on->writes_rooms && (d->on->overwrites || !c->growth.overwrites)));
 }
 
 static bool is_there(const reed_session *s, const model_cache *c, const reed_tensor *past) {
@@ -112,7 +113,7 @@ void append_begin(reed_session *s, reed_tensor *const *inputs) {
   s->devices.overwritten.n_bytes = 0;
   for (size_t i = 0; s->bindings.any_bound && i < s->bindings.n; i++) {
     output_destination *w = &s->bindings.outputs[i];
-    w->held = w->grows = w->grown = w->aside = w->overwrites = false;
+    w->held = w->grows = w->grown = w->aside = w->overwrites = w->saves = false;
   }
   for (size_t i = 0; s->bindings.any_bound && i < caches->items.n; i++) {
     const model_cache *c = &caches->items.items[i];
@@ -197,6 +198,45 @@ static output_destination *overwritten_in(const reed_session *s, const overwritt
   return NULL;
 }
 
+/* Memory of the output's device where a kernel may save rows: the memory of the last run, unless it is too small, or a
+ * step of the history has it. */
+static reed_status memory_for_rows(reed_session *s, output_destination *w, int64_t bytes) {
+  const reed_desc desc = {.dtype = REED_U8, .rank = 1, .dims = {bytes}}, count = {.dtype = REED_I64, .rank = 0};
+  if (w->saved && w->saved->bytes >= bytes && __atomic_load_n(&w->saved->n_references, __ATOMIC_ACQUIRE) == 1)
+    return REED_OK;
+  reed_tensor_close(&w->saved);
+  w->n_saves = 0;
+  reed_status status = devices_open_output(&s->devices, w->device, &desc, &w->saved, s->run.diagnosis);
+  if (status != REED_OK) return status;
+  const vm_device *d = &s->devices.items[w->device];
+  const transfer_side target = {.data = w->saved->data,
+                                .strides = w->saved->strides,
+                                .on = d->device,
+                                .compute = d->compute,
+                                .copies = d->copies},
+                      source = {.data = &w->n_saves, .strides = w->saved->strides};
+  status = transfer(&target, &source, &count, s->run.diagnosis);
+  if (status != REED_OK) reed_tensor_close(&w->saved);
+  return status;
+}
+
+reed_status append_save(reed_session *s, int32_t device, const reed_kernel *kernel, reed_kernel_buffers *buffers) {
+  const device_interface *on = s->devices.items[device].on;
+  const overwritten *rows = s->bindings.any_bound && device && on->overwrites ? on->overwrites(kernel) : NULL;
+  for (size_t i = 0; rows && buffers->inputs[0] == buffers->outputs[0] && i < s->bindings.n; i++) {
+    output_destination *w = &s->bindings.outputs[i];
+    if (!w->memory || !w->grows || !w->overwrites || w->memory->data != buffers->outputs[0]) continue;
+    reed_status status = memory_for_rows(s, w, overwritten_saved_bytes(rows));
+    if (status != REED_OK) return status;
+    w->rows = *rows;
+    w->rows.memory = w->memory->data;
+    w->saves = true;
+    buffers->workspace = w->saved->data;
+    break;
+  }
+  return REED_OK;
+}
+
 reed_status append_keep(reed_session *s) {
   const overwritten_log *log = &s->devices.overwritten;
   for (int64_t at = 0; at < log->n_bytes;) {
@@ -207,10 +247,23 @@ reed_status append_keep(reed_session *s) {
   }
   for (size_t i = 0; s->bindings.any_bound && i < s->bindings.n; i++) {
     output_destination *w = &s->bindings.outputs[i];
-    if (w->memory && w->grows && w->overwrites && !w->step && !(w->step = history_step_of(NULL)))
-      return diag_no_memory(s->run.diagnosis, "a cache");
+    if (!w->memory || !w->grows || !w->overwrites || w->step) continue;
+    w->step = w->saves ? history_step_on(&w->rows, w->saved) : history_step_of(NULL);
+    if (!w->step) return diag_no_memory(s->run.diagnosis, "a cache");
   }
   return REED_OK;
+}
+
+/* Puts the rows back that the run's kernel has saved on the device, if it has run: the launch may have waited for its
+ * graph when the run failed. */
+static void put_back_saved(const reed_session *s, output_destination *w) {
+  overwritten *rows = NULL;
+  int64_t n_saves;
+  if (history_fetch(&w->rows, w->saved, &rows, &n_saves, s->run.diagnosis) == REED_OK) {
+    if (n_saves != w->n_saves) (void)!history_put_back(rows, w->memory, s->run.diagnosis);
+    w->n_saves = n_saves;
+  } else reed_tensor_close(&w->saved);
+  mem_free(rows);
 }
 
 /* The new version of each output that has one; rows that no output has taken are put back. */
@@ -224,8 +277,10 @@ static void settle_versions(reed_session *s, bool succeeded, reed_tensor *const 
   }
   for (size_t i = 0; s->bindings.any_bound && i < s->bindings.n; i++) {
     output_destination *w = &s->bindings.outputs[i];
+    if (w->saves && succeeded && w->grown) w->n_saves++;
+    else if (w->saves) put_back_saved(s, w);
     if (succeeded && w->step && w->grown) history_add(tensor_root(w->memory), outputs[i], w->step);
-    else mem_free(w->step);
+    else history_step_free(w->step);
     w->step = NULL;
   }
 }

@@ -23,6 +23,10 @@ bool append_decides(const reed_program *program, size_t input, size_t output);
 /* If the input is a cache whose elements may stay where they lie with their strides: makes the register of it, and
  * returns true. */
 bool append_take(reed_session *s, uint32_t input, const reed_tensor *given, ref *r);
+/* Before a launch: if a device's kernel overwrites rows of a past in the caller's memory, buffers->workspace becomes
+ * the memory where the kernel saves them (ops/overwritten.h). */
+reed_status append_save(reed_session *s, int32_t device, const reed_kernel *kernel,
+                        reed_kernel_buffers *buffers) REED_MUST_CHECK;
 /* Takes the memory that the end of the run needs, after the last kernel and before outputs are made. */
 reed_status append_keep(reed_session *s) REED_MUST_CHECK;
 /* The end of the run: the high-water marks move if it succeeded, and go back if not. Counts the caches of a run that

@@ -27,7 +27,10 @@ reed_status bindings_open(bindings *b, size_t n_outputs, bool keep, vm_devices *
 }
 
 void bindings_close(bindings *b) {
-  for (size_t i = 0; i < b->n; i++) reed_tensor_close(&b->outputs[i].memory);
+  for (size_t i = 0; i < b->n; i++) {
+    reed_tensor_close(&b->outputs[i].memory);
+    reed_tensor_close(&b->outputs[i].saved);
+  }
   mem_free(b->outputs);
   *b = (bindings){0};
 }
@@ -66,6 +69,7 @@ void binding_set(output_destination *w, reed_tensor *memory, int32_t room_axis, 
   reed_tensor *before = w->memory;
   w->memory = reed_tensor_retain(memory);
   reed_tensor_close(&before);
+  reed_tensor_close(&w->saved);
   w->room_axis = memory ? room_axis : -1;
   w->device = device;
   w->place = (storage){.n_references = 1, .device = device, .release = leave_to_the_caller};

@@ -25,6 +25,11 @@ typedef struct output_destination {
   struct history_step *step; /* the rows that the run has overwritten; while the run's outputs are made */
   uint32_t grown_input;      /* the model's input that is its past */
   int64_t mark_before;
+  bool saves;       /* a device's kernel was told to save the rows that it overwrites in `saved` */
+  overwritten rows; /* of `saves`: the record without pieces and elements */
+  /* From run to run: */
+  reed_tensor *saved; /* memory of the device for saved rows; NULL: none. Steps of the history may have it, too */
+  int64_t n_saves;    /* in this memory so far */
 } output_destination;
 
 /* The memory that the output is written to in this run; NULL: none. */

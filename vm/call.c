@@ -5,6 +5,7 @@
 #include "ops/bound.h"
 #include "ops/cost.h"
 #include "shapefuncs/shapefn.h"
+#include "vm/append.h"
 #include "vm/bound.h"
 #include "vm/epoch/twin.h"
 #include "vm/memory.h"
@@ -375,7 +376,8 @@ reed_status exec_invoke(reed_session *s, const uint32_t *w) {
     }
     buffers.input_extents = extents;
   }
-  status = launch(s, &i, device, kernel->prepared, &buffers, PROFILE_KERNEL);
+  status = append_save(s, device, &kernel->kernel, &buffers);
+  if (status == REED_OK) status = launch(s, &i, device, kernel->prepared, &buffers, PROFILE_KERNEL);
   if (status != REED_OK) return at_kernel(&s->run, i.site, kernel->prepared, status);
   for (uint32_t k = 0; k < i.n_outputs; k++)
     if (i.outputs[k] != MODULE_ABSENT)

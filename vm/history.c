@@ -24,6 +24,19 @@ history_step *history_step_of(const overwritten *record) {
   return step;
 }
 
+history_step *history_step_on(const overwritten *record, reed_tensor *saved) {
+  history_step *step = mem_calloc(1, sizeof *step);
+  if (!step) return NULL;
+  step->rows = *record;
+  step->saved = reed_tensor_retain(saved);
+  return step;
+}
+
+void history_step_free(history_step *step) {
+  if (step) reed_tensor_close(&step->saved);
+  mem_free(step);
+}
+
 void history_add(reed_tensor *memory, reed_tensor *view, history_step *step) {
   lock(memory);
   step->version = view->version = memory->version + 1;
@@ -35,7 +48,7 @@ void history_add(reed_tensor *memory, reed_tensor *view, history_step *step) {
     step = NULL;
   }
   unlock(memory);
-  mem_free(step);
+  history_step_free(step);
 }
 
 void history_leave(reed_tensor *memory, int64_t version) {
@@ -55,7 +68,7 @@ void history_leave(reed_tensor *memory, int64_t version) {
   unlock(memory);
   while (dropped) {
     history_step *older = dropped->older;
-    mem_free(dropped);
+    history_step_free(dropped);
     dropped = older;
   }
 }
@@ -92,6 +105,32 @@ static reed_status put_into(const overwritten *record, const reed_tensor *target
   return status;
 }
 
+reed_status history_fetch(const overwritten *record, reed_tensor *saved, overwritten **out_record, int64_t *out_n_saves,
+                          reed_diagnosis *diagnosis) {
+  reed_tensor *fetched = NULL;
+  overwritten *made = mem_alloc((size_t)record->n_bytes);
+  reed_status status = made ? reed_tensor_to_host(saved, &fetched, diagnosis) : diag_no_memory(diagnosis, "a cache");
+  if (status == REED_OK) {
+    *made = *record;
+    memcpy(made + 1, (const int64_t *)fetched->data + 1, (size_t)record->n_bytes - sizeof *made);
+    *out_n_saves = *(const int64_t *)fetched->data;
+    *out_record = made;
+  } else mem_free(made);
+  reed_tensor_close(&fetched);
+  return status;
+}
+
+/* Puts the rows of the step into a dense copy of its memory. */
+static reed_status put_step(const history_step *s, const reed_tensor *copy, reed_diagnosis *diagnosis) {
+  const int64_t block_bytes = s->rows.block_rows * s->rows.row_bytes;
+  overwritten *fetched = NULL;
+  int64_t n_saves;
+  reed_status status = s->saved ? history_fetch(&s->rows, s->saved, &fetched, &n_saves, diagnosis) : REED_OK;
+  if (status == REED_OK) status = put_into(fetched ? fetched : &s->rows, copy, copy->data, block_bytes, diagnosis);
+  mem_free(fetched);
+  return status;
+}
+
 reed_status history_put_back(const overwritten *record, const reed_tensor *memory, reed_diagnosis *diagnosis) {
   return put_into(record, memory, record->memory, record->block_bytes, diagnosis);
 }
@@ -116,7 +155,7 @@ reed_status history_past(reed_tensor *given, reed_tensor **out_past, reed_diagno
     return diag_fail(diagnosis, REED_ERROR_ARGUMENT, "an input lies in memory that another run writes at the moment");
   reed_status status = tensor_copy(given, given->on, &made, diagnosis);
   for (const history_step *s = NULL; status == REED_OK && (s = step_before(memory, s, view->version));)
-    status = put_into(&s->rows, made, made->data, s->rows.block_rows * s->rows.row_bytes, diagnosis);
+    status = put_step(s, made, diagnosis);
   __atomic_store_n(&memory->written, mark, __ATOMIC_RELEASE);
   if (status == REED_OK) *out_past = made;
   else reed_tensor_close(&made);

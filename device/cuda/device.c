@@ -27,7 +27,6 @@ static void shut(cuda_device *self) {
     if (self->library) self->library->close(self->library);
     self->library = NULL;
     cuda_memory_close(self);
-    if (self->memory) (void)cu->stream_synchronize(self->memory);
     if (self->given) (void)cu->event_destroy(self->given);
     if (self->returned) (void)cu->event_destroy(self->returned);
     if (self->memory) (void)cu->stream_destroy(self->memory);
@@ -59,7 +58,8 @@ static void cuda_close(device *base) {
   .event_open = cuda_event_open, .event_close = cuda_event_close, .event_record = cuda_event_record, \
   .event_wait = cuda_event_wait, .event_done = cuda_event_done, .stream_record = cuda_stream_record
 #define ON_CARD \
-  .kernel = cuda_kernel, .record = cuda_record, .end_record = cuda_end_record, .replay = cuda_replay, .drop = cuda_drop
+  .kernel = cuda_kernel, .overwrites = cuda_overwrites, .record = cuda_record, .end_record = cuda_end_record, \
+  .replay = cuda_replay, .drop = cuda_drop
 static const device_interface plain = {FUNCTIONS, ON_CARD}, poisoning = {FUNCTIONS, ON_CARD, .poison = cuda_poison},
                               by_host = {FUNCTIONS, .kernel = cuda_kernel_by_host};
 

@@ -148,3 +148,8 @@ reed_status cuda_launch_kernel(device_queue *base, const reed_kernel *kernel, co
   cuda_leave(self);
   return status;
 }
+
+const overwritten *cuda_overwrites(const reed_kernel *kernel) {
+  const cuda_prepared *plan = kernel->state;
+  return kernel->run == cuda_run && plan->overwrites.n_bytes ? &plan->overwrites : NULL;
+}

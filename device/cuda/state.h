@@ -203,6 +203,8 @@ reed_status cuda_end_work(cuda_queue *queue, device_span *span, reed_diagnosis *
 reed_status cuda_launch_kernel(device_queue *queue, const reed_kernel *kernel, const reed_kernel_buffers *buffers,
                                int32_t n_inputs, int32_t n_outputs, uint32_t number, device_span *span,
                                reed_diagnosis *diagnosis);
+/* device_interface.overwrites */
+const overwritten *cuda_overwrites(const reed_kernel *kernel);
 /* A launch with its addresses filled in. */
 typedef struct cuda_ready {
   cuda_kernel_id kernel;
@@ -227,8 +229,7 @@ reed_status cuda_library_open(const cuda_options *options, cuda_library **out_li
 /* The device's kernels with option `values=1`. */
 reed_kernel_prepare_fn cuda_kernel_by_host(const device *base, const reed_op *op);
 bool cuda_is_by_host(const reed_kernel *kernel);
-/* Runs such a kernel: waits for the queue's work, and returns when the results are in the card's memory. Called within
- * the context. */
+/* Runs such a kernel: waits for the queue's work, and enqueues copies of the results. Called within the context. */
 reed_status cuda_launch_by_host(cuda_queue *queue, const reed_kernel *kernel, const reed_kernel_buffers *given,
                                 uint32_t number, reed_diagnosis *diagnosis) REED_MUST_CHECK;
 

@@ -90,6 +90,8 @@ typedef struct tensor_scatter_args {
   const void *update;
   const int64_t *places; /* NULL: 0 */
   void *y;
+  int64_t *saved;   /* overwritten_saved_bytes: number of launches, then pieces; NULL: y is not the caller's cache */
+  void *saved_rows; /* the elements after the pieces, in the order of the update */
   cuda_fault *fault;
   int64_t n, batches, blocks, rows, columns, room; /* rows: of the update; room: of the cache along the axis */
   int64_t y_block, update_block;                   /* elements from block to block */

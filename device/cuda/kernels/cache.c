@@ -65,6 +65,17 @@ reed_status cuda_prepare_tensor_scatter(const reed_kernel_call *call, reed_kerne
     CUDA_INPUT(&plan, tensor_scatter_args, update, 1);
     if (cpu_present(call, 2)) CUDA_INPUT(&plan, tensor_scatter_args, places, 2);
     CUDA_PART(&plan, tensor_scatter_args, y, CUDA_FROM_OUTPUT, 0, 0, y_bytes, true);
+    if (made.n && call->output_rooms && call->output_rooms[0].axis == axis && !call->output_rooms[0].counted) {
+      const int64_t rows_at =
+          (int64_t)sizeof(int64_t) + 2 * blocks * (int64_t)sizeof(overwritten_piece); /* behind number and pieces */
+      plan.overwrites = (overwritten){.n_bytes = overwritten_bytes(2 * blocks, made.n * size),
+                                      .row_bytes = made.columns * size,
+                                      .block_rows = made.room,
+                                      .block_bytes = made.y_block * size,
+                                      .n_pieces = 2 * blocks};
+      CUDA_PART(&plan, tensor_scatter_args, saved, CUDA_FROM_WORKSPACE, 0, 0, rows_at, true);
+      CUDA_PART(&plan, tensor_scatter_args, saved_rows, CUDA_FROM_WORKSPACE, 0, rows_at, made.n * size, true);
+    }
     CUDA_FAULT(&plan, tensor_scatter_args, fault, launch);
   }
   const reed_status status = cuda_plan_close(&plan, 0, out_kernel);

@@ -29,14 +29,30 @@ static __device__ inline bool find_place(const tensor_scatter_args &a, int64_t b
   return true;
 }
 
+/* Notes the two pieces of a block that the update overwrites (overwritten_piece: block, row, rows). A block without a
+ * place keeps its rows: its first ones are saved. */
+static __device__ inline void note_pieces(const tensor_scatter_args &a, int64_t block) {
+  int64_t place = 0, *pieces = a.saved + 1 + 6 * block;
+  if (!find_place(a, block / a.blocks, false, &place)) place = 0;
+  const int64_t first = a.rows < a.room - place ? a.rows : a.room - place;
+  pieces[0] = pieces[3] = block;
+  pieces[1] = place;
+  pieces[2] = first;
+  pieces[4] = 0;
+  pieces[5] = a.rows - first;
+}
+
 KERNEL(tensor_scatter) {
   const int64_t i = thread_number(), extents[4] = {a.batches, a.blocks, a.rows, a.columns};
-  int64_t at[4], place;
+  int64_t at[4], place = 0;
   if (i < a.batches && a.places) (void)find_place(a, i, true, &place);
+  if (a.saved && i == 0) a.saved[0]++;
+  if (a.saved && i < a.batches * a.blocks) note_pieces(a, i);
   if (i >= a.n) return;
   split_index(i, 4, extents, at);
-  if (!find_place(a, at[0], false, &place)) return;
-  const int64_t block = at[0] * a.blocks + at[1], row = (place + at[2]) % a.room;
-  copy_element(a.size, a.y, block * a.y_block + row * a.columns + at[3], a.update,
-               block * a.update_block + at[2] * a.columns + at[3]);
+  const bool found = find_place(a, at[0], false, &place);
+  const int64_t block = at[0] * a.blocks + at[1], row = (found ? place + at[2] : at[2]) % a.room,
+                to = block * a.y_block + row * a.columns + at[3];
+  if (a.saved) copy_element(a.size, a.saved_rows, i, a.y, to);
+  if (found) copy_element(a.size, a.y, to, a.update, block * a.update_block + at[2] * a.columns + at[3]);
 }

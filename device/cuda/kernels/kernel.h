@@ -13,6 +13,7 @@
 #include "base/vec.h"
 #include "device/cuda/kernels/args.h"
 #include "device/cuda/kernels/fault.h"
+#include "ops/overwritten.h"
 #include "reed/operator.h"
 
 typedef enum cuda_kernel_id {
@@ -80,7 +81,9 @@ typedef struct cuda_prepared {
   const cuda_launch *launches;
   const cuda_pointer *pointers;
   const char *args;  /* structs, each 16-byte aligned */
-  const int *cancel; /* base/cancel.h; for the emulation: launches that have not ended do nothing once it is raised */
+  const int *cancel; /* base/cancel.h; for the emulation: launches that have not ended do nothing once it is raised.
+                        NULL for launches that overwrite rows, because these rows are put back as a whole */
+  overwritten overwrites; /* n_bytes 0: no row is overwritten */
 } cuda_prepared;
 
 /* The `run` of every kernel whose state is a cuda_prepared. The module compares it and never calls it; a call returns
@@ -93,8 +96,9 @@ typedef struct cuda_plan {
   VEC_OF(cuda_launch) launches;
   VEC_OF(cuda_pointer) pointers;
   VEC_OF(char) args;
-  bool failed;       /* out of memory */
-  const char *wrong; /* the kernel of a launch that breaks a limit */
+  overwritten overwrites; /* as in cuda_prepared */
+  bool failed;            /* out of memory */
+  const char *wrong;      /* the kernel of a launch that breaks a limit */
 } cuda_plan;
 
 /* Adds a launch of so many blocks, with a copy of `args`: the kernel's args struct, whose pointers are NULL. No blocks

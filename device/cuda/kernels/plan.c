@@ -145,7 +145,8 @@ reed_status cuda_plan_close(cuda_plan *plan, int64_t workspace_bytes, reed_kerne
                             .launches = (const cuda_launch *)second,
                             .pointers = (const cuda_pointer *)first,
                             .args = block + args_at,
-                            .cancel = plan->call->env ? plan->call->env->cancel : NULL};
+                            .cancel = plan->call->env && !plan->overwrites.n_bytes ? plan->call->env->cancel : NULL,
+                            .overwrites = plan->overwrites};
     if (launches) memcpy(second, plan->launches.items, launches);
     if (pointers) memcpy(first, plan->pointers.items, pointers);
     if (plan->args.n) memcpy(block + args_at, plan->args.items, plan->args.n);

@@ -41,6 +41,8 @@ static void add_launches(cuda_plan *plan, const cuda_prepared *dense, const room
     made->keeps = from->keeps;
     for (uint32_t i = 0; i < from->n_pointers; i++) {
       const cuda_pointer *p = &dense->pointers[from->first_pointer + i];
+      if (p->source == CUDA_FROM_WORKSPACE && dense->overwrites.n_bytes)
+        continue; /* a copied past is not overwritten */
       const bool copied = p->source == CUDA_FROM_INPUT && copies->at[p->index] >= 0;
       const cuda_source source = copied ? CUDA_FROM_WORKSPACE : (cuda_source)p->source;
       const int64_t at = copied ? copies->at[p->index] : source == CUDA_FROM_WORKSPACE ? copies->workspace_bytes : 0;
