@@ -5,6 +5,7 @@
 #include "ops/cpu/common/convert.h"
 #include "ops/cpu/product/panel_loops.h"
 #include "ops/cpu/product/panels.h"
+#include "ops/cpu/product/strassen.h"
 #include "ops/cpu/product/whole.h"
 
 #define TILES_MOST 128 /* of a chunk */
@@ -30,6 +31,8 @@ typedef struct run_table {
 
 struct panel_plan {
   panel_problem p;
+  bool by_strassen; /* then only its plan, the team and the bias's elements matter */
+  strassen_plan strassen;
   depth_order order;
   int level_rows, level_lanes;
   cpu_team team;

@@ -429,6 +429,8 @@ reed_status panel_plan_run(const panel_plan *plan, const void *x, const void *we
   float *padded = workspace;
   memset(padded, 0, (size_t)plan->bias_elements * sizeof *padded);
   if (bias) memcpy(padded, bias, (size_t)(plan->p.groups * plan->p.outputs) * sizeof *padded);
+  if (plan->by_strassen)
+    return strassen_plan_run(&plan->strassen, x, weights, padded, residual, y, padded + plan->bias_elements);
   panel_run run = {.plan = plan,
                    .x = x,
                    .weights = weights,

@@ -163,6 +163,22 @@ static void choose_stage(panel_plan *plan, cpu_level level) {
   plan->narrow = convert_between(level, REED_F32, REED_BF16);
 }
 
+/* Takes Strassen's form for one long row of pixels under one tap, if it is faster. */
+static void consider_strassen(panel_plan *plan, cpu_level level) {
+  const panel_problem *p = &plan->p;
+  const bool is_matrix = p->images == 1 && p->groups == 1 && p->out[0] == 1 && p->out[1] == 1 && p->taps[0] == 1 &&
+                         p->taps[1] == 1 && p->taps[2] == 1 && p->pad[2] == 0 && p->stride[2] == 1 &&
+                         p->in[2] == p->out[2] && !p->channels_first && !p->pairs && !p->weights_f16;
+  const strassen_problem problem = {.rows = p->out[2],
+                                    .depth = p->channels,
+                                    .outputs = p->outputs,
+                                    .a_row = p->x_pixel,
+                                    .y_row = p->y_pixel,
+                                    .activation = p->activation};
+  plan->by_strassen = is_matrix && strassen_is_faster(&problem, level);
+  if (plan->by_strassen) strassen_plan_init(&plan->strassen, &problem, level, plan->team);
+}
+
 reed_status panel_plan_open(const reed_kernel_call *call, const panel_problem *problem, panel_plan **out_plan) {
   bool first = problem->channels_first;
   depth_order order = {problem->taps[0] * problem->taps[1] * (first ? problem->channels : 1), problem->taps[2],
@@ -193,6 +209,7 @@ reed_status panel_plan_open(const reed_kernel_call *call, const panel_problem *p
   plan->level_lanes = CPU_PICK(level, panel_lanes)();
   plan->team = cpu_team_for(cpu_env_team(call), panel_work(problem));
   plan->bias_elements = round_up(problem->groups * problem->outputs, PACKED_WIDTH) + PACKED_WIDTH;
+  consider_strassen(plan, level);
   choose_blocks(plan);
   choose_tiles(plan);
   choose_stage(plan, level);
@@ -207,6 +224,10 @@ int64_t panel_plan_state_bytes(const panel_plan *plan) {
   return (int64_t)sizeof *plan + 2 * plan->order.tap_rows * plan->order.tap_columns * (int64_t)sizeof *plan->offsets;
 }
 
+bool panel_plan_is_strassen(const panel_plan *plan) { return plan->by_strassen; }
+
 int64_t panel_plan_workspace_bytes(const panel_plan *plan) {
+  if (plan->by_strassen)
+    return plan->bias_elements * (int64_t)sizeof(float) + strassen_plan_workspace_bytes(&plan->strassen);
   return (plan->bias_elements + plan->team.threads * thread_elements(plan)) * (int64_t)sizeof(float);
 }

@@ -60,6 +60,8 @@ typedef struct panel_plan panel_plan;
 reed_status panel_plan_open(const reed_kernel_call *call, const panel_problem *problem,
                             panel_plan **out_plan) REED_MUST_CHECK;
 void panel_plan_close(panel_plan *plan);
+/* True if the products take Strassen's form (strassen.h). */
+bool panel_plan_is_strassen(const panel_plan *plan);
 int64_t panel_plan_workspace_bytes(const panel_plan *plan);
 int64_t panel_plan_state_bytes(const panel_plan *plan);
 /* weights: packed, of f32 or as the problem says; bias f32[groups * outputs]; residual with y's layout (or y itself).
