@@ -32,7 +32,7 @@ bool strassen_is_faster(const strassen_problem *p, cpu_level level) {
   return saved - sums > GAIN_LEAST * direct * (double)p->outputs;
 }
 
-/* What a worker keeps from one item to the next. */
+/* The sums that a worker keeps from one item to the next. */
 typedef struct worker_rows {
   int64_t block;  /* of rows, whose sums it has; -1: none */
   bool is_direct; /* they cannot be scaled */
