@@ -132,9 +132,13 @@ static int64_t find_groups(const scratch *s, const int64_t *ids, int64_t count) 
 
 /* Assigns the candidates to the slots of their groups, in order. */
 static int64_t deal(const scratch *s, const int64_t *ids, int64_t count) {
-  int64_t n_groups = 1;
-  if (ids) n_groups = find_groups(s, ids, count);
-  else memset(s->group, 0, (size_t)count * sizeof *s->group);
+  if (!ids) {
+    memset(s->group, 0, (size_t)count * sizeof *s->group);
+    for (int64_t i = 0; i < count; i++) s->slot[i] = (uint32_t)i;
+    s->end[0] = (uint32_t)count;
+    return 1;
+  }
+  int64_t n_groups = find_groups(s, ids, count);
   memset(s->end, 0, (size_t)n_groups * sizeof *s->end);
   for (int64_t i = 0; i < count; i++) s->end[s->group[i]]++;
   uint32_t begin = 0;
@@ -153,37 +157,62 @@ static void suppress(const nms_job *job, const scratch *s, int64_t slot, int64_t
 
 /* ---- one group, in blocks ---- */
 
-#define BLOCK ((int64_t)512)
+#define BLOCK ((int64_t)256)
+#define FEW_KEPT ((int64_t)128) /* with a lower limit the first few boxes suffice */
+#define BLOCK_OF_FEW ((int64_t)32)
+#define SPAN ((int64_t)128) /* of later boxes, shared out */
 
+/* A block and all later boxes. Its survivors are known: they are compared with the next block, which is then decided
+ * itself, while other threads compare them with the boxes after that. */
 typedef struct block_job {
   const nms_job *job;
   const scratch *s;
-  int64_t begin, end; /* slots of the block; the group's later boxes follow */
+  int64_t begin, end, next_end, count; /* slots */
+  int64_t n_kept, next_kept;           /* survivors so far; result: those of the next block */
 } block_job;
 
-/* Suppresses later boxes begin..end-1, counted from the block's end, by all boxes that the block keeps. */
-static void suppress_later(void *context, int64_t begin, int64_t end) {
-  const block_job *b = context;
-  for (int64_t slot = b->begin; slot < b->end && !cpu_cancelled(&b->job->n->team); slot++)
+/* Decides the boxes of a block that all earlier boxes have been compared with. Returns how many stay. */
+static int64_t decide_block(const nms_job *job, const scratch *s, int64_t begin, int64_t end) {
+  int64_t n_kept = 0;
+  for (int64_t slot = begin; slot < end; slot++) {
+    if (!s->alive[slot]) continue;
+    n_kept++;
+    suppress(job, s, slot, end);
+  }
+  return n_kept;
+}
+
+static void suppress_range(const block_job *b, int64_t first, int64_t after) {
+  for (int64_t slot = b->begin; slot < b->end && first < after && !cpu_cancelled(&b->job->n->team); slot++)
     if (b->s->alive[slot]) CPU_PICK(b->job->n->level, nms_suppress)
-  (b->s->corners, b->s->padded, slot, b->end + begin, b->end + end, b->job->iou, b->s->alive);
+  (b->s->corners, b->s->padded, slot, first, after, b->job->iou, b->s->alive);
+}
+
+/* Item 0 is the next block; the others are spans of the boxes after it. */
+static void suppress_later(void *context, int64_t begin, int64_t end) {
+  block_job *b = context;
+  if (begin == 0) {
+    suppress_range(b, b->end, b->next_end);
+    b->next_kept = decide_block(b->job, b->s, b->end, b->next_end);
+    if (b->n_kept + b->next_kept >= b->job->n->limit) return; /* nobody reads the boxes after it */
+    begin = 1;
+  }
+  suppress_range(b, b->next_end + (begin - 1) * SPAN, cpu_clamp(b->next_end + (end - 1) * SPAN, 0, b->count));
 }
 
 /* Suppresses in a row of one group, until the limit is reached. */
 static reed_status suppress_row(const nms_job *job, const scratch *s, int64_t count) {
   reed_status status = REED_OK;
-  int64_t n_kept = 0, block = job->n->limit < BLOCK / 4 ? BLOCK / 16 : BLOCK;
-  for (int64_t begin = 0; begin < count && n_kept < job->n->limit && status == REED_OK; begin += block) {
-    block_job b = {job, s, begin, begin + block < count ? begin + block : count};
-    int64_t before = n_kept;
-    for (int64_t slot = begin; slot < b.end; slot++) {
-      if (!s->alive[slot]) continue;
-      n_kept++;
-      suppress(job, s, slot, b.end);
-    }
-    if (n_kept >= job->n->limit || b.end == count) break;
-    cpu_team team = cpu_team_for(job->row_team, (count - b.end) * (n_kept - before) * 4);
-    status = cpu_parallel(team, count - b.end, 64, suppress_later, &b);
+  int64_t block = job->n->limit < FEW_KEPT ? BLOCK_OF_FEW : BLOCK, begin = 0, end = block < count ? block : count,
+          kept = decide_block(job, s, begin, end), n_kept = kept;
+  while (end < count && n_kept < job->n->limit && status == REED_OK) {
+    block_job b = {job, s, begin, end, end + block < count ? end + block : count, count, n_kept, 0};
+    int64_t items = 1 + (count - b.next_end + SPAN - 1) / SPAN;
+    status = cpu_parallel(cpu_team_for(job->row_team, (count - end) * kept * 4), items, 1, suppress_later, &b);
+    begin = b.end;
+    end = b.next_end;
+    kept = b.next_kept;
+    n_kept += kept;
   }
   return status;
 }
@@ -225,6 +254,25 @@ static cpu_team team_for_groups(const nms_job *job, const scratch *s, int64_t n_
   return all / team.threads < in_order ? team : alone;
 }
 
+/* The corners of candidates, by slot. */
+typedef struct corner_job {
+  const nms_job *job;
+  const scratch *s;
+  const float *boxes;
+} corner_job;
+
+static void lay_corners(void *context, int64_t begin, int64_t end) {
+  const corner_job *c = context;
+  const scratch *s = c->s;
+  for (int64_t i = begin; i < end; i++) {
+    float *at = s->corners + s->slot[i];
+    nms_corners(c->job->n, c->boxes + 4 * (int64_t)s->order[i].index, at, at + s->padded, at + 2 * s->padded,
+                at + 3 * s->padded);
+    at[4 * s->padded] = (at[2 * s->padded] - at[0]) * (at[3 * s->padded] - at[s->padded]);
+    s->alive[s->slot[i]] = 1;
+  }
+}
+
 static int64_t select_row(const nms_job *job, int64_t row, char *memory, int32_t *kept) {
   const nms *n = job->n;
   scratch s = scratch_at(memory, n->boxes);
@@ -237,12 +285,8 @@ static int64_t select_row(const nms_job *job, int64_t row, char *memory, int32_t
   if (count == 0) return 0;
   sort_candidates(s.order, s.spare, count);
   int64_t n_groups = deal(&s, job->class_ids ? job->class_ids + image * n->boxes : NULL, count);
-  for (int64_t i = 0; i < count; i++) {
-    float *at = s.corners + s.slot[i];
-    nms_corners(n, boxes + 4 * (int64_t)s.order[i].index, at, at + s.padded, at + 2 * s.padded, at + 3 * s.padded);
-    at[4 * s.padded] = (at[2 * s.padded] - at[0]) * (at[3 * s.padded] - at[s.padded]);
-    s.alive[i] = 1;
-  }
+  corner_job corners = {job, &s, boxes};
+  if (cpu_parallel(cpu_team_for(job->row_team, count * 64), count, 16, lay_corners, &corners) != REED_OK) return 0;
   cpu_team team = team_for_groups(job, &s, n_groups, count);
   if (team.threads > 1 && cpu_parallel(team, n_groups, 1, suppress_groups, &(group_job){job, &s}) != REED_OK) return 0;
   if (n_groups == 1 && suppress_row(job, &s, count) != REED_OK) return 0;
@@ -277,7 +321,10 @@ static reed_status run_nms(const void *state, const reed_kernel_buffers *buffers
   job.scratch = workspace + n->kept_bytes;
   job.row_team = n->team;
   if (team.threads > 1) job.row_team.threads = 1;
-  reed_status status = cpu_parallel_scratch(team, total, 1, select_rows, &job);
+  reed_status status = REED_OK;
+  if (total > 1) status = cpu_parallel_scratch(team, total, 1, select_rows, &job);
+  else select_rows(&job, 0, 1, 0); /* its steps are shared out, not the row */
+  if (status == REED_OK && cpu_cancelled(&n->team)) status = REED_ERROR_CANCELLED;
   if (status != REED_OK) return status; /* rows may have no count */
   int64_t n_out = 0;
   for (int64_t i = 0; i < total; i++)

@@ -3,8 +3,9 @@
  *
  * R is packed in panels: a panel holds, for a block of units, the columns of all its gates, step k of the depth after
  * step k - 1, so that the thread of a block has all it needs for its units' new state. h alternates between two
- * buffers: a step reads the buffer that the step before wrote. Threads take whole sequences or directions, which never
- * wait for each other; if there are too few of these, threads take blocks of units, with a barrier after each step.
+ * buffers: a step reads the buffer that the step before wrote. Threads take sequences or directions, which need nothing
+ * of each other, for a stretch of steps; if there are too few of these, threads take blocks of units and meet after each
+ * step.
  *
  * The reference: reference/recurrent.c. */
 #include <math.h>
@@ -14,10 +15,11 @@
 #include "ops/cpu/product/matrix.h"
 #include "ops/cpu/sequence/recurrent_loops.h"
 
-#define CHUNK_ROWS 256  /* rows of the input's product at a time: its result stays in the second cache */
-#define DEPTH_GRAIN 8   /* recurrent_multiply's depth is a multiple of it */
-#define PACK_STEPS 16   /* of the depth at a time: one line of the weights */
-#define FLOATS_GRAIN 16 /* places in the workspace are cache lines */
+#define CHUNK_ROWS 256 /* rows of the input's product at a time: its result stays in the second cache */
+#define DEPTH_GRAIN 8  /* recurrent_multiply's depth is a multiple of it */
+#define PACK_STEPS 16  /* of the depth at a time: one line of the weights */
+#define STRETCH_WORK (8 * CPU_WORK_PER_CHUNK) /* of a group, in products and sums: some 50 us */
+#define FLOATS_GRAIN 16                       /* places in the workspace are cache lines */
 
 typedef void (*cell_fn)(const recurrent_cell *cell);
 
@@ -44,6 +46,7 @@ typedef struct fast_recurrent {
   bool by_blocks; /* how threads share a step */
   cpu_team team;
   int64_t n_groups;        /* of sequences, if the threads share sequences */
+  int64_t stretch;         /* steps of a group between two points at which the threads meet */
   int64_t chunk;           /* steps */
   matrix_plan products[2]; /* of a chunk, of the steps left over */
   kernel_cache *cache;
@@ -75,24 +78,35 @@ static void pack_gate(const float *weights, int64_t hidden, int64_t n, float *pa
     for (int64_t k = k0; k < hidden; k++) panel[k * row + unit] = weights[unit * hidden + k];
 }
 
-static void pack_part(const fast_recurrent *f, const part *p, const float *weights, float *panels) {
+/* Packs a block of a part's units. */
+static void pack_block(const fast_recurrent *f, const part *p, const float *weights, int64_t block, float *panels) {
   const int64_t hidden = f->r.hidden, row = p->n_gates * f->units;
-  for (int64_t block = 0; block < f->n_blocks; block++) {
-    float *panel = panels + block * f->depth * row;
-    const int64_t unit = block * f->units, n = hidden - unit < f->units ? hidden - unit : f->units;
-    if (n < f->units || f->depth > hidden) memset(panel, 0, (size_t)(f->depth * row) * sizeof *panel);
-    for (int64_t gate = 0; gate < p->n_gates; gate++)
-      pack_gate(weights + ((p->first_gate + gate) * hidden + unit) * hidden, hidden, n, panel + gate * f->units, row);
-  }
+  float *panel = panels + block * f->depth * row;
+  const int64_t unit = block * f->units, n = hidden - unit < f->units ? hidden - unit : f->units;
+  if (n < f->units || f->depth > hidden) memset(panel, 0, (size_t)(f->depth * row) * sizeof *panel);
+  for (int64_t gate = 0; gate < p->n_gates; gate++)
+    pack_gate(weights + ((p->first_gate + gate) * hidden + unit) * hidden, hidden, n, panel + gate * f->units, row);
 }
 
-static void pack(const fast_recurrent *f, const float *weights, float *packed) {
-  for (int64_t d = 0; d < f->r.n_directions; d++)
+typedef struct packing {
+  const fast_recurrent *f;
+  const float *weights;
+  float *packed;
+} packing;
+
+/* Items are directions times blocks. */
+static void pack_blocks(void *context, int64_t begin, int64_t end) {
+  const packing *c = context;
+  const fast_recurrent *f = c->f;
+  for (int64_t item = begin; item < end; item++) {
+    int64_t d = item / f->n_blocks, block = item % f->n_blocks;
     for (int32_t i = 0; i < f->n_phases; i++)
       for (int32_t k = 0; k < f->phases[i].n_parts; k++) {
         const part *p = &f->phases[i].parts[k];
-        pack_part(f, p, weights + d * f->r.n_gates * f->r.hidden * f->r.hidden, packed + d * f->panels + p->offset);
+        pack_block(f, p, c->weights + d * f->r.n_gates * f->r.hidden * f->r.hidden, block,
+                   c->packed + d * f->panels + p->offset);
       }
+  }
 }
 
 typedef struct pack_key {
@@ -101,18 +115,13 @@ typedef struct pack_key {
   int64_t n_directions, n_gates, hidden, units;
 } pack_key;
 
-typedef struct pack_context {
-  const fast_recurrent *f;
-  const float *weights;
-} pack_context;
-
 static reed_status pack_build(void *context, kernel_cache_value *out_value) {
-  const pack_context *c = context;
+  const packing *c = context;
   const int64_t bytes = c->f->r.n_directions * c->f->panels * (int64_t)sizeof(float);
   float *packed = mem_alloc_bulk((size_t)bytes);
   if (!packed) return REED_ERROR_MEMORY;
   (void)mem_warm(packed, (size_t)bytes, NULL); /* all pages at once: a fault for each would take as long as packing */
-  pack(c->f, c->weights, packed);
+  pack_blocks(&(packing){c->f, c->weights, packed}, 0, c->f->r.n_directions * c->f->n_blocks);
   *out_value = (kernel_cache_value){packed, mem_free_aligned, bytes};
   return REED_OK;
 }
@@ -122,7 +131,7 @@ static reed_status packed_get(const reed_kernel_call *call, fast_recurrent *f) {
   f->cache = call->env ? call->env->cache : NULL;
   if (!f->cache || !call->constant[RECURRENT_R]) return REED_OK;
   pack_key key = {"recurrent", call->host_values[RECURRENT_R], r->n_directions, r->n_gates, r->hidden, f->units};
-  pack_context context = {f, key.constant};
+  packing context = {f, key.constant, NULL};
   void *packed;
   reed_status status = kernel_cache_get(f->cache, &key, sizeof key, pack_build, &context, &packed);
   if (status != REED_OK) return cpu_no_memory(call);
@@ -261,17 +270,36 @@ static void run_phase(const job *j, int32_t which, const share *s, int64_t at) {
   }
 }
 
-/* Items are directions times groups of sequences, and all steps of the chunk for each. */
+/* Some steps of a chunk. */
+typedef struct stretch {
+  const job *j;
+  int64_t first, end;
+} stretch;
+
+/* Items are directions times groups of sequences, and all steps of the stretch for each. */
 static void run_groups(void *context, int64_t begin, int64_t end) {
-  const job *j = context;
+  const stretch *steps = context;
+  const job *j = steps->j;
   const fast_recurrent *f = j->f;
   for (int64_t i = begin; i < end; i++) {
     int64_t group = i % f->n_groups;
     share s = {i / f->n_groups, f->r.sequences * group / f->n_groups, f->r.sequences * (group + 1) / f->n_groups, 0,
                f->n_blocks};
-    for (int64_t at = j->first; at < j->first + j->n && !cpu_cancelled(&f->team); at++)
+    for (int64_t at = steps->first; at < steps->end && !cpu_cancelled(&f->team); at++)
       for (int32_t k = 0; k < f->n_phases; k++) run_phase(j, k, &s, at);
   }
+}
+
+/* Threads that share sequences and directions meet after each stretch: none waits longer for another. */
+static reed_status run_stretches(const job *j) {
+  const fast_recurrent *f = j->f;
+  const int64_t end = j->first + j->n;
+  reed_status status = REED_OK;
+  for (int64_t at = j->first, next; at < end && status == REED_OK; at = next) {
+    next = end - at < f->stretch ? end : at + f->stretch;
+    status = cpu_parallel(f->team, f->r.n_directions * f->n_groups, 1, run_groups, &(stretch){j, at, next});
+  }
+  return status;
 }
 
 /* A phase of a step. */
@@ -372,9 +400,11 @@ static reed_status run_fast(const void *state, const reed_kernel_buffers *buffer
   if (status != REED_OK) return status;
   job j = {.f = f, .buffers = buffers, .workspace = buffers->workspace, .packed = f->packed};
   if (!f->packed) {
-    float *packed = j.workspace + f->own_packed;
-    pack(f, recurrent_in(r, buffers, RECURRENT_R), packed);
-    j.packed = packed;
+    packing p = {f, recurrent_in(r, buffers, RECURRENT_R), j.workspace + f->own_packed};
+    status = cpu_parallel(cpu_team_for(r->team, r->n_directions * f->panels * 8), r->n_directions * f->n_blocks, 1,
+                          pack_blocks, &p);
+    if (status != REED_OK) return status;
+    j.packed = p.packed;
   }
   sum_bias(&j);
   begin_states(&j);
@@ -385,7 +415,7 @@ static reed_status run_fast(const void *state, const reed_kernel_buffers *buffer
     j.gates_sequence = r->batch_first ? j.n * row : row;
     status = run_products(&j);
     if (status != REED_OK) return status;
-    status = f->by_blocks ? run_blocks(&j) : cpu_parallel(f->team, r->n_directions * f->n_groups, 1, run_groups, &j);
+    status = f->by_blocks ? run_blocks(&j) : run_stretches(&j);
     if (status != REED_OK) return status;
   }
   return REED_OK;
@@ -437,7 +467,8 @@ static void plan_threads(fast_recurrent *f) {
                 wanted = (r->team.threads + r->n_directions - 1) / r->n_directions;
   const int64_t most_groups = (r->sequences + 1) / 2;
   f->n_groups = wanted < most_groups ? wanted : most_groups;
-  const int64_t n_items = r->n_directions * f->n_groups;
+  const int64_t n_items = r->n_directions * f->n_groups, of_group = step_work / (n_items > 0 ? n_items : 1);
+  f->stretch = of_group < STRETCH_WORK ? STRETCH_WORK / (of_group + 1) : 1;
   const cpu_team for_blocks = cpu_team_for(r->team, step_work);
   f->team = cpu_team_for(r->team, step_work * (f->chunk < 1024 ? f->chunk : 1024));
   if (f->team.threads > n_items) f->team.threads = (int32_t)(n_items > 1 ? n_items : 1);

@@ -81,6 +81,19 @@ START_TEST(cells_equal_the_reference) {
 }
 END_TEST
 
+/* Steps so large that threads meet after a few of them. */
+START_TEST(long_walks_equal_the_reference) {
+  static const recurrent_row walks[] = {{17, 3, 8, 200}, {23, 1, 8, 256}, {7, 8, 4, 300}};
+  for (int op = 0; op < 3; op++)
+    for (int layout = 0; layout < 2; layout++) {
+      kernel_case c;
+      recurrent_form f = form_of(ops[op], REED_F32, directions[(op + _i) % 3], 14 + layout);
+      recurrent_case(&c, &f, &walks[_i]);
+      case_parity(&c, tolerance(REED_F32), tolerance(REED_F32));
+    }
+}
+END_TEST
+
 /* Every set of outputs that a node may leave out. */
 START_TEST(outputs_may_be_absent) {
   for (int wanted = 1; wanted < 8; wanted++)
@@ -234,6 +247,7 @@ int main(void) {
   TCase *t = tcase_create("all");
   tcase_set_timeout(t, 240);
   tcase_add_loop_test(t, cells_equal_the_reference, 0, COUNT(rows));
+  tcase_add_loop_test(t, long_walks_equal_the_reference, 0, 3);
   tcase_add_test(t, outputs_may_be_absent);
   tcase_add_loop_test(t, other_dtypes_equal_the_reference, 0, 3);
   tcase_add_loop_test(t, activations_equal_the_reference, 0, COUNT(activations));
