@@ -4,8 +4,8 @@
  * R is packed in panels: a panel holds, for a block of units, the columns of all its gates, step k of the depth after
  * step k - 1, so that the thread of a block has all it needs for its units' new state. h alternates between two
  * buffers: a step reads the buffer that the step before wrote. Threads take sequences or directions, which need nothing
- * of each other, for a stretch of steps; if there are too few of these, threads take blocks of units and meet after each
- * step.
+ * of each other, for a stretch of steps; if there are too few of these, threads take blocks of units and meet after
+ * each step.
  *
  * The reference: reference/recurrent.c. */
 #include <math.h>
