@@ -5,7 +5,8 @@
  *
  * The pass computes such a product, and the operators between a joined tensor and the Reshape that parts its axes
  * again, with the axes apart: transposition of the matrices, scale, added bias, Softmax along rows, Cast. The Reshapes
- * between them go. So the pass attention meets one form of attention, and masks of rank 4 fit all of its operators. */
+ * between them go. A joined tensor may also be a Reshape of repeated heads, [batch, heads, repeats, rows, columns]. So
+ * the pass attention meets one form of attention, and masks of rank 4 fit all of its operators. */
 #include "base/diag.h"
 #include "compiler/ir/attempt.h"
 #include "compiler/ir/pass.h"
@@ -13,6 +14,7 @@
 
 enum { BATCH, HEADS, ROWS, COLUMNS, APART }; /* axes of a tensor with the axes apart, and its rank */
 enum { JOINED = APART - 1 };                 /* the rank of a tensor with batch and heads in one axis */
+enum { REPEATED = APART + 1 };               /* of a tensor that repeats each head along an axis behind HEADS */
 enum { DEPTH_MOST = 8 };                     /* operators between a joined tensor and its use */
 
 typedef struct parting {
@@ -215,10 +217,34 @@ static reed_status meeting(parting *p, ir_node *n) {
   return replace(p, n, apart(p, whole));
 }
 
+/* Repeated heads that a Reshape joins with the batch get a Reshape to [batch, heads, rows, columns] in front of it. */
+static reed_status repetition(parting *p, ir_node *n) {
+  const ir_node *repeat = pattern_made_by(input(n, 0), OP_Expand);
+  const ir_type *wide = &input(n, 0)->type, *whole = &n->outputs[0]->type;
+  if (!repeat || wide->rank != REPEATED || whole->rank != JOINED) return REED_OK;
+  const reed_dim *from = wide->dims, heads = symbols_mul(p->m->symbols, from[HEADS], from[HEADS + 1]);
+  const ir_type type = {wide->dtype, APART, {from[BATCH], heads, from[ROWS + 1], from[COLUMNS + 1]}};
+  if (!joins(p, &type, whole)) return REED_OK;
+  const ir_type one = {.dtype = REED_I64, .rank = 1, .dims = {1}},
+                list = {.dtype = REED_I64, .rank = 1, .dims = {APART}};
+  ir_value *v = input(n, 0), *parts[] = {extents(p, v, HEADS, HEADS + 1), extents(p, v, HEADS + 1, ROWS + 1)};
+  ir_node *both = parts[0] && parts[1] ? make(p, OP_Mul, parts, 2, one) : NULL;
+  if (!both) return diag_no_memory(p->m->diagnosis, "axes of a batch");
+  ir_value *shape[] = {extents(p, v, BATCH, HEADS), both->outputs[0], extents(p, v, ROWS + 1, REPEATED)};
+  ir_node *joint = shape[0] && shape[2] ? make(p, OP_Concat, shape, 3, list) : NULL;
+  ir_node *made = joint && ir_set_attr_int(joint, "axis", 0)
+                      ? make(p, OP_Reshape, (ir_value *[]){v, joint->outputs[0]}, 2, type)
+                      : NULL;
+  return replace(p, n, made ? under(p, made->outputs[0], made->outputs[0], *whole) : NULL);
+}
+
 static reed_status visit(void *context, ir_node *n) {
   parting *p = context;
   p->at = n;
-  return n->op == op_builtin(OP_MatMul) ? product(p, n) : n->op == op_builtin(OP_Reshape) ? meeting(p, n) : REED_OK;
+  if (n->op == op_builtin(OP_MatMul)) return product(p, n);
+  if (n->op != op_builtin(OP_Reshape)) return REED_OK;
+  reed_status status = repetition(p, n);
+  return status == REED_OK && !n->dead ? meeting(p, n) : status;
 }
 
 reed_status pass_batch_axes(ir_module *m, pass_report *report) {

@@ -186,6 +186,13 @@ static const spelled spelled_attentions[] = {
     {"K stored turned, and an unknown number of queries",
      "f=Transpose[2,1,0,3] q;g=ReduceMax kt,first;h=ReduceMax v,first;a=Expand g,one6;b=Expand h,one6;s=MatMul "
      "f,a;p=Softmax s;o=MatMul p,b"},
+    {"repeated heads joined with the batch, K turned, and an unknown number of queries",
+     "f=Transpose[2,1,0,3] q;g=ReduceMax k,first;h=ReduceMax g,heads;l=Unsqueeze h,last4b;e=Expand "
+     "l,six_three;a=Reshape "
+     "e,three6;b=Transpose[0,2,1] a;t=Reshape b,back;d=Mul t,half;s=MatMul f,d;p=Softmax s;i=ReduceMax "
+     "v,first;c=Expand "
+     "i,one6;o=MatMul p,c",
+     "Attention"},
     {"a negative scale", "t=Transpose[0,1,3,2] k;s=MatMul q,t;d=Mul s,mhalf;p=Softmax d;o=MatMul p,v"},
     {"heads split and not merged",
      SPLIT("a", "u", "0,2,1,3") SPLIT("b", "w", "0,2,3,1")
@@ -293,6 +300,7 @@ static inline void spelled_constants(onnx_build *b) {
   build_i64(b, "six6", "3", (int64_t[]){-1, 6, 6});
   build_i64(b, "line", "3", (int64_t[]){-1, 1, 6});
   build_i64(b, "four", "4", (int64_t[]){-1, 3, 6, 8});
+  build_i64(b, "six_three", "5", (int64_t[]){6, 1, 3, 1, 1});
   build_i64(b, "square", "4", (int64_t[]){-1, 3, 6, 6});
   build_i64(b, "samesquare", "4", (int64_t[]){0, 3, 6, -1});
   build_i64(b, "turned", "4", (int64_t[]){3, -1, 6, 6});
