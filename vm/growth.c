@@ -36,6 +36,7 @@ static bool dies_after(const insn_invoke *i, uint32_t reg) {
 }
 
 static void note_joined(tracer *t, const insn_invoke *i, uint32_t reg, uint32_t next) {
+  if (op_has(t->operators[i->site], REED_OP_EXTENTS_ONLY)) return;
   t->n_readers++;
   for (uint32_t k = 0; k < i->n_inputs; k++) {
     growth g;

@@ -499,3 +499,11 @@ bool position_band_of(ir_module *m, ir_value *v, position_band *out_band) {
   *out_band = p.band;
   return true;
 }
+
+bool position_ramp_of(ir_module *m, ir_value *v, reed_dim *out_first) {
+  evaluation e = {.m = m};
+  places p;
+  if (v->type.rank != 1 || !evaluate(&e, v, &p) || !p.counts || p.factors[0] != 1) return false;
+  *out_first = p.first;
+  return true;
+}

@@ -158,6 +158,12 @@ START_TEST(recognised_rotary_embeddings_compute_the_same) {
 }
 END_TEST
 
+START_TEST(rows_of_caches_are_the_same) {
+  const spelled_rows *s = &spelled_rows_of_caches[_i];
+  check(spelled_rows_open(s), "cache_rows", true, 0, s->what);
+}
+END_TEST
+
 START_TEST(caches_of_the_last_places_compute_the_same) {
   const spelled *s = &spelled_last_places[_i];
   if (s->made) check(spelled_last_places_open(s), "rotary", true, 2e-6, s->what);
@@ -228,6 +234,7 @@ int main(void) {
   tcase_add_test(t, heads_joined_with_the_batch_compute_the_same);
   tcase_add_loop_test(t, shared_heads_compute_the_same, 0, COUNT(spelled_heads));
   tcase_add_loop_test(t, recognised_rotary_embeddings_compute_the_same, 0, COUNT(spelled_rotaries));
+  tcase_add_loop_test(t, rows_of_caches_are_the_same, 0, COUNT(spelled_rows_of_caches));
   tcase_add_loop_test(t, caches_of_the_last_places_compute_the_same, 0, COUNT(spelled_last_places));
   tcase_add_loop_test(t, recognised_group_norms_compute_the_same, 0, COUNT(spelled_groups));
   tcase_add_loop_test(t, norms_with_activations_compute_the_same, 0, COUNT(spelled_norm_ends));

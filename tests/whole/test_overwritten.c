@@ -1,5 +1,6 @@
 /* TensorScatter in memory that the caller binds: new rows take the place of rows of the past, in a line and in a
- * circle, with a place for each batch. Every run is compared bit for bit with a session that binds nothing. */
+ * circle, with a place for each batch, and the scatters that become TensorScatter. Every run is compared bit for bit
+ * with a session that binds nothing. */
 #include <stdio.h>
 
 #include "tests/whole/model.h"
@@ -68,14 +69,18 @@ static reed_tensor *rows_of(const cache *c, int64_t n, bool update, float first)
 }
 
 /* spare: rows of the memory beyond those of the cache; -1: no axis with room. */
-static cache cache_open(form f, bool circular, const char *device, int64_t rows, int64_t spare) {
-  cache c = {.m = model_open(scattered(f, circular), device, false), .device = device, .form = f, .rows = rows};
+static cache cache_of(onnx_build *b, form f, const char *device, int64_t rows, int64_t spare) {
+  cache c = {.m = model_open(b, device, false), .device = device, .form = f, .rows = rows};
   c.plain = session_of(&c.m, "host");
   reed_tensor *host = rows_of(&c, rows + (spare > 0 ? spare : 0), false, -1000);
   c.memory = on_device(host, device);
   reed_tensor_close(&host);
   ck_assert_int_eq(reed_session_bind_output(c.m.session, 0, c.memory, spare < 0 ? -1 : axis_of(f), c.m.said), REED_OK);
   return c;
+}
+
+static cache cache_open(form f, bool circular, const char *device, int64_t rows, int64_t spare) {
+  return cache_of(scattered(f, circular), f, device, rows, spare);
 }
 
 static void cache_close(cache *c) {
@@ -158,6 +163,58 @@ START_TEST(only_new_rows_are_written) {
     const char *copies = copies_of(c.m.session);
     ck_assert_msg(!strstr(copies, "host-to-host") && !strstr(copies, "device-to-device"), "%s", copies);
   }
+  past_close(&p), past_close(&next);
+  cache_close(&c);
+}
+END_TEST
+
+/* The rows from the first of the places on, for all batches, by ScatterND or ScatterElements. */
+static onnx_build *stretch(bool elements) {
+  onnx_build *b = build_open(18);
+  build_input(b, "p", "f32[2,3,s,4]");
+  build_input(b, "n", "f32[2,3,t,4]");
+  build_input(b, "at", "i64[2]");
+  build_i64(b, "zero", "", (int64_t[]){0});
+  build_i64(b, "one", "", (int64_t[]){1});
+  build_i64(b, "two", "", (int64_t[]){2});
+  build_i64(b, "last", "1", (int64_t[]){-1});
+  build_i64(b, "others", "3", (int64_t[]){0, 1, 3});
+  build_node(b, "Shape", "n", "shape");
+  build_node(b, "Gather", "shape,two", "t");
+  build_node(b, "Gather", "at,zero", "first");
+  build_node(b, "Range", "zero,t,one", "range");
+  build_node(b, "Add", "first,range", "places");
+  if (elements) {
+    build_node(b, "Unsqueeze", "places,others", "narrow");
+    build_node(b, "Expand", "narrow,shape", "wide");
+    build_int(b, build_node(b, "ScatterElements", "p,wide,n", "all"), "axis", 2);
+  } else {
+    build_node(b, "Unsqueeze", "places,last", "list");
+    build_ints(b, build_node(b, "Transpose", "p", "turned"), "perm", "2,0,1,3");
+    build_ints(b, build_node(b, "Transpose", "n", "rows"), "perm", "2,0,1,3");
+    build_node(b, "ScatterND", "turned,list,rows", "scattered");
+    build_ints(b, build_node(b, "Transpose", "scattered", "all"), "perm", "1,2,0,3");
+  }
+  build_node(b, "Neg", "all", "less");
+  build_output(b, "all", "f32[2,3,s,4]");
+  build_output(b, "less", "f32[2,3,s,4]");
+  return b;
+}
+
+START_TEST(rows_of_other_scatters_are_written_alone) {
+  if (!is_there(devices[_i % N_DEVICES])) return;
+  cache c = cache_of(stretch(_i / N_DEVICES), HEADS_FIRST, devices[_i % N_DEVICES], 7, -1);
+  past p = fresh(&c), next = step(&c, &p, 2, 0, 0, 100), made;
+  for (int i = 0; i < 6; i++) {
+    past_close(&p);
+    p = next;
+    next = step(&c, &p, i % 3 + 1, i % 2 ? i - 5 : i, 0, 200.0F * (float)i); /* a place from the end, too */
+    ck_assert(lies_there(&c, &next));
+    assert_counts(&c, 1, 0);
+  }
+  ck_assert_int_eq(try_step(&c, &next, 2, 6, 0, 300, &made), REED_ERROR_VALUE);
+  ck_assert_int_eq(try_step(&c, &next, 1, -8, 0, 300, &made), REED_ERROR_VALUE);
+  assert_same(next.grown, next.plain, "the past");
   past_close(&p), past_close(&next);
   cache_close(&c);
 }
@@ -352,6 +409,7 @@ int main(void) {
   TCase *cases = tcase_create("overwritten");
   tcase_set_timeout(cases, 60);
   tcase_add_loop_test(cases, only_new_rows_are_written, 0, N_EACH);
+  tcase_add_loop_test(cases, rows_of_other_scatters_are_written_alone, 0, 2 * N_DEVICES);
   tcase_add_loop_test(cases, continuations_of_one_past_do_not_meet, 0, N_EACH);
   tcase_add_loop_test(cases, a_cancelled_run_leaves_the_past, 0, N_EACH);
   tcase_add_loop_test(cases, a_place_that_does_not_fit_leaves_the_past, 0, N_EACH);

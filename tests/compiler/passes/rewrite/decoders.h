@@ -298,4 +298,74 @@ static inline onnx_build *spelled_last_places_open(const spelled *s) {
   return b;
 }
 
+/* ---- rows of caches ---- */
+
+typedef struct spelled_rows {
+  const char *what, *text;
+  bool made;             /* TensorScatter */
+  const char *reduction; /* NULL: none, and text has the scatter */
+} spelled_rows;
+
+/* Rows r: f32[b,3,t,4] go to the places p, p + 1, ... of the cache c: f32[b,3,40,4]; rf and cf have the heads behind
+ * the rows; r1 is one row. at: i64[1], which may be negative. */
+#define ROWS_HEAD \
+  "rs=Shape r;t=Gather rs,i2;p=Add at,i4;ps=Squeeze p;n=Range i0,t,i1;q=Add ps,n;i=Unsqueeze " \
+  "q,last;x=Transpose[2,0,1,3] c;" \
+  "y=Transpose[2,0,1,3] r;w=Unsqueeze q,ax013;e=Expand w,rs;"
+
+static const spelled_rows spelled_rows_of_caches[] = {
+    {"index_put", "s=ScatterND x,i,y;o=Transpose[1,2,0,3] s", true},
+    {"index_put, the result as it lies", "o=ScatterND x,i,y", true},
+    {"heads behind the rows",
+     "f=Transpose[1,0,2,3] cf;g=Transpose[1,0,2,3] rf;s=ScatterND f,i,g;o=Transpose[1,0,2,3] s", true},
+    {"index_copy by elements", "o=ScatterElements[2] c,e,r", true},
+    {"an axis from the end", "o=ScatterElements[-2] c,e,r", true},
+    {"a slice that is assigned",
+     "d=Add ps,t;l=Range ps,d,i1;h=Unsqueeze l,last;s=ScatterND x,h,y;o=Transpose[1,2,0,3] s", true},
+    {"one row at a place from the end",
+     "h=Unsqueeze at,last;g=Transpose[2,0,1,3] r1;s=ScatterND x,h,g;o=Transpose[1,2,0,3] s", true},
+    {"places that are not negative", "d=Max p,i0;l=Add d,n;h=Unsqueeze l,last;s=ScatterND x,h,y;o=Transpose[1,2,0,3] s",
+     true},
+    /* near misses */
+    {"every second place", "d=Mul n,i2;l=Add ps,d;h=Unsqueeze l,last;s=ScatterND x,h,y;o=Transpose[1,2,0,3] s"},
+    {"places that run backwards", "l=Sub ps,n;h=Unsqueeze l,last;s=ScatterND x,h,y;o=Transpose[1,2,0,3] s"},
+    {"a slice of every second row",
+     "d=Mul t,i2;g=Add ps,d;l=Range ps,g,i2;h=Unsqueeze l,last;s=ScatterND x,h,y;o=Transpose[1,2,0,3] s"},
+    {"places from the next one on",
+     "d=Add t,i1;l=Range i1,d,i1;g=Add ps,l;h=Unsqueeze g,last;s=ScatterND x,h,y;o=Transpose[1,2,0,3] s"},
+    {"places up to a number", "d=Min q,i4;h=Unsqueeze d,last;s=ScatterND x,h,y;o=Transpose[1,2,0,3] s"},
+    {"other places for each head",
+     "d=Add at,three;g=Unsqueeze d,ax023;h=Shape r1;k=Expand g,h;o=ScatterElements[2] c,k,r1"},
+    {"rows of a part of the heads", "f=Slice r,i0v,two,ax1;g=Slice e,i0v,two,ax1;o=ScatterElements[2] c,g,f"},
+    {"rows that are added", "l=Neg r", false, "add"},
+};
+
+static inline onnx_build *spelled_rows_open(const spelled_rows *s) {
+  char text[2048];
+  onnx_build *b = build_open(18);
+  static const char *const inputs[][2] = {{"c", "f32[b,3,40,4]"}, {"r", "f32[b,3,t,4]"},  {"cf", "f32[b,40,3,4]"},
+                                          {"rf", "f32[b,t,3,4]"}, {"r1", "f32[b,3,1,4]"}, {"at", "i64[1]"}};
+  for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++) build_input(b, inputs[i][0], inputs[i][1]);
+  for (int64_t i = 0; i < 5; i++) {
+    char name[] = {'i', (char)('0' + i), 0};
+    build_i64(b, name, "", &i);
+  }
+  build_i64(b, "i0v", "1", (int64_t[]){0});
+  build_i64(b, "two", "1", (int64_t[]){2});
+  build_i64(b, "three", "3", (int64_t[]){0, 1, 2});
+  build_i64(b, "last", "1", (int64_t[]){-1});
+  build_i64(b, "ax1", "1", (int64_t[]){1});
+  build_i64(b, "ax013", "3", (int64_t[]){0, 1, 3});
+  build_i64(b, "ax023", "3", (int64_t[]){0, 2, 3});
+  snprintf(text, sizeof text, ROWS_HEAD "%s", s->text);
+  const char *last = spelled_nodes(b, text);
+  if (s->reduction) {
+    build_node_t *n = build_node(b, "ScatterElements", "c,e,r", last = "sum");
+    build_int(b, n, "axis", 2);
+    build_string(b, n, "reduction", s->reduction);
+  }
+  build_output(b, last, "f32");
+  return b;
+}
+
 #endif

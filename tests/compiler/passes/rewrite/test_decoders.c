@@ -100,6 +100,31 @@ START_TEST(caches_of_the_last_places_are_recognised) {
 }
 END_TEST
 
+START_TEST(rows_of_caches_are_recognised) {
+  const spelled_rows *s = &spelled_rows_of_caches[_i];
+  onnx_build *b = spelled_rows_open(s);
+  front f;
+  front_optimize(&f, &b);
+  ck_assert_msg(front_count(&f, OP_TensorScatter) == s->made, "%s: %s", s->what, s->made ? "left alone" : "recognised");
+  if (s->made) ck_assert_int_eq(front_count(&f, OP_ScatterND) + front_count(&f, OP_ScatterElements), 0);
+  front_fini(&f);
+}
+END_TEST
+
+/* Only a place that may be negative is compared with 0. */
+START_TEST(a_place_that_is_not_negative_is_taken_as_it_is) {
+  for (int i = 0; i < COUNT(spelled_rows_of_caches); i++) {
+    const spelled_rows *s = &spelled_rows_of_caches[i];
+    if (!s->made) continue;
+    onnx_build *b = spelled_rows_open(s);
+    front f;
+    front_optimize(&f, &b);
+    ck_assert_msg(front_count(&f, OP_Less) == (strstr(s->text, "Max") == NULL), "%s", s->what);
+    front_fini(&f);
+  }
+}
+END_TEST
+
 int main(void) {
   Suite *suite = suite_create("decoders");
   TCase *t = tcase_create("decoders");
@@ -110,6 +135,8 @@ int main(void) {
   tcase_add_loop_test(t, repeated_heads_are_read_once, 0, COUNT(spelled_heads));
   tcase_add_loop_test(t, rotary_embeddings_are_recognised, 0, COUNT(spelled_rotaries));
   tcase_add_loop_test(t, caches_of_the_last_places_are_recognised, 0, COUNT(spelled_last_places));
+  tcase_add_loop_test(t, rows_of_caches_are_recognised, 0, COUNT(spelled_rows_of_caches));
+  tcase_add_test(t, a_place_that_is_not_negative_is_taken_as_it_is);
   suite_add_tcase(suite, t);
   return suite_run(suite);
 }
