@@ -3,7 +3,8 @@
  *
  * Headroom. The first layout of an epoch is exact. When a new layout is needed because extents have changed, slots of
  * roots whose bytes differ from the last entry's get up to a tenth more, or keep the room that they have, so that the
- * next extents fit too; the arena stays within a tenth of the entry's lower bound. In a small arena (SMALL_BYTES) slots
+ * next extents fit too, as do small roots, because a workspace may grow in steps of its own; the arena stays within a
+ * tenth of the entry's lower bound. In a small arena (SMALL_BYTES) slots
  * of changed roots are twice as large, and every slot keeps the room that it had before, so that tensors whose extents
  * change by chance (a detector's counts of boxes) fit from the second or third layout on, whatever they are.
  *
@@ -18,6 +19,7 @@
 enum {
   HEADROOM = 10,         /* a slot may be a tenth larger than its root, and the arena than its lower bound */
   SMALL_HEADROOM = 1,    /* in a small arena a slot may be as large again as its root */
+  SMALL_SHARE = 64,      /* a root of this share of the lower bound has headroom before it changes */
   FILL = 2,              /* a layout serves an entry that needs half of it */
   SMALL_BYTES = 1 << 20, /* no entry is laid out anew for fewer bytes, and slots of such an arena keep their room */
 };
@@ -122,19 +124,21 @@ static void settle_copies(epoch_planner *p) {
   }
 }
 
-/* Lists the roots of one arena as intervals, with a share of headroom (0: none) for those that have changed. */
-static reed_status list_intervals(epoch_planner *p, int32_t device, const epoch_layout *before, int64_t share) {
+/* Lists the roots of one arena as intervals, with a share of headroom (0: none) for those that have changed or are of
+ * at most `small` bytes. */
+static reed_status list_intervals(epoch_planner *p, int32_t device, const epoch_layout *before, int64_t share,
+                                  int64_t small) {
   const epoch_entry *e = p->entry;
   p->intervals.n = 0;
   for (size_t i = 0; i < e->roots.n; i++) {
     const epoch_root *root = &e->roots.items[i];
     if (!in_arena(root, device)) continue;
     int64_t bytes = root->bytes;
-    if (share && before->roots[i].bytes != bytes && bytes <= INT64_MAX / 2) {
+    if (share && (before->roots[i].bytes != bytes || bytes <= small) && bytes <= INT64_MAX / 2) {
       /* a slot that has room keeps it, so that the arena does not grow for another root's sake */
       int64_t more = bytes / share / PLAN_ALIGNMENT * PLAN_ALIGNMENT, room = before->roots[i].room;
       more = more ? more : PLAN_ALIGNMENT;
-      bytes = room >= bytes && room - bytes < more ? room : bytes + more;
+      bytes = room > bytes && room - bytes < more ? room : bytes + more;
     }
     if (!VEC_PUSH(&p->intervals, ((plan_interval){.first = root->first, .last = root->last, .bytes = bytes})))
       return diag_no_memory(p->run->diagnosis, "epoch plan");
@@ -157,11 +161,11 @@ static void keep_rooms(epoch_planner *p, int32_t device, const epoch_layout *bef
 static reed_status place_arena(epoch_planner *p, int32_t device, const epoch_layout *before, plan_figures *out) {
   reed_diagnosis *d = p->run->diagnosis;
   plan_figures exact = {0};
-  reed_status status = list_intervals(p, device, before, 0);
+  reed_status status = list_intervals(p, device, before, 0, 0);
   if (status != REED_OK || !p->intervals.n) return status;
   if (before) status = plan_bound(p->intervals.items, (int32_t)p->intervals.n, &exact, d);
   if (before && status == REED_OK && exact.lower_bound <= SMALL_BYTES) {
-    status = list_intervals(p, device, before, SMALL_HEADROOM);
+    status = list_intervals(p, device, before, SMALL_HEADROOM, 0);
     if (status != REED_OK) return status;
     keep_rooms(p, device, before);
     status = plan_offsets(p->intervals.items, (int32_t)p->intervals.n, out, d);
@@ -173,14 +177,14 @@ static reed_status place_arena(epoch_planner *p, int32_t device, const epoch_lay
     status = REED_OK;
   }
   for (int64_t share = HEADROOM; before && share <= 4 * HEADROOM && status == REED_OK; share *= 2) {
-    status = list_intervals(p, device, before, share);
+    status = list_intervals(p, device, before, share, exact.lower_bound / SMALL_SHARE);
     if (status == REED_OK) status = plan_offsets(p->intervals.items, (int32_t)p->intervals.n, out, d);
     if (status == REED_ERROR_MEMORY) break;
     if (status != REED_OK || out->bytes - exact.lower_bound > exact.lower_bound / HEADROOM) continue;
     *out = (plan_figures){out->bytes, exact.bytes_without_reuse, exact.lower_bound, exact.fullest};
     return REED_OK;
   }
-  status = list_intervals(p, device, before, 0);
+  status = list_intervals(p, device, before, 0, 0);
   if (status == REED_OK) status = plan_offsets(p->intervals.items, (int32_t)p->intervals.n, out, d);
   return status;
 }
