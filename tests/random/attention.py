@@ -1,6 +1,6 @@
 """Attention in exported language models: for each model, which of its attentions are found, which masks are folded, whether results are onnxruntime's, and whether bound caches grow.
 
-usage: attention.py --build build [--batch 2] [--padding 2] FOLDER/NAME.onnx ...     models of language.py; needs onnx and onnxruntime, which refuses some exports of opset 23 for batches above 1
+usage: attention.py --build build [--batch 2] [--padding 2] [--device cuda-emulated] FOLDER/NAME.onnx ...     models of language.py; needs onnx and onnxruntime, which refuses some exports of opset 23 for batches above 1
 
 One line a model: layers whose attention is one operator, of all; masks that are left; keys and values whose heads are repeated (by Expand, Tile or Gather) for Attention; the largest difference from onnxruntime over a prompt and some steps, of the largest element; (in bound memory and without, and where each past has two continuations); caches that grew in place in bound memory, of all; hits that renewed an entry.
 Exit status 1: an attention was not found, heads are repeated, results differ, or a cache was copied."""
@@ -83,13 +83,13 @@ def branched(run, other, given):
 def compare(library, path):
     """The largest difference, caches in place, all caches, renewed entries."""
     model = onnx.load(path)
-    with open(path, "rb") as f: module = library.compile(f.read())
+    with open(path, "rb") as f: module = library.compile(f.read(), target=None if options.device == "host" else options.device)
     peer = peer_of(path)
     caches = [i for i in model.graph.input if is_cache(i)]
     random = np.random.default_rng(5)
     fixed = {i.name: random.standard_normal([d.dim_value or (STATES if k else options.batch) for k, d in enumerate(dims)]).astype(np.float32)
              for i, dims in ((i, i.type.tensor_type.shape.dim) for i in model.graph.input) if len(dims) > 2 and not is_cache(i)}
-    runs = [Run(library, model, module, options.batch, capacity=capacity) for capacity in (0, sum(LENGTHS), sum(LENGTHS))]
+    runs = [Run(library, model, module, options.batch, options.device, capacity=capacity) for capacity in (0, sum(LENGTHS), sum(LENGTHS))]
     largest = 0.0
     for run in runs: run.begin()
     expected = [np.zeros(dims, np.float32) for dims in runs[0].empty]
@@ -123,6 +123,7 @@ def check(library, vm, path):
 parser = argparse.ArgumentParser()
 parser.add_argument("models", nargs="+")
 parser.add_argument("--build", default="build")
+parser.add_argument("--device", default="host")
 parser.add_argument("--batch", type=int, default=2)
 parser.add_argument("--padding", type=int, default=2, help="padded places before a sequence, times its number in the batch")
 options = parser.parse_args()

@@ -17,5 +17,7 @@ for model in "bert -s tokens=1x9xi64 -s mask=1x9xi64" "lstm -s x=2x6x12 -s lengt
 done
 # a detector, whose counts come from results
 plan 100 ssd300 "" -s image=3x300x300 >"$out/ssd" || fail "ssd300: no plan in time"
-"$vm" run "$folder/lstm.onnx" -i x=full:2x6x12:0.5 --device 'cuda-emulated?values=2x' >"$out/run" 2>&1 && fail "an option that is no number is taken"
+"$vm" compile "$folder/lstm.onnx" -o "$out/lstm.reed" || fail "lstm: not compiled"
+"$vm" run "$out/lstm.reed" -i x=2x6x12xf32=rand:1 -i lengths=2xi64=6 --device 'cuda-emulated?values=2x' >"$out/run" 2>&1
+[ $? = 4 ] && grep -q "values" "$out/run" || fail "an option that is no number is taken"
 exit 0
