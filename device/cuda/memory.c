@@ -93,7 +93,7 @@ void cuda_reap(cuda_device *self, bool all) {
   uv_mutex_lock(&self->lock);
   for (cuda_block **at = &self->retired; *at;) {
     cuda_block *block = *at;
-    if (!all && self->driver.event_query(block->done) == CU_NOT_READY) {
+    if (!all && self->driver.event_query(block->done)) { /* not done, or not known to be */
       at = &block->next;
       continue;
     }
