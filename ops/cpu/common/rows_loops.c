@@ -3,6 +3,7 @@
 #include "ops/cpu/common/rows_loops.h"
 
 #include "ops/cpu/common/functions.h"
+#include "ops/cpu/common/lanes.h"
 
 double CPU_LEVELED(sum_f32)(const float *x, int64_t n) {
   double total = 0;
@@ -63,32 +64,67 @@ void CPU_LEVELED(scale_by_double)(double a, const float *x, float *y, int64_t n,
     for (int64_t i = 0; i < n; i++) y[i * stride] = (float)((double)x[i * stride] * a);
 }
 
-double CPU_LEVELED(sum_squares_f32)(const float *x, float centre, int64_t n) {
+/* The sum of the elements of a + b, added in double. */
+INLINE double sum_of_lanes(lanes a, lanes b) {
+  a += b;
+#if defined(__AVX512F__)
+  return _mm512_reduce_add_pd(_mm512_cvtps_pd(_mm512_castps512_ps256((__m512)a)) +
+                              _mm512_cvtps_pd(_mm512_extractf32x8_ps((__m512)a, 1)));
+#else
+  double sums[4] = {0};
+  for (int k = 0; k < LANES; k++) sums[k % 4] += (double)a[k];
+  return sums[0] + sums[1] + (sums[2] + sums[3]);
+#endif
+}
+
+double CPU_LEVELED(sum_around_f32)(const float *x, float centre, int64_t n) {
   double total = 0;
   for (int64_t begin = 0; begin < n; begin += 4096) {
-    int64_t end = begin + 4096 < n ? begin + 4096 : n;
-    float lanes[16] = {0};
-    int64_t i = begin;
-    for (; i + 16 <= end; i += 16)
-      for (int k = 0; k < 16; k++) {
-        float d = x[i + k] - centre;
-        lanes[k] += d * d;
-      }
-    for (; i < end; i++) {
-      float d = x[i] - centre;
-      lanes[0] += d * d;
+    int64_t end = begin + 4096 < n ? begin + 4096 : n, i = begin;
+    lanes sums = {0}, sums_2 = {0};
+    float rest = 0;
+    for (; i + 2 * LANES <= end; i += 2 * LANES) {
+      sums += load(x + i) - centre;
+      sums_2 += load(x + i + LANES) - centre;
     }
-    for (int k = 0; k < 16; k++) total += (double)lanes[k];
+    for (; i < end; i++) rest += x[i] - centre;
+    total += sum_of_lanes(sums, sums_2) + (double)rest;
   }
   return total;
 }
 
+void CPU_LEVELED(sum_squares_f32)(const float *x, float centre, int64_t n, double *out_sum, double *out_squares) {
+  double sum = 0, total = 0;
+  for (int64_t begin = 0; begin < n; begin += 4096) {
+    int64_t end = begin + 4096 < n ? begin + 4096 : n, i = begin;
+    lanes sums = {0}, sums_2 = {0}, squares = {0}, squares_2 = {0};
+    float rest = 0, rest_squares = 0;
+    for (; i + 2 * LANES <= end; i += 2 * LANES) {
+      lanes d = load(x + i) - centre, d_2 = load(x + i + LANES) - centre;
+      sums += d;
+      sums_2 += d_2;
+      squares += d * d;
+      squares_2 += d_2 * d_2;
+    }
+    for (; i < end; i++) {
+      float d = x[i] - centre;
+      rest += d;
+      rest_squares += d * d;
+    }
+    sum += sum_of_lanes(sums, sums_2) + (double)rest;
+    total += sum_of_lanes(squares, squares_2) + (double)rest_squares;
+  }
+  *out_sum = sum;
+  *out_squares = total;
+}
+
 void CPU_LEVELED(moments)(const float *x, int64_t n, double *out_mean, double *out_variance) {
-  double mean = CPU_LEVELED(sum_f32)(x, n) / (double)n;
-  float centre = (float)mean;
-  double off = mean - (double)centre, total = CPU_LEVELED(sum_squares_f32)(x, centre, n);
-  *out_mean = mean;
-  *out_variance = total / (double)n - off * off;
+  double share = 1 / (double)n, sum, squares;
+  float centre = (float)((double)x[0] + CPU_LEVELED(sum_around_f32)(x, x[0], n) * share);
+  CPU_LEVELED(sum_squares_f32)(x, centre, n, &sum, &squares);
+  double off = sum * share;
+  *out_mean = (double)centre + off;
+  *out_variance = squares * share - off * off;
 }
 
 double CPU_LEVELED(softmax_sum)(bool log, const float *x, float most, float *y, int64_t n) {
@@ -161,12 +197,13 @@ void CPU_LEVELED(scale_shift)(const float *x, float centre, float a, float b, fl
   for (int64_t i = 0; i < n; i++) y[i] = (x[i] - centre) * a + b;
 }
 
-void CPU_LEVELED(normalize_row)(const float *x, float mean, float inverse, const float *scale, const float *shift,
+void CPU_LEVELED(normalize_row)(const float *x, double mean, double inverse, const float *scale, const float *shift,
                                 float *y, int64_t n) {
+  float centre = (float)mean, factor = (float)inverse, rest = (float)(((double)centre - mean) * inverse);
   if (shift)
-    for (int64_t i = 0; i < n; i++) y[i] = (x[i] - mean) * inverse * scale[i] + shift[i];
+    for (int64_t i = 0; i < n; i++) y[i] = ((x[i] - centre) * factor + rest) * scale[i] + shift[i];
   else
-    for (int64_t i = 0; i < n; i++) y[i] = (x[i] - mean) * inverse * scale[i];
+    for (int64_t i = 0; i < n; i++) y[i] = ((x[i] - centre) * factor + rest) * scale[i];
 }
 
 void CPU_LEVELED(max_rows)(const float *x, float *y, int64_t n) {
@@ -188,11 +225,30 @@ void CPU_LEVELED(scale_row)(float a, const float *x, float *y, int64_t n) {
   for (int64_t i = 0; i < n; i++) y[i] = a * x[i];
 }
 
-void CPU_LEVELED(add_squares)(const float *x, const float *centre, float *y, int64_t n) {
-  for (int64_t i = 0; i < n; i++) {
-    float d = x[i] - centre[i];
-    y[i] += d * d;
-  }
+void CPU_LEVELED(add_differences)(const float *x, const float *centre, int64_t rows, float *restrict sums, int64_t n) {
+  for (; rows >= 4; rows -= 4, x += 4 * n)
+    for (int64_t i = 0; i < n; i++) {
+      float c = centre[i];
+      sums[i] += (x[i] - c) + (x[n + i] - c) + ((x[2 * n + i] - c) + (x[3 * n + i] - c));
+    }
+  for (; rows > 0; rows--, x += n)
+    for (int64_t i = 0; i < n; i++) sums[i] += x[i] - centre[i];
+}
+
+void CPU_LEVELED(add_moments)(const float *x, const float *centre, int64_t rows, float *restrict sums,
+                              float *restrict squares, int64_t n) {
+  for (; rows >= 4; rows -= 4, x += 4 * n)
+    for (int64_t i = 0; i < n; i++) {
+      float a = x[i] - centre[i], b = x[n + i] - centre[i], c = x[2 * n + i] - centre[i], d = x[3 * n + i] - centre[i];
+      sums[i] += a + b + (c + d);
+      squares[i] += a * a + b * b + (c * c + d * d);
+    }
+  for (; rows > 0; rows--, x += n)
+    for (int64_t i = 0; i < n; i++) {
+      float d = x[i] - centre[i];
+      sums[i] += d;
+      squares[i] += d * d;
+    }
 }
 
 void CPU_LEVELED(scale_shift_row)(const float *x, const float *centre, const float *a, const float *b, float *y,

@@ -26,12 +26,16 @@ CPU_LOOP(double, softmax_sum, (bool log, const float *x, float most, float *y, i
 CPU_LOOP(void, scale_shift, (const float *x, float centre, float a, float b, float *y, int64_t n));
 /* y[i] = (x[i] - mean) * inverse * scale[i] + shift[i]; shift NULL: 0 */
 CPU_LOOP(void, normalize_row,
-         (const float *x, float mean, float inverse, const float *scale, const float *shift, float *y, int64_t n));
-/* mean and variance (divided by n) in two passes; n > 0 */
+         (const float *x, double mean, double inverse, const float *scale, const float *shift, float *y, int64_t n));
+/* mean and variance (divided by n) in two passes; n > 0. The first pass sums distances from x[0], and the second one
+ * corrects the mean: sums of the elements themselves would make the mean of large, nearly equal elements too
+ * inaccurate. */
 CPU_LOOP(void, moments, (const float *x, int64_t n, double *out_mean, double *out_variance));
 CPU_LOOP(double, sum_f32, (const float *x, int64_t n));
-/* the sum of (x[i] - centre)^2 */
-CPU_LOOP(double, sum_squares_f32, (const float *x, float centre, int64_t n));
+/* the sum of x[i] - centre */
+CPU_LOOP(double, sum_around_f32, (const float *x, float centre, int64_t n));
+/* the sums of x[i] - centre and of (x[i] - centre)^2 */
+CPU_LOOP(void, sum_squares_f32, (const float *x, float centre, int64_t n, double *out_sum, double *out_squares));
 CPU_LOOP(float, max_f32, (const float *x, int64_t n));
 /* of n elements `stride` apart: the largest number, NaN passed over (-INFINITY: there is none); the sum of their
  * magnitudes (p 1) or squares (p 2); y = x * a, rounded once, y `stride` apart as well */
@@ -46,8 +50,10 @@ CPU_LOOP(void, scale_row, (float a, const float *x, float *y, int64_t n));
 /* y[i] = the largest of, or scale times the sum of, x[i * stride + t * dilation] over t < taps */
 CPU_LOOP(void, pool_along,
          (bool mean, const float *x, int64_t stride, int64_t dilation, int64_t taps, float scale, float *y, int64_t n));
-/* y[i] += (x[i] - centre[i])^2 */
-CPU_LOOP(void, add_squares, (const float *x, const float *centre, float *y, int64_t n));
+/* sums[i] += x[k * n + i] - centre[i], over k < rows; squares[i] += the square of it */
+CPU_LOOP(void, add_differences, (const float *x, const float *centre, int64_t rows, float *sums, int64_t n));
+CPU_LOOP(void, add_moments,
+         (const float *x, const float *centre, int64_t rows, float *sums, float *squares, int64_t n));
 /* y[i] = (x[i] - centre[i]) * a[i] + b[i] */
 CPU_LOOP(void, scale_shift_row,
          (const float *x, const float *centre, const float *a, const float *b, float *y, int64_t n));

@@ -1,6 +1,7 @@
 /* BatchNormalization (ONNX opset 15), InstanceNormalization (22), GroupNormalization (21), LayerNormalization (17) and
- * RMSNormalization (23) for f32. Statistics are sums of short runs in float, added in double. The reference computes
- * training, other dtypes and repeated layer parameters. The reference: reference/norm.c. Channels last: norm_last.c. */
+ * RMSNormalization (23) for f32. Statistics are sums of short runs of distances from an element, in float, added in
+ * double. The reference computes training, other dtypes and repeated layer parameters. The reference: reference/norm.c.
+ * Channels last: norm_last.c. */
 #include <math.h>
 
 #include "ops/cpu/calls/norm.h"
@@ -17,15 +18,16 @@ typedef struct norm_job {
   const reed_kernel_buffers *buffers;
   norm_kind kind;
   int64_t stretch, n_pieces; /* elements that share their statistics, or a plane of given ones; its pieces */
-  double *sums;              /* [stretch][piece], the workspace */
+  double *sums, *squares;    /* [stretch][piece], the workspace */
   double *means, *factors;   /* of stretches */
-  bool squares;
+  bool second;               /* pass: with the squares */
 } norm_job;
 
 /* y = (x - centre) * a + b and the activation over a plane of any size, in blocks that stay in the first-level cache.
  */
 static void scale_plane(const norm *n, const float *x, double centre, double a, double b, float *y, int64_t size) {
   enum { BLOCK = 4096 };
+  b += ((double)(float)centre - centre) * a;
   for (int64_t i = 0; i < size; i += BLOCK) {
     int64_t count = size - i < BLOCK ? size - i : BLOCK;
     CPU_PICK(n->level, scale_shift)(x + i, (float)centre, (float)a, (float)b, y + i, count);
@@ -62,7 +64,7 @@ static void layer_row(const norm_job *job, int64_t i, int64_t first, int64_t siz
   const float *scale = job->buffers->inputs[1], *shift = n->parameters[2] != REED_NONE ? job->buffers->inputs[2] : NULL;
   float *y = (float *)job->buffers->outputs[0] + i * n->inner + first;
   CPU_PICK(n->level, normalize_row)
-  ((const float *)job->buffers->inputs[0] + i * n->inner + first, (float)mean, (float)factor, scale + first,
+  ((const float *)job->buffers->inputs[0] + i * n->inner + first, mean, factor, scale + first,
    shift ? shift + first : NULL, y, size);
   activation_row(&n->after, y, size);
 }
@@ -109,8 +111,9 @@ static void sum_pieces(void *context, int64_t begin, int64_t end) {
   for (int64_t p = begin; p < end; p++) {
     int64_t i = p / job->n_pieces, first = p % job->n_pieces * PIECE, size = piece_size(job, first);
     const float *x = (const float *)job->buffers->inputs[0] + i * job->stretch + first;
-    job->sums[p] = job->squares ? CPU_PICK(job->n->level, sum_squares_f32)(x, (float)job->means[i], size)
-                                : CPU_PICK(job->n->level, sum_f32)(x, size);
+    float centre = (float)job->means[i];
+    if (job->second) CPU_PICK(job->n->level, sum_squares_f32)(x, centre, size, &job->sums[p], &job->squares[p]);
+    else job->sums[p] = CPU_PICK(job->n->level, sum_around_f32)(x, centre, size);
   }
 }
 
@@ -122,24 +125,27 @@ static void apply_pieces(void *context, int64_t begin, int64_t end) {
   }
 }
 
-static double mean_of_pieces(const norm_job *job, int64_t i) {
+static double mean_of_pieces(const norm_job *job, const double *sums, int64_t i) {
   double sum = 0;
-  for (int64_t k = 0; k < job->n_pieces; k++) sum += job->sums[i * job->n_pieces + k];
+  for (int64_t k = 0; k < job->n_pieces; k++) sum += sums[i * job->n_pieces + k];
   return sum / (double)job->stretch;
 }
 
-/* The statistics of n stretches. */
+/* The statistics of n stretches, in two passes as `moments` takes them. */
 static reed_status take_statistics(norm_job *job, int64_t n, cpu_team team) {
-  job->squares = false;
+  const float *x = job->buffers->inputs[0];
+  for (int64_t i = 0; i < n; i++) job->means[i] = (double)x[i * job->stretch];
+  job->second = false;
   reed_status status = cpu_parallel(team, n * job->n_pieces, 1, sum_pieces, job);
   if (status != REED_OK) return status;
-  for (int64_t i = 0; i < n; i++) job->means[i] = mean_of_pieces(job, i);
-  job->squares = true;
+  for (int64_t i = 0; i < n; i++) job->means[i] = (double)(float)(job->means[i] + mean_of_pieces(job, job->sums, i));
+  job->second = true;
   status = cpu_parallel(team, n * job->n_pieces, 1, sum_pieces, job);
   if (status != REED_OK) return status;
   for (int64_t i = 0; i < n; i++) {
-    double off = job->means[i] - (double)(float)job->means[i];
-    job->factors[i] = take_factor(job, i, &job->means[i], mean_of_pieces(job, i) - off * off);
+    double off = mean_of_pieces(job, job->sums, i);
+    job->means[i] += off;
+    job->factors[i] = take_factor(job, i, &job->means[i], mean_of_pieces(job, job->squares, i) - off * off);
   }
   return REED_OK;
 }
@@ -160,7 +166,8 @@ static reed_status run(const norm *n, norm_kind kind, const reed_kernel_buffers 
   if (job.n_pieces == 1) return cpu_parallel(team, stretches_n, 1, stretches, &job);
   if (kind != NORM_BATCH) {
     job.sums = buffers->workspace;
-    job.means = job.sums + stretches_n * job.n_pieces;
+    job.squares = job.sums + stretches_n * job.n_pieces;
+    job.means = job.squares + stretches_n * job.n_pieces;
     job.factors = job.means + stretches_n;
     reed_status status = take_statistics(&job, stretches_n, team);
     if (status != REED_OK) return status;
@@ -192,7 +199,7 @@ static reed_status prepare(const cpu_view *view, norm_kind kind, reed_kernel_run
   cpu_kernel_set(out_kernel, run_kind, state);
   int64_t stretch = stretch_of(&n, kind), pieces = pieces_of(stretch);
   if (kind != NORM_BATCH && pieces > 1)
-    out_kernel->workspace_bytes = n.outer * n.channels * n.inner / stretch * (pieces + 2) * (int64_t)sizeof(double);
+    out_kernel->workspace_bytes = n.outer * n.channels * n.inner / stretch * (2 * pieces + 2) * (int64_t)sizeof(double);
   return REED_OK;
 }
 

@@ -1,6 +1,7 @@
 /* Batch, instance and group normalisation of f32 images with channels last: y = (x - centre) * factor + shift, with
  * numbers of each channel, and the activation, pixel by pixel. Statistics are sums of short runs in float, added in
- * double, in two passes (mean, then squares around it). Channels second: norm.c. */
+ * double, in two passes: distances from an element, then distances from their mean and squares of these, as `moments`
+ * of rows_loops.h. Channels second: norm.c. */
 #include "ops/cpu/reduce/norm_last.h"
 
 #include <math.h>
@@ -17,8 +18,8 @@ typedef struct last_norm {
 /* The workspace: numbers of every channel, and each range's sums. */
 typedef struct columns {
   float *centre, *factor, *shift;
-  double *sums;   /* [range][channel] */
-  float *partial; /* [range][channel] */
+  double *sums, *squares;                /* [range][channel] */
+  float *partial_sums, *partial_squares; /* [range][channel] */
 } columns;
 
 typedef struct last_job {
@@ -27,7 +28,7 @@ typedef struct last_job {
   float *y;
   columns at;
   int64_t n_ranges; /* of pixels */
-  bool squares;
+  bool second;      /* pass: with the squares */
 } last_job;
 
 static int64_t aligned(int64_t bytes) { return (bytes + 63) & ~(int64_t)63; }
@@ -42,7 +43,9 @@ static int64_t lay_columns(const norm *n, int64_t n_ranges, char *at, columns *o
                {n->channels * 4, (void **)&out->factor},
                {n->channels * 4, (void **)&out->shift},
                {n->channels * 8 * n_ranges, (void **)&out->sums},
-               {n->channels * 4 * n_ranges, (void **)&out->partial}};
+               {n->channels * 8 * n_ranges, (void **)&out->squares},
+               {n->channels * 4 * n_ranges, (void **)&out->partial_sums},
+               {n->channels * 4 * n_ranges, (void **)&out->partial_squares}};
   for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
     if (at) *parts[i].place = at + used;
     used += aligned(parts[i].bytes);
@@ -52,22 +55,29 @@ static int64_t lay_columns(const norm *n, int64_t n_ranges, char *at, columns *o
 
 static int64_t range_begin(const last_job *job, int64_t range) { return job->n->inner * range / job->n_ranges; }
 
-/* Sums every channel over a range's pixels, or its squared distances from the centre. */
+/* Sums every channel's distances from the centre over a range's pixels; in the second pass their squares as well. */
 static void sum_ranges(void *context, int64_t begin, int64_t end) {
   const last_job *job = context;
   int64_t channels = job->n->channels;
+  size_t bytes = (size_t)channels * sizeof(float);
   for (int64_t range = begin; range < end; range++) {
-    double *sums = job->at.sums + range * channels;
-    float *partial = job->at.partial + range * channels;
+    double *sums = job->at.sums + range * channels, *squares = job->at.squares + range * channels;
+    float *partial_sums = job->at.partial_sums + range * channels,
+          *partial_squares = job->at.partial_squares + range * channels;
     int64_t first = range_begin(job, range), last = range_begin(job, range + 1);
-    for (int64_t c = 0; c < channels; c++) sums[c] = 0;
+    for (int64_t c = 0; c < channels; c++) sums[c] = squares[c] = 0;
     for (int64_t i = first; i < last && !cpu_cancelled(&job->n->team); i += PIXELS_AT_ONCE) {
-      memset(partial, 0, (size_t)channels * sizeof *partial);
-      for (int64_t k = i; k < last && k < i + PIXELS_AT_ONCE; k++)
-        if (job->squares)
-          CPU_PICK(job->n->level, add_squares)(job->x + k * channels, job->at.centre, partial, channels);
-        else CPU_PICK(job->n->level, add_rows)(job->x + k * channels, partial, channels);
-      for (int64_t c = 0; c < channels; c++) sums[c] += (double)partial[c];
+      int64_t pixels = last - i < PIXELS_AT_ONCE ? last - i : PIXELS_AT_ONCE;
+      const float *x = job->x + i * channels;
+      memset(partial_sums, 0, bytes);
+      if (job->second) {
+        memset(partial_squares, 0, bytes);
+        CPU_PICK(job->n->level, add_moments)(x, job->at.centre, pixels, partial_sums, partial_squares, channels);
+        for (int64_t c = 0; c < channels; c++) squares[c] += (double)partial_squares[c];
+      } else {
+        CPU_PICK(job->n->level, add_differences)(x, job->at.centre, pixels, partial_sums, channels);
+      }
+      for (int64_t c = 0; c < channels; c++) sums[c] += (double)partial_sums[c];
     }
   }
 }
@@ -84,34 +94,38 @@ static void apply_pixels(void *context, int64_t begin, int64_t end) {
   }
 }
 
-/* The sum over the channels, from c on, that share their statistics. */
-static double shared_sum(const last_job *job, int64_t c) {
+/* The mean of `sums` over the channels, from c on, that share their statistics. */
+static double shared_mean(const last_job *job, const double *sums, int64_t c) {
   double sum = 0;
   for (int64_t range = 0; range < job->n_ranges; range++)
-    for (int64_t k = 0; k < job->n->shared; k++) sum += job->at.sums[range * job->n->channels + c + k];
-  return sum;
+    for (int64_t k = 0; k < job->n->shared; k++) sum += sums[range * job->n->channels + c + k];
+  return sum / (double)(job->n->inner * job->n->shared);
+}
+
+static void set_centre(const last_job *job, int64_t c, float centre) {
+  for (int64_t k = 0; k < job->n->shared; k++) job->at.centre[c + k] = centre;
 }
 
 /* Computes one image's statistics into centre, factor, shift. */
 static reed_status take_statistics(last_job *job, const reed_kernel_buffers *buffers, cpu_team team) {
   const norm *n = job->n;
-  double count = (double)(n->inner * n->shared);
-  job->squares = false;
+  for (int64_t c = 0; c < n->channels; c += n->shared) set_centre(job, c, job->x[c]);
+  job->second = false;
   reed_status status = cpu_parallel(team, job->n_ranges, 1, sum_ranges, job);
   if (status != REED_OK) return status;
-  for (int64_t c = 0; c < n->channels; c += n->shared) {
-    float mean = (float)(shared_sum(job, c) / count);
-    for (int64_t k = 0; k < n->shared; k++) job->at.centre[c + k] = mean;
-  }
-  job->squares = true;
+  for (int64_t c = 0; c < n->channels; c += n->shared)
+    set_centre(job, c, (float)((double)job->at.centre[c] + shared_mean(job, job->at.sums, c)));
+  job->second = true;
   status = cpu_parallel(team, job->n_ranges, 1, sum_ranges, job);
   if (status != REED_OK) return status;
   for (int64_t c = 0; c < n->channels; c += n->shared) {
-    double inverse = norm_factor(n, shared_sum(job, c) / count);
+    double off = shared_mean(job, job->at.sums, c); /* of the mean from the centre */
+    double inverse = norm_factor(n, shared_mean(job, job->at.squares, c) - off * off);
     for (int64_t k = c; k < c + n->shared; k++) {
       int64_t at = norm_parameter_of(n, k);
-      job->at.factor[k] = (float)(norm_parameter(n, buffers, 1, at) * inverse);
-      job->at.shift[k] = (float)norm_parameter(n, buffers, 2, at);
+      double factor = norm_parameter(n, buffers, 1, at) * inverse;
+      job->at.factor[k] = (float)factor;
+      job->at.shift[k] = (float)(norm_parameter(n, buffers, 2, at) - off * factor);
     }
   }
   return REED_OK;

@@ -171,6 +171,40 @@ START_TEST(instance_norm_survives_a_large_mean) {
 }
 END_TEST
 
+/* Large elements, nearly or all equal: a mean that is off by the rounding of its sums shows in every result. The
+ * planes are one piece long, and several. */
+static const struct {
+  double level, noise, first; /* the first element of each image */
+} large[] = {{-208.7, 0, -208.7}, {1e4, 0.01, 1e4}, {3e5, 0.04, 3e5}, {-208.7, 0, 1e3}, {-77.3, 0.5, -77.3}};
+
+START_TEST(norms_survive_large_means) {
+  static const op_id ops[] = {OP_BatchNormalization, OP_GroupNormalization, OP_InstanceNormalization,
+                              OP_LayerNormalization};
+  static const int64_t shapes[][3] = {{2, 6, 700}, {1, 6, 50000}, {2, 24, 64}};
+  for (int k = 0; k < ROWS(ops) * ROWS(shapes); k++) {
+    op_id op = ops[k % ROWS(ops)];
+    const int64_t *shape = shapes[k / ROWS(ops)];
+    bool rows = op == OP_LayerNormalization;
+    kernel_case c;
+    case_init(&c, op);
+    value *x = case_input(&c, REED_F32, 3, shape, 1);
+    int64_t image = rows ? shape[2] : shape[1] * shape[2], n = shape[0] * shape[1] * shape[2];
+    for (int64_t i = 0; i < n; i++)
+      case_set(x, i, i % image ? large[_i].level + case_get(x, i) * large[_i].noise : large[_i].first);
+    for (int i = 0; i < 2; i++) case_input(&c, REED_F32, 1, rows ? &shape[2] : &shape[1], 2);
+    if (op == OP_BatchNormalization)
+      for (int i = 0; i < 2; i++) {
+        value *v = case_input(&c, REED_F32, 1, &shape[1], 0);
+        for (int64_t e = 0; e < shape[1]; e++)
+          case_set(v, e, i ? large[_i].noise * large[_i].noise + 1e-6 : large[_i].level);
+      }
+    if (op == OP_GroupNormalization) case_attr_int(&c, "num_groups", 3);
+    if (rows) case_parity(&c, 2e-6, 2e-5);
+    else case_parity_orders(&c, 1u << 0, 2e-6, 2e-5);
+  }
+}
+END_TEST
+
 int main(void) {
   Suite *suite = suite_create("normalisation");
   TCase *t = tcase_create("all");
@@ -185,6 +219,7 @@ int main(void) {
   tcase_add_loop_test(t, norms_end_with_any_activation, 0, ROWS(activations));
   tcase_add_test(t, norms_refuse_an_activation_that_is_none);
   tcase_add_test(t, instance_norm_survives_a_large_mean);
+  tcase_add_loop_test(t, norms_survive_large_means, 0, ROWS(large));
   suite_add_tcase(suite, t);
   return suite_run(suite);
 }
