@@ -28,6 +28,9 @@
 #define QUARTER 4096
 #define PIECE (4 * QUARTER)
 
+/* Lines that lie side by side, which are added together: their sums do not wait for each other. */
+#define COLUMNS 8
+
 /* 8 bytes, of the type of the sums. */
 typedef uint64_t scan_sum;
 
@@ -75,6 +78,33 @@ typedef void (*cumsum_fn)(void *out, const void *in, int64_t n, int64_t stride, 
     memcpy(before, &base, sizeof base); \
   } \
 \
+  static void cumsum_columns_##name(void *out, const void *in, int64_t n, int64_t stride, bool exclusive, \
+                                    scan_sum *before) { \
+    V sums[4][COLUMNS] = {{0}}, base[COLUMNS] = {0}; \
+    for (int c = 0; c < COLUMNS; c++) memcpy(&base[c], &before[c], sizeof base[c]); \
+    for (int q = 0; q * QUARTER < n; q++) { \
+      int64_t end = (q + 1) * QUARTER < n ? (q + 1) * QUARTER : n; \
+      V sum[COLUMNS] = {0}, from[COLUMNS]; \
+      for (int c = 0; c < COLUMNS; c++) from[c] = q ? base[c] + (sums[0][c] + sums[1][c] + sums[2][c]) : base[c]; \
+      for (int64_t k = q * QUARTER; k < end; k++) { \
+        const M *row = (const M *)in + k * stride; \
+        M *to = (M *)out + (out ? k * stride : 0); \
+        for (int c = 0; c < COLUMNS; c++) { \
+          const M x = row[c]; \
+          V v = sum[c]; \
+          sum[c] += load; \
+          v = from[c] + (exclusive ? v : sum[c]); \
+          if (out) to[c] = store; \
+        } \
+      } \
+      for (int c = 0; c < COLUMNS; c++) sums[q][c] = sum[c]; \
+    } \
+    for (int c = 0; c < COLUMNS; c++) { \
+      base[c] += sums[0][c] + sums[1][c] + sums[2][c] + sums[3][c]; \
+      memcpy(&before[c], &base[c], sizeof base[c]); \
+    } \
+  } \
+\
   static void add_##name(scan_sum *sum, scan_sum more) { \
     V a, b; \
     memcpy(&a, sum, sizeof a); \
@@ -84,14 +114,15 @@ typedef void (*cumsum_fn)(void *out, const void *in, int64_t n, int64_t stride, 
   }
 SCAN_TYPES(CUMSUM)
 
-/* Of each dtype: a piece, and the addition of its sum to that of the pieces before. */
+/* Of each dtype: a piece, the same of COLUMNS lines side by side (with as many sums), and the addition of a piece's sum
+ * to that of the pieces before. */
 typedef struct cumsum_steps {
-  cumsum_fn piece;
+  cumsum_fn piece, columns;
   void (*add)(scan_sum *sum, scan_sum more);
 } cumsum_steps;
 
 static const cumsum_steps cumsums[REED_DTYPE_COUNT] = {
-#define CUMSUM_ENTRY(name, ...) [REED_##name] = {cumsum_##name, add_##name},
+#define CUMSUM_ENTRY(name, ...) [REED_##name] = {cumsum_##name, cumsum_columns_##name, add_##name},
     SCAN_TYPES(CUMSUM_ENTRY)};
 
 typedef struct cumsum_state {
@@ -110,38 +141,58 @@ typedef struct cumsum_job {
   scan_sum *sums;                  /* [line][piece] */
 } cumsum_job;
 
-/* Sums a piece, and with `write` writes its results. */
-static void sum_piece(const cumsum_job *job, int64_t line, int64_t piece, bool write, scan_sum *before) {
+/* A group of lines: up to COLUMNS that lie side by side. */
+typedef struct line_group {
+  int64_t line, n, at; /* line: the first; at: its first element */
+} line_group;
+
+static int64_t groups_of_block(const cumsum_job *job) { return (job->inner + COLUMNS - 1) / COLUMNS; }
+
+static line_group group_at(const cumsum_job *job, int64_t i) {
+  int64_t block = i / groups_of_block(job), column = i % groups_of_block(job) * COLUMNS, left = job->inner - column;
+  return (line_group){block * job->inner + column, left < COLUMNS ? left : COLUMNS,
+                      block * job->extent * job->inner + column};
+}
+
+/* Sums a piece of each line of a group, and with `write` writes its results. */
+static void sum_piece(const cumsum_job *job, const line_group *g, int64_t piece, bool write, scan_sum *before) {
   const cumsum_state *s = job->s;
   int64_t first = piece * PIECE, n = job->extent - first < PIECE ? job->extent - first : PIECE,
           size = (int64_t)reed_dtype_bytes(s->in.dtype), stride = s->reverse ? -job->inner : job->inner;
-  int64_t at = line / job->inner * job->extent * job->inner + line % job->inner +
-               (s->reverse ? job->extent - 1 - first : first) * job->inner;
-  s->steps.piece(write ? job->out + at * size : NULL, job->in + at * size, n, stride, s->exclusive, before);
+  int64_t at = g->at + (s->reverse ? job->extent - 1 - first : first) * job->inner;
+  bool together = g->n == COLUMNS;
+  for (int64_t c = 0; c < (together ? 1 : g->n); c++)
+    (together ? s->steps.columns : s->steps.piece)(write ? job->out + (at + c) * size : NULL, job->in + (at + c) * size,
+                                                   n, stride, s->exclusive, before + c);
 }
 
 static void cumsum_lines(void *context, int64_t begin, int64_t end) {
   const cumsum_job *job = context;
-  for (int64_t line = begin; line < end; line++) {
-    scan_sum before = 0;
+  for (int64_t i = begin; i < end; i++) {
+    scan_sum before[COLUMNS] = {0};
+    line_group g = group_at(job, i);
     for (int64_t piece = 0; piece < job->n_pieces && !cpu_cancelled(&job->s->team); piece++)
-      sum_piece(job, line, piece, true, &before);
+      sum_piece(job, &g, piece, true, before);
   }
 }
 
 static void sum_pieces(void *context, int64_t begin, int64_t end) {
   const cumsum_job *job = context;
   for (int64_t i = begin; i < end; i++) {
-    job->sums[i] = 0;
-    sum_piece(job, i / job->n_pieces, i % job->n_pieces, false, &job->sums[i]);
+    scan_sum sums[COLUMNS] = {0};
+    line_group g = group_at(job, i / job->n_pieces);
+    sum_piece(job, &g, i % job->n_pieces, false, sums);
+    for (int64_t c = 0; c < g.n; c++) job->sums[(g.line + c) * job->n_pieces + i % job->n_pieces] = sums[c];
   }
 }
 
 static void write_pieces(void *context, int64_t begin, int64_t end) {
   const cumsum_job *job = context;
   for (int64_t i = begin; i < end; i++) {
-    scan_sum before = job->sums[i];
-    sum_piece(job, i / job->n_pieces, i % job->n_pieces, true, &before);
+    scan_sum before[COLUMNS] = {0};
+    line_group g = group_at(job, i / job->n_pieces);
+    for (int64_t c = 0; c < g.n; c++) before[c] = job->sums[(g.line + c) * job->n_pieces + i % job->n_pieces];
+    sum_piece(job, &g, i % job->n_pieces, true, before);
   }
 }
 
@@ -171,12 +222,13 @@ static reed_status run_cumsum(const void *state, const reed_kernel_buffers *buff
                     (extent + PIECE - 1) / PIECE,
                     buffers->workspace};
   cpu_team team = cpu_team_for(s->team, n * 16);
-  bool few = lines < 4 * team.threads || extent > 4 * PIECE;
-  if (job.n_pieces == 1 || team.threads == 1 || !few) return cpu_parallel(team, lines, 1, cumsum_lines, &job);
-  reed_status status = cpu_parallel(team, lines * job.n_pieces, 1, sum_pieces, &job);
+  int64_t groups = lines / job.inner * groups_of_block(&job);
+  bool few = groups < 4 * team.threads || extent > 4 * PIECE;
+  if (job.n_pieces == 1 || team.threads == 1 || !few) return cpu_parallel(team, groups, 1, cumsum_lines, &job);
+  reed_status status = cpu_parallel(team, groups * job.n_pieces, 1, sum_pieces, &job);
   if (status != REED_OK) return status;
   for (int64_t line = 0; line < lines; line++) add_sums(&job, job.sums + line * job.n_pieces);
-  return cpu_parallel(team, lines * job.n_pieces, 1, write_pieces, &job);
+  return cpu_parallel(team, groups * job.n_pieces, 1, write_pieces, &job);
 }
 
 reed_status cpu_prepare_cumsum(const reed_kernel_call *call, reed_kernel *out_kernel) {

@@ -11,9 +11,10 @@
 #define COLUMNS_MOST 512
 #define COLUMNS_LEAST 64
 
-/* Elements of a long row, or of long columns, that are summed at a time; fixed, so that results do not depend on the
- * number of threads. */
-#define PIECE 16384
+/* Elements of a long row, and rows of a block of long columns, that are summed at a time; fixed, so that results do not
+ * depend on the number of threads. */
+#define PIECE 32768
+#define PIECE_ROWS 256
 
 typedef struct softmax_job {
   const softmax *s;
@@ -118,9 +119,6 @@ static reed_status run_long_rows(softmax_job *job, cpu_team team) {
 
 /* ---- long columns ---- */
 
-/* Rows of a piece of a block of long columns. */
-#define PIECE_ROWS (PIECE / COLUMNS_LEAST)
-
 /* Piece i of all: its block of columns, narrowed to begin at the piece, and the piece's rows. */
 static column_block column_piece(const softmax_job *job, int64_t i, int64_t *out_rows) {
   column_block b = block_at(job, i / job->n_pieces);
@@ -201,13 +199,13 @@ static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
 /* Columns of a block. */
 static int64_t width_of(const softmax *s) {
-  int64_t wanted = 2 * PIECE / (s->axis > 0 ? s->axis : 1) / COLUMNS_LEAST * COLUMNS_LEAST;
+  int64_t wanted = PIECE / (s->axis > 0 ? s->axis : 1) / COLUMNS_LEAST * COLUMNS_LEAST;
   return wanted < COLUMNS_LEAST ? COLUMNS_LEAST : least(wanted, COLUMNS_MOST);
 }
 
 static int64_t pieces_of(const softmax *s) {
   if (s->inner == 1) return s->axis > 2 * PIECE ? (s->axis + PIECE - 1) / PIECE : 1;
-  bool is_long = s->axis > 4 * PIECE_ROWS && s->axis * least(s->inner, COLUMNS_LEAST) > 2 * PIECE;
+  bool is_long = s->axis > 4 * PIECE_ROWS && s->axis * least(s->inner, COLUMNS_LEAST) > PIECE;
   return is_long ? (s->axis + PIECE_ROWS - 1) / PIECE_ROWS : 1;
 }
 
