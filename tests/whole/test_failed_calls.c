@@ -1,20 +1,23 @@
 /* Every call of the driver and every request for the card's memory failed once, in sessions on the emulated GPU: a
- * cache that grows in bound memory, a launch that makes it dense, counts that stay on the device, products on tensor
- * cores, graphs whose inputs move. A run fails with a sentence or goes on; the next one gives the right bits from the
- * same past; nothing is lost (the fake driver counts its handles when the card closes, and ends the process if one is
- * not given back). Every 5th call; with REED_ALL_EMULATED in the environment each. */
+ * cache that grows in bound memory, one whose rows are overwritten there, a launch that makes it dense, counts that
+ * stay on the device, products on tensor cores, graphs whose inputs move. A run fails with a sentence or goes on; the
+ * next one gives the right bits from the same past; nothing is lost (the fake driver counts its handles when the card
+ * closes, and ends the process if one is not given back). Every 5th call; with REED_ALL_EMULATED in the environment
+ * each. */
 #include "reed/device.h"
 #include "tests/whole/model.h"
 
-enum { N_OUT = 3, STEPS = 3, ROUNDS = 3, ROWS = 9, CAPACITY = 8 };
+enum { N_OUT = 4, STEPS = 3, ROUNDS = 3, ROWS = 9, CAPACITY = 8 };
 
 static onnx_build *everything(void) {
-  onnx_build *b = build_open(17);
+  onnx_build *b = build_open(24);
   float weights[16];
   for (int i = 0; i < 16; i++) weights[i] = (float)((i * 7 + 3) % 11) / 8 - 0.5f;
   build_input(b, "p", "f32[2,3,p,4]");
   build_input(b, "n", "f32[2,3,t,4]");
   build_input(b, "x", "f32[r,4]");
+  build_input(b, "c", "f32[2,3,s,4]");
+  build_input(b, "at", "i64[2]");
   build_f32(b, "w", "4,4", weights);
   build_f32(b, "zero", "", (float[]){0});
   build_i64(b, "axis", "", (int64_t[]){2});
@@ -26,9 +29,11 @@ static onnx_build *everything(void) {
   build_ints(b, build_node(b, "Transpose", "found", "rows"), "perm", "1,0");
   build_node(b, "GatherND", "m,rows", "values");
   build_node(b, "Exp", "values", "y");
+  build_int(b, build_node(b, "TensorScatter", "c,n,at", "line"), "axis", 2);
   build_output(b, "all", "f32[2,3,a,4]");
   build_output(b, "sums", "f32[2,3,a,4]");
   build_output(b, "y", "f32[k]");
+  build_output(b, "line", "f32[2,3,s,4]");
   return b;
 }
 
@@ -79,36 +84,46 @@ static int use_session(model *m, const char *device, record *r) {
   int n_failed = 0;
   reed_status status = REED_OK;
   reed_session *session = NULL;
-  reed_tensor *memory = NULL, *x[2] = {NULL}, *far[2] = {NULL};
+  reed_tensor *memory = NULL, *line = NULL, *x[2] = {NULL}, *far[2] = {NULL};
   /* no second attempt, because opening the card again counts calls anew and fails again */
   if (reed_session_open(m->program, &(reed_session_options){.device = device, .n_threads = 1}, &session, m->said) !=
       REED_OK)
     return 1;
   TRY(reed_tensor_open_on(device, REED_F32, 4, (int64_t[]){2, 3, CAPACITY, 4}, &memory, m->said));
   TRY(reed_session_bind_output(session, 0, memory, 2, m->said));
+  TRY(reed_tensor_open_on(device, REED_F32, 4, (int64_t[]){2, 3, CAPACITY, 4}, &line, m->said));
+  TRY(reed_session_bind_output(session, 3, line, -1, m->said));
   /* two tensors of the same elements: a graph recorded with one is not replayed with the other */
   for (int i = 0; i < 2; i++) {
     x[i] = floats(2, (int64_t[]){ROWS, 4}, -17.25f);
     TRY(reed_tensor_to_device(x[i], device, &far[i], m->said));
   }
   for (int round = 0; round < ROUNDS; round++) {
-    reed_tensor *past = cache_rows(0, 0);
+    reed_tensor *past = cache_rows(0, 0), *lines = cache_rows(CAPACITY, 5), *at = NULL;
+    ck_assert_int_eq(reed_tensor_open(REED_I64, 1, (int64_t[]){2}, &at), REED_OK);
     for (int step = 0; step < STEPS; step++) {
-      reed_tensor *rows = cache_rows(step + 1, step), *in[] = {past, rows, far[(round + step) % 2]},
+      reed_tensor *rows = cache_rows(step + 1, step), *in[] = {past, rows, far[(round + step) % 2], lines, at},
                   *out[N_OUT] = {NULL};
-      TRY(reed_session_run(session, in, 3, out, N_OUT, m->said));
+      for (int i = 0; i < 2; i++) ((int64_t *)reed_tensor_data(at))[i] = (step + 2 * i) % 4;
+      TRY(reed_session_run(session, in, 5, out, N_OUT, m->said));
       n_failed += !compare(r, round * STEPS + step, out);
       ck_assert_ptr_eq(reed_tensor_address(out[0]), reed_tensor_address(memory));
+      ck_assert_ptr_eq(reed_tensor_address(out[3]), reed_tensor_address(line));
       reed_tensor_close(&rows);
       reed_tensor_close(&past);
+      reed_tensor_close(&lines);
       past = out[0];
-      for (int i = 1; i < N_OUT; i++) reed_tensor_close(&out[i]);
+      lines = out[3];
+      for (int i = 1; i < 3; i++) reed_tensor_close(&out[i]);
     }
     reed_tensor_close(&past);
+    reed_tensor_close(&lines);
+    reed_tensor_close(&at);
   }
   for (int i = 0; i < 2; i++) reed_tensor_close(&x[i]), reed_tensor_close(&far[i]);
   reed_session_close(&session);
   reed_tensor_close(&memory);
+  reed_tensor_close(&line);
   return n_failed;
 }
 
@@ -126,7 +141,7 @@ static const struct {
   int least; /* the least number of failures that are reported */
   int last;  /* more calls than one use makes */
   int step;
-} failures[] = {{"fail_call", 60, 640, 5}, {"fail_memory", 2, 30, 1}};
+} failures[] = {{"fail_call", 60, 900, 5}, {"fail_memory", 2, 30, 1}};
 
 START_TEST(every_call_of_the_driver_is_failed_once) {
   static record r;
