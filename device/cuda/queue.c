@@ -304,8 +304,17 @@ reed_status cuda_stream_record(device *base, int64_t stream, device_event *event
   if (status != REED_OK) return status;
   /* DLPack's numbers of the default streams are the driver's handles of these (CU_STREAM_LEGACY, CU_STREAM_PER_THREAD)
    */
-  cu_result result = self->driver.event_record(event->event, (cu_stream)(intptr_t)stream);
-  status = cuda_check(self, result, "an event cannot be recorded on the caller's stream", diagnosis);
+  const cu_stream callers = (cu_stream)(intptr_t)stream;
+  int state = CU_CAPTURE_NONE;
+  cu_result result = self->driver.capture_state(callers, &state);
+  if (!result && state == CU_CAPTURE_NONE) result = self->driver.event_record(event->event, callers);
+  /* An event of a captured stream would draw the queues that wait for it into the capture. */
+  if (!result && state != CU_CAPTURE_NONE)
+    status = diag_fail(diagnosis, REED_ERROR_UNSUPPORTED,
+                       "device '%s': the caller's stream is being captured into a graph, which cannot hold a session's "
+                       "run: end the capture first",
+                       base->name);
+  else status = cuda_check(self, result, "an event cannot be recorded on the caller's stream", diagnosis);
   cuda_leave(self);
   return status;
 }

@@ -174,6 +174,7 @@ REED_API REED_MUST_CHECK reed_status reed_session_bind_output(reed_session *sess
  *   - A run waits, on the device, for the work that the stream has at the call of reed_session_run or
  *     reed_session_run_async. So inputs and bound outputs may still be in use on the stream: their producer need not be
  *     waited for.
+ *   - While the stream is being captured into a graph, a run fails with ERROR_UNSUPPORTED and enqueues nothing.
  *   - Outputs are complete when the run returns, so they are ready on the stream (and on every other one).
  *   - An output that stays on the device may be closed (as a tensor, or by DLPack's deleter) while work of the stream
  *     still uses it: its memory is used again, or released, only after the work that the stream has at that moment.

@@ -165,6 +165,30 @@ START_TEST(an_output_that_the_callers_stream_uses_stays_when_it_is_closed) {
 }
 END_TEST
 
+/* On the real driver the run would become a part of the caller's graph. */
+START_TEST(a_stream_that_is_captured_takes_no_run) {
+  model m = model_open(affine("f32[n]"), "cuda-emulated", false);
+  user u = user_open(_i ? 2 : 0);
+  reed_tensor *x = floats(1, (int64_t[]){N}, 0), *y = NULL;
+  cu_graph graph = NULL;
+  set_stream(&m, &u);
+  run_model(&m, &x, &y);
+  reed_tensor_close(&y);
+  ck_assert_int_eq(u.cu.capture_begin(u.stream, CU_CAPTURE_THREAD), CU_SUCCESS);
+  ck_assert_int_eq(reed_session_run(m.session, &x, 1, &y, 1, m.said), REED_ERROR_UNSUPPORTED);
+  ck_assert_ptr_nonnull(strstr(reed_diagnosis_message(m.said), "stream is being captured into a graph"));
+  ck_assert_ptr_null(y);
+  ck_assert_int_eq(u.cu.capture_end(u.stream, &graph), CU_SUCCESS); /* the capture is not broken */
+  ck_assert_int_eq(u.cu.graph_destroy(graph), CU_SUCCESS);
+  run_model(&m, &x, &y);
+  ck_assert(holds(y, 1));
+  reed_tensor_close(&y);
+  reed_tensor_close(&x);
+  user_close(&u);
+  model_close(&m);
+}
+END_TEST
+
 START_TEST(devices_without_streams_of_callers_are_refused) {
   model m = model_open(affine("f32[n]"), "sim", false);
   ck_assert_int_eq(reed_session_set_stream(m.session, 7, m.said), REED_ERROR_UNSUPPORTED);
@@ -181,6 +205,7 @@ int main(void) {
   TCase *cases = tcase_create("streams");
   tcase_add_loop_test(cases, a_run_waits_for_the_work_of_the_callers_stream, 0, 6);
   tcase_add_loop_test(cases, an_output_that_the_callers_stream_uses_stays_when_it_is_closed, 0, 3);
+  tcase_add_loop_test(cases, a_stream_that_is_captured_takes_no_run, 0, 2);
   tcase_add_test(cases, devices_without_streams_of_callers_are_refused);
   return run_suite(cases, "streams");
 }

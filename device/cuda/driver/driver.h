@@ -59,6 +59,7 @@ enum {
 enum { CU_DYNAMIC_SHARED_BYTES = 8 };                        /* CUfunction_attribute */
 enum { CU_NON_BLOCKING = 1, CU_EVENT_NO_TIMING = 2 };        /* CUstream_flags, CUevent_flags */
 enum { CU_CAPTURE_GLOBAL = 0, CU_CAPTURE_THREAD = 1 };       /* CUstreamCaptureMode */
+enum { CU_CAPTURE_NONE = 0, CU_CAPTURE_ACTIVE = 1 };         /* CUstreamCaptureStatus */
 enum { CU_HOST_PORTABLE = 1, CU_HOST_MAPPED = 2 };           /* CU_MEMHOSTALLOC_ */
 enum { CU_POOL_RELEASE_THRESHOLD = 4 };                      /* CUmemPool_attribute; a uint64_t */
 enum { CU_PINNED = 1, CU_ON_DEVICE = 1, CU_READ_WRITE = 3 }; /* allocation type, location type, access */

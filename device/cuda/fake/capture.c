@@ -36,6 +36,17 @@ void fake_graph_release(fake_world *world, cu_graph graph) {
   mem_free(graph);
 }
 
+cu_result fake_capture_state(cu_stream stream, int *out_state) {
+  fake_world *world;
+  cu_result result = fake_enter(&world, "cuStreamIsCapturing");
+  if (result) return result;
+  result = fake_find_stream(world, "cuStreamIsCapturing", &stream);
+  if (!result && stream->kind == FAKE_LEGACY) result = fake_legacy_work(world, stream, "cuStreamIsCapturing");
+  if (!result) *out_state = stream->capture ? CU_CAPTURE_ACTIVE : CU_CAPTURE_NONE;
+  fake_leave(world);
+  return result;
+}
+
 cu_result fake_capture_begin(cu_stream stream, int mode) {
   fake_world *world;
   cu_result result = fake_enter(&world, "cuStreamBeginCapture");
