@@ -9,7 +9,8 @@
 #include "base/kept.h"
 
 #define HUGE_PAGE_BYTES ((size_t)2 << 20)
-#define HUGE_FROM (2 * HUGE_PAGE_BYTES) /* of less, most may stay unused, and clearing one huge page takes 0.2 ms */
+#define HUGE_FROM \
+  (2 * HUGE_PAGE_BYTES) /* of less, most may stay unused; clearing one takes 0.2 ms, to make room for it up to 4 */
 
 void *mem_alloc(size_t bytes) { return reed_allocator_hook.allocate(reed_allocator_hook.context, bytes ? bytes : 1); }
 
@@ -102,7 +103,7 @@ static void *alloc_room(size_t bytes, size_t capacity, size_t mapped_from) {
   bool huge = capacity >= HUGE_FROM;
   char *block = capacity >= mapped_from && may_map() ? map_block(capacity, huge ? HUGE_PAGE_BYTES : PAGE_BYTES)
                                                      : mem_alloc_aligned(capacity, huge ? HUGE_PAGE_BYTES : 64);
-  if (block && huge) ask_huge_pages(block, 0, bytes);
+  if (block && bytes >= HUGE_FROM) ask_huge_pages(block, 0, bytes);
   return block;
 }
 

@@ -27,7 +27,8 @@ void mem_free_aligned(void *block);
  * from being returned. Released by mem_free_aligned only. */
 void *mem_alloc_bulk(size_t bytes);
 /* The same with addresses for `capacity` bytes, of which the first `bytes` are used for now: only their whole huge
- * pages are asked for, because a huge page takes all its memory at the first use of any byte. mem_extend_bulk: the
+ * pages are asked for, and none for less than 4 MiB, because a huge page takes all its memory at the first use of any
+ * byte, and the system may have to move other pages for it, which takes milliseconds. mem_extend_bulk: the
  * first `bytes` are used from now on, not only `before`. */
 void *mem_alloc_bulk_room(size_t bytes, size_t capacity);
 void mem_extend_bulk(void *block, size_t before, size_t bytes, size_t capacity);

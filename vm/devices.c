@@ -13,7 +13,10 @@
 
 #include <string.h>
 
-enum { FREE_OUTPUTS = 32 }; /* blocks of outputs that a device keeps for later runs */
+enum {
+  FREE_OUTPUTS = 32, /* blocks of outputs that are kept for later runs; on the host at least so many, */
+  FREE_SIZES = 8 /* and so many for each output: a block serves a quarter of its size too, and sizes may be far apart */
+};
 
 /* ---- opening and closing ---- */
 
@@ -107,6 +110,11 @@ static void set_headroom(vm_devices *devices, int64_t most) {
   }
 }
 
+static int32_t free_outputs(const reed_program *program) {
+  const size_t n = reed_program_output_count(program) * FREE_SIZES;
+  return n > FREE_OUTPUTS ? n < INT32_MAX ? (int32_t)n : INT32_MAX : FREE_OUTPUTS;
+}
+
 reed_status devices_open(vm_devices *devices, reed_program *program, const reed_session_options *options,
                          const int *cancel, reed_diagnosis *diagnosis) {
   const module *m = program->module;
@@ -137,10 +145,11 @@ reed_status devices_open(vm_devices *devices, reed_program *program, const reed_
   }
   devices->pinned_by = devices->n > 1 ? 1 : 0;
   device *pinned = devices->pinned_by ? devices->items[1].device : NULL;
-  status = output_store_open(pinned ? OUTPUT_PINNED : OUTPUT_HEAP, pinned, NULL, 0, &host->outputs);
+  status =
+      output_store_open(pinned ? OUTPUT_PINNED : OUTPUT_HEAP, pinned, NULL, 0, free_outputs(program), &host->outputs);
   for (int32_t i = 1; i < devices->n && status == REED_OK; i++) {
     vm_device *d = &devices->items[i];
-    status = output_store_open(OUTPUT_DEVICE, d->device, d->compute, i, &d->outputs);
+    status = output_store_open(OUTPUT_DEVICE, d->device, d->compute, i, FREE_OUTPUTS, &d->outputs);
   }
   if (status != REED_OK) return diag_no_memory(diagnosis, "a session's output stores");
   if (has_changing_extents(m)) set_headroom(devices, POOL_HEADROOM_FIRST);

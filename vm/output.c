@@ -1,7 +1,7 @@
 /* A store of output tensors: blocks of host or device memory that callers give back by closing a tensor. Whether an
  * epoch's root comes from a store is decided in devices.c. The smallest free block serves a request that is large
- * enough and at most four times as large; beyond OUTPUT_MAX_FREE blocks the least recently returned one is freed, and
- * so is a block that a whole window of runs has not used. With headroom a new block is larger than asked for
+ * enough and at most four times as large; beyond most_free blocks the least recently returned one is freed, and so is a
+ * block that a whole window of runs has not used. With headroom a new block is larger than asked for
  * (pool_headroom), and its pages are warm. A new block for an output whose extents have declared ranges is as large as
  * the output can be, and only its pages have headroom. Without ranges a mapping of its own has addresses for several
  * times as much: an output that grows from run to run, as one with a row for each box does, takes the pages
@@ -20,7 +20,6 @@
 #include "vm/tensor.h"
 
 enum {
-  OUTPUT_MAX_FREE = 32,
   WARM_FROM = 4096,              /* smaller blocks share pages with others, and get no headroom */
   ROOMY_FROM = KEPT_MAPPED_FROM, /* blocks from this size on, */
   ROOMY_TIMES = 4,               /* have addresses for so many times as much */
@@ -48,7 +47,7 @@ struct output_store {
   int32_t number;
   int64_t n_users; /* blocks of registers and callers; functions that use the store after it is closed */
   bool closed;
-  int32_t n_free;
+  int32_t n_free, most_free;
   int64_t headroom;          /* the most of a block */
   const int *cancel;         /* of the session that allocates */
   int64_t stream;            /* of the caller; 0: none */
@@ -58,7 +57,7 @@ struct output_store {
   output_figures figures;
 };
 
-reed_status output_store_open(output_memory memory, device *on, device_queue *queue, int32_t number,
+reed_status output_store_open(output_memory memory, device *on, device_queue *queue, int32_t number, int32_t most_free,
                               output_store **out_store) {
   output_store *store = mem_calloc(1, sizeof *store);
   if (!store) return REED_ERROR_MEMORY;
@@ -70,6 +69,7 @@ reed_status output_store_open(output_memory memory, device *on, device_queue *qu
   store->on = on;
   store->queue = queue;
   store->number = number;
+  store->most_free = most_free;
   if (on) device_retain(on);
   *out_store = store;
   return REED_OK;
@@ -223,7 +223,7 @@ static void give_back(storage *s) {
   store->free = block;
   store->n_free++;
   if (store->closed) surplus = take_surplus(store, 0);
-  else if (store->memory != OUTPUT_DEVICE) surplus = take_surplus(store, OUTPUT_MAX_FREE);
+  else if (store->memory != OUTPUT_DEVICE) surplus = take_surplus(store, store->most_free);
   uv_mutex_unlock(&store->mutex);
   blocks_free(store, surplus, NULL);
   leave(store);

@@ -67,8 +67,9 @@ typedef enum output_memory {
   OUTPUT_DEVICE  /* of the device, for outputs that stay there */
 } output_memory;
 /* on: NULL with OUTPUT_HEAP. queue: the session's, whose work may use blocks that were never given to a caller; number:
- * the value of storage->device. Both with OUTPUT_DEVICE. */
-reed_status output_store_open(output_memory memory, device *on, device_queue *queue, int32_t number,
+ * the value of storage->device. Both with OUTPUT_DEVICE. most_free: the free blocks that stay when another one is given
+ * back; of a device all stay until output_store_trim. */
+reed_status output_store_open(output_memory memory, device *on, device_queue *queue, int32_t number, int32_t most_free,
                               output_store **out_store) REED_MUST_CHECK;
 /* Drops the session's reference and the free blocks; blocks still out are freed when they come back. No work is queued.
  */

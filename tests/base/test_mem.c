@@ -38,6 +38,37 @@ START_TEST(room_takes_addresses_only) {
 }
 END_TEST
 
+/* True if the system is asked for huge pages at the address (proc(5), smaps: the flag hg). */
+static bool asks_for_huge_pages(const void *address) {
+  char line[4096];
+  bool here = false, asks = false;
+  FILE *file = fopen("/proc/self/smaps", "r");
+  ck_assert_ptr_nonnull(file);
+  while (fgets(line, sizeof line, file)) {
+    unsigned long begin, end;
+    if (sscanf(line, "%lx-%lx ", &begin, &end) == 2) here = begin <= (uintptr_t)address && (uintptr_t)address < end;
+    else if (here && strncmp(line, "VmFlags:", 8) == 0) asks = strstr(line, " hg") != NULL;
+  }
+  fclose(file);
+  return asks;
+}
+
+/* Addresses for more do not count: a huge page of a block that uses less may cost milliseconds in a miss, where the
+ * system has to move other pages for it. */
+START_TEST(blocks_that_use_four_megabytes_ask_for_huge_pages) {
+  char *small = mem_alloc_bulk_room(4 * MEGABYTE - PAGE, 24 * MEGABYTE),
+       *large = mem_alloc_bulk_room(4 * MEGABYTE, 24 * MEGABYTE);
+  ck_assert(small && large);
+  ck_assert(!asks_for_huge_pages(small));
+#ifdef MADV_HUGEPAGE
+  bool asks = asks_for_huge_pages(large), there_are = madvise(large, 4 * MEGABYTE, MADV_HUGEPAGE) == 0;
+  ck_assert(asks || !there_are);
+#endif
+  mem_free_aligned(small);
+  mem_free_aligned(large);
+}
+END_TEST
+
 /* A block without room is in memory when its last byte is written, and was warmed. */
 START_TEST(warm_pages_are_in_memory) {
   for (size_t bytes = MEGABYTE; bytes <= 9 * (size_t)MEGABYTE; bytes += 3 * MEGABYTE / 2) {
@@ -83,6 +114,7 @@ int main(void) {
   TCase *t = tcase_create("all");
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) /* their heaps write into blocks of their own */
   tcase_add_loop_test(t, room_takes_addresses_only, 8, 24);
+  tcase_add_test(t, blocks_that_use_four_megabytes_ask_for_huge_pages);
   tcase_add_test(t, warm_pages_are_in_memory);
   tcase_add_test(t, zeroed_blocks_take_their_own_pages_only);
 #else

@@ -108,7 +108,7 @@ END_TEST
 START_TEST(an_output_outlives_its_store_and_blocks_are_used_again) {
   alloc_hook_begin();
   output_store *store;
-  ck_assert_int_eq(output_store_open(OUTPUT_HEAP, NULL, NULL, 0, &store), REED_OK);
+  ck_assert_int_eq(output_store_open(OUTPUT_HEAP, NULL, NULL, 0, 1, &store), REED_OK);
   reed_desc desc = {.dtype = REED_F32, .rank = 1, .dims = {100}};
   reed_tensor *a, *b;
   ck_assert_int_eq(output_open(store, &desc, &a, NULL), REED_OK);
@@ -121,6 +121,34 @@ START_TEST(an_output_outlives_its_store_and_blocks_are_used_again) {
   output_store_close(&store);
   memset(reed_tensor_data(b), 1, 400);
   reed_tensor_close(&b);
+  ck_assert_int_eq(alloc_hook_end(), 0);
+}
+END_TEST
+
+START_TEST(free_blocks_of_sizes_far_apart_stay_up_to_the_bound) {
+  enum { SIZES = 4 };
+  static const int64_t elements[SIZES] = {100, 1000, 10000, 100000};
+  alloc_hook_begin();
+  output_store *store;
+  ck_assert_int_eq(output_store_open(OUTPUT_HEAP, NULL, NULL, 0, SIZES, &store), REED_OK);
+  reed_tensor *tensors[SIZES + 1];
+  for (int round = 0; round < 3; round++) {
+    int64_t before = alloc_hook_requests();
+    for (int i = 0; i < SIZES; i++)
+      ck_assert_int_eq(
+          output_open(store, &(reed_desc){.dtype = REED_F32, .rank = 1, .dims = {elements[i]}}, &tensors[i], NULL),
+          REED_OK);
+    ck_assert(round == 0 || alloc_hook_requests() == before);
+    for (int i = 0; i < SIZES; i++) reed_tensor_close(&tensors[i]);
+  }
+  int64_t held = output_store_figures(store).reserved_bytes;
+  for (int i = 0; i <= SIZES; i++)
+    ck_assert_int_eq(output_open(store, &(reed_desc){.dtype = REED_F32, .rank = 1, .dims = {elements[i % SIZES]}},
+                                 &tensors[i], NULL),
+                     REED_OK);
+  for (int i = 0; i <= SIZES; i++) reed_tensor_close(&tensors[i]); /* the first to come back is one too many */
+  ck_assert_int_eq(output_store_figures(store).reserved_bytes, held);
+  output_store_close(&store);
   ck_assert_int_eq(alloc_hook_end(), 0);
 }
 END_TEST
@@ -184,6 +212,7 @@ int main(void) {
   tcase_add_test(cases, a_sequence_pushed_into_itself_makes_no_cycle);
   tcase_add_test(cases, a_long_chain_of_cells_is_released_without_recursion);
   tcase_add_test(cases, an_output_outlives_its_store_and_blocks_are_used_again);
+  tcase_add_test(cases, free_blocks_of_sizes_far_apart_stay_up_to_the_bound);
 #if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
   tcase_add_test(cases, trimming_gives_back_what_is_free_between_blocks);
   tcase_add_test(cases, large_tensors_are_not_in_the_heap);

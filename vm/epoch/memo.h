@@ -58,8 +58,7 @@ typedef struct epoch_scalar {
 } epoch_scalar;
 
 typedef struct epoch_kernel {
-  reed_kernel kernel; /* of `prepared`, which the entry references */
-  site_kernel *prepared;
+  site_kernel *prepared; /* with a reference of the entry's */
   uint32_t site;
   int32_t n_roots;        /* roots of the plan before this kernel's */
   int32_t workspace_root; /* -1: none */

@@ -209,16 +209,15 @@ static reed_status add_kernel(epoch_planner *p, const insn_invoke *i, int32_t de
     return diag_no_memory(p->run->diagnosis, "epoch plan");
   }
   epoch_kernel *kept = *out_kernel = &e->kernels.items[e->kernels.n++];
-  *kept = (epoch_kernel){.kernel = prepared->kernel,
-                         .prepared = prepared,
+  *kept = (epoch_kernel){.prepared = prepared,
                          .site = i->site,
                          .n_roots = (int32_t)e->roots.n,
                          .workspace_root = NO_ROOT,
                          .extent_root = NO_ROOT};
   if (!is_new) count_shared(e, prepared);
   count_dense(e, &prepared->kernel);
-  if (kept->kernel.workspace_bytes > 0)
-    status = root_new(p, device, kept->kernel.workspace_bytes, step, &kept->workspace_root);
+  if (prepared->kernel.workspace_bytes > 0)
+    status = root_new(p, device, prepared->kernel.workspace_bytes, step, &kept->workspace_root);
   if (status == REED_OK && bounded) status = extent_root_new(p, i, device, step, &kept->extent_root);
   return status;
 }
@@ -341,12 +340,13 @@ static reed_status repeat_invoke(epoch_planner *p, const insn_invoke *i, int32_t
   if (!VEC_PUSH(&e->kernels, *before)) return diag_no_memory(p->run->diagnosis, "epoch plan");
   site_retain(before->prepared);
   count_shared(e, before->prepared);
-  count_dense(e, &before->kernel);
+  count_dense(e, &before->prepared->kernel);
   for (uint32_t k = 0; k < i->n_inputs; k++)
     if (i->inputs[k] != MODULE_ABSENT) touch(p, e, i->inputs[k], step);
   int32_t device = p->devices->bind[i->device], made;
   reed_status status = REED_OK;
-  if (before->workspace_root != NO_ROOT) status = root_new(p, device, before->kernel.workspace_bytes, step, &made);
+  if (before->workspace_root != NO_ROOT)
+    status = root_new(p, device, before->prepared->kernel.workspace_bytes, step, &made);
   if (status == REED_OK && before->extent_root != NO_ROOT) status = extent_root_new(p, i, device, step, &made);
   for (uint32_t k = 0; k < i->n_outputs && status == REED_OK; k++) {
     if (i->outputs[k] == MODULE_ABSENT) continue;
@@ -356,7 +356,8 @@ static reed_status repeat_invoke(epoch_planner *p, const insn_invoke *i, int32_t
     int64_t at = 0;
     if (had->root >= (int32_t)e->roots.n) status = root_new(p, device, reg_of(p, i->outputs[k])->bytes, step, &made);
     else if (had->root != NO_ROOT && p->run->program->site_ops[i->site]->alias == REED_ALIAS_PART)
-      at = note_of(p, i->inputs[0])->at + before->kernel.part_at[k]; /* the source may lie elsewhere in its root */
+      at = note_of(p, i->inputs[0])->at +
+           before->prepared->kernel.part_at[k]; /* the source may lie elsewhere in its root */
     if (status != REED_OK) return status;
     place_output(p, i, k, write, had->root, at);
     write->extent_root = had->extent_root;
@@ -387,7 +388,7 @@ static reed_status plan_invoke(epoch_planner *p, const uint32_t *w, int32_t step
     epoch_write *write = &e->writes.items[note_of(p, i.outputs[k])->write];
     int64_t at = 0;
     int32_t root = NO_ROOT;
-    if (!write->bound) status = output_root(p, &i, k, device, step, &kernel->kernel, &root, &at);
+    if (!write->bound) status = output_root(p, &i, k, device, step, &kernel->prepared->kernel, &root, &at);
     if (status != REED_OK) return status;
     place_output(p, &i, k, write, root, at);
     if (reg_of(p, i.outputs[k])->bounded_axis < 0) continue;

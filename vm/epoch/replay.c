@@ -140,7 +140,7 @@ static verdict add_call(maker *m, const uint32_t *w, uint32_t pc) {
   if (m->devices->bind[i.device] != 0 || m->next_kernel == m->entry->kernels.n) return NOT_FOR_LISTS;
   const epoch_kernel *kernel = &m->entry->kernels.items[m->next_kernel++];
   replay *p = m->list;
-  replay_call call = {.run = kernel->kernel.run, .state = kernel->kernel.state, .pc = pc};
+  replay_call call = {.run = kernel->prepared->kernel.run, .state = kernel->prepared->kernel.state, .pc = pc};
   call.inputs = (uint32_t)p->pointers.n;
   verdict made = add_inputs(m, &i);
   if (made == MADE && kernel->counted) made = add_input_extents(m, &i, &call.input_extents);

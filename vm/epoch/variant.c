@@ -41,9 +41,8 @@ static void write_places(epoch_entry *whole, const epoch_entry *e, bool all) {
     epoch_kernel *kernel = &whole->kernels.items[number];
     if (kernel->prepared == c->kernels[i]) continue;
     kernel->prepared = c->kernels[i];
-    kernel->kernel = kernel->prepared->kernel;
-    list->calls.items[number].run = kernel->kernel.run;
-    list->calls.items[number].state = kernel->kernel.state;
+    list->calls.items[number].run = kernel->prepared->kernel.run;
+    list->calls.items[number].state = kernel->prepared->kernel.state;
   }
   for (size_t i = 0; i < p->pointers.n; i++) {
     const epoch_write *write = &whole->writes.items[p->writes.items[p->pointers.items[i].write].write];
@@ -276,7 +275,7 @@ static bool prepare(reed_session *s, const epoch_entry *whole, epoch_entry *e, c
     if (whole->places->operands.items[call->operands + k] != NO_ROOT) return false;
   return (prepared->kernel.workspace_bytes > 0) == (had->workspace_root != NO_ROOT) &&
          !variant_has_parts(&prepared->kernel, i->n_outputs) &&
-         (prepared->kernel.dense_bytes > 0) == (had->kernel.dense_bytes > 0);
+         (prepared->kernel.dense_bytes > 0) == (had->prepared->kernel.dense_bytes > 0);
 }
 
 /* Gives the variant a kernel that there is. */
@@ -314,8 +313,8 @@ static int64_t dense_bytes(const epoch_entry *whole, const epoch_entry *e) {
   const variant_places *p = whole->places;
   int64_t bytes = whole->dense_bytes;
   for (size_t i = 0; i < p->calls.n; i++)
-    bytes +=
-        e->content->kernels[i]->kernel.dense_bytes - whole->kernels.items[p->calls.items[i].kernel].kernel.dense_bytes;
+    bytes += e->content->kernels[i]->kernel.dense_bytes -
+             whole->kernels.items[p->calls.items[i].kernel].prepared->kernel.dense_bytes;
   return bytes;
 }
 

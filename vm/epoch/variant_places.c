@@ -292,7 +292,8 @@ static bool list_call(finder *f, const insn_invoke *i, uint32_t pc, uint32_t num
   const epoch_kernel *kernel = &f->e->kernels.items[number];
   variant_places *p = f->places;
   reed_alias alias = f->run->program->site_ops[i->site]->alias;
-  if (kernel->counted || kernel->extent_root >= 0 || variant_has_parts(&kernel->kernel, i->n_outputs)) return false;
+  if (kernel->counted || kernel->extent_root >= 0 || variant_has_parts(&kernel->prepared->kernel, i->n_outputs))
+    return false;
   variant_call call = {.pc = pc, .kernel = number, .operands = (uint32_t)p->operands.n};
   call.twin = twin_of_kernel(f->run, p, i);
   bool on_roots = false;

@@ -47,7 +47,7 @@ static epoch_entry *entry_with(uint32_t epoch, uint64_t hash, const int64_t *key
   e->key = mem_copy(key, n_key * sizeof *key);
   e->n_key = n_key;
   site_retain(kernel);
-  epoch_kernel used = {.kernel = kernel->kernel, .prepared = kernel, .workspace_root = -1, .extent_root = -1};
+  epoch_kernel used = {.prepared = kernel, .workspace_root = -1, .extent_root = -1};
   ck_assert(VEC_PUSH(&e->kernels, used));
   return e;
 }
