@@ -376,7 +376,7 @@ reed_status exec_invoke(reed_session *s, const uint32_t *w) {
     }
     buffers.input_extents = extents;
   }
-  status = append_save(s, device, &kernel->kernel, &buffers);
+  status = append_save(s, device, &kernel->prepared->kernel, &buffers);
   if (status == REED_OK) status = launch(s, &i, device, kernel->prepared, &buffers, PROFILE_KERNEL);
   if (status != REED_OK) return at_kernel(&s->run, i.site, kernel->prepared, status);
   for (uint32_t k = 0; k < i.n_outputs; k++)
