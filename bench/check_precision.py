@@ -8,7 +8,7 @@ NAME: a model of models.py, exported to DIR/NAME.onnx if that file is missing, o
 where detections are. Needs the packages of export_torchvision.py (the second form: NumPy).
 
 Each precision has a process of its own, f32 two of them; they run in turns, and a figure is the least CPU time of a run, which a busy machine changes less than elapsed time. Noise is the ratio of the two f32
-processes, and at least 3 %. A module that equals that of f32, because it has no product whose weights are rounded, is not timed. Detections are matched with those of f32 by label at an IoU of 0.5; the deviation of an output is the largest difference over the largest absolute value, of boxes, scores, masks and
+processes, and at least 3 %. A module that equals that of f32, because it has no product whose weights are rounded, is not timed. Detections are matched with those of f32 by label at an IoU of 0.5, two boxes without area, which FCOS gives, as if they were a pixel larger; the deviation of an output is the largest difference over the largest absolute value, of boxes, scores, masks and
 keypoints over the matched ones. --peer does the same with PyTorch: the detections and outputs in f32 beside those with the weights of all convolutions and linear layers rounded, for models of models.py. A model
 whose peer, too, is below 95 % says nothing about Reed, and is judged by the peer's share. Exit status 1: fewer than 95 % of the detections of a model (or the peer's share) are matched, or a precision is slower than f32 by more than the noise.
 """
@@ -29,6 +29,7 @@ from worker import Worker, answers
 HERE = os.path.dirname(os.path.abspath(__file__))
 SHAPES = os.path.join(HERE, "..", "examples", "shapes")
 MATCHED_LEAST, NOISE_LEAST = .95, .03
+FLAT = .05  # the extent in pixels below which a box has no area
 DETECTION = ("boxes", "labels", "scores")
 
 
@@ -41,7 +42,9 @@ def iou(a, b):
 
 def pairs(want, got):
     """[(index in want, index in got)] of the detections that are matched, the best first."""
-    overlap = iou(want["boxes"].astype(np.float64), got["boxes"].astype(np.float64))
+    boxes = [side["boxes"].astype(np.float64) for side in (want, got)]
+    flat = [(b[:, 2:] - b[:, :2]).min(1) < FLAT for b in boxes]
+    overlap = np.where(flat[0][:, None] & flat[1][None], iou(*(b + np.array([0, 0, 1, 1]) for b in boxes)), iou(*boxes))
     overlap[want["labels"][:, None] != got["labels"][None]] = 0
     matched = []
     while overlap.size and overlap.max() >= .5:

@@ -1,10 +1,12 @@
 /* Rows that are written one behind another, from a place on that is known only in the run, into the cache of a decoder
  * with a fixed capacity, as exporters write it for index_copy, index_put and a slice that is assigned:
  *
- *   ScatterND(Transpose(cache), [place, place + 1, ...], rows)      the Transpose moves the axis of the rows to the
- * front ScatterElements(cache, the same places for all elements of a row, rows)
+ *   ScatterND(Transpose(cache), [place, place + 1, ...], rows)
  *
- * become TensorScatter (ONNX opset 24), which writes such a cache in place (docs/tensors.md). */
+ *   ScatterElements(cache, the same places for all elements of a row, rows)
+ *
+ * become TensorScatter (ONNX opset 24), which writes such a cache in place (docs/tensors.md). ScatterND's Transpose
+ * moves the axis of the rows to the front. */
 #include "base/diag.h"
 #include "compiler/ir/attempt.h"
 #include "compiler/ir/nonnegative.h"
