@@ -93,11 +93,12 @@ void conv_variant(const char *form, const reed_kernel_call *call, char *out, siz
 /* Fills in the kernel, after all plans are open. */
 static void dense_done(dense_convolution *c, const reed_kernel_call *call, const packed_order *order,
                        reed_kernel *out_kernel) {
-  conv_variant(order->plain.dtype == REED_F16             ? "direct, W f16"
-               : panel_plan_is_strassen(c->parts[0].plan) ? "Strassen"
-               : !order->pairs                            ? "direct"
-               : cpu_level_now() >= CPU_AMX               ? "bf16, amx"
-                                                          : "bf16",
+  const bool is_f16 = order->plain.dtype == REED_F16;
+  conv_variant(panel_plan_is_strassen(c->parts[0].plan) ? (is_f16 ? "Strassen, W f16" : "Strassen")
+               : is_f16                                 ? "direct, W f16"
+               : !order->pairs                          ? "direct"
+               : cpu_level_now() >= CPU_AMX             ? "bf16, amx"
+                                                        : "bf16",
                call, c->variant, sizeof c->variant);
   *out_kernel = (reed_kernel){
       .run = run_dense, .state = c, .free = dense_free, .state_bytes = (int64_t)sizeof *c, .variant = c->variant};

@@ -139,7 +139,7 @@ static reed_status prepare_panels(const reed_kernel_call *call, fast_product *f,
   if (status != REED_OK) return status;
   *out_kernel = (reed_kernel){run_fast, f, fast_free, panel_plan_workspace_bytes(f->plan),
                               (int64_t)sizeof *f + panel_plan_state_bytes(f->plan)};
-  if (panel_plan_is_strassen(f->plan)) out_kernel->variant = "Strassen";
+  if (panel_plan_is_strassen(f->plan)) out_kernel->variant = problem.weights_f16 ? "Strassen, W f16" : "Strassen";
   return REED_OK;
 }
 

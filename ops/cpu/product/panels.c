@@ -168,12 +168,13 @@ static void consider_strassen(panel_plan *plan, cpu_level level) {
   const panel_problem *p = &plan->p;
   const bool is_matrix = p->images == 1 && p->groups == 1 && p->out[0] == 1 && p->out[1] == 1 && p->taps[0] == 1 &&
                          p->taps[1] == 1 && p->taps[2] == 1 && p->pad[2] == 0 && p->stride[2] == 1 &&
-                         p->in[2] == p->out[2] && !p->channels_first && !p->pairs && !p->weights_f16;
+                         p->in[2] == p->out[2] && !p->channels_first && !p->pairs;
   const strassen_problem problem = {.rows = p->out[2],
                                     .depth = p->channels,
                                     .outputs = p->outputs,
                                     .a_row = p->x_pixel,
                                     .y_row = p->y_pixel,
+                                    .weights_f16 = p->weights_f16,
                                     .activation = p->activation};
   plan->by_strassen = is_matrix && strassen_is_faster(&problem, level);
   if (plan->by_strassen) strassen_plan_init(&plan->strassen, &problem, level, plan->team);

@@ -50,7 +50,8 @@ static int64_t floats_of(size_t bytes) { return divided((int64_t)bytes, LINE * (
 static int64_t half_depth(const strassen_plan *plan) { return plan->block_depth / 2; }
 static int64_t sum_row(const strassen_plan *plan) { return half_depth(plan) + LINE; }
 static int64_t pair_floats(const strassen_plan *plan) {
-  return floats_of(sizeof(pair_columns)) + STRASSEN_SUMS * half_depth(plan) * PACKED_WIDTH;
+  const int64_t widened = plan->p.weights_f16 ? 2 * plan->block_depth * PACKED_WIDTH : 0;
+  return floats_of(sizeof(pair_columns)) + STRASSEN_SUMS * half_depth(plan) * PACKED_WIDTH + widened;
 }
 
 void strassen_plan_init(strassen_plan *plan, const strassen_problem *p, cpu_level level, cpu_team team) {
@@ -59,11 +60,14 @@ void strassen_plan_init(strassen_plan *plan, const strassen_problem *p, cpu_leve
                           .tile_rows = CPU_PICK(level, panel_rows)(p->outputs),
                           .lanes = CPU_PICK(level, panel_lanes)(),
                           .multiply = CPU_PICK(level, panel_multiply),
+                          .multiply_direct = CPU_PICK(level, panel_multiply),
+                          .widen = convert_between(level, REED_F16, REED_F32),
                           .add_columns = CPU_PICK(level, strassen_add_columns),
                           .add_rows = CPU_PICK(level, strassen_add_rows),
                           .finish = CPU_PICK(level, strassen_finish),
                           .n_pairs = p->outputs / PAIR_WIDTH,
                           .n_panels = packed_panels(p->outputs)};
+  if (p->weights_f16) plan->multiply_direct = level >= CPU_AVX512 ? panel_f16_multiply_avx512 : panel_f16_multiply_avx2;
   plan->block_depth = round_up(divided(p->depth, n_depths_of(p->depth)), DEPTH_STEP);
   plan->half_rows = smaller(plan->tile_rows * TILES, PACKED_WIDTH);
   plan->n_blocks = divided(p->rows, 2 * plan->half_rows);
@@ -86,7 +90,8 @@ int64_t strassen_plan_workspace_bytes(const strassen_plan *plan) {
 
 typedef struct strassen_run {
   const strassen_plan *plan;
-  const float *a, *b, *bias, *residual;
+  const float *a, *bias, *residual;
+  const char *b;
   float *y, *pairs, *workers;
   int64_t begun, depth, first_pair, n_pairs, n_groups; /* of the job; groups: pairs, and panels after the last pair */
 } strassen_run;
@@ -102,13 +107,27 @@ static worker_rows *worker_at(const strassen_run *run, int32_t worker) {
 }
 
 /* The job's weights of a panel. */
-static const float *panel_at(const strassen_run *run, int64_t panel) {
+static const void *panel_at(const strassen_run *run, int64_t panel) {
   const strassen_problem *p = &run->plan->p;
-  return run->b + panel * PACKED_WIDTH * p->depth + run->begun * packed_width(p->outputs, panel);
+  const int64_t at = panel * PACKED_WIDTH * p->depth + run->begun * packed_width(p->outputs, panel);
+  return run->b + at * (int64_t)(p->weights_f16 ? sizeof(uint16_t) : sizeof(float));
+}
+
+/* Where the panel of a pair (0: the left one, 1: the right one) is widened, if its weights are f16. */
+static float *widened_at(const strassen_run *run, pair_columns *pair, int side) {
+  return sums_of(pair) + (STRASSEN_SUMS * half_depth(run->plan) + side * run->plan->block_depth) * PACKED_WIDTH;
+}
+
+/* The job's weights of a pair's panel in f32. */
+static const float *panel_of(const strassen_run *run, int64_t pair, pair_columns *columns, int side) {
+  return run->plan->p.weights_f16 ? widened_at(run, columns, side) : panel_at(run, 2 * pair + side);
 }
 
 static void add_pair(const strassen_run *run, int64_t pair, pair_columns *to) {
-  const strassen_columns columns = {panel_at(run, 2 * pair), panel_at(run, 2 * pair + 1), sums_of(to), run->depth / 2};
+  for (int side = 0; run->plan->p.weights_f16 && side < 2; side++)
+    run->plan->widen(widened_at(run, to, side), panel_at(run, 2 * pair + side), run->depth * PACKED_WIDTH);
+  const strassen_columns columns = {panel_of(run, pair, to, 0), panel_of(run, pair, to, 1), sums_of(to),
+                                    run->depth / 2};
   to->is_direct = !run->plan->add_columns(&columns, &to->scales);
   to->has_sums = true;
 }
@@ -132,7 +151,8 @@ static void fetch_some(line_fetch *f) {
 }
 
 /* Multiplies `rows` rows by a panel, in tiles of as many rows each as can be. `tile` has the first row's places. */
-static void multiply_rows(const strassen_plan *plan, panel_tile tile, int64_t rows, line_fetch *fetch) {
+static void multiply_rows(const strassen_plan *plan, void (*multiply)(const panel_tile *tile), panel_tile tile,
+                          int64_t rows, line_fetch *fetch) {
   const int64_t runs = 0, n_tiles = divided(rows, plan->tile_rows), least = rows / n_tiles, n_larger = rows % n_tiles,
                 most = larger(STRIP_BYTES / (plan->tile_rows * tile.run_length * (int64_t)sizeof(float)), 1),
                 share = tile.next_step * tile.run_length;
@@ -143,7 +163,7 @@ static void multiply_rows(const strassen_plan *plan, panel_tile tile, int64_t ro
     tile.rows = least + (at < n_larger);
     tile.count = smaller(most, (at < n_larger ? n_larger : n_tiles) - at);
     if (fetch) fetch_some(fetch);
-    plan->multiply(&tile);
+    multiply(&tile);
     const int64_t passed = tile.count * tile.rows;
     tile.a += passed * tile.a_row;
     tile.c = (float *)tile.c + passed * tile.c_row;
@@ -161,9 +181,9 @@ static void multiply_directly(const strassen_run *run, int64_t row, int64_t n, i
   const strassen_problem *p = &plan->p;
   const int64_t output = panel * PACKED_WIDTH, width = packed_width(p->outputs, panel), columns = p->outputs - output,
                 place = row * p->y_row + output;
-  const float *weights = panel_at(run, panel);
+  const void *weights = panel_at(run, panel);
   if (n == 0) return;
-  multiply_rows(plan,
+  multiply_rows(plan, plan->multiply_direct,
                 (panel_tile){.c = run->y + place,
                              .a = run->a + row * p->a_row + run->begun,
                              .panel = weights,
@@ -212,8 +232,9 @@ static bool multiply_pair(const strassen_run *run, worker_rows *worker, int64_t 
   const int64_t half = run->depth / 2, weights = half * PACKED_WIDTH, s_row = sum_row(plan), s = rows * s_row,
                 apart = rows * PACKED_WIDTH, place = row * p->y_row + pair * PAIR_WIDTH;
   const float *a11 = run->a + row * p->a_row + run->begun, *a12 = a11 + half, *a22 = a12 + rows * p->a_row,
-              *b11 = panel_at(run, 2 * pair), *b21 = b11 + weights, *b22 = panel_at(run, 2 * pair + 1) + weights,
-              *t = sums_of(columns), *bias = is_first(run) ? run->bias + pair * PAIR_WIDTH : NULL,
+              *b11 = panel_of(run, pair, columns, 0), *b21 = b11 + weights,
+              *b22 = panel_of(run, pair, columns, 1) + weights, *t = sums_of(columns),
+              *bias = is_first(run) ? run->bias + pair * PAIR_WIDTH : NULL,
               *residual = is_first(run) && run->residual ? run->residual + place : NULL;
   float *sums = (float *)(void *)worker + floats_of(sizeof *worker),
         *products = sums + STRASSEN_SUMS * plan->half_rows * s_row, *y = run->y + place;
@@ -245,7 +266,7 @@ static bool multiply_pair(const strassen_run *run, worker_rows *worker, int64_t 
       add_block(run, worker, row, rows);
       if (worker->is_direct) return false;
     }
-    multiply_rows(plan,
+    multiply_rows(plan, plan->multiply,
                   (panel_tile){.c = of->c,
                                .a = of->a,
                                .panel = of->b,
@@ -323,7 +344,7 @@ static reed_status run_job(strassen_run *run) {
   return cpu_parallel_scratch(team, items, 1, run_items, run);
 }
 
-reed_status strassen_plan_run(const strassen_plan *plan, const float *a, const float *b, const float *bias,
+reed_status strassen_plan_run(const strassen_plan *plan, const float *a, const void *b, const float *bias,
                               const float *residual, float *y, void *workspace) {
   float *pairs = workspace;
   strassen_run run = {.plan = plan,

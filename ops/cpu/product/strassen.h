@@ -18,6 +18,7 @@
 #define OPS_CPU_PRODUCT_STRASSEN_H_
 
 #include "ops/cpu/common/common.h"
+#include "ops/cpu/common/convert.h"
 #include "ops/cpu/formulas/activation.h"
 #include "ops/cpu/product/panel_loops.h"
 #include "ops/cpu/product/strassen_loops.h"
@@ -25,6 +26,7 @@
 /* Elements of a row of A are adjacent, as are those of Y. */
 typedef struct strassen_problem {
   int64_t rows, depth, outputs, a_row, y_row;
+  bool weights_f16; /* B is f16, widened where it is added; else f32 */
   activation activation;
 } strassen_problem;
 
@@ -34,6 +36,8 @@ typedef struct strassen_plan {
   cpu_team team;
   int tile_rows, lanes;
   void (*multiply)(const panel_tile *tile);
+  void (*multiply_direct)(const panel_tile *tile); /* with B as it lies in memory */
+  convert_fn widen;
   bool (*add_columns)(const strassen_columns *c, strassen_scales *out_scales);
   bool (*add_rows)(const strassen_rows *r, strassen_scales *out_scales);
   void (*finish)(const strassen_result *r);
@@ -49,7 +53,7 @@ bool strassen_is_faster(const strassen_problem *p, cpu_level level);
 void strassen_plan_init(strassen_plan *plan, const strassen_problem *p, cpu_level level, cpu_team team);
 int64_t strassen_plan_workspace_bytes(const strassen_plan *plan);
 /* bias: one for each column and PACKED_WIDTH more that are read; residual: like y, may be y; or NULL. */
-reed_status strassen_plan_run(const strassen_plan *plan, const float *a, const float *b, const float *bias,
+reed_status strassen_plan_run(const strassen_plan *plan, const float *a, const void *b, const float *bias,
                               const float *residual, float *y, void *workspace) REED_MUST_CHECK;
 
 #endif

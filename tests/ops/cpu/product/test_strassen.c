@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/half.h"
 #include "ops/call.h"
 #include "ops/cpu/product/strassen.h"
 #include "tests/suite.h"
@@ -227,6 +228,33 @@ START_TEST(threads_change_no_bits) {
 }
 END_TEST
 
+/* Weights of f16 are widened exactly. */
+START_TEST(weights_of_f16_give_the_bits_of_f32) {
+  state = 81;
+  trial t = {.p = {.rows = 115, .depth = 1056, .outputs = 330}};
+  trial_init(&t);
+  for (int64_t i = 0; i < t.p.depth * t.p.outputs; i++) t.b[i] = f16_to_f32(f16_from_f32(t.b[i]));
+  pack(&t);
+  const int64_t n = t.p.depth * (t.p.outputs + PACKED_WIDTH);
+  uint16_t *halves = malloc((size_t)n * sizeof *halves);
+  float *floats = t.packed, *once = malloc((size_t)(t.p.rows * t.p.outputs) * sizeof *once);
+  ck_assert(halves && once);
+  for (int64_t i = 0; i < n; i++) halves[i] = f16_from_f32(floats[i]);
+  for (cpu_level level = CPU_AVX2; level <= cpu_level_best() && level <= CPU_AVX512; level = (cpu_level)(level + 1))
+    for (int32_t threads = 1; threads <= 2; threads++) {
+      const size_t bytes = (size_t)(t.p.rows * t.p.outputs) * sizeof *once;
+      memcpy(once, multiply(&t, level, threads), bytes);
+      t.p.weights_f16 = true;
+      t.packed = (float *)(void *)halves;
+      ck_assert_mem_eq(once, multiply(&t, level, threads), bytes);
+      t.p.weights_f16 = false;
+      t.packed = floats;
+    }
+  free(halves), free(once);
+  trial_free(&t);
+}
+END_TEST
+
 START_TEST(they_are_chosen_for_large_products_only) {
   const strassen_problem large = {.rows = 3072, .depth = 768, .outputs = 768};
   FOR_LEVELS(level) {
@@ -255,6 +283,7 @@ int main(void) {
   tcase_add_test(t, rows_and_columns_of_zeros_are_exact);
   tcase_add_loop_test(t, what_is_not_finite_stays_in_its_row_or_column, 0, 10);
   tcase_add_test(t, threads_change_no_bits);
+  tcase_add_test(t, weights_of_f16_give_the_bits_of_f32);
   tcase_add_test(t, they_are_chosen_for_large_products_only);
   suite_add_tcase(suite, t);
   return suite_run(suite);
