@@ -134,7 +134,7 @@ static reed_status list_intervals(epoch_planner *p, int32_t device, const epoch_
     const epoch_root *root = &e->roots.items[i];
     if (!in_arena(root, device)) continue;
     int64_t bytes = root->bytes;
-    if (share && (before->roots[i].bytes != bytes || bytes <= small) && bytes <= INT64_MAX / 2) {
+    if (share && (before->roots[i].bytes != bytes || (bytes > 0 && bytes <= small)) && bytes <= INT64_MAX / 2) {
       /* a slot that has room keeps it, so that the arena does not grow for another root's sake */
       int64_t more = bytes / share / PLAN_ALIGNMENT * PLAN_ALIGNMENT, room = before->roots[i].room;
       more = more ? more : PLAN_ALIGNMENT;
