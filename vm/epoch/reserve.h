@@ -12,8 +12,8 @@
 
 enum {
   RESERVE_BLOCK = 1 << 15, /* below the size from which the C library maps a block of its own */
-  RESERVE_BLOCKS = 32,
-  RESERVE_RUNS = 8 /* the reserve has memory for at most so many runs */
+  RESERVE_BLOCKS = 64,
+  RESERVE_RUNS = 32 /* the reserve has memory for at most so many runs */
 };
 
 typedef struct heap_reserve {
