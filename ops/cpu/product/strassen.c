@@ -1,6 +1,6 @@
 /* Planning and running Strassen's products (strassen.h). The depth is taken in blocks, each of which takes two jobs:
- * the sums of B's panels, which all rows share, then the products. An item of work is a block of rows by a pair of
- * panels; a worker keeps the sums of its block of rows from pair to pair. */
+ * the sums of B's panels, which all rows share, then the products. An item of work is a block of rows, or a piece of it
+ * where items are few, by a pair of panels; a worker keeps the sums of its block of rows from pair to pair. */
 #include "ops/cpu/product/strassen.h"
 
 #include "ops/cpu/product/rates.h"
@@ -11,6 +11,8 @@
 #define DEPTH_WHOLE 1024       /* at most, in one block */
 #define DEPTH_MOST 768         /* else: items take 55 to 115 us at level AVX512 */
 #define TILES 4                /* of the upper rows of a block */
+#define PIECES_MOST 2          /* of a block's rows, where items are fewer than */
+#define ITEMS_LEAST 24         /* for each thread */
 #define OWN_ROWS 400           /* of a worker, for which it adds panels for itself, at least */
 #define JOB_BYTES (4 << 20)    /* of sums of panels that a job needs, about */
 #define LINE 16                /* floats of a cache line */
@@ -34,8 +36,8 @@ bool strassen_is_faster(const strassen_problem *p, cpu_level level) {
 
 /* The sums that a worker keeps from one item to the next. */
 typedef struct worker_rows {
-  int64_t block;  /* of rows, whose sums it has; -1: none */
-  bool is_direct; /* they cannot be scaled */
+  int64_t row, rows; /* whose sums it has: `rows` upper rows from this one on; rows 0: none */
+  bool is_direct;    /* they cannot be scaled */
   strassen_scales scales;
 } worker_rows;
 
@@ -72,6 +74,7 @@ void strassen_plan_init(strassen_plan *plan, const strassen_problem *p, cpu_leve
   plan->half_rows = smaller(plan->tile_rows * TILES, PACKED_WIDTH);
   plan->n_blocks = divided(p->rows, 2 * plan->half_rows);
   plan->job_pairs = smaller(larger(JOB_BYTES / (pair_floats(plan) * (int64_t)sizeof(float)), 1), plan->n_pairs);
+  plan->n_pieces = plan->n_blocks * plan->job_pairs < ITEMS_LEAST * team.threads ? PIECES_MOST : 1;
   plan->own_pairs = p->rows >= OWN_ROWS * team.threads;
   plan->worker_floats = floats_of(sizeof(worker_rows)) + STRASSEN_SUMS * plan->half_rows * sum_row(plan) +
                         STRASSEN_APART * plan->half_rows * PACKED_WIDTH;
@@ -210,35 +213,48 @@ typedef struct block_product {
   bool first;
 } block_product;
 
-/* The sums of the worker's block of rows, 2 * rows from `row` on. */
-static void add_block(const strassen_run *run, worker_rows *worker, int64_t row, int64_t rows) {
-  const strassen_problem *p = &run->plan->p;
-  const float *upper = run->a + row * p->a_row + run->begun;
-  const strassen_rows r = {.upper = upper,
-                           .lower = upper + rows * p->a_row,
-                           .sums = (float *)(void *)worker + floats_of(sizeof *worker),
-                           .rows = rows,
-                           .half = run->depth / 2,
-                           .a_row = p->a_row,
-                           .sum_row = sum_row(run->plan)};
-  worker->is_direct = !run->plan->add_rows(&r, &worker->scales);
+/* Rows of a block that are multiplied together: `rows` upper ones from `row` on, and as many, `lower` rows below. */
+typedef struct row_pairs {
+  int64_t row, rows, lower;
+} row_pairs;
+
+static bool has_sums_of(const worker_rows *worker, const row_pairs *r) {
+  return worker->row == r->row && worker->rows == r->rows;
 }
 
-/* 2 * rows rows from `row` on by a pair of panels. False, before anything of Y is written, if they cannot be scaled. */
-static bool multiply_pair(const strassen_run *run, worker_rows *worker, int64_t block, int64_t row, int64_t rows,
-                          int64_t pair, pair_columns *columns) {
+/* The sums of these rows. */
+static void add_rows(const strassen_run *run, worker_rows *worker, const row_pairs *r) {
+  const strassen_problem *p = &run->plan->p;
+  const float *upper = run->a + r->row * p->a_row + run->begun;
+  const strassen_rows rows = {.upper = upper,
+                              .lower = upper + r->lower * p->a_row,
+                              .sums = (float *)(void *)worker + floats_of(sizeof *worker),
+                              .rows = r->rows,
+                              .half = run->depth / 2,
+                              .a_row = p->a_row,
+                              .sum_row = sum_row(run->plan)};
+  worker->row = r->row;
+  worker->rows = r->rows;
+  worker->is_direct = !run->plan->add_rows(&rows, &worker->scales);
+}
+
+/* Rows by a pair of panels. False, before anything of Y is written, if they cannot be scaled. */
+static bool multiply_pair(const strassen_run *run, worker_rows *worker, const row_pairs *r, int64_t pair,
+                          pair_columns *columns) {
   const strassen_plan *plan = run->plan;
   const strassen_problem *p = &plan->p;
+  const int64_t row = r->row, rows = r->rows;
+  if (columns->is_direct || (has_sums_of(worker, r) && worker->is_direct)) return false;
   const int64_t half = run->depth / 2, weights = half * PACKED_WIDTH, s_row = sum_row(plan), s = rows * s_row,
                 apart = rows * PACKED_WIDTH, place = row * p->y_row + pair * PAIR_WIDTH;
-  const float *a11 = run->a + row * p->a_row + run->begun, *a12 = a11 + half, *a22 = a12 + rows * p->a_row,
+  const float *a11 = run->a + row * p->a_row + run->begun, *a12 = a11 + half, *a22 = a12 + r->lower * p->a_row,
               *b11 = panel_of(run, pair, columns, 0), *b21 = b11 + weights,
               *b22 = panel_of(run, pair, columns, 1) + weights, *t = sums_of(columns),
               *bias = is_first(run) ? run->bias + pair * PAIR_WIDTH : NULL,
               *residual = is_first(run) && run->residual ? run->residual + place : NULL;
   float *sums = (float *)(void *)worker + floats_of(sizeof *worker),
         *products = sums + STRASSEN_SUMS * plan->half_rows * s_row, *y = run->y + place;
-  const bool first = is_first(run), has_sums = worker->block == block;
+  const bool first = is_first(run), has_sums = has_sums_of(worker, r);
   const block_product all[] = {
       {a11, b11, products, p->a_row, PACKED_WIDTH, NULL, NULL, true},                     /* p1 */
       {a22, t + 3 * weights, products + apart, p->a_row, PACKED_WIDTH, NULL, NULL, true}, /* p4 */
@@ -253,7 +269,7 @@ static bool multiply_pair(const strassen_run *run, worker_rows *worker, int64_t 
   const int64_t n_tiles = divided(rows, plan->tile_rows), lines = PAIR_WIDTH / LINE,
                 share =
                     smaller(divided(weights * (int64_t)sizeof(float), n_tiles * half), LINE * (int64_t)sizeof(float));
-  line_fetch fetch = {.rows = {y + rows * p->y_row, residual ? residual + rows * p->y_row : NULL},
+  line_fetch fetch = {.rows = {y + r->lower * p->y_row, residual ? residual + r->lower * p->y_row : NULL},
                       .row = p->y_row,
                       .n_rows = rows,
                       .n_lines = lines,
@@ -262,8 +278,7 @@ static bool multiply_pair(const strassen_run *run, worker_rows *worker, int64_t 
     const block_product *of = &all[i];
     const bool new_a = i < OF_A && !has_sums;
     if (i == OF_A && !has_sums) {
-      worker->block = block;
-      add_block(run, worker, row, rows);
+      add_rows(run, worker, r);
       if (worker->is_direct) return false;
     }
     multiply_rows(plan, plan->multiply,
@@ -293,37 +308,71 @@ static bool multiply_pair(const strassen_run *run, worker_rows *worker, int64_t 
                                   .y = y,
                                   .rows = rows,
                                   .y_row = p->y_row,
-                                  .lower = rows * p->y_row,
+                                  .lower = r->lower * p->y_row,
                                   .first = first,
                                   .relu = is_last(run) && p->activation.kind == ACTIVATION_RELU};
   plan->finish(&result);
   return true;
 }
 
-/* The item: block of rows by a pair of panels, or by a panel after the pairs. */
-static void run_item(const strassen_run *run, int64_t block, int64_t group, int32_t id) {
+/* The panels of a group: a pair, or a panel after the pairs. */
+static int64_t group_panel(const strassen_plan *plan, int64_t group) {
+  return group < plan->n_pairs ? 2 * group : group + plan->n_pairs;
+}
+static int64_t group_panels(const strassen_plan *plan, int64_t group) { return group < plan->n_pairs ? 2 : 1; }
+
+/* Rows by a group's panels, in Strassen's form if they can be. */
+static void multiply_group(const strassen_run *run, const row_pairs *r, int64_t group, int32_t id) {
+  const strassen_plan *plan = run->plan;
+  const int64_t cut = plan->half_rows / PIECES_MOST, panel = group_panel(plan, group);
+  if (group < plan->n_pairs) {
+    pair_columns *columns = pair_at(run, id, group);
+    if (!columns->has_sums) add_pair(run, group, columns);
+    if (multiply_pair(run, worker_at(run, id), r, group, columns)) return;
+  }
+  if (group < plan->n_pairs && r->rows > cut) { /* the pieces are tried, whether or not they are items of their own */
+    multiply_group(run, &(row_pairs){r->row, cut, r->lower}, group, id);
+    multiply_group(run, &(row_pairs){r->row + cut, r->rows - cut, r->lower}, group, id);
+    return;
+  }
+  for (int64_t i = 0; i < group_panels(plan, group); i++) {
+    multiply_directly(run, r->row, r->rows, panel + i);
+    multiply_directly(run, r->row + r->lower, r->rows, panel + i);
+  }
+}
+
+/* Applies an activation that is no part of a tile's end to n rows of the group's outputs. */
+static void activate(const strassen_run *run, int64_t row, int64_t n, int64_t group) {
   const strassen_plan *plan = run->plan;
   const strassen_problem *p = &plan->p;
-  const int64_t row = block * 2 * plan->half_rows, n = smaller(2 * plan->half_rows, p->rows - row), rows = n / 2,
-                n_pairs = plan->n_pairs, panel = group < n_pairs ? 2 * group : group + n_pairs,
-                n_panels = group < n_pairs ? 2 : 1;
-  worker_rows *worker = worker_at(run, id);
-  pair_columns *columns = pair_at(run, id, smaller(group, n_pairs - 1)); /* not used for a single panel */
-  if (group < n_pairs && !columns->has_sums) add_pair(run, group, columns);
-  int64_t done = 0;
-  if (group < n_pairs && rows > 0 && !columns->is_direct && !(worker->block == block && worker->is_direct) &&
-      multiply_pair(run, worker, block, row, rows, group, columns))
-    done = 2 * rows;
-  for (int64_t i = 0; i < n_panels; i++) multiply_directly(run, row + done, n - done, panel + i);
   if (!is_last(run) || p->activation.kind == ACTIVATION_NONE || p->activation.kind == ACTIVATION_RELU) return;
-  const int64_t output = panel * PACKED_WIDTH, width = smaller(n_panels * PACKED_WIDTH, p->outputs - output);
+  const int64_t output = group_panel(plan, group) * PACKED_WIDTH,
+                width = smaller(group_panels(plan, group) * PACKED_WIDTH, p->outputs - output);
   for (int64_t i = 0; i < n; i++) activation_row(&p->activation, run->y + (row + i) * p->y_row + output, width);
+}
+
+/* The item: a piece of a block of rows by a group. The last piece has the last row of an odd number. */
+static void run_item(const strassen_run *run, int64_t block, int64_t piece, int64_t group, int32_t id) {
+  const strassen_plan *plan = run->plan;
+  const int64_t first = block * 2 * plan->half_rows, n = smaller(2 * plan->half_rows, plan->p.rows - first),
+                half = n / 2, cut = plan->half_rows / plan->n_pieces, begin = smaller(piece * cut, half);
+  const row_pairs r = {first + begin, smaller(cut, half - begin), half};
+  if (r.rows > 0) {
+    multiply_group(run, &r, group, id);
+    activate(run, r.row, r.rows, group);
+    activate(run, r.row + half, r.rows, group);
+  }
+  if (n % 2 == 0 || piece < plan->n_pieces - 1) return;
+  for (int64_t i = 0; i < group_panels(plan, group); i++)
+    multiply_directly(run, first + n - 1, 1, group_panel(plan, group) + i);
+  activate(run, first + n - 1, 1, group);
 }
 
 static void run_items(void *context, int64_t begin, int64_t end, int32_t worker) {
   const strassen_run *run = context;
   for (int64_t i = begin; i < end && !cpu_cancelled(&run->plan->team); i++)
-    run_item(run, i / run->n_groups, run->first_pair + i % run->n_groups, worker);
+    run_item(run, i / run->n_groups / run->plan->n_pieces, i / run->n_groups % run->plan->n_pieces,
+             run->first_pair + i % run->n_groups, worker);
 }
 
 /* All rows by the job's panels, in its block of depth. */
@@ -331,7 +380,7 @@ static reed_status run_job(strassen_run *run) {
   const strassen_plan *plan = run->plan;
   cpu_team team = plan->team;
   for (int32_t i = 0; i < team.threads; i++) {
-    worker_at(run, i)->block = -1;
+    worker_at(run, i)->rows = 0;
     for (int64_t pair = 0; pair < run->n_pairs; pair++) pair_at(run, i, run->first_pair + pair)->has_sums = false;
   }
   if (!plan->own_pairs) {
@@ -339,7 +388,7 @@ static reed_status run_job(strassen_run *run) {
     reed_status status = cpu_parallel(team, run->n_pairs, 1, add_pairs, run);
     if (status != REED_OK) return status;
   }
-  const int64_t items = plan->n_blocks * run->n_groups;
+  const int64_t items = plan->n_blocks * plan->n_pieces * run->n_groups;
   team.chunks = (int32_t)smaller(items, INT32_MAX);
   return cpu_parallel_scratch(team, items, 1, run_items, run);
 }

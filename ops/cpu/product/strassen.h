@@ -43,6 +43,7 @@ typedef struct strassen_plan {
   void (*finish)(const strassen_result *r);
   int64_t block_depth, job_pairs; /* of a job: all rows by some pairs of panels */
   int64_t half_rows, n_blocks;    /* a block has twice as many rows, the last one fewer */
+  int64_t n_pieces;               /* of a block's rows, items of their own */
   int64_t n_pairs, n_panels;      /* pairs of whole panels; all panels */
   bool own_pairs; /* each worker adds the panels that it needs, which is less work than to read what others wrote */
   int64_t worker_floats;
