@@ -116,7 +116,7 @@ static const void *panel_at(const strassen_run *run, int64_t panel) {
   return run->b + at * (int64_t)(p->weights_f16 ? sizeof(uint16_t) : sizeof(float));
 }
 
-/* Where the panel of a pair (0: the left one, 1: the right one) is widened, if its weights are f16. */
+/* The place where a panel of a pair (0: the left one, 1: the right one) is widened, if its weights are f16. */
 static float *widened_at(const strassen_run *run, pair_columns *pair, int side) {
   return sums_of(pair) + (STRASSEN_SUMS * half_depth(run->plan) + side * run->plan->block_depth) * PACKED_WIDTH;
 }
