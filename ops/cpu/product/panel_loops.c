@@ -6,12 +6,13 @@
 #include "ops/cpu/product/panel_finish.h"
 
 /* Registers hold the sums, a row of the panel and one element of X: 7 * 4 sums of 32 registers, 6 * 2 of 16. Wide tiles
- * need fewer instructions for a product than tall ones, but a product of two vectors has tall ones: 14 * 2. */
+ * need fewer instructions for a product than tall ones, but a product of one or two vectors has tall ones: 14 * 2. */
 #if LANES == 16
 #define REGISTERS 32
 #define VECTORS 4
 #define ROWS 7
-#define ROWS_NARROW 14 /* of VECTORS_NARROW */
+#define ROWS_NARROW 14 /* of VECTORS_NARROW at most */
+#define ROWS_NEAR 5    /* of a tall tile, read at distances from one address, which have registers */
 #elif LANES == 8
 #define REGISTERS 16
 #define VECTORS 2
@@ -128,9 +129,20 @@ INLINE void multiply_element(const panel_tile *t, const float *a, const weight *
     weights[j] = load_weights(b + j * LANES);
     if (widened) store(widened + j * LANES, weights[j]);
   }
+#ifdef ROWS_NEAR
+  const float *near = a;
+#endif
 #pragma GCC unroll 16
   for (int i = 0; i < rows; i++) {
+#ifdef ROWS_NEAR
+    if (rows > ROWS && i > 0 && i % ROWS_NEAR == 0) {
+      near = a + i * t->a_row;
+      __asm__("" : "+r"(near)); /* keeps gcc from holding a distance for each row, in memory */
+    }
+    const float *x = near + (rows > ROWS ? i % ROWS_NEAR : i) * t->a_row;
+#else
     const float *x = a + i * t->a_row;
+#endif
 #pragma GCC unroll 8
     for (int j = 0; j < held_weights; j++) sum[i * vectors + j] = multiplied(sum[i * vectors + j], x, weights[j]);
     if (held_weights == vectors || CONVERTS) continue;
@@ -232,11 +244,9 @@ INLINE void tile_rows(const panel_tile *t, int64_t column, int vectors) {
 }
 
 #if ROWS_NARROW > ROWS
-/* Tall tiles: VECTORS_NARROW are the whole width. A function of its own, so that other tiles do not save its registers.
- */
-CPU_UNCHECKED static __attribute__((noinline)) void tall_tiles(const panel_tile *t) {
+/* Tall tiles: so many vectors are the whole width. */
+INLINE void tall_rows(const panel_tile *t, int vectors) {
   const int64_t column = 0;
-  enum { vectors = VECTORS_NARROW };
   switch (t->rows) {
     CASE(8);
     CASE(9);
@@ -246,6 +256,12 @@ CPU_UNCHECKED static __attribute__((noinline)) void tall_tiles(const panel_tile 
     CASE(13);
     CASE(14);
   }
+}
+
+/* A function of its own, so that other tiles do not save its registers. */
+CPU_UNCHECKED static __attribute__((noinline)) void tall_tiles(const panel_tile *t) {
+  if (t->width > LANES) tall_rows(t, VECTORS_NARROW);
+  else tall_rows(t, 1);
 }
 #endif
 
@@ -265,9 +281,7 @@ CPU_UNCHECKED void panel_pairs_convert(const float *from, int64_t n, float *to) 
 #define MULTIPLY CPU_LEVELED(panel_f16_multiply)
 #else
 #define MULTIPLY CPU_LEVELED(panel_multiply)
-int CPU_LEVELED(panel_rows)(int64_t columns) {
-  return columns > (VECTORS_NARROW - 1) * LANES && columns <= VECTORS_NARROW * LANES ? ROWS_NARROW : ROWS;
-}
+int CPU_LEVELED(panel_rows)(int64_t columns) { return columns <= VECTORS_NARROW * LANES ? ROWS_NARROW : ROWS; }
 int CPU_LEVELED(panel_lanes)(void) { return LANES; }
 #endif
 
@@ -288,6 +302,10 @@ CPU_UNCHECKED void MULTIPLY(const panel_tile *t) {
 #endif
   for (; column + VECTORS * LANES <= width; column += VECTORS * LANES) tile_rows(t, column, VECTORS);
   /* a narrow last panel */
+  if (VECTORS > 3 && column + 3 * LANES <= width) {
+    tile_rows(t, column, 3);
+    column += 3 * LANES;
+  }
   for (; VECTORS > 2 && column + 2 * LANES <= width; column += 2 * LANES) tile_rows(t, column, 2);
   for (; column < width; column += LANES) tile_rows(t, column, 1);
 }
