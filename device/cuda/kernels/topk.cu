@@ -63,7 +63,6 @@ static __device__ inline uint64_t find_last(const topk_args &a, const topk_row &
     left -= before_chosen;
     prefix |= static_cast<uint64_t>(chosen) << shift;
     known |= static_cast<uint64_t>(DIGITS - 1) << shift;
-    __syncthreads();
   }
   *out_ties = static_cast<int64_t>(left);
   return prefix;
@@ -178,7 +177,6 @@ static __device__ inline uint64_t find_prefix(const topk_args &a, int64_t row, i
     __syncthreads();
     left -= before_chosen;
     prefix |= static_cast<uint64_t>(chosen) << above;
-    __syncthreads();
   }
   *out_left = left;
   return prefix;
