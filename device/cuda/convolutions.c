@@ -108,13 +108,11 @@ void convolutions_close(convolutions *of) {
   mem_free(of);
 }
 
+static bool find(void *context) { return cudnn_find(&((convolutions *)context)->calls, NULL) == REED_OK; }
+
 /* Gives the queue a handle, and the library its functions and its card. */
 static bool open_handle(convolutions *of, cuda_queue *queue) {
-  if (!of->memory.tried) {
-    of->memory.tried = true;
-    of->memory.found = cudnn_find(&of->calls, NULL) == REED_OK;
-  }
-  if (!of->memory.found) return false;
+  if (!library_is_there(&of->memory, find)) return false;
   if (!queue->library.cudnn) {
     if (of->calls.create(&queue->library.cudnn)) return false;
     if (of->calls.set_stream(queue->library.cudnn, queue->stream)) {
@@ -157,37 +155,26 @@ static reed_status unpack(cuda_queue *queue, const void *args, void *copy, reed_
                 full = a->m / PACKED_WIDTH, last = a->m % PACKED_WIDTH,
                 n_from = a->groups == 1 ? full * PACKED_WIDTH * depth + (last ? a->panels.last_width * depth : 0)
                                         : a->groups * a->panels.group;
-  const move_args whole = {.x = a->w,
-                           .y = copy,
-                           .n = a->groups * full * PACKED_WIDTH * depth,
-                           .rank = 4,
-                           .size = (int32_t)size,
-                           .extents = {a->groups, full, PACKED_WIDTH, depth},
-                           .from = {a->panels.group, PACKED_WIDTH * depth, 1, PACKED_WIDTH},
-                           .to = {a->m * depth, PACKED_WIDTH * depth, depth, 1}};
-  const move_args rest = {.x = a->w,
-                          .y = copy,
-                          .n = a->groups * last * depth,
-                          .from_offset = full * PACKED_WIDTH * depth,
-                          .to_offset = full * PACKED_WIDTH * depth,
-                          .rank = 3,
-                          .size = (int32_t)size,
-                          .extents = {a->groups, last, depth},
-                          .from = {a->panels.group, 1, a->panels.last_width},
-                          .to = {a->m * depth, depth, 1}};
+  const move_args all[] = {{.x = a->w,
+                            .y = copy,
+                            .n = a->groups * full * PACKED_WIDTH * depth,
+                            .rank = 4,
+                            .size = (int32_t)size,
+                            .extents = {a->groups, full, PACKED_WIDTH, depth},
+                            .from = {a->panels.group, PACKED_WIDTH * depth, 1, PACKED_WIDTH},
+                            .to = {a->m * depth, PACKED_WIDTH * depth, depth, 1}},
+                           {.x = a->w,
+                            .y = copy,
+                            .n = a->groups * last * depth,
+                            .from_offset = full * PACKED_WIDTH * depth,
+                            .to_offset = full * PACKED_WIDTH * depth,
+                            .rank = 3,
+                            .size = (int32_t)size,
+                            .extents = {a->groups, last, depth},
+                            .from = {a->panels.group, 1, a->panels.last_width},
+                            .to = {a->m * depth, depth, 1}}};
   const cu_operand operands[] = {{a->w, n_from * size, false}, {copy, bytes, true}};
-  const move_args *const all[] = {&whole, &rest};
-  reed_status status = REED_OK;
-  for (int i = 0; i < 2 && status == REED_OK; i++)
-    if (all[i]->n)
-      status = cuda_launch_ready(queue,
-                                 &(cuda_ready){.kernel = CUDA_move,
-                                               .grid = {(uint32_t)blocks_for(CUDA_move, all[i]->n), 1, 1},
-                                               .args = all[i],
-                                               .operands = operands,
-                                               .n_operands = 2},
-                                 diagnosis);
-  return status;
+  return weights_move(queue, all, operands, diagnosis);
 }
 
 /* ---- launches ---- */
@@ -222,7 +209,7 @@ reed_status convolutions_launch(convolutions *of, weights_copies *weights, cuda_
   cudnn_convolution conv;
   if (!read_convolution(own->args, own->kernel, &conv)) return REED_OK;
   if (!queue->recording && !open_handle(of, queue)) return REED_OK;
-  if (of->memory.tried && !of->memory.found) return REED_OK;
+  if (of->memory.search == LIBRARY_MISSING) return REED_OK;
   convolution_plan *plan = find_plan(of, &conv, !queue->recording);
   if (queue->recording && (!plan || !queue->library.cudnn))
     cuda_graph_spoil(queue->recording, "met a convolution that cuDNN has no plan of yet");

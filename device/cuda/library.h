@@ -45,6 +45,9 @@ typedef reed_status weights_unpack(cuda_queue *queue, const void *args, void *co
 /* The copy of the weights `from`; made at the first call. NULL: no memory, or a graph is recorded. */
 const void *weights_find(weights_copies *of, cuda_queue *queue, weights_order order, const void *from, int64_t bytes,
                          weights_unpack *unpack, const void *args);
+/* Two moves that fill a copy; one without elements is left out. The operands: the weights, then the copy. */
+reed_status weights_move(cuda_queue *queue, const move_args moves[2], const cu_operand operands[2],
+                         reed_diagnosis *diagnosis) REED_MUST_CHECK;
 /* Releases the block's copies after the queue's work (NULL: none uses them). `lock` guards the copies; it is given up
  * during each release, because the device's lock is taken there. */
 void weights_forget(weights_copies *of, uv_mutex_t *lock, cuda_device *self, uint64_t serial, device_queue *after);

@@ -133,12 +133,10 @@ void products_close(products *of) {
   mem_free(of);
 }
 
+static bool find(void *context) { return cublas_find(&((products *)context)->calls, NULL) == REED_OK; }
+
 static bool open_handle(products *of) {
-  if (!of->memory.tried) {
-    of->memory.tried = true;
-    of->memory.found = cublas_find(&of->calls, NULL) == REED_OK;
-  }
-  return of->memory.found && (of->handle || !of->calls.create(&of->handle));
+  return library_is_there(&of->memory, find) && (of->handle || !of->calls.create(&of->handle));
 }
 
 /* ---- weights ---- */
@@ -168,17 +166,7 @@ static reed_status unpack(cuda_queue *queue, const void *args, void *copy, reed_
                             .to = {a->n, 1}}};
   const cu_operand operands[] = {{a->b, (whole + (last ? a->panels.last_width * a->k : 0)) * size, false},
                                  {copy, a->k * a->n * size, true}};
-  reed_status status = REED_OK;
-  for (int i = 0; i < 2 && status == REED_OK; i++)
-    if (all[i].n)
-      status = cuda_launch_ready(queue,
-                                 &(cuda_ready){.kernel = CUDA_move,
-                                               .grid = {(uint32_t)blocks_for(CUDA_move, all[i].n), 1, 1},
-                                               .args = &all[i],
-                                               .operands = operands,
-                                               .n_operands = 2},
-                                 diagnosis);
-  return status;
+  return weights_move(queue, all, operands, diagnosis);
 }
 
 /* ---- launches ---- */
@@ -226,7 +214,7 @@ reed_status products_launch(products *of, weights_copies *weights, cuda_queue *q
   cublas_product product;
   if (!read_product(own->args, own->kernel, &product)) return REED_OK;
   if (!queue->recording && !open_handle(of)) return REED_OK;
-  if (of->memory.tried && !of->memory.found) return REED_OK;
+  if (of->memory.search == LIBRARY_MISSING) return REED_OK;
   product_plan *plan = find_plan(of, &product, !queue->recording);
   if (queue->recording && (!plan || !of->handle))
     cuda_graph_spoil(queue->recording, "met a product that cuBLASLt has no plan of yet");

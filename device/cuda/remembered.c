@@ -74,3 +74,8 @@ void library_memory_fini(library_memory *of) {
   remembered_fini(&of->plans);
   remembered_fini(&of->habits);
 }
+
+bool library_is_there(library_memory *of, bool (*find)(void *context)) {
+  if (of->search == LIBRARY_NOT_SOUGHT) of->search = find(of->plans.context) ? LIBRARY_FOUND : LIBRARY_MISSING;
+  return of->search == LIBRARY_FOUND;
+}

@@ -28,12 +28,13 @@ typedef struct remembered_items {
   uint64_t n_uses;
 } remembered_items;
 
+typedef enum library_search { LIBRARY_NOT_SOUGHT, LIBRARY_FOUND, LIBRARY_MISSING } library_search;
+
 /* The calls of a library that are remembered: a plan for all extents of a call, and by kind of call the choice that was
  * measured. Items of both lists have the key right behind their head. */
 typedef struct library_memory {
   bool always; /* plans are taken without a measurement */
-  bool tried;  /* the library was looked for */
-  bool found;
+  library_search search;
   remembered_items plans, habits;
 } library_memory;
 
@@ -41,6 +42,8 @@ typedef struct library_memory {
 void library_memory_init(library_memory *of, bool always, size_t key_bytes, size_t plan_bytes, size_t habit_bytes,
                          void (*drop)(void *context, remembered *plan), void *context);
 void library_memory_fini(library_memory *of);
+/* True if the library is there. At the first call `find` looks for it, and gets the plans' context. */
+bool library_is_there(library_memory *of, bool (*find)(void *context));
 /* The item of the key; NULL: there is none. */
 remembered *remembered_find(remembered_items *of, const void *key);
 /* A zeroed item with the key, which has none. NULL: no memory. */

@@ -71,6 +71,21 @@ static uint32_t take(weights_copies *of, uint64_t serial) {
   return first;
 }
 
+reed_status weights_move(cuda_queue *queue, const move_args moves[2], const cu_operand operands[2],
+                         reed_diagnosis *diagnosis) {
+  reed_status status = REED_OK;
+  for (int i = 0; i < 2 && status == REED_OK; i++)
+    if (moves[i].n)
+      status = cuda_launch_ready(queue,
+                                 &(cuda_ready){.kernel = CUDA_move,
+                                               .grid = {(uint32_t)blocks_for(CUDA_move, moves[i].n), 1, 1},
+                                               .args = &moves[i],
+                                               .operands = operands,
+                                               .n_operands = 2},
+                                 diagnosis);
+  return status;
+}
+
 void weights_forget(weights_copies *of, uv_mutex_t *lock, cuda_device *self, uint64_t serial, device_queue *after) {
   for (uint32_t item = take(of, serial), next; item != TABLE_NONE; item = next) {
     weights_copy *w = &of->items.items[item];

@@ -1,14 +1,11 @@
 /* Convolutions by cuDNN (device option `cudnn`) on the emulated GPU, over a stand-in for the library that reads the
  * module's descriptors and carries plans out by Reed's own kernels: so the bits are those of a session without it.
  * Plans of the real library: tests/device/cuda/cudnn. */
-#include <dlfcn.h>
 #include <unistd.h>
 
 #include "device/cuda/driver/driver.h"
 #include "tests/whole/counts.h"
-#include "tests/whole/model.h"
-
-enum { N_OUT = 2 };
+#include "tests/whole/library.h"
 
 /* Convolutions of every kind that the library takes: with relu, stride, a residual, groups, dilation, more than one
  * panel of outputs; and two that it does not take: of an image with channels first, and one with a sigmoid. */
@@ -51,58 +48,18 @@ typedef struct counts {
 
 static counts counted(void) {
   counts c;
-  void *module = dlopen("libreed-cuda-emulated.so", RTLD_NOW | RTLD_NOLOAD);
-  ck_assert_ptr_nonnull(module);
-  void (*count)(int64_t *, int64_t *) = (void (*)(int64_t *, int64_t *))dlsym(module, "reed_fake_cudnn_counts");
-  ck_assert_ptr_nonnull(count);
-  count(&c.runs, &c.known);
-  dlclose(module);
+  ((void (*)(int64_t *, int64_t *))fake_function("reed_fake_cudnn_counts"))(&c.runs, &c.known);
   return c;
 }
 static int64_t runs(void) { return counted().runs; }
 
-static const int64_t sizes[][3] = {{1, 5, 4}, {2, 3, 4}, {1, 7, 3}, {1, 5, 4}};
-enum { SIZES = sizeof sizes / sizeof *sizes, RUNS = 3 };
+static const int64_t sizes[SIZES][3] = {{1, 5, 4}, {2, 3, 4}, {1, 7, 3}, {1, 5, 4}};
 
 /* An image of this size. */
-static reed_tensor *image(const int64_t size[3]) {
-  reed_tensor *t = floats(4, (int64_t[]){size[0], 3, size[1], size[2]}, 0);
-  float *x = reed_tensor_data(t);
-  for (int64_t i = 0; i < reed_tensor_elements(t); i++) x[i] = (float)(i * 37 % 101) / 50 - 1;
-  return t;
-}
+static reed_tensor *image(const int64_t size[3]) { return small_numbers(4, (int64_t[]){size[0], 3, size[1], size[2]}); }
+static reed_tensor *input(int size) { return image(sizes[size]); }
 
-/* The outputs of a session on a device without the library, for each size. */
-typedef struct expected {
-  reed_tensor *out[SIZES][N_OUT];
-} expected;
-
-static expected expected_of(const char *device, int seed) {
-  expected e;
-  model m = model_open(convolutions(seed), device, false);
-  for (int i = 0; i < SIZES; i++) {
-    reed_tensor *x = image(sizes[i]);
-    run_model(&m, &x, e.out[i]);
-    reed_tensor_close(&x);
-  }
-  model_close(&m);
-  return e;
-}
-
-static void expected_close(expected *e) {
-  for (int i = 0; i < SIZES; i++)
-    for (int k = 0; k < N_OUT; k++) reed_tensor_close(&e->out[i][k]);
-}
-
-static void check_run(model *m, const expected *e, int i, const char *what) {
-  reed_tensor *x = image(sizes[i]), *out[N_OUT];
-  run_model(m, &x, out);
-  for (int k = 0; k < N_OUT; k++) {
-    assert_same(out[k], e->out[i][k], what);
-    reed_tensor_close(&out[k]);
-  }
-  reed_tensor_close(&x);
-}
+static const library_case of_convolutions = {convolutions, input, runs};
 
 static const struct {
   const char *plain, *device;
@@ -110,30 +67,21 @@ static const struct {
                {"cuda-emulated", "cuda-emulated?cudnn=2&late=1&seed=3&poison=1&order=7"},
                {"cuda-emulated?tf32=1", "cuda-emulated?cudnn=2&tf32=1&check=1"}};
 
-/* Three runs of a size: the first and second enqueue the plans, the third replays a graph. */
 START_TEST(plans_of_the_library_give_the_bits) {
-  expected e = expected_of(devices[_i].plain, 1);
-  model m = model_open(convolutions(1), devices[_i].device, false);
-  const int64_t before = runs();
-  for (int i = 0; i < SIZES; i++)
-    for (int run = 0; run < RUNS; run++) check_run(&m, &e, i, devices[_i].device);
-  const int64_t n = runs() - before;
-  ck_assert_int_gt(statistic_of(m.session, "replayed"), 0);
+  const int64_t n = check_plans(&of_convolutions, devices[_i].plain, devices[_i].device);
   /* 3 convolutions, 3 sizes; the recording of a graph enqueues them a second time */
   ck_assert_msg(n >= 3 * 3 && n <= 2 * 3 * 4, "%lld convolutions by the library", (long long)n);
-  model_close(&m);
-  expected_close(&e);
 }
 END_TEST
 
 /* A measurement runs both kernels twice, once for the convolutions of one kind and order of size. */
 START_TEST(a_measurement_is_remembered) {
   static const int64_t alike[3] = {1, 5, 3}; /* its number of pixels has as many binary digits as that of sizes[0] */
-  expected e = expected_of("cuda-emulated", 1);
-  reed_tensor *x = image(alike), *out[N_OUT];
+  expected e = expected_of(&of_convolutions, "cuda-emulated", 1);
+  reed_tensor *x = image(alike), *out[MOST_OUT];
   model m = model_open(convolutions(1), "cuda-emulated?cudnn=1", false);
   int64_t before = runs();
-  check_run(&m, &e, 0, "measured");
+  check_run(&of_convolutions, &m, m.session, &e, 0, "measured");
   ck_assert_int_eq(runs() - before, 3 * 2);
   before = runs();
   const int64_t known = counted().known;
@@ -142,9 +90,8 @@ START_TEST(a_measurement_is_remembered) {
   /* two plans by the other size's engines, without a measurement; the third convolution has extents that are planned
    * already */
   ck_assert_int_eq(counted().known - known, 2);
-  for (int k = 0; k < N_OUT; k++) reed_tensor_close(&out[k]);
-  for (int i = 1; i < SIZES; i++)
-    for (int run = 0; run < RUNS; run++) check_run(&m, &e, i, "measured");
+  for (size_t k = 0; k < e.n_out; k++) reed_tensor_close(&out[k]);
+  check_sizes(&of_convolutions, &m, &e, 1, "measured");
   reed_tensor_close(&x);
   model_close(&m);
   expected_close(&e);
@@ -153,13 +100,11 @@ END_TEST
 
 /* Free bytes of the card when the driver has run all releases. */
 static size_t free_bytes(void) {
-  void *module = dlopen("libreed-cuda-emulated.so", RTLD_NOW | RTLD_NOLOAD);
-  void (*table)(cuda_driver *) = (void (*)(cuda_driver *))dlsym(module, "reed_fake_driver");
   cuda_driver cu;
   cu_device card;
   cu_context context;
   size_t available = 0, before = 1, total;
-  table(&cu);
+  ((void (*)(cuda_driver *))fake_function("reed_fake_driver"))(&cu);
   ck_assert_int_eq(cu.device_get(&card, cu.first_ordinal), CU_SUCCESS);
   ck_assert_int_eq(cu.context_retain(&context, card), CU_SUCCESS);
   ck_assert_int_eq(cu.context_push(context), CU_SUCCESS);
@@ -171,7 +116,6 @@ static size_t free_bytes(void) {
   }
   ck_assert_int_eq(cu.context_pop(&context), CU_SUCCESS);
   ck_assert_int_eq(cu.context_release(card), CU_SUCCESS);
-  dlclose(module);
   return available;
 }
 
@@ -180,17 +124,11 @@ START_TEST(weights_belong_to_their_program) {
   reed_tensor *one = floats(1, (int64_t[]){1}, 0), *open = on_device(one, "cuda-emulated?cudnn=2");
   const size_t available = free_bytes();
   for (int seed = 1; seed <= 2; seed++) {
-    expected e = expected_of("cuda-emulated", seed);
+    expected e = expected_of(&of_convolutions, "cuda-emulated", seed);
     model m = model_open(convolutions(seed), "cuda-emulated?cudnn=2", false);
-    for (int run = 0; run < RUNS; run++) check_run(&m, &e, 1, "another program");
+    for (int run = 0; run < RUNS; run++) check_run(&of_convolutions, &m, m.session, &e, 1, "another program");
     reed_session *second = session_of(&m, "cuda-emulated?cudnn=2");
-    reed_tensor *x = image(sizes[2]), *out[N_OUT];
-    run_session(&m, second, &x, out);
-    for (int k = 0; k < N_OUT; k++) {
-      assert_same(out[k], e.out[2][k], "another session");
-      reed_tensor_close(&out[k]);
-    }
-    reed_tensor_close(&x);
+    check_run(&of_convolutions, &m, second, &e, 2, "another session");
     reed_session_close(&second);
     model_close(&m);
     expected_close(&e);
@@ -202,10 +140,10 @@ START_TEST(weights_belong_to_their_program) {
 END_TEST
 
 /* A convolution that the library does not take, then one that it takes. */
-static onnx_build *two_convolutions(void) {
+static onnx_build *two_convolutions(int seed) {
   onnx_build *b = build_open(17);
   float weights[20 * 16];
-  for (int i = 0; i < 20 * 16; i++) weights[i] = (float)(i % 23) / 64 - 0.17f;
+  for (int i = 0; i < 20 * 16; i++) weights[i] = (float)((i + seed) % 23) / 64 - 0.17f;
   build_input(b, "x", "f32[n,3,h,w]");
   build_f32(b, "w0", "16,3,1,1", weights);
   build_f32(b, "w1", "20,16,1,1", weights);
@@ -217,44 +155,14 @@ static onnx_build *two_convolutions(void) {
   return b;
 }
 
-static const struct {
-  const char *option;
-  int last, step;
-  bool tells; /* true: a run may fail, and the next run is right; false: no run fails */
-} failures[] = {{"fail_cudnn", 300, 7, false}, {"fail_call", 420, 11, true}, {"fail_memory", 24, 1, true}};
+static reed_tensor *small_image(int size) { return image((int64_t[]){1, 2, 2 + size}); }
 
-/* Any call of the library may fail: the own kernel takes its place. Any call of the driver may fail, too: then the run
- * says so. Nothing is lost (the fake driver counts handles and descriptors when the card closes). Some calls are
- * failed; with REED_ALL_EMULATED in the environment each call. */
+static const library_failure failures[] = {
+    {"fail_cudnn", 300, 7, false}, {"fail_call", 420, 11, true}, {"fail_memory", 24, 1, true}};
+
 START_TEST(calls_are_failed_once) {
-  const int step = getenv("REED_ALL_EMULATED") ? 1 : failures[_i].step;
-  int64_t without = 0;
-  reed_tensor *x = floats(4, (int64_t[]){1, 3, 2, 2}, 0), *right = NULL, *y;
-  model m = model_open(two_convolutions(), "cuda-emulated", false);
-  run_model(&m, &x, &right);
-  for (int n = 1; n < failures[_i].last; n += step) {
-    char device[64];
-    snprintf(device, sizeof device, "cuda-emulated?cudnn=2&%s=%d", failures[_i].option, n);
-    reed_session_close(&m.session);
-    const reed_session_options options = {.device = device, .n_threads = 1};
-    const reed_status opened = reed_session_open(m.program, &options, &m.session, m.said);
-    ck_assert_msg(opened == REED_OK || failures[_i].tells, "%s: %s", device, reed_diagnosis_message(m.said));
-    if (opened != REED_OK) continue;
-    const int64_t first = runs();
-    for (int run = 0, failed = 0; run < 3; run++) {
-      if (reed_session_run(m.session, &x, 1, &y, 1, m.said) != REED_OK) {
-        ck_assert_msg(failures[_i].tells && !failed++, "%s: %s", device, reed_diagnosis_message(m.said));
-        continue;
-      }
-      assert_same(y, right, device);
-      reed_tensor_close(&y);
-    }
-    without += runs() == first;
-  }
-  if (!failures[_i].tells) ck_assert_int_gt(without, 5);
-  reed_tensor_close(&right);
-  reed_tensor_close(&x);
-  model_close(&m);
+  const library_case of_two = {two_convolutions, small_image, runs};
+  check_failures(&of_two, "cuda-emulated?cudnn=2", &failures[_i], 0, 3, 0);
 }
 END_TEST
 
