@@ -25,13 +25,15 @@ INLINE whole_lanes magnitude(const float *p) { return (whole_lanes)load(p) & INT
 /* The factor for numbers whose largest magnitude has these bits, and its inverse. */
 INLINE bool scale_of(int32_t bits, float *out_by, float *out_back) {
   const int32_t found = bits >> EXPONENT_BITS, exponent = found > 0 ? found : 1;
+  *out_by = *out_back = 0;
+  if (exponent > EXPONENT_MOST) return false;
   const union {
     int32_t bits;
     float value;
   } by = {(BIAS_TWICE - exponent) << EXPONENT_BITS}, back = {exponent << EXPONENT_BITS};
   *out_by = by.value;
-  *out_back = bits > 0 ? back.value : 0;
-  return exponent <= EXPONENT_MOST;
+  if (bits > 0) *out_back = back.value;
+  return true;
 }
 
 bool CPU_LEVELED(strassen_add_columns)(const strassen_columns *c, strassen_scales *out_scales) {
