@@ -8,6 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "tests/devices.h"
 #include "tests/suite.h"
 #include "tests/vm/hand.h"
 #include "tests/whole/scenes.h"
@@ -97,19 +98,12 @@ static reed_program *one_call(const char *types, const char *inputs, const char 
   return assembled(text);
 }
 
-static bool has_device(const char *name) {
-  reed_device_info kind;
-  for (size_t i = 0; reed_device_kind(i, &kind); i++)
-    if (strcmp(kind.name, name) == 0) return kind.present;
-  return false;
-}
-
 /* Runs to the end, then cancels a run after a fifth of that time: this run must return well before its end. A device
  * that this build does not have is left out. */
 static void ends_early_on(const char *const *devices, int n_devices, reed_program *program, reed_tensor **inputs,
                           size_t n_inputs) {
   for (int d = 0; d < n_devices; d++) {
-    if (!has_device(devices[d])) continue;
+    if (!device_is_present(devices[d])) continue;
     reed_session *session;
     reed_tensor *output;
     ck_assert_int_eq(

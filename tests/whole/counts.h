@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "tests/compiler/onnx_build.h"
+#include "tests/devices.h"
 #include "tests/whole/runner.h"
 
 /* An integer figure of the last run's statistics, or of the compiler's report: the number behind the first "key":. */
@@ -134,12 +135,7 @@ static inline void scene(int64_t n, int share, uint32_t seed, reed_tensor **out_
   for (int i = 0; i < 3 * 16 * 20; i++) x[i] = (float)(i * 7 % 31) - 15;
 }
 
-static inline bool cuda_is_present(void) {
-  reed_device_info kind;
-  for (size_t i = 0; reed_device_kind(i, &kind); i++)
-    if (strcmp(kind.name, "cuda-emulated") == 0) return kind.present;
-  return false;
-}
+static inline bool cuda_is_present(void) { return device_is_present("cuda-emulated"); }
 
 static inline size_t n_runners(void) { return cuda_is_present() ? N_RUNNERS : N_PRESENT; }
 

@@ -3,19 +3,14 @@
  * another order, with one on that device without graphs, and with the host within a tolerance. */
 #include <stdio.h>
 
-#include "reed/device.h"
+#include "tests/devices.h"
 #include "tests/whole/cached_model.h"
 
 /* The last one is absent where there is no C++ compiler. */
 static const char *const devices[] = {"host", "sim", "sim:1?poison=1&late=1", "cuda-emulated?poison=1&late=1&seed=3"};
 enum { N_DEVICES = sizeof devices / sizeof *devices, EMULATED = N_DEVICES - 1 };
 
-static int n_devices(void) {
-  reed_device_info kind;
-  for (size_t i = 0; reed_device_kind(i, &kind); i++)
-    if (strcmp(kind.name, "cuda-emulated") == 0) return kind.present ? N_DEVICES : EMULATED;
-  return EMULATED;
-}
+static int n_devices(void) { return device_is_present("cuda-emulated") ? N_DEVICES : EMULATED; }
 
 typedef struct cache {
   model m;

@@ -9,9 +9,9 @@
 #include <string.h>
 
 #include "reed/compiler.h"
-#include "reed/device.h"
 #include "reed/reed.h"
 #include "tools/npy.h"
+#include "tests/devices.h"
 #include "tests/suite.h"
 
 /* The fewest changes that each of the passes must report. */
@@ -356,12 +356,10 @@ int main(void) {
   tcase_add_loop_test(cases, every_export_equals_pytorch, 0, N_EXPORTS);
   tcase_add_loop_test(cases, every_export_equals_pytorch_without_the_optional_passes, 0, N_EXPORTS);
   tcase_add_loop_test(cases, every_export_equals_pytorch_with_counts_on_the_device, 0, N_EXPORTS);
-  reed_device_info kind;
-  for (size_t i = 0; reed_device_kind(i, &kind); i++) /* the emulated GPU is absent if the build had no C++ compiler */
-    if (kind.present && strcmp(kind.name, "cuda-emulated") == 0) {
-      tcase_add_loop_test(cases, every_export_equals_pytorch_on_the_emulated_gpu, 0, N_EXPORTS);
-      tcase_add_loop_test(cases, every_export_equals_pytorch_with_counts_on_the_emulated_gpu, 0, N_EXPORTS);
-    }
+  if (device_is_present("cuda-emulated")) {
+    tcase_add_loop_test(cases, every_export_equals_pytorch_on_the_emulated_gpu, 0, N_EXPORTS);
+    tcase_add_loop_test(cases, every_export_equals_pytorch_with_counts_on_the_emulated_gpu, 0, N_EXPORTS);
+  }
   tcase_add_loop_test(cases, rewrites_fire_and_epochs_and_transposes_are_few, 0, N_EXPORTS);
   suite_add_tcase(suite, cases);
   return suite_run(suite);

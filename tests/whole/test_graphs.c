@@ -5,8 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "reed/device.h"
 #include "tests/alloc_hook.h"
+#include "tests/devices.h"
 #include "tests/whole/model.h"
 
 /* The last ones are absent where there is no C++ compiler. */
@@ -19,12 +19,7 @@ static const char *const devices[] = {"sim",
                                       "cuda-emulated:1?late=1&poison=1&seed=8&order=5"};
 enum { N_SIMS = 4, N_DEVICES = sizeof devices / sizeof *devices };
 
-static int n_devices(void) {
-  reed_device_info kind;
-  for (size_t i = 0; reed_device_kind(i, &kind); i++)
-    if (strcmp(kind.name, "cuda-emulated") == 0) return kind.present ? N_DEVICES : N_SIMS;
-  return N_SIMS;
-}
+static int n_devices(void) { return device_is_present("cuda-emulated") ? N_DEVICES : N_SIMS; }
 
 /* ---- two sessions of a model ---- */
 

@@ -3,20 +3,14 @@
  * with a session that binds nothing. */
 #include <stdio.h>
 
+#include "tests/devices.h"
 #include "tests/whole/model.h"
 
 static const char *const devices[] = {"host", "sim", "sim:1?poison=1&late=1", "cuda-emulated",
                                       "cuda-emulated?late=1&poison=1&seed=3&order=7"};
 enum { N_DEVICES = sizeof devices / sizeof *devices, FIRST_CUDA = 3, B = 2, H = 3, D = 4 };
 
-/* Without a C++ compiler there is no emulated GPU. */
-static bool is_there(const char *device) {
-  reed_device_info kind;
-  bool present = !strstr(device, "cuda");
-  for (size_t i = 0; !present && reed_device_kind(i, &kind); i++)
-    present = kind.present && strcmp(kind.name, "cuda-emulated") == 0;
-  return present;
-}
+static bool is_there(const char *device) { return !strstr(device, "cuda") || device_is_present("cuda-emulated"); }
 
 /* The caches: [B, H, rows, D] scattered along axis 2, [B, rows, H, D] along axis 1, and [B * H, rows, D] viewed so. */
 typedef enum form { HEADS_FIRST, ROWS_FIRST, VIEWED, N_FORMS } form;

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "ops/properties.h"
-#include "reed/device.h"
+#include "tests/devices.h"
 #include "tests/suite.h"
 #include "tests/whole/runner.h"
 
@@ -120,13 +120,6 @@ static void equal(const reed_tensor *a, const reed_tensor *b, double tolerance, 
                   "%s of %s: element %lld is %.9g, not %.9g", p->op, p->w, (long long)i, at(a, i), at(b, i));
 }
 
-static bool is_present(void) {
-  reed_device_info kind;
-  for (size_t i = 0; reed_device_kind(i, &kind); i++)
-    if (strcmp(kind.name, EMULATED) == 0) return kind.present;
-  return false;
-}
-
 /* The products whose weights the compiler packed, by its report. */
 static int packed(const runner *r) {
   static const char text[] = "\"what\":\"";
@@ -137,7 +130,7 @@ static int packed(const runner *r) {
 
 START_TEST(modules_of_both_targets_give_the_same_bits) {
   const product *p = &products[_i];
-  if (!is_present()) return;
+  if (!device_is_present(EMULATED)) return;
   onnx_build *b = build(p);
   runner host = runner_open(b, &(reed_compile_options){0}, NULL, p->w),
          moved = runner_open(b, &(reed_compile_options){0}, EMULATED, p->w),
@@ -168,7 +161,7 @@ END_TEST
 
 /* The second session of a program copies no weights. */
 START_TEST(sessions_share_the_packed_weights) {
-  if (!is_present()) return;
+  if (!device_is_present(EMULATED)) return;
   onnx_build *b = build(&products[6]);
   runner r = runner_open(b, &(reed_compile_options){0}, EMULATED, "sharing");
   runner other = {.program = r.program};

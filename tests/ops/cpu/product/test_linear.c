@@ -6,6 +6,7 @@
 
 #include "ops/packed.h"
 #include "tests/ops/cpu/kernel_case.h"
+#include "tests/ops/cpu/product/drawn.h"
 #include "tests/suite.h"
 
 typedef struct conv_row {
@@ -490,27 +491,22 @@ END_TEST
 
 /* ---- random calls ---- */
 
-static int64_t drawn(uint64_t *state, int64_t low, int64_t high) {
-  *state = *state * 6364136223846793005u + 1442695040888963407u;
-  return low + (int64_t)(*state >> 33) % (high - low + 1);
-}
-
 START_TEST(random_convolutions_equal_the_reference) {
-  uint64_t state = (uint64_t)_i * 977 + 5;
-  int64_t axes = drawn(&state, 1, 3), groups = drawn(&state, 0, 2) ? 1 : drawn(&state, 2, 4);
+  drawn_state = (uint64_t)_i * 977 + 5;
+  int64_t axes = drawn(1, 3), groups = drawn(0, 2) ? 1 : drawn(2, 4);
   bool transposed_too = _i % 3 == 0;
-  int64_t channels = drawn(&state, 1, 24), outputs = drawn(&state, 1, 40);
-  int64_t x[5] = {drawn(&state, 1, 3), channels * groups}, w[5], strides[3], dilations[3], pads[6];
+  int64_t channels = drawn(1, 24), outputs = drawn(1, 40);
+  int64_t x[5] = {drawn(1, 3), channels * groups}, w[5], strides[3], dilations[3], pads[6];
   w[0] = transposed_too ? channels * groups : outputs * groups;
   w[1] = transposed_too ? outputs : channels;
   for (int64_t i = 0; i < axes; i++) {
-    w[2 + i] = drawn(&state, 1, 4);
-    strides[i] = drawn(&state, 1, 3);
-    dilations[i] = drawn(&state, 1, 2);
+    w[2 + i] = drawn(1, 4);
+    strides[i] = drawn(1, 3);
+    dilations[i] = drawn(1, 2);
     int64_t reach = (w[2 + i] - 1) * dilations[i] + 1;
-    pads[i] = drawn(&state, 0, transposed_too ? reach / 2 : reach);
-    pads[axes + i] = drawn(&state, 0, transposed_too ? reach / 2 : reach);
-    x[2 + i] = reach + drawn(&state, 0, axes == 1 ? 90 : axes == 2 ? 20 : 5);
+    pads[i] = drawn(0, transposed_too ? reach / 2 : reach);
+    pads[axes + i] = drawn(0, transposed_too ? reach / 2 : reach);
+    x[2 + i] = reach + drawn(0, axes == 1 ? 90 : axes == 2 ? 20 : 5);
   }
   kernel_case c;
   case_init(&c, transposed_too ? OP_ConvTranspose : OP_Conv);
@@ -523,16 +519,16 @@ START_TEST(random_convolutions_equal_the_reference) {
   case_attr_ints(&c, "strides", strides, axes);
   case_attr_ints(&c, "dilations", dilations, axes);
   case_attr_ints(&c, "pads", pads, 2 * axes);
-  case_attr_activation(&c, activations[drawn(&state, 0, ROWS(activations) - 1)]);
+  case_attr_activation(&c, activations[drawn(0, ROWS(activations) - 1)]);
   case_parity_orders(&c, 1u << 0, 1e-4, 1e-4);
 }
 END_TEST
 
 START_TEST(random_products_equal_the_reference) {
-  uint64_t state = (uint64_t)_i * 1409 + 3;
+  drawn_state = (uint64_t)_i * 1409 + 3;
   static const int64_t most[] = {3, 9, 70, 200};
-  int64_t m = drawn(&state, 1, most[_i % 4]), k = drawn(&state, 1, most[_i / 4 % 4] * 5),
-          n = drawn(&state, 1, most[_i / 16 % 4] * 2), batch = drawn(&state, 1, 3);
+  int64_t m = drawn(1, most[_i % 4]), k = drawn(1, most[_i / 4 % 4] * 5), n = drawn(1, most[_i / 16 % 4] * 2),
+          batch = drawn(1, 3);
   kernel_case c;
   case_init(&c, OP_MatMul);
   c.hide_values = true;

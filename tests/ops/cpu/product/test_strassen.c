@@ -9,23 +9,10 @@
 #include "base/half.h"
 #include "ops/call.h"
 #include "ops/cpu/product/strassen.h"
+#include "tests/ops/cpu/product/drawn.h"
 #include "tests/suite.h"
 
 enum { GUARD = 64 };
-
-static uint64_t state;
-static int64_t drawn(int64_t low, int64_t high) {
-  state = state * 6364136223846793005u + 1442695040888963407u;
-  return low + (int64_t)(state >> 33) % (high - low + 1);
-}
-static float number(void) { return (float)drawn(-1000000, 1000000) * 1e-6f; }
-
-static float *numbers(int64_t n) {
-  float *x = malloc((size_t)(n ? n : 1) * sizeof *x);
-  ck_assert_ptr_nonnull(x);
-  for (int64_t i = 0; i < n; i++) x[i] = number();
-  return x;
-}
 
 typedef struct trial {
   strassen_problem p;
@@ -133,7 +120,7 @@ static const struct {
 #define N_EXTENTS ((int)(sizeof extents / sizeof *extents))
 
 START_TEST(products_equal_float64) {
-  state = (uint64_t)_i + 1;
+  drawn_state = (uint64_t)_i + 1;
   trial t = {.p = {.rows = extents[_i].rows, .depth = extents[_i].depth, .outputs = extents[_i].outputs}};
   if (_i % 3 == 1) t.p.a_row = t.p.depth + 16, t.p.y_row = t.p.outputs + 5;
   t.with_residual = _i % 2;
@@ -147,7 +134,7 @@ END_TEST
 
 /* Without scales a product's error would follow the largest row and column of its block. */
 START_TEST(small_rows_and_columns_stay_exact) {
-  state = 77;
+  drawn_state = 77;
   trial t = {.p = {.rows = 130, .depth = 256, .outputs = 256}};
   trial_init(&t);
   for (int64_t i = 0; i < t.p.rows; i++) {
@@ -166,7 +153,7 @@ START_TEST(small_rows_and_columns_stay_exact) {
 END_TEST
 
 START_TEST(rows_and_columns_of_zeros_are_exact) {
-  state = 78;
+  drawn_state = 78;
   trial t = {.p = {.rows = 112, .depth = 64, .outputs = 128}};
   trial_init(&t);
   for (int64_t k = 0; k < t.p.depth; k++) {
@@ -190,7 +177,7 @@ START_TEST(what_is_not_finite_stays_in_its_row_or_column) {
   const float values[] = {NAN, INFINITY, -INFINITY, 3e38f, -1e37f};
   const bool in_row = _i % 2 == 0;
   const float value = values[_i / 2];
-  state = 79;
+  drawn_state = 79;
   trial t = {.p = {.rows = 230, .depth = 1056, .outputs = 300}};
   trial_init(&t);
   const int64_t row = 40, column = 70, k = _i < 4 ? 1050 : 3;
@@ -211,7 +198,7 @@ START_TEST(what_is_not_finite_stays_in_its_row_or_column) {
 END_TEST
 
 START_TEST(threads_change_no_bits) {
-  state = 80;
+  drawn_state = 80;
   trial t = {.p = {.rows = 900, .depth = 1056, .outputs = 330, .activation.kind = ACTIVATION_RELU}};
   t.with_residual = true;
   trial_init(&t);
@@ -231,7 +218,7 @@ END_TEST
 
 /* Weights of f16 are widened exactly. */
 START_TEST(weights_of_f16_give_the_bits_of_f32) {
-  state = 81;
+  drawn_state = 81;
   trial t = {.p = {.rows = 115, .depth = 1056, .outputs = 330}};
   trial_init(&t);
   for (int64_t i = 0; i < t.p.depth * t.p.outputs; i++) t.b[i] = f16_to_f32(f16_from_f32(t.b[i]));

@@ -7,16 +7,10 @@
 
 #include "ops/call.h"
 #include "ops/cpu/product/winograd.h"
+#include "tests/ops/cpu/product/drawn.h"
 #include "tests/suite.h"
 
 enum { GUARD = 64, SAMPLES = 1500, LINE_FLOATS = 16 };
-
-static uint64_t state;
-static int64_t drawn(int64_t low, int64_t high) {
-  state = state * 6364136223846793005u + 1442695040888963407u;
-  return low + (int64_t)(state >> 33) % (high - low + 1);
-}
-static float number(void) { return (float)drawn(-1000000, 1000000) * 1e-6f; }
 
 typedef struct trial {
   winograd_problem p;
@@ -25,13 +19,6 @@ typedef struct trial {
   float *x, *plain, *packed, *bias, *residual, *y, *again;
   int64_t n_x, n_y;
 } trial;
-
-static float *numbers(int64_t n) {
-  float *x = malloc((size_t)(n ? n : 1) * sizeof *x);
-  ck_assert_ptr_nonnull(x);
-  for (int64_t i = 0; i < n; i++) x[i] = number();
-  return x;
-}
 
 static void pack(trial *t) {
   const reed_attr items[] = {{.name = "channels_last", .type = REED_ATTR_INT, .i = 1}};
@@ -196,7 +183,7 @@ static const activation_kind kinds[] = {ACTIVATION_NONE, ACTIVATION_RELU, ACTIVA
 
 /* _i: tile sizes of rows and columns. */
 START_TEST(every_tile_size_is_near_float64) {
-  state = (uint64_t)_i * 7919 + 3;
+  drawn_state = (uint64_t)_i * 7919 + 3;
   for (int64_t extent = 1; extent <= 40; extent += extent < 9 ? 1 : 2) {
     bool mixed = extent % 4 == 3;
     trial t = {.p = {.images = drawn(1, 3),
@@ -229,7 +216,7 @@ START_TEST(blocks_and_parts_are_near_float64) {
   static const int64_t rows[][5] = {
       {1, 70, 90, 64, 64}, {3, 40, 40, 100, 17}, {1, 9, 9, 520, 200}, {2, 5, 7, 1024, 70}, {1, 48, 64, 64, 256}};
   for (int size = 0; size < WINOGRAD_SIZES; size++) {
-    state = (uint64_t)_i + 11;
+    drawn_state = (uint64_t)_i + 11;
     trial t = {.p = {.images = rows[_i][0],
                      .channels = rows[_i][3],
                      .outputs = rows[_i][4],
@@ -252,7 +239,7 @@ END_TEST
 START_TEST(blocks_that_are_chunks_have_the_bits_of_one_thread) {
   static const int64_t rows[][5] = {{1, 150, 160, 32, 20}, {2, 131, 90, 17, 40}};
   for (int size = 0; size < WINOGRAD_SIZES; size++) {
-    state = (uint64_t)_i + 17;
+    drawn_state = (uint64_t)_i + 17;
     trial t = {.p = {.images = rows[_i][0],
                      .channels = rows[_i][3],
                      .outputs = rows[_i][4],
@@ -277,7 +264,7 @@ END_TEST
 /* With several threads a block has tiles of both halves of a map, unless it would read large weights once more for it:
  * the same bits as with one thread, odd numbers of tiles and of blocks included. _i: large weights. */
 START_TEST(blocks_in_halves_have_the_bits_of_one_thread) {
-  state = (uint64_t)_i + 29;
+  drawn_state = (uint64_t)_i + 29;
   const int64_t channels = _i ? 200 : 96;
   trial t = {.p = {.images = 1,
                    .channels = channels,
@@ -304,7 +291,7 @@ END_TEST
  * between or after them. _i: floats from a cache line's beginning to U. */
 START_TEST(weights_written_past_the_caches_have_the_same_bits) {
   enum { CHANNELS = 5, WIDTH = 48, POSITION = 1024 + 16, SIDE = 8, FLOATS = SIDE * SIDE * POSITION };
-  state = 23;
+  drawn_state = 23;
   float *w = numbers(9 * CHANNELS * WIDTH), *both[2];
   for (int past = 0; past < 2; past++) both[past] = aligned_alloc(64, (FLOATS + 2 * LINE_FLOATS) * sizeof(float));
   ck_assert(both[0] && both[1]);
@@ -374,7 +361,7 @@ END_TEST
 
 /* NaN of X stays NaN in the pixels that see it, and reaches no tile that does not. */
 START_TEST(nan_stays_in_its_tiles) {
-  state = 5;
+  drawn_state = 5;
   trial t = {.p = {.images = 1,
                    .channels = 20,
                    .outputs = 24,
