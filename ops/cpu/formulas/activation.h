@@ -14,6 +14,10 @@ typedef struct activation {
 
 /* Reads the call's attributes. */
 void activation_read(const reed_kernel_call *call, activation *out_activation);
+/* True if the loops of products end with the activation themselves: none, or ReLU. */
+static inline bool activation_ends_tiles(const activation *a) {
+  return a->kind == ACTIVATION_NONE || a->kind == ACTIVATION_RELU;
+}
 /* One element, computed in double. */
 double activation_at(const activation *a, double x);
 /* In place over n floats, on the calling thread: for floats that have just been written and are still in the cache. */

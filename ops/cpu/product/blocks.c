@@ -98,7 +98,7 @@ static void multiply_block(const block_plan *plan, const item *it, int64_t k, in
 /* Finishes the item's rows after the tiles: addends, activation, and the copy to Y. */
 static void finish(const block_run *run, const item *it) {
   const block_plan *plan = run->plan;
-  if (!it->beside && (plan->activation.kind == ACTIVATION_NONE || plan->activation.kind == ACTIVATION_RELU)) return;
+  if (!it->beside && activation_ends_tiles(&plan->activation)) return;
   for (int64_t i = 0; i < it->rows; i++) {
     float *c = it->c + i * it->c_row;
     int64_t at = (it->row + i) * plan->y_row + it->column;

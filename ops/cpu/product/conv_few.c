@@ -215,7 +215,7 @@ static void run_piece(const few_run *run, int64_t i, float *products) {
                    .outputs = plan->outputs,
                    .relu = a->kind == ACTIVATION_RELU};
     run->sum(&row);
-    if (a->kind != ACTIVATION_NONE && a->kind != ACTIVATION_RELU)
+    if (!activation_ends_tiles(a))
       CPU_PICK(a->level, activate_f32)(a->kind, (float)a->alpha, (float)a->beta, row.y, n[1] * plan->outputs);
   }
 }

@@ -88,7 +88,7 @@ static bool choose(const reed_kernel_call *call, const packed_order *order, cons
                    const activation *act, winograd_problem *p, winograd_form *out_form) {
   const reed_desc *x = &call->inputs[0], *y = &call->outputs[0];
   if (w->n != 2 || order->n_parts != 1 || order->small_groups) return false;
-  if (half_is(y->dtype) && act->kind != ACTIVATION_NONE && act->kind != ACTIVATION_RELU) return false;
+  if (half_is(y->dtype) && !activation_ends_tiles(act)) return false;
   *p = (winograd_problem){.images = x->dims[0],
                           .channels = x->dims[1],
                           .outputs = y->dims[1],

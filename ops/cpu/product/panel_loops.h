@@ -35,6 +35,7 @@ CPU_LOOP(void, panel_multiply, (const panel_tile *tile));
 /* The same on packed weights of f16, which are widened in registers. Level BASE cannot. */
 void panel_f16_multiply_avx2(const panel_tile *tile);
 void panel_f16_multiply_avx512(const panel_tile *tile);
+#define PANEL_F16_PICK(level) ((level) >= CPU_AVX512 ? panel_f16_multiply_avx512 : panel_f16_multiply_avx2)
 
 /* The same at level AVX512_BF16 on pairs: an element of X and of the panel is two neighbouring bf16 numbers, in the
  * place of a float, and gives the sum of two products in f32. */

@@ -34,9 +34,7 @@ int64_t panel_work(const panel_problem *p) {
          columns = (double)(p->groups * round_up(p->outputs, PACKED_STEP)),
          pixels = (double)(p->images * p->out[0] * p->out[1] * p->out[2]), weights = columns * depth,
          products = pixels * columns * (depth + STORE_PRODUCTS),
-         curves = p->activation.kind == ACTIVATION_NONE || p->activation.kind == ACTIVATION_RELU
-                      ? 0
-                      : pixels * (double)(p->groups * p->outputs),
+         curves = activation_ends_tiles(&p->activation) ? 0 : pixels * (double)(p->groups * p->outputs),
          time = products / PRODUCTS_PER_BYTE + curves * CURVE_BYTES, read = weights_work(weights),
          work = time > read ? time : read;
   return work < 1e15 ? (int64_t)work : INT64_MAX;

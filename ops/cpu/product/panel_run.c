@@ -281,7 +281,7 @@ static void run_block(const panel_run *run, int64_t i_block, const block *b, con
 static void activate(const panel_run *run, const placed_strip *strip, int64_t output, int64_t n) {
   const panel_plan *plan = run->plan;
   const activation *a = &plan->p.activation;
-  if (a->kind == ACTIVATION_NONE || a->kind == ACTIVATION_RELU) return;
+  if (activation_ends_tiles(a)) return;
   const int64_t row = plan->staged ? stage_row(plan) : plan->p.y_pixel, rows = strip->rows * strip->count;
   float *y = plan->staged ? run->stage + strip->pixel * row : (float *)run->y + strip->y + output;
   const bool dense = n == row;

@@ -151,9 +151,7 @@ static void choose_tiles(panel_plan *plan) {
 }
 static void choose_stage(panel_plan *plan, cpu_level level) {
   const packed_halves *halves = &plan->p.halves;
-  const activation_kind kind = plan->p.activation.kind;
-  plan->halves =
-      halves->y && halves->residual && plan->n_blocks == 1 && (kind == ACTIVATION_NONE || kind == ACTIVATION_RELU);
+  plan->halves = halves->y && halves->residual && plan->n_blocks == 1 && activation_ends_tiles(&plan->p.activation);
   plan->staged = (halves->y || halves->residual) && !plan->halves;
   plan->stage_panels = packed_panels(plan->p.outputs);
   if (!plan->staged) return;
@@ -194,7 +192,7 @@ reed_status panel_plan_open(const reed_kernel_call *call, const panel_problem *p
   plan->multiply = CPU_PICK(level, panel_multiply);
   plan->multiply_f32 = plan->multiply;
   plan->widen_weights = convert_between(level, REED_F16, REED_F32);
-  if (problem->weights_f16) plan->multiply = level >= CPU_AVX512 ? panel_f16_multiply_avx512 : panel_f16_multiply_avx2;
+  if (problem->weights_f16) plan->multiply = PANEL_F16_PICK(level);
 #ifdef CPU_HAS_BF16_LOOPS
   if (problem->pairs) plan->multiply = panel_pairs_multiply;
 #endif
@@ -211,10 +209,12 @@ reed_status panel_plan_open(const reed_kernel_call *call, const panel_problem *p
   plan->team = cpu_team_for(cpu_env_team(call), panel_work(problem));
   plan->bias_elements = round_up(problem->groups * problem->outputs, PACKED_WIDTH) + PACKED_WIDTH;
   consider_strassen(plan, level);
-  choose_blocks(plan);
-  choose_tiles(plan);
-  choose_stage(plan, level);
-  choose_runs(plan);
+  if (!plan->by_strassen) {
+    choose_blocks(plan);
+    choose_tiles(plan);
+    choose_stage(plan, level);
+    choose_runs(plan);
+  }
   *out_plan = plan;
   return REED_OK;
 }

@@ -69,7 +69,7 @@ void strassen_plan_init(strassen_plan *plan, const strassen_problem *p, cpu_leve
                           .finish = CPU_PICK(level, strassen_finish),
                           .n_pairs = p->outputs / PAIR_WIDTH,
                           .n_panels = packed_panels(p->outputs)};
-  if (p->weights_f16) plan->multiply_direct = level >= CPU_AVX512 ? panel_f16_multiply_avx512 : panel_f16_multiply_avx2;
+  if (p->weights_f16) plan->multiply_direct = PANEL_F16_PICK(level);
   plan->block_depth = round_up(divided(p->depth, n_depths_of(p->depth)), DEPTH_STEP);
   plan->half_rows = smaller(plan->tile_rows * TILES, PACKED_WIDTH);
   plan->n_blocks = divided(p->rows, 2 * plan->half_rows);
@@ -329,11 +329,11 @@ static void multiply_group(const strassen_run *run, const row_pairs *r, int64_t 
     pair_columns *columns = pair_at(run, id, group);
     if (!columns->has_sums) add_pair(run, group, columns);
     if (multiply_pair(run, worker_at(run, id), r, group, columns)) return;
-  }
-  if (group < plan->n_pairs && r->rows > cut) { /* the pieces are tried, whether or not they are items of their own */
-    multiply_group(run, &(row_pairs){r->row, cut, r->lower}, group, id);
-    multiply_group(run, &(row_pairs){r->row + cut, r->rows - cut, r->lower}, group, id);
-    return;
+    if (r->rows > cut) { /* the pieces are tried, whether or not they are items of their own */
+      multiply_group(run, &(row_pairs){r->row, cut, r->lower}, group, id);
+      multiply_group(run, &(row_pairs){r->row + cut, r->rows - cut, r->lower}, group, id);
+      return;
+    }
   }
   for (int64_t i = 0; i < group_panels(plan, group); i++) {
     multiply_directly(run, r->row, r->rows, panel + i);
@@ -345,7 +345,7 @@ static void multiply_group(const strassen_run *run, const row_pairs *r, int64_t 
 static void activate(const strassen_run *run, int64_t row, int64_t n, int64_t group) {
   const strassen_plan *plan = run->plan;
   const strassen_problem *p = &plan->p;
-  if (!is_last(run) || p->activation.kind == ACTIVATION_NONE || p->activation.kind == ACTIVATION_RELU) return;
+  if (!is_last(run) || activation_ends_tiles(&p->activation)) return;
   const int64_t output = group_panel(plan, group) * PACKED_WIDTH,
                 width = smaller(group_panels(plan, group) * PACKED_WIDTH, p->outputs - output);
   for (int64_t i = 0; i < n; i++) activation_row(&p->activation, run->y + (row + i) * p->y_row + output, width);

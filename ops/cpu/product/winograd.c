@@ -77,7 +77,7 @@ static void consider_narrow(const winograd_plan *plan, winograd_section *s, bool
   narrow.k_width = plan->width;
   lay_out(plan, &narrow);
   bool enough = panels >= NARROW_PANELS_EACH * plan->team.threads && products <= NARROW_PRODUCTS_MOST &&
-                (p->activation.kind == ACTIVATION_NONE || p->activation.kind == ACTIVATION_RELU);
+                activation_ends_tiles(&p->activation);
   if ((one_block && products <= NARROW_PRODUCTS) ||
       (enough && section_elements(plan, &narrow) < section_elements(plan, s)))
     *s = narrow;
@@ -342,7 +342,7 @@ static void multiply(const winograd_run *run, const step *t, int64_t begin, int6
 
 static void activate(const winograd_plan *plan, const winograd_output *o) {
   const activation *a = &plan->p.activation;
-  if (a->kind == ACTIVATION_NONE || a->kind == ACTIVATION_RELU) return;
+  if (activation_ends_tiles(a)) return;
   for (int64_t i = 0; i < o->n_rows; i++)
     for (int64_t j = 0; j < o->n_columns; j++)
       activation_row(a, (float *)o->y + i * o->y_row + j * o->y_pixel, o->outputs);
