@@ -59,13 +59,10 @@ static reed_status read_options(const char *text, fake_options *out, reed_diagno
 
 void cuda_driver_describe(json_writer *json) { (void)json; }
 
-static bool start(fake_world *world) {
+static bool make_locks(fake_world *world) {
   if (uv_mutex_init(&world->lock) != 0) return false;
   if (uv_cond_init(&world->ready) != 0) goto no_ready;
-  if (uv_cond_init(&world->idle) != 0) goto no_idle;
-  if (uv_thread_create(&world->thread, fake_thread, world) == 0) return true;
-  uv_cond_destroy(&world->idle);
-no_idle:
+  if (uv_cond_init(&world->idle) == 0) return true;
   uv_cond_destroy(&world->ready);
 no_ready:
   uv_mutex_destroy(&world->lock);
@@ -83,17 +80,24 @@ reed_status cuda_driver_open(const char *options, cuda_driver *out_driver, reed_
   world->number = number;
   world->options = read;
   world->random = (uint64_t)world->options.seed;
-  if (!start(world)) {
+  if (!make_locks(world)) {
     mem_free(world);
-    return diag_fail(diagnosis, REED_ERROR_DEVICE, "device 'cuda-emulated': the system gave no thread");
+    return diag_fail(diagnosis, REED_ERROR_DEVICE, "device 'cuda-emulated': the system gave no lock");
   }
   fake_opening = fake_worlds[number] = world;
   *out_driver = (cuda_driver){
 #define DRIVER(name, symbol, parameters) .name = fake_##name,
 #include "device/cuda/driver/driver.def"
       .operands = fake_operands, .count = fake_count, .first_ordinal = number * FAKE_CARDS, .images = fake_images};
-  if (out_driver->init(0) == CU_SUCCESS) return REED_OK;
-  status = diag_fail(diagnosis, REED_ERROR_DEVICE, "device 'cuda-emulated': the driver cannot start: %s", world->said);
+  /* The thread comes last: a forked child is refused, and a start of a thread may wait there for locks of a sanitizer.
+   */
+  if (out_driver->init(0) != CU_SUCCESS)
+    status =
+        diag_fail(diagnosis, REED_ERROR_DEVICE, "device 'cuda-emulated': the driver cannot start: %s", world->said);
+  else if (uv_thread_create(&world->thread, fake_thread, world) != 0)
+    status = diag_fail(diagnosis, REED_ERROR_DEVICE, "device 'cuda-emulated': the system gave no thread");
+  else world->has_thread = true;
+  if (status == REED_OK) return REED_OK;
   cuda_driver_close(out_driver);
   return status;
 }
@@ -119,7 +123,7 @@ void cuda_driver_close(cuda_driver *driver) {
   world->closing = true;
   uv_cond_broadcast(&world->ready);
   uv_mutex_unlock(&world->lock);
-  uv_thread_join(&world->thread);
+  if (world->has_thread) uv_thread_join(&world->thread);
   for (int k = 0; k < FAKE_KINDS; k++) {
     if (!world->n_live[k]) continue;
     fprintf(stderr, "fake driver: %lld %s were not given back\n", (long long)world->n_live[k], names[k]);

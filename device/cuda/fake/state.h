@@ -173,6 +173,7 @@ struct fake_world {
   fake_options options;
   struct CUctx_st contexts[FAKE_CARDS];
   uv_thread_t thread;
+  bool has_thread;
   uv_mutex_t lock; /* guards the fields below */
   uv_cond_t ready, idle;
   int64_t n_calls, n_memory_calls, n_cudnn_calls, n_cublas_calls, n_work, n_failed;
