@@ -412,6 +412,24 @@ reed_dim symbols_floordiv(reed_symbols *symbols, reed_dim a, reed_dim b) {
 
 /* ---- min, max, broadcast: commutative, associative, idempotent ---- */
 
+/* True if the difference is the extent of a limit and a number, and so at most 0 (sign 1); or a number less the extent,
+ * and so at least 0 (sign -1). */
+static bool decided_by_limit(const reed_symbols *symbols, const polynomial *difference, int64_t sign) {
+  for (size_t i = 0; i < symbols->limits.n; i++) {
+    const symbol_limit *limit = &symbols->limits.items[i];
+    polynomial extent;
+    int64_t beside, most;
+    polynomial_of(symbols, limit->extent, &extent);
+    bool equal = extent.n == difference->n;
+    for (int32_t k = 0; k < extent.n && equal; k++)
+      equal = term_order(&extent.terms[k], &difference->terms[k]) == 0 &&
+              extent.terms[k].coefficient == sign * difference->terms[k].coefficient;
+    if (!equal || __builtin_sub_overflow(sign * difference->constant, extent.constant, &beside)) continue;
+    if (!__builtin_add_overflow(beside, limit->most, &most) && most <= 0) return true;
+  }
+  return false;
+}
+
 /* True if argument b changes nothing beside argument a. */
 static bool absorbs(reed_symbols *symbols, node_kind kind, reed_dim a, reed_dim b) {
   if (kind == NODE_BROADCAST) {
@@ -432,7 +450,8 @@ static bool absorbs(reed_symbols *symbols, node_kind kind, reed_dim a, reed_dim 
   if (difference.lost) return false;
   int64_t low, high;
   polynomial_range(symbols, &difference, &low, &high);
-  return kind == NODE_MIN ? high <= 0 : low >= 0;
+  if (kind == NODE_MIN ? high <= 0 : low >= 0) return true;
+  return decided_by_limit(symbols, &difference, kind == NODE_MIN ? 1 : -1);
 }
 
 static int dim_order(const void *a, const void *b) {

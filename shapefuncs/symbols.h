@@ -55,9 +55,10 @@ bool symbols_assume_equal(reed_symbols *symbols, reed_dim a, reed_dim b);
  * operator may never run. */
 void symbols_demand_equal(reed_symbols *symbols, reed_dim a, reed_dim b);
 void symbols_set_certain(reed_symbols *symbols, bool certain);
-/* As symbols_demand_equal for dims that broadcast, of which one may be 1 instead. Nothing is assumed; the pairs of dims
- * are noted, so that a program can report early and by name which dims do not fit. *out_a is the older of pair i;
- * false: there is no pair i. */
+/* As symbols_demand_equal for dims that broadcast, of which one may be 1 instead. No equality is assumed; the pairs of
+ * dims are noted, so that a program can report early and by name which dims do not fit. An extent that broadcasts
+ * against as many of the first rows of a table is limited by the table's rows (symbols_limit), if these are 2 or more.
+ * *out_a is the older of pair i; false: there is no pair i. */
 void symbols_demand_broadcast(reed_symbols *symbols, reed_dim a, reed_dim b);
 bool symbols_broadcast_pair(const reed_symbols *symbols, size_t i, reed_dim *out_a, reed_dim *out_b);
 /* An extent, an atom, that broadcasts against that number of rows of `whole`, which is linear: the result is `extent`
@@ -68,6 +69,8 @@ bool symbols_whole_of_part(reed_symbols *symbols, reed_dim a, reed_dim b, reed_d
 /* States that a result relies on `extent` being at most `most`, which the program has to check (symbols_limited).
  * False: the extent is above the limit, or it is not linear in atoms; nothing is stated. */
 bool symbols_limit(reed_symbols *symbols, reed_dim extent, int64_t most) REED_MUST_CHECK;
+/* The stated limit of `extent`; 0: there is none. */
+int64_t symbols_limit_of(const reed_symbols *symbols, reed_dim extent);
 /* Limit i; false: there is no limit i. */
 bool symbols_limited(const reed_symbols *symbols, size_t i, reed_dim *out_extent, int64_t *out_most);
 /* Term i of a linear `d`: a coefficient times an atom or 1. False: there is no term i. */

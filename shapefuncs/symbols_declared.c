@@ -58,7 +58,7 @@ static reed_dim replace_either(reed_symbols *s, const node *x, reed_dim self, ma
 static reed_dim replace(reed_symbols *s, reed_dim d, manner how) {
   if (!symbol_is(d)) return d;
   const node x = *node_of(s, d);
-  uint32_t id = (uint32_t)(d - SYMBOL_FIRST), age = how == MANNER_DECLARED ? 1 : s->n_changes;
+  uint32_t id = (uint32_t)(d - SYMBOL_FIRST), age = how == MANNER_DECLARED ? (uint32_t)s->limits.n + 1 : s->n_changes;
   if (x.replaced[how].age == age) return x.replaced[how].by;
   reed_dim result = d;
   switch (x.kind) {
@@ -244,6 +244,8 @@ void symbols_demand_broadcast(reed_symbols *s, reed_dim a, reed_dim b) {
   if (s->uncertain) return;
   symbols_note_part(s, a, b);
   symbols_note_part(s, b, a);
+  symbols_note_limit(s, a, b);
+  symbols_note_limit(s, b, a);
   if (!s->namesakes) return;
   for (int32_t i = 0; part_of_broadcast(s, a, i, &of_a); i++)
     for (int32_t k = 0; part_of_broadcast(s, b, k, &of_b); k++) note_broadcast(s, of_a, of_b);

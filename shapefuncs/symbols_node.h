@@ -106,6 +106,8 @@ reed_dim symbols_intern(reed_symbols *symbols, node wanted);
 bool symbols_absorbs_part(reed_symbols *symbols, reed_dim a, reed_dim b);
 /* Notes that a broadcasts against b, if b is such an extent of a whole whose rows nothing proves. */
 void symbols_note_part(reed_symbols *symbols, reed_dim a, reed_dim b);
+/* Limits a (symbols_limit) if a broadcasts against b, the extent of the first a rows of a table of 2 rows or more. */
+void symbols_note_limit(reed_symbols *symbols, reed_dim a, reed_dim b);
 
 /* Of numbers: towards minus infinity; b > 0. */
 static inline int64_t floor_divide(int64_t a, int64_t b) { return a / b - (a % b != 0 && (a < 0) != (b < 0)); }

@@ -1,6 +1,7 @@
 /* Extents of the first or last n rows of a tensor, as Slices of a mask or of a table of positions have them, where they
  * broadcast against n: the result is n, unless the tensor has no row and n is 1. The number of its rows is linear in
- * dims of the model's inputs in that case, and the compiled program checks it at its entry.
+ * dims of the model's inputs in that case, and the compiled program checks it at its entry. The first n rows of a table
+ * of 2 rows or more broadcast against n only if the table has n rows: n is limited, which the program checks, too.
  *
  * The algebra of symbols: symbols.c. */
 #include "shapefuncs/symbols_node.h"
@@ -123,7 +124,22 @@ bool symbols_limit(reed_symbols *s, reed_dim d, int64_t most) {
   for (size_t i = 0; i < s->limits.n; i++)
     if (s->limits.items[i].extent == d && s->limits.items[i].most <= most) return true;
   if (!VEC_PUSH(&s->limits, ((symbol_limit){d, most}))) s->status = REED_ERROR_MEMORY;
+  s->n_changes++;
   return true;
+}
+
+/* min(a, most) is 1 beside a larger a only if `most` is 1. */
+void symbols_note_limit(reed_symbols *s, reed_dim a, reed_dim b) {
+  const node *x = symbol_is(b) ? node_of(s, b) : NULL;
+  if (!x || x->kind != NODE_MIN || x->n != 2 || x->args[0] != a || symbol_is(x->args[1]) || x->args[1] < 2) return;
+  if (!symbols_limit(s, a, x->args[1])) return; /* not linear: the operator's own check remains */
+}
+
+int64_t symbols_limit_of(const reed_symbols *s, reed_dim d) {
+  int64_t most = 0;
+  for (size_t i = 0; i < s->limits.n; i++)
+    if (s->limits.items[i].extent == d && (!most || s->limits.items[i].most < most)) most = s->limits.items[i].most;
+  return most;
 }
 
 bool symbols_limited(const reed_symbols *s, size_t i, reed_dim *out_extent, int64_t *out_most) {

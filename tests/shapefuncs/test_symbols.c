@@ -335,6 +335,38 @@ START_TEST(the_last_rows_broadcast_to_their_number) {
 }
 END_TEST
 
+START_TEST(the_first_rows_of_a_table_limit_their_number) {
+  reed_symbols *s = open_symbols();
+  reed_dim n = symbols_declared(s, "n"), p = symbols_declared(s, "p"), q = symbols_declared(s, "p"), extent;
+  reed_dim sum = symbols_add(s, n, p), cut = symbols_min(s, sum, 40), rows = symbols_max(s, symbols_sub(s, cut, p), 0);
+  int64_t most;
+  ck_assert(cut != sum && rows != n);
+  symbols_demand_broadcast(s, sum, symbols_min(s, sum, 1)); /* one row fits to any number */
+  symbols_demand_broadcast(s, symbols_min(s, sum, symbols_declared(s, "m")), sum);
+  symbols_demand_broadcast(s, symbols_add(s, n, q), cut); /* equal by names only */
+  symbols_set_certain(s, false);
+  symbols_demand_broadcast(s, sum, cut);
+  ck_assert(!symbols_limited(s, 0, &extent, &most));
+  ck_assert(!symbols_equal_if_declared(s, symbols_min(s, symbols_add(s, n, q), 40), sum));
+  symbols_set_certain(s, true);
+  symbols_demand_broadcast(s, cut, sum);
+  symbols_demand_broadcast(s, sum, cut);
+  ck_assert(symbols_limited(s, 0, &extent, &most) && extent == sum && most == 40);
+  ck_assert(!symbols_limited(s, 1, &extent, &most));
+  ck_assert(symbols_limit_of(s, sum) == 40 && symbols_limit_of(s, n) == 0);
+  ck_assert(symbols_min(s, sum, 40) == sum && symbols_min(s, 41, sum) == sum && symbols_min(s, sum, 39) != sum);
+  ck_assert(symbols_min(s, symbols_add(s, sum, 2), 42) == symbols_add(s, sum, 2));
+  ck_assert(symbols_min(s, symbols_add(s, sum, 2), 41) != symbols_add(s, sum, 2));
+  ck_assert(symbols_max(s, symbols_sub(s, symbols_min(s, sum, 40), p), 0) == n);
+  ck_assert(symbols_max(s, symbols_sub(s, 40, sum), 0) == symbols_sub(s, 40, sum));
+  ck_assert(symbols_max(s, symbols_sub(s, 39, sum), 0) != symbols_sub(s, 39, sum));
+  ck_assert(symbols_min(s, n, symbols_sub(s, 40, p)) == n);
+  ck_assert(symbols_min(s, p, 40) != p); /* no bound of a part of the sum */
+  ck_assert(symbols_equal_if_declared(s, symbols_min(s, symbols_add(s, n, q), 40), sum)); /* not so before the limit */
+  symbols_close(&s);
+}
+END_TEST
+
 int main(void) {
   Suite *suite = suite_create("symbols");
   TCase *tests = tcase_create("algebra");
@@ -353,6 +385,7 @@ int main(void) {
   tcase_add_test(tests, demands_of_what_may_not_run_are_not_noted);
   tcase_add_test(tests, one_of_two_extents_is_both_where_they_are_equal);
   tcase_add_test(tests, the_last_rows_broadcast_to_their_number);
+  tcase_add_test(tests, the_first_rows_of_a_table_limit_their_number);
   suite_add_tcase(suite, tests);
   return suite_run(suite);
 }

@@ -147,6 +147,8 @@ START_TEST(heads_joined_with_the_batch_compute_the_same) {
   check(decoder_open(joined_heads), "batch_axes", false, 1e-5, "heads joined with the batch");
   for (int i = 0; i < COUNT(unproven_biases); i++)
     check(decoder_open(unproven_biases[i]), "attention", false, 1e-5, "a bias of unproven extents");
+  for (int i = 0; i < COUNT(layers_of_tables); i++)
+    check(decoder_open(layers_of_tables[i]), "attention", false, 1e-5, "as many queries as a table has rows");
 }
 END_TEST
 START_TEST(shared_heads_compute_the_same) {

@@ -111,9 +111,9 @@ static bool covers(const folding *f, const ir_value *v, const ir_value *mask, ta
   reed_dim rows;
   for (int i = 0; i < 2; i++)
     for (int l = 0; l < 2; l++) {
-      if (!spans_keys(f, v->type.dims[r - 1], keys[i], &most) ||
-          !spans_queries(f, v->type.dims[r - 2], queries[l], keys[i], most, &rows))
-        continue;
+      if (!spans_keys(f, v->type.dims[r - 1], keys[i], &most)) continue;
+      int64_t table = most ? most : symbols_limit_of(f->m->symbols, v->type.dims[r - 1]);
+      if (!spans_queries(f, v->type.dims[r - 2], queries[l], keys[i], table, &rows)) continue;
       if (most && (!t->most_keys || t->most_keys > most)) t->most_keys = most;
       if (!t->n_bands) t->keys = most ? keys[i] : v->type.dims[r - 1], t->queries = rows;
       return true;

@@ -123,6 +123,28 @@ static const char *const unproven_biases[] = {
     "qs=Shape q;bb=Slice qs,i0v,ax1;h=MatMul q,kt;l=Concat[2] bm,bm;x=Add h,l;w=Softmax x;wide=Concat[0] "
     "bb,heads3,t1,n1;wr=Reshape w,wide;o=MatMul wr,v"};
 
+/* Two attentions in turn, each with rows of a table of 40 for its mask. The first mask demands that the table has all
+ * rows; the second layer has as many queries as the first mask has rows, which exporters write as extents of a part of
+ * the table. */
+#define FIRST_LAYER \
+  "qs=Shape q;x=Slice tab,p1,n1,ax0;y=Slice x,i0v,n1,ax1;u=Equal y,one;m=Where u,s,minf;w=Softmax m;o=MatMul w,v;"
+#define SECOND_LAYER \
+  "nr1=Unsqueeze nr,ax0;bb=Slice qs,i0v,ax1;to=Concat[0] bb,heads3,nr1,eight;q2=Reshape o,to;s2=MatMul " \
+  "q2,kt;x2=Slice " \
+  "tab,p1,z1,ax0;y2=Slice x2,i0v,z1,ax1;z2=Equal y2,one;m2=Where z2,s2,minf;w2=Softmax m2;r2=MatMul w2,v"
+#define FIRST_CAUSAL FIRST_LAYER CAUSAL
+static const char *const layers_of_tables[] = {
+    FIRST_LAYER "c1=Min n,forty;c2=Sub c1,p;nr=Max c2,i0;z0=Add p,nr;z1=Unsqueeze z0,ax0;" SECOND_LAYER,
+    FIRST_LAYER "c1=Min forty,n;c2=Neg p;c3=Add c1,c2;nr=Max i0,c3;c4=Add nr,p;z0=Min c4,forty;z1=Unsqueeze "
+                "z0,ax0;" SECOND_LAYER,
+    FIRST_LAYER "c1=Sub forty,p;c2=Min t,c1;nr=Max c2,i0;z0=Add nr,p;z1=Unsqueeze z0,ax0;" SECOND_LAYER,
+    FIRST_LAYER "h=Shape y;nr=Gather h,i0;z0=Gather h,i1;z1=Unsqueeze z0,ax0;" SECOND_LAYER,
+    FIRST_CAUSAL "h=Shape x;nr=Gather h,i0;g=Where a,zero,lowest;z0=Add p,nr;z1=Unsqueeze "
+                 "z0,ax0;nr1=Unsqueeze "
+                 "nr,ax0;bb=Slice qs,i0v,ax1;to=Concat[0] bb,heads3,nr1,eight;q2=Reshape o,to;s2=MatMul "
+                 "q2,kt;m2=Add s2,g;w2=Softmax m2;r2=MatMul w2,v",
+};
+
 /* The model of the queries, keys and values of DECODER_HEAD, and of the text. */
 static inline onnx_build *decoder_open(const char *from) {
   char text[2048];
@@ -145,6 +167,7 @@ static inline onnx_build *decoder_open(const char *from) {
   for (int i = 0; i < 40 * 40; i++) table[i] = i % 40 <= i / 40;
   build_f32(b, "tab", "40,40", table);
   build_f32(b, "low", "39,40", table);
+  build_i64(b, "forty", "", (int64_t[]){40});
   build_f32(b, "slopes", "3,1,1", (float[]){0.5f, 1, -2});
   build_i64(b, "eight", "1", (int64_t[]){8});
   build_i64(b, "heads3", "1", (int64_t[]){3});

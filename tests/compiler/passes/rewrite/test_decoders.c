@@ -60,6 +60,16 @@ START_TEST(a_bias_of_unproven_extents_is_no_hindrance) {
 }
 END_TEST
 
+START_TEST(queries_as_many_as_a_table_has_rows_are_recognised) {
+  onnx_build *b = decoder_open(layers_of_tables[_i]);
+  front f;
+  front_optimize(&f, &b);
+  ck_assert_int_eq(front_count(&f, OP_Attention), 2);
+  ck_assert_int_eq(front_count(&f, OP_Softmax) + front_count(&f, OP_Slice) + front_count(&f, OP_Where), 0);
+  front_fini(&f);
+}
+END_TEST
+
 START_TEST(repeated_heads_are_read_once) {
   const spelled *s = &spelled_heads[_i];
   onnx_build *b = spelled_heads_open(s);
@@ -132,6 +142,7 @@ int main(void) {
   tcase_add_test(t, a_folded_mask_is_not_computed);
   tcase_add_test(t, keys_are_not_turned_for_the_extents_of_a_bias);
   tcase_add_loop_test(t, a_bias_of_unproven_extents_is_no_hindrance, 0, COUNT(unproven_biases));
+  tcase_add_loop_test(t, queries_as_many_as_a_table_has_rows_are_recognised, 0, COUNT(layers_of_tables));
   tcase_add_loop_test(t, repeated_heads_are_read_once, 0, COUNT(spelled_heads));
   tcase_add_loop_test(t, rotary_embeddings_are_recognised, 0, COUNT(spelled_rotaries));
   tcase_add_loop_test(t, caches_of_the_last_places_are_recognised, 0, COUNT(spelled_last_places));
