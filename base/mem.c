@@ -111,8 +111,8 @@ void *mem_alloc_bulk_room(size_t bytes, size_t capacity) { return alloc_room(byt
 
 void *kept_alloc(size_t bytes, size_t capacity) { return alloc_room(bytes, capacity, KEPT_MAPPED_FROM); }
 
-void mem_extend_bulk(void *block, size_t before, size_t bytes, size_t capacity) {
-  if (capacity >= HUGE_FROM) ask_huge_pages(block, before, bytes);
+void mem_extend_bulk(void *block, size_t before, size_t bytes) {
+  if (bytes >= HUGE_FROM) ask_huge_pages(block, before, bytes);
 }
 
 /* The system zeroes a mapping's pages. Those that are not huge are taken at once, because a fault for each of them

@@ -31,7 +31,7 @@ void *mem_alloc_bulk(size_t bytes);
  * byte, and the system may have to move other pages for it, which takes milliseconds. mem_extend_bulk: the
  * first `bytes` are used from now on, not only `before`. */
 void *mem_alloc_bulk_room(size_t bytes, size_t capacity);
-void mem_extend_bulk(void *block, size_t before, size_t bytes, size_t capacity);
+void mem_extend_bulk(void *block, size_t before, size_t bytes);
 /* Zeroed bytes, aligned to 64. From 1 MiB on the block is one of mem_alloc_bulk. Released by mem_free_aligned only. */
 void *mem_calloc_bulk(size_t bytes);
 /* Has the system give the pages of a part of a block now, in few calls, instead of at their first use. The part's

@@ -53,8 +53,7 @@ static bool host_extend(device *self, void *data, int64_t bytes) {
   assert(bytes >= header->bytes);
   if (bytes > header->capacity || !figures_hold(figures, bytes)) return false;
   figures_grow(figures, bytes - header->bytes);
-  mem_extend_bulk(header, (size_t)header->bytes + sizeof *header, (size_t)bytes + sizeof *header,
-                  (size_t)header->capacity + sizeof *header);
+  mem_extend_bulk(header, (size_t)header->bytes + sizeof *header, (size_t)bytes + sizeof *header);
   header->bytes = bytes;
   return true;
 }

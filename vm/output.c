@@ -303,7 +303,7 @@ static void warm(output_store *store, output_block *block, int64_t bytes) {
   if (!store->headroom || store->memory != OUTPUT_HEAP || block->warm_bytes >= bytes) return;
   int64_t end = with_headroom(store, bytes);
   if (end > block->capacity) end = block->capacity;
-  mem_extend_bulk(block->storage.data, (size_t)block->warm_bytes, (size_t)end, (size_t)block->capacity);
+  mem_extend_bulk(block->storage.data, (size_t)block->warm_bytes, (size_t)end);
   if (block->capacity >= WARM_FROM)
     end = block->warm_bytes + (int64_t)mem_warm((char *)block->storage.data + block->warm_bytes,
                                                 (size_t)(end - block->warm_bytes), store->cancel);

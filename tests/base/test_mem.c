@@ -30,7 +30,7 @@ START_TEST(room_takes_addresses_only) {
   memset(block, 1, used);
   ck_assert_int_eq(resident(block, 0, used), (int64_t)(used / PAGE));
   ck_assert_int_eq(resident(block, used, capacity), 0);
-  mem_extend_bulk(block, used, used + 7 * half, capacity);
+  mem_extend_bulk(block, used, used + 7 * half);
   memset(block + used, 1, 7 * half);
   ck_assert_int_eq(resident(block, used + 7 * half, capacity), 0);
   for (size_t i = 0; i < used + 7 * half; i += half) ck_assert_int_eq(block[i], 1);
@@ -59,9 +59,12 @@ START_TEST(blocks_that_use_four_megabytes_ask_for_huge_pages) {
   char *small = mem_alloc_bulk_room(4 * MEGABYTE - PAGE, 24 * MEGABYTE),
        *large = mem_alloc_bulk_room(4 * MEGABYTE, 24 * MEGABYTE);
   ck_assert(small && large);
+  mem_extend_bulk(small, 0, 4 * MEGABYTE - PAGE);
   ck_assert(!asks_for_huge_pages(small));
+  mem_extend_bulk(small, 4 * MEGABYTE - PAGE, 6 * MEGABYTE);
 #ifdef MADV_HUGEPAGE
-  bool asks = asks_for_huge_pages(large), there_are = madvise(large, 4 * MEGABYTE, MADV_HUGEPAGE) == 0;
+  bool asks = asks_for_huge_pages(large) && asks_for_huge_pages(small + 4 * MEGABYTE),
+       there_are = madvise(large, 4 * MEGABYTE, MADV_HUGEPAGE) == 0;
   ck_assert(asks || !there_are);
 #endif
   mem_free_aligned(small);
