@@ -170,7 +170,8 @@ struct device {
 /* Opens a device, or takes another reference to the open device of the name. The name: NAME[:NUMBER][?OPTIONS], where
  * NAME is "host", the NAME of a module libreed-NAME.so beside this library, or the path of a module (it holds a '/');
  * NUMBER counts devices of one kind from 0; OPTIONS are the module's own, and another text of options is another
- * device. ERROR_DEVICE with one sentence: no such module, a module of another version, an unknown option or number. */
+ * device. With one sentence, ERROR_ARGUMENT: an unknown option or number; ERROR_DEVICE: no such module, a module of
+ * another version, the device cannot be opened. */
 reed_status device_open(const char *name, device **out_device, reed_diagnosis *diagnosis) REED_MUST_CHECK;
 /* The device that a DLDevice and an address name, with one reference: among the open devices of that type and number
  * the one whose memory holds the bytes; otherwise the kind's device of that number is opened. ERROR_UNSUPPORTED: there

@@ -80,14 +80,14 @@ static reed_status parse(const char *text, device_name *out_name, reed_diagnosis
   if (numbered) {
     long index = end - colon > 6 ? MOST_OF_A_KIND : strtol(colon, NULL, 10);
     if (index >= MOST_OF_A_KIND)
-      return diag_fail(diagnosis, REED_ERROR_DEVICE, "device '%s': devices of a kind are numbered 0..%d", text,
+      return diag_fail(diagnosis, REED_ERROR_ARGUMENT, "device '%s': devices of a kind are numbered 0..%d", text,
                        MOST_OF_A_KIND - 1);
     out_name->index = (int32_t)index;
     end = colon - 1;
   }
   size_t n = (size_t)(end - text);
   if (n == 0 || n >= sizeof out_name->kind || (memchr(text, ':', n) && !memchr(text, '/', n)))
-    return diag_fail(diagnosis, REED_ERROR_DEVICE, "'%s' is no device name; the form is NAME, NAME:NUMBER or a path",
+    return diag_fail(diagnosis, REED_ERROR_ARGUMENT, "'%s' is no device name; the form is NAME, NAME:NUMBER or a path",
                      text);
   memcpy(out_name->kind, text, n);
   return REED_OK;
@@ -97,7 +97,7 @@ static reed_status open_kind(const device_name *name, const char *text, device *
                              reed_diagnosis *diagnosis) {
   if (strcmp(name->kind, "host") == 0) {
     if (name->index || name->options[0])
-      return diag_fail(diagnosis, REED_ERROR_DEVICE, "device '%s': there is one host, without options", text);
+      return diag_fail(diagnosis, REED_ERROR_ARGUMENT, "device '%s': there is one host, without options", text);
     return host_open(out_device, diagnosis);
   }
   const device_module *module = NULL;

@@ -182,7 +182,8 @@ static reed_status read_option(capability *c, target *t, word option, const reed
     if (list.n && (digits == list.n || is(key, "card"))) return REED_OK;
     return diag_fail(
         diagnosis, REED_ERROR_ARGUMENT,
-        "target '%s': '%.*s' is not understood; expected lacks=..., only=... or counts=..., such as lacks=Conv+TopK",
+        "target '%s': '%.*s' is neither a list of operators (lacks=, only= or counts=, such as lacks=Conv+TopK) nor an "
+        "option of the device, such as seed=7: those have numbers from 0 on",
         c->text, (int)option.n, option.text);
   }
   t->has_only |= kind == ITEM_ONLY;

@@ -139,22 +139,32 @@ static bool kind_present(const char *name) {
   return false;
 }
 
+/* Writes a device's name, of n > 0 bytes, with one more option at the end of `made`. */
+static void append_with(char *made, const char *name, int n, const char *key, const char *value) {
+  const char *between = !memchr(name, '?', (size_t)n) ? "?" : name[n - 1] == '?' ? "" : "&";
+  sprintf(made + strlen(made), "%.*s%s%s=%s", n, name, between, key, value);
+}
+
 /* The list of devices with every `cuda` replaced by the emulated GPU of that number and these options, described as
  * `card`; NULL: the list has no `cuda`. Released with free. */
 static char *as_described(const char *devices, const char *card) {
-  static const char emulated[] = "cuda-emulated", option[] = "card=";
-  const size_t n_more = sizeof emulated + sizeof option + strlen(card) + 2; /* for one name */
-  char *made = need(1, (strlen(devices) + 1) * n_more);
+  static const char emulation[] = "-emulated", key[] = "card";
+  const size_t n_more = sizeof emulation + sizeof key + strlen(card) + 3; /* for one name */
+  char *made = need(1, (strlen(devices) + 1) * n_more), *name = need(1, strlen(devices) + sizeof emulation);
   bool any = false;
-  for (const char *at = devices, *between = ""; at; between = ",") {
-    const size_t n = strcspn(at, ",");
-    const bool replaced = names_kind(at, n, "cuda");
-    const int skip = replaced ? 4 : 0;
-    any = any || replaced;
-    sprintf(made + strlen(made), "%s%s%.*s", between, replaced ? emulated : "", (int)n - skip, at + skip);
-    if (replaced) sprintf(made + strlen(made), "%c%s%s", memchr(at, '?', n) ? '&' : '?', option, card);
+  for (const char *at = devices; at;) {
+    const int n = (int)strcspn(at, ",");
+    if (names_kind(at, (size_t)n, "cuda")) {
+      const int n_name = sprintf(name, "%.4s%s%.*s", at, emulation, n - 4, at + 4);
+      append_with(made, name, n_name, key, card);
+      any = true;
+    } else {
+      sprintf(made + strlen(made), "%.*s", n, at);
+    }
+    if (at[n]) strcat(made, ",");
     at = at[n] ? at + n + 1 : NULL;
   }
+  free(name);
   if (any) return made;
   free(made);
   return NULL;
@@ -163,14 +173,14 @@ static char *as_described(const char *devices, const char *card) {
 /* The list of devices with option `values=1` for every emulated GPU whose name says nothing about it: the plan is the
  * card's, and the host's kernels compute the results that shapes come from. Released with free. */
 static char *with_host_values(const char *devices) {
-  static const char kind[] = "cuda-emulated", option[] = "values=1";
-  char *made = need(1, (strlen(devices) + 1) * sizeof option + sizeof option); /* one option a name */
-  for (const char *at = devices, *between = ""; at; between = ",") {
-    const size_t n = strcspn(at, ",");
-    const char *given = strstr(at, "values=");
-    sprintf(made + strlen(made), "%s%.*s", between, (int)n, at);
-    if (names_kind(at, n, kind) && !(given && given < at + n))
-      sprintf(made + strlen(made), "%c%s", memchr(at, '?', n) ? '&' : '?', option);
+  static const char kind[] = "cuda-emulated", key[] = "values", value[] = "1";
+  char *made = need(1, (strlen(devices) + 1) * (sizeof key + sizeof value + 2)); /* one option a name */
+  for (const char *at = devices; at;) {
+    const int n = (int)strcspn(at, ",");
+    const char *given = strstr(at, key);
+    if (names_kind(at, (size_t)n, kind) && !(given && given < at + n)) append_with(made, at, n, key, value);
+    else sprintf(made + strlen(made), "%.*s", n, at);
+    if (at[n]) strcat(made, ",");
     at = at[n] ? at + n + 1 : NULL;
   }
   return made;
@@ -222,6 +232,7 @@ static int run(const options *o, complaint *c) {
   if (described && !o->card)
     fprintf(stderr, "vm plan: no NVIDIA GPU on this machine; planned for an H100 from its data sheet (--card NAME)\n");
   if (asked) own.device = device = with_host_values(described ? described : asked);
+  if (asked && !strchr(asked, '/')) own.target = asked; /* the user's words, for complaints of the compiler */
   const int status = run_on(&own, c);
   free(device);
   free(described);

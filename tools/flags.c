@@ -87,8 +87,13 @@ static int set_choice(const flag *f, const char *value, const char **field, comp
 static int set_devices(const flag *f, const char *value, const char **field, complaint *c) {
   for (const char *at = value; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL) {
     char alone[200];
-    snprintf(alone, sizeof alone, "%.*s", (int)strcspn(at, ",:?"), at);
-    if (!strchr(alone, '/') && !is_choice(f->choices, alone, strlen(alone))) return refuse_choice(f, alone, c);
+    const char *number = at + strcspn(at, ",:?"), *end = at + strcspn(at, ",?");
+    snprintf(alone, sizeof alone, "%.*s", (int)(number - at), at);
+    if (strchr(alone, '/')) continue; /* a module's path */
+    if (!is_choice(f->choices, alone, strlen(alone))) return refuse_choice(f, alone, c);
+    if (number < end && (++number == end || number + strspn(number, "0123456789") < end))
+      return complain(c, MISUSE, "%s: '%.*s' is no number of a device, such as %s:1", shown(f), (int)(end - number),
+                      number, alone);
   }
   *field = value;
   return DONE;

@@ -159,8 +159,8 @@ int model_compile(const options *o, const char *path, model *m, char **out_repor
   if (compiled == REED_ERROR_ARGUMENT && (target || o->dims.n)) /* a word of the target's list, or a dim */
     return complain_diagnosis(c, MISUSE,
                               o->dims.n   ? "--dim"
-                              : o->target ? "--target"
-                                          : "--device",
+                              : o->device ? "--device"
+                                          : "--target",
                               compiled, m->diagnosis);
   return compiled ? complain_diagnosis(c, BAD_FILE, plain(path), compiled, m->diagnosis) : DONE;
 }
@@ -263,6 +263,8 @@ int model_open_session(const options *o, bool profile, model *m, complaint *c) {
   double begin = now_us();
   reed_status opened = reed_session_open(m->program, &settings, &m->session, m->diagnosis);
   m->session_us = now_us() - begin;
+  if (opened == REED_ERROR_ARGUMENT && o->device) /* the device's name */
+    return complain_diagnosis(c, MISUSE, "--device", opened, m->diagnosis);
   if (opened) return complain_diagnosis(c, FAILED_RUN, "cannot open a session", opened, m->diagnosis);
   interrupt_session(m->session);
   return DONE;

@@ -104,7 +104,8 @@ typedef struct reed_session_options {
 } reed_session_options;
 
 /* Opens a session, which keeps a reference to the program. options NULL: the defaults. ERROR_DEVICE: a device cannot be
- * opened; ERROR_UNSUPPORTED: a device lacks operators of the module, all of which the diagnosis names. */
+ * opened; ERROR_ARGUMENT: a device's name has a wrong number or option; ERROR_UNSUPPORTED: a device lacks operators of
+ * the module, all of which the diagnosis names. */
 REED_API REED_MUST_CHECK reed_status reed_session_open(reed_program *program, const reed_session_options *options,
                                                        reed_session **out_session, reed_diagnosis *diagnosis);
 /* Closes the session. A run on another thread is cancelled and waited for; an asynchronous run that has not begun is

@@ -34,7 +34,8 @@ REED_API REED_MUST_CHECK reed_status reed_tensor_open_borrowed(reed_dtype dtype,
                                                                void *data, void (*release)(void *context),
                                                                void *context, reed_tensor **out_tensor);
 /* A tensor in memory of its own on a device ("cuda", "sim:1"; "host" does the same as reed_tensor_open). Its elements
- * are undefined on a device: the memory is for an output (reed_session_bind_output). ERROR_DEVICE: no such device. */
+ * are undefined on a device: the memory is for an output (reed_session_bind_output). ERROR_DEVICE: no such device;
+ * ERROR_ARGUMENT: its name has a wrong number or option. */
 REED_API REED_MUST_CHECK reed_status reed_tensor_open_on(const char *device, reed_dtype dtype, int32_t rank,
                                                          const int64_t *dims, reed_tensor **out_tensor,
                                                          reed_diagnosis *diagnosis);

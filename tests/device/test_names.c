@@ -66,24 +66,27 @@ END_TEST
 START_TEST(what_is_no_device_is_refused_in_a_sentence) {
   static const struct {
     const char *name, *sentence;
+    bool malformed;
   } refused[] = {
       {"tpu", "there is no device 'tpu' here: no module '"},
       {"tpu:1", "libreed-tpu.so'"},
       {"simm", "there is no device 'simm' here"},
-      {"", "'' is no device name"},
-      {":1", "':1' is no device name"},
-      {"sim:", "'sim:' is no device name"},
-      {"sim:x", "'sim:x' is no device name"},
-      {"sim:64", "numbered 0..63"},
-      {"sim:99999999999999999999", "numbered 0..63"},
-      {"host:1", "there is one host"},
-      {"host?x=1", "there is one host"},
-      {"sim?colour=1", "no option 'colour'; known: fail_allocation"},
-      {"sim?seed", "option 'seed' takes a number"},
-      {"sim?seed=", "option 'seed' takes a number"},
-      {"sim?seed=-1", "option 'seed' takes a number"},
-      {"sim?seed=1x", "option 'seed' takes a number"},
-      {"sim?seed=1&late", "option 'late' takes a number"},
+      {"", "'' is no device name", true},
+      {":1", "':1' is no device name", true},
+      {"sim:", "'sim:' is no device name", true},
+      {"sim:x", "'sim:x' is no device name", true},
+      {"sim:64", "numbered 0..63", true},
+      {"sim:99999999999999999999", "numbered 0..63", true},
+      {"host:1", "there is one host", true},
+      {"host?x=1", "there is one host", true},
+      {"sim?colour=1", "no option 'colour'; known: fail_allocation", true},
+      {"sim?seed", "option 'seed' takes a number", true},
+      {"sim?seed=", "option 'seed' takes a number", true},
+      {"sim?seed=-1", "option 'seed' takes a number", true},
+      {"sim?seed=1x", "option 'seed' takes a number", true},
+      {"sim?seed=+1", "option 'seed' takes a number", true},
+      {"sim?seed=9223372036854775808", "option 'seed' takes a number", true},
+      {"sim?seed=1&late", "option 'late' takes a number", true},
       {"/nowhere/libreed-x.so", "there is no device module at '/nowhere/libreed-x.so'"},
       {OLD_PATH, "is of version 0.0.9, this library of "},
       {CONTRACT_PATH, " was built from other sources than this library (contract "},
@@ -92,14 +95,15 @@ START_TEST(what_is_no_device_is_refused_in_a_sentence) {
   };
   device *d = NULL;
   for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
-    ck_assert_int_eq(device_open(refused[i].name, &d, &said), REED_ERROR_DEVICE);
+    ck_assert_int_eq(device_open(refused[i].name, &d, &said),
+                     refused[i].malformed ? REED_ERROR_ARGUMENT : REED_ERROR_DEVICE);
     ck_assert_msg(strstr(said.message, refused[i].sentence) != NULL, "'%s': %s", refused[i].name, said.message);
     ck_assert_ptr_null(d);
   }
   char *long_name = malloc(10000);
   memset(long_name, 'a', 9999);
   long_name[9999] = 0;
-  ck_assert_int_eq(device_open(long_name, &d, &said), REED_ERROR_DEVICE);
+  ck_assert_int_eq(device_open(long_name, &d, &said), REED_ERROR_ARGUMENT);
   free(long_name);
 }
 END_TEST

@@ -186,7 +186,7 @@ expect 0 'operators have kernels on cuda' ops --device cuda
 expect 0 'on the host: the importer turns it into Resize' ops --device cuda
 expect 0 'operators have kernels on sim' ops --device sim
 expect 4 "there is no device module at './libreed-none.so'" run add.reed -i "$x" -i "$b" --device ./libreed-none.so
-expect 4 "no option 'colour'" run add.reed -i "$x" -i "$b" --device 'sim?colour=1'
+expect 2 "no option 'colour'" run add.reed -i "$x" -i "$b" --device 'sim?colour=1'
 expect 0 '' run add.reed -i "$x" -i "$b" --device sim:2
 expect 0 'here: host (default), sim' help run
 expect 2 'takes a whole number' bench add.reed --runs many
@@ -273,7 +273,7 @@ for card in $(sed -n 's/^CARD(\([A-Za-z0-9]*\),.*/\1/p' "$root/device/cuda/fake/
   "$vm" help plan >out
   grep -q "[=( ]$card\b" out || fail "the help of plan does not name $card"
 done
-expect 4 "no description of a card 'B300'; known: H100, A100, T4" plan counted.onnx -s x=4x8 --device 'cuda-emulated?card=B300'
+expect 2 "no description of a card 'B300'; known: H100, A100, T4" plan counted.onnx -s x=4x8 --device 'cuda-emulated?card=B300'
 expect 4 "out of memory on device 'cuda-emulated': " plan counted.onnx -s x=4096x8 --device 'cuda-emulated?card=T4&memory=4096'
 grep -q "the session's tensors have .* live, .* reserved, cap none; device 'cuda-emulated': no memory for .* of the card's 4096, " out || fail "whose memory is full is not told"
 grep -q "of the card's 4096, .*; on 'cuda-emulated' the session's tensors hold [0-9]* bytes, its outputs [0-9]*, the program's constants [0-9]*$" out || fail "the holders of a full card are not told"
@@ -284,7 +284,7 @@ expect 2 "--counts is for ONNX models, 'add.reed' is compiled already" plan add.
 # a run that fails leaves its spans
 expect 4 'was told to fail' run counted.onnx -i x=4x8xf32=rand:1 --device 'cuda-emulated?fail_work=3' --trace failed.json
 has failed.json traceEvents displayTimeUnit
-expect 4 "no description of a card 'B300'; known: H100, A100, T4" plan counted.onnx -s x=4x8 --device 'host,cuda?tf32=1' --card B300
+expect 2 "no description of a card 'B300'; known: H100, A100, T4" plan counted.onnx -s x=4x8 --device 'host,cuda?tf32=1' --card B300
 expect 4 "tf32=1 needs a card of compute capability 8.0" plan counted.onnx -s x=4x8 --device 'cuda?tf32=1' --card T4
 expect 2 "--card describes a device 'cuda', and --device names none" plan counted.onnx -s x=4x8 --device sim --card T4
 if [ ! -e /dev/nvidiactl ] && [ ! -e /dev/dxg ]; then
@@ -295,6 +295,16 @@ if [ ! -e /dev/nvidiactl ] && [ ! -e /dev/dxg ]; then
   expect 4 "this machine has 2 NVIDIA GPUs" plan counted.onnx -s x=4x8 --device cuda:2
   expect 4 "device 'cuda'" run counted.onnx -i x=4x8xf32=1 --device cuda
 fi
+# a malformed name of a device: one sentence, about what was written, from every command and for both kinds of files
+for device in 'sim?seed=1x' 'sim?seed' 'sim?colour=1' 'sim:1x' 'cuda-emulated?values=2x' 'cuda-emulated?late' 'cuda-emulated?colour=1' \
+  'cuda-emulated?card=B300' 'cuda-emulated?cudnn=3' 'cuda-emulated:' 'cuda-emulated:1x' 'host?x=1'; do
+  option=${device#*[?:]}
+  for call in 'run counted.onnx -i x=4x8xf32=1' "run add.reed -i $x -i $b" 'plan counted.onnx -s x=4x8' 'plan add.reed -s x=2x3' \
+    "profile add.reed --runs 1 -i $x -i $b" 'bench counted.onnx --runs 1 -i x=4x8xf32=1'; do
+    expect 2 "" $call --device "$device"
+    [ "$(wc -l <out)" -eq 1 ] && grep -qF -e "'${option%%=*}" -e "'$option'" -e "'${option#*=}'" -e "'$device'" out || fail "$device: not one sentence about it"
+  done
+done
 for pass in $passes; do expect 0 compiled compile beside.onnx -o left_out.reed --disable "$pass"; done
 expect 2 "--precision takes f32, bf16 or f16, not 'f33'" compile beside.onnx -o x.reed --precision f33
 expect 3 "need the pass 'pack'" compile beside.onnx -o x.reed --precision bf16 --disable pack

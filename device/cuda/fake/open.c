@@ -26,7 +26,7 @@ static reed_status find_card(const char *name, size_t n, const fake_card **out_c
     size_t at = strlen(known);
     snprintf(known + at, sizeof known - at, "%s%s", i ? ", " : "", cards[i].name);
   }
-  return diag_fail(diagnosis, REED_ERROR_DEVICE,
+  return diag_fail(diagnosis, REED_ERROR_ARGUMENT,
                    "device 'cuda-emulated': there is no description of a card '%.*s'; "
                    "known: %s",
                    (int)n, name, known);
