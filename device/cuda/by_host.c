@@ -14,6 +14,7 @@
 
 typedef struct by_host {
   reed_kernel card, host;
+  overwritten_log log; /* of the host's kernel */
   int32_t n_inputs, n_outputs;
   int64_t bytes[]; /* that inputs, then outputs, span; 0: absent */
 } by_host;
@@ -26,6 +27,7 @@ static void free_both(void *state) {
   by_host *k = state;
   if (k->card.free) k->card.free(k->card.state);
   if (k->host.free) k->host.free(k->host.state);
+  overwritten_fini(&k->log);
   mem_free(k);
 }
 
@@ -60,6 +62,12 @@ static reed_status prepare_both(const reed_kernel_call *call, cuda_math math, re
     k->bytes[k->n_inputs + i] = span(&call->outputs[i], call->output_rooms ? &call->output_rooms[i] : NULL);
   reed_status status = cuda_kernel_of(call->op, math)(call, &k->card);
   reed_kernel_call own = *call;
+  reed_kernel_env env;
+  if (call->env) {
+    env = *call->env;
+    env.overwritten = cuda_overwrites(&k->card) ? &k->log : NULL;
+    own.env = &env;
+  }
   own.op = op_builtin_in(call->op->domain, call->op->name);
   given_rows[op_id_of(own.op)] = call->op;
   if (status == REED_OK) status = room_prepare(&own, prepare_given, false, &k->host);
@@ -93,12 +101,17 @@ reed_kernel_prepare_fn cuda_kernel_by_host(const device *base, const reed_op *op
 
 bool cuda_is_by_host(const reed_kernel *kernel) { return kernel->run == run_elsewhere; }
 
+const overwritten *cuda_overwrites_by_host(const reed_kernel *kernel) {
+  return cuda_overwrites(&((const by_host *)kernel->state)->card);
+}
+
 static cu_pointer at(const void *data) { return (cu_pointer)(uintptr_t)data; }
 
 /* Copies of the operands on the host. */
 typedef struct copies {
   void *operands[2 * REED_MAX_OPERANDS]; /* inputs, then outputs */
   bool copied[2 * REED_MAX_OPERANDS];    /* false: memory of the host, such as that of a value input */
+  bool saves;                            /* rows of output 0 are overwritten, and input 0 is the same copy */
   const int64_t *input_extents[REED_MAX_OPERANDS];
   int64_t counts[REED_MAX_OPERANDS], extents[REED_MAX_OPERANDS];
   void *workspace;
@@ -112,7 +125,8 @@ static cu_result fetch(const cuda_queue *queue, void *to, const void *from, int6
 static cu_result begin(const cuda_queue *queue, const by_host *k, const reed_kernel_buffers *given, copies *c,
                        bool *out_failed) {
   cu_result result = CU_SUCCESS;
-  for (int32_t i = 0; i < k->n_inputs + k->n_outputs && !result; i++) {
+  c->saves = cuda_overwrites(&k->card) && given->inputs[0] == given->outputs[0];
+  for (int32_t i = c->saves; i < k->n_inputs + k->n_outputs && !result; i++) {
     const void *from = i < k->n_inputs ? given->inputs[i] : given->outputs[i - k->n_inputs];
     if (!from || !k->bytes[i]) continue;
     c->operands[i] = (void *)from;
@@ -122,6 +136,7 @@ static cu_result begin(const cuda_queue *queue, const by_host *k, const reed_ker
     *out_failed |= !c->operands[i];
     if (c->operands[i]) result = fetch(queue, c->operands[i], from, k->bytes[i]);
   }
+  if (c->saves) c->operands[0] = c->operands[k->n_inputs];
   for (int32_t i = 0; given->input_extents && i < k->n_inputs && !result; i++) {
     if (!given->input_extents[i]) continue;
     c->input_extents[i] = &c->counts[i];
@@ -133,10 +148,24 @@ static cu_result begin(const cuda_queue *queue, const by_host *k, const reed_ker
   return result ? result : done;
 }
 
+/* Writes the rows that the host's kernel has saved where the card's kernel saves them (ops/overwritten.h). */
+static cu_result save(const cuda_queue *queue, const by_host *k, void *saved) {
+  const cuda_driver *cu = &cuda_of(&queue->base)->driver;
+  const overwritten *rows = (const overwritten *)k->log.records;
+  int64_t times = 0;
+  cu_result result = fetch(queue, &times, saved, sizeof times);
+  if (!result) result = cu->stream_synchronize(queue->stream);
+  times++;
+  if (!result)
+    result =
+        cu->copy_in(at((char *)saved + sizeof times), rows + 1, (size_t)rows->n_bytes - sizeof *rows, queue->stream);
+  return result ? result : cu->copy_in(at(saved), &times, sizeof times, queue->stream);
+}
+
 /* Returns the results to the card's memory, and frees the copies. */
 static cu_result end(const cuda_queue *queue, const by_host *k, const reed_kernel_buffers *given, copies *c) {
   const cuda_driver *cu = &cuda_of(&queue->base)->driver;
-  cu_result result = CU_SUCCESS;
+  cu_result result = c->saves && k->log.n_bytes ? save(queue, k, given->workspace) : CU_SUCCESS;
   for (int32_t i = 0; i < k->n_outputs && !result; i++) {
     const void *from = c->operands[k->n_inputs + i];
     if (from && c->copied[k->n_inputs + i])
@@ -152,12 +181,13 @@ static cu_result end(const cuda_queue *queue, const by_host *k, const reed_kerne
 
 reed_status cuda_launch_by_host(cuda_queue *queue, const reed_kernel *kernel, const reed_kernel_buffers *given,
                                 uint32_t number, reed_diagnosis *diagnosis) {
-  const by_host *k = kernel->state;
+  by_host *k = kernel->state;
   copies c = {0};
   bool failed = false;
   reed_fault fault = {0};
   const cuda_driver *cu = &cuda_of(&queue->base)->driver;
   if (cu->count && k->card.run == cuda_run) cu->count(k->card.state);
+  k->log.n_bytes = 0;
   cu_result result = begin(queue, k, given, &c, &failed);
   reed_status status = failed ? diag_no_memory(diagnosis, "copies of a kernel's operands") : REED_OK;
   const reed_kernel_buffers own = {.inputs = (const void *const *)c.operands,

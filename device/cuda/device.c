@@ -61,7 +61,7 @@ static void cuda_close(device *base) {
   .kernel = cuda_kernel, .overwrites = cuda_overwrites, .record = cuda_record, .end_record = cuda_end_record, \
   .replay = cuda_replay, .drop = cuda_drop
 static const device_interface plain = {FUNCTIONS, ON_CARD}, poisoning = {FUNCTIONS, ON_CARD, .poison = cuda_poison},
-                              by_host = {FUNCTIONS, .kernel = cuda_kernel_by_host};
+                              by_host = {FUNCTIONS, .kernel = cuda_kernel_by_host, .overwrites = cuda_overwrites};
 
 /* ---- opening ---- */
 

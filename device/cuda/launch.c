@@ -150,6 +150,7 @@ reed_status cuda_launch_kernel(device_queue *base, const reed_kernel *kernel, co
 }
 
 const overwritten *cuda_overwrites(const reed_kernel *kernel) {
+  if (cuda_is_by_host(kernel)) return cuda_overwrites_by_host(kernel);
   const cuda_prepared *plan = kernel->state;
   return kernel->run == cuda_run && plan->overwrites.n_bytes ? &plan->overwrites : NULL;
 }

@@ -229,6 +229,8 @@ reed_status cuda_library_open(const cuda_options *options, cuda_library **out_li
 /* The device's kernels with option `values=1`. */
 reed_kernel_prepare_fn cuda_kernel_by_host(const device *base, const reed_op *op);
 bool cuda_is_by_host(const reed_kernel *kernel);
+/* As cuda_overwrites, of such a kernel. */
+const overwritten *cuda_overwrites_by_host(const reed_kernel *kernel);
 /* Runs such a kernel: waits for the queue's work, and enqueues copies of the results. Called within the context. */
 reed_status cuda_launch_by_host(cuda_queue *queue, const reed_kernel *kernel, const reed_kernel_buffers *given,
                                 uint32_t number, reed_diagnosis *diagnosis) REED_MUST_CHECK;
