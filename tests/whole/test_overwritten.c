@@ -6,8 +6,12 @@
 #include "tests/devices.h"
 #include "tests/whole/model.h"
 
-static const char *const devices[] = {"host", "sim", "sim:1?poison=1&late=1", "cuda-emulated",
-                                      "cuda-emulated?late=1&poison=1&seed=3&order=7", "cuda-emulated?values=1"};
+static const char *const devices[] = {"host",
+                                      "sim",
+                                      "sim:1?poison=1&late=1",
+                                      "cuda-emulated",
+                                      "cuda-emulated?late=1&poison=1&seed=3&order=7",
+                                      "cuda-emulated?values=1"};
 enum { N_DEVICES = sizeof devices / sizeof *devices, FIRST_CUDA = 3, B = 2, H = 3, D = 4 };
 
 static bool is_there(const char *device) { return !strstr(device, "cuda") || device_is_present("cuda-emulated"); }
