@@ -1,15 +1,20 @@
 #!/usr/bin/env bash
 # Builds with ThreadSanitizer and runs the tests that use threads: programs shared, sessions, cancelling, asynchronous runs, the simulated accelerator's
-# thread, the weight cache, the team of helper threads.
+# thread, the weight cache, the team of helper threads; the CUDA module over the fake driver and its thread, with kernels whose threads are fibers of the sanitizer
+# (where a C++ compiler is).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 build=${1:-build-tsan}
 [ -f "$build/build.ninja" ] || meson setup "$build" --buildtype=debugoptimized -Doptimization=1 -Dwerror=false -Db_sanitize=thread -Db_lundef=false >/dev/null
-ninja -C "$build" tests/vm/test_threads tests/device/test_device tests/ops/cpu/test_cache tests/base/test_team tests/base/test_team_numbers
+tests=(vm/test_threads device/test_device ops/cpu/test_cache base/test_team base/test_team_numbers)
+if ninja -C "$build" -t targets all | grep -q '^libreed-cuda-emulated.so:'; then
+  tests+=(device/cuda/test_cuda_module device/cuda/test_cuda_graph whole/test_streams)
+fi
+ninja -C "$build" "${tests[@]/#/tests/}"
 export TSAN_OPTIONS="halt_on_error=0:second_deadlock_stack=1:exitcode=66:die_after_fork=0"
 export CK_FORK=no CK_TIMEOUT_MULTIPLIER=20 REED_EXAMPLES="$PWD/examples/shapes"
 status=0
-for test in vm/test_threads device/test_device ops/cpu/test_cache base/test_team base/test_team_numbers; do
+for test in "${tests[@]}"; do
   echo "== $test"
   "$build/tests/$test" || status=1
 done

@@ -19,6 +19,7 @@ class Run:
         self.l, self.r = library, library.reed
         self.session = reed.Session(library, module, device, graphs=graphs)
         self.memory, self.caches, self.in_place, self.copied, self.replayed, self.stats = [], [], 0, 0, 0, {}
+        self.fetched = set()  # why elements came from the device, but for outputs
         self.empty = []
         caches = [i for i in model.graph.input if is_cache(i)]
         self.n_given, self.n_made = len(model.graph.input) - len(caches), len(model.graph.output) - len(caches)
@@ -70,6 +71,7 @@ class Run:
         self.in_place += self.stats["caches"]["in_place"]
         self.copied += self.stats["caches"]["copied"]
         self.replayed += self.stats["graphs"]["replayed"]
+        self.fetched |= {(c["reason"], c.get("operator")) for c in self.stats["copies"] if c["direction"] == "device-to-host" and c["reason"] != "output"}
         return [ctypes.c_void_p(o) for o in outputs]
 
     def branch(self, *arrays):

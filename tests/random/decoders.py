@@ -5,7 +5,7 @@ usage: decoders.py --build build [--device cuda-emulated] [--steps 5] [--layers 
 
 Without a model: three decoders of random weights, whose caches are joined by Concat, by Concat with K as [batch, heads, size, length], and by Attention with a key head
 for two heads. A model's inputs are the ids, i64[batch, tokens], and caches f32[batch, heads, past, size]; its outputs the logits and the grown caches, in the same
-order. A round begins with empty caches; in the
+order. The host may need no elements of the device but the outputs. A round begins with empty caches; in the
 second the launches of each step are recorded, from the third round on they are replayed. Prints for each model the largest difference, the caches that grew in place
 and the graphs that were replayed."""
 import argparse
@@ -123,6 +123,8 @@ def check(library, name, model, device, steps, rounds):
     n_caches = rounds * len(lengths) * (len(model.graph.input) - 1)
     for key in places:
         if key.startswith("in place") and runs[key].in_place != n_caches: wrong.append(f"{key}: {runs[key].in_place} of {n_caches} caches grew in place")
+    for key, run in runs.items():
+        if run.fetched: wrong.append(f"{key}: the host needs elements of the device: {sorted(run.fetched)}")
     if rounds > 2 and not all(runs[key].replayed for key in ("graphs", "in place, graphs")): wrong.append("no graph was replayed")
     print(f"{'ok' if not wrong else 'FAILED'} {name}: {rounds} rounds of {len(lengths)} steps to {sum(lengths)} tokens, largest difference {largest:.1e} of the largest element, "
           f"{runs['in place, graphs'].in_place} of {n_caches} caches in place, {runs['in place, graphs'].replayed} graphs replayed, {time.time() - began:.1f} s", flush=True)

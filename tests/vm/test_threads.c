@@ -10,11 +10,17 @@
 #include <unistd.h>
 #include <uv.h>
 
+#include "tests/devices.h"
 #include "tests/suite.h"
 #include "tests/vm/hand.h"
 #include "tests/whole/scenes.h"
 
 #define N_THREADS 4
+
+/* The emulated GPU's work is done by a thread of its fake driver. */
+static const char *const devices[] = {"host", "sim", "cuda-emulated", "cuda-emulated?late=1&seed=3&poison=1&order=7"};
+
+static int n_devices(void) { return device_is_present("cuda-emulated") ? sizeof devices / sizeof *devices : 2; }
 
 static const char endless[] = ".module \"m\" producer \"test\" \"1\" devices 1\n"
                               ".type t0 = i64[] \"out\"\n"
@@ -79,8 +85,7 @@ static void *run_small(void *context) {
 }
 
 START_TEST(a_program_serves_a_session_per_thread) {
-  static const char *const devices[] = {"host", "sim"};
-  for (int d = 0; d < 2; d++) {
+  for (int d = 0; d < n_devices(); d++) {
     sharing all = {.program = assembled(small_epoch), .device = devices[d]};
     on_threads(run_small, &all);
     ck_assert_ptr_null(all.program);
@@ -135,6 +140,7 @@ END_TEST
 /* ---- outputs elsewhere ---- */
 
 typedef struct handing {
+  const char *device;
   pthread_mutex_t mutex;
   pthread_cond_t more;
   reed_tensor *waiting[8];
@@ -168,7 +174,7 @@ static void hand_over(handing *h, reed_tensor *tensor) {
 static void *produce(void *context) {
   handing *h = context;
   reed_program *program = assembled(small_epoch);
-  reed_session *session = session_of(program, "sim");
+  reed_session *session = session_of(program, h->device);
   reed_program_close(&program);
   for (int i = 0; i < 100; i++) {
     reed_tensor *input = rows(i % 5), *output;
@@ -230,7 +236,7 @@ START_TEST(a_run_leaves_the_other_runs_their_cpus) {
 END_TEST
 
 START_TEST(outputs_are_closed_by_other_threads_and_after_their_session) {
-  handing h = {.mutex = PTHREAD_MUTEX_INITIALIZER, .more = PTHREAD_COND_INITIALIZER};
+  handing h = {.device = devices[_i], .mutex = PTHREAD_MUTEX_INITIALIZER, .more = PTHREAD_COND_INITIALIZER};
   pthread_t closers[2];
   for (int i = 0; i < 2; i++) ck_assert_int_eq(pthread_create(&closers[i], NULL, close_tensors, &h), 0);
   on_threads(produce, &h);
@@ -279,7 +285,7 @@ START_TEST(asynchronous_runs_of_several_sessions_end_on_their_loop) {
   async_session sessions[N_THREADS];
   for (int i = 0; i < N_THREADS; i++) {
     sessions[i] = (async_session){
-        .loop = &loop, .session = session_of(program, i % 2 ? "sim" : "host"), .closers = &h, .n_left = 50};
+        .loop = &loop, .session = session_of(program, devices[i % n_devices()]), .closers = &h, .n_left = 50};
     start(&sessions[i]);
   }
   reed_program_close(&program);
@@ -502,7 +508,7 @@ int main(void) {
   tcase_add_test(cases, a_cancel_between_runs_does_nothing);
   tcase_add_test(cases, runs_are_cancelled_from_another_thread);
   tcase_add_test(cases, a_run_leaves_the_other_runs_their_cpus);
-  tcase_add_test(cases, outputs_are_closed_by_other_threads_and_after_their_session);
+  tcase_add_loop_test(cases, outputs_are_closed_by_other_threads_and_after_their_session, 1, n_devices());
   tcase_add_test(cases, asynchronous_runs_of_several_sessions_end_on_their_loop);
   tcase_add_test(cases, threads_share_packed_weights_and_agree_to_the_bit);
   tcase_add_test(cases, models_are_compiled_by_many_threads);

@@ -1,5 +1,6 @@
 """Compiles the exported models for the target `cuda`, and prints for each how many calls run on the device and on the host. A call on the host whose operator
-has no kernel in ops/cuda.def is a fault, unless it only reads extents (Shape, Size, Constant). Needs no CUDA.
+has no kernel in ops/cuda.def is a fault, unless it only reads extents (Shape, Size, Constant); so is a read-back for anything but an output, because then a call on the host
+computes with elements of a tensor on the device. Needs no CUDA.
 
 usage: check_placement.py ROOT VM FOLDER    FOLDER has the models, NAME.onnx"""
 import collections, os, re, subprocess, sys, tempfile
@@ -20,6 +21,8 @@ for name in MODELS:
     host = collections.Counter(op for where, op in calls if where == 'host')
     lacks = {op: n for op, n in host.items() if op not in known}
     faults += [f'{name}: {op} has no kernel on the device' for op in sorted(set(lacks) - SHAPES)]
+    faults += [f'{name}: {op} {node} reads elements of the device on the host ({why})'
+               for why, node, op in re.findall(r'^\s+readback \w+, \w+, (\w+), k\d+, \d+ @ ("[^"]*").*; \d+ (\w+)', text, re.M) if why != 'output']
     print(f'{name}: {len(calls) - sum(host.values())} calls on the device, {sum(host.values())} on the host, of them without a kernel: {lacks or "none"}')
 print('\n'.join(faults))
 sys.exit(bool(faults))

@@ -93,6 +93,28 @@ static inline int64_t check_plans(const library_case *of, const char *plain, con
   return n;
 }
 
+/* By the clock of the emulated device (option `clock`) a plan of the library is faster, or slower, than the own kernel:
+ * the first run measures, and the second one takes the faster of the two. */
+static inline void check_choice(const library_case *of, const char *device) {
+  static const struct {
+    int clock;
+    bool library;
+  } clocks[] = {{100, true}, {2000, false}};
+  expected e = expected_of(of, "cuda-emulated", 1);
+  for (size_t i = 0; i < sizeof clocks / sizeof *clocks; i++) {
+    char name[64];
+    snprintf(name, sizeof name, "%s&late=1&clock=%d", device, clocks[i].clock);
+    model m = model_open(of->build(1), name, false);
+    check_run(of, &m, m.session, &e, 0, name);
+    const int64_t before = of->runs();
+    check_run(of, &m, m.session, &e, 0, name);
+    const int64_t n = of->runs() - before;
+    ck_assert_msg((n > 0) == clocks[i].library, "%s: %lld plans", name, (long long)n);
+    model_close(&m);
+  }
+  expected_close(&e);
+}
+
 typedef struct library_failure {
   const char *option; /* of the device: `option`=n fails the n-th call */
   int last, step;

@@ -88,6 +88,9 @@ START_TEST(a_measurement_is_remembered) {
 }
 END_TEST
 
+START_TEST(the_faster_of_both_is_taken) { check_choice(&of_products, "cuda-emulated?cublas=1"); }
+END_TEST
+
 /* Copies of packed weights go with their program; the next program's weights may lie at the same address. */
 START_TEST(weights_belong_to_their_program) {
   reed_tensor *one = floats(1, (int64_t[]){1}, 0), *open = on_device(one, "cuda-emulated?cublas=2");
@@ -115,6 +118,7 @@ int main(void) {
   TCase *cases = tcase_create("cublas");
   tcase_add_loop_test(cases, plans_of_the_library_give_the_bits, 0, sizeof devices / sizeof *devices);
   tcase_add_test(cases, a_measurement_is_remembered);
+  tcase_add_test(cases, the_faster_of_both_is_taken);
   tcase_add_test(cases, weights_belong_to_their_program);
   tcase_add_loop_test(cases, calls_are_failed_once, 0, sizeof failures / sizeof *failures);
   return run_suite(cases, "cublas");

@@ -119,6 +119,9 @@ static size_t free_bytes(void) {
   return available;
 }
 
+START_TEST(the_faster_of_both_is_taken) { check_choice(&of_convolutions, "cuda-emulated?cudnn=1"); }
+END_TEST
+
 /* Copies of weights go with their program; the next program's weights may lie at the same address. */
 START_TEST(weights_belong_to_their_program) {
   reed_tensor *one = floats(1, (int64_t[]){1}, 0), *open = on_device(one, "cuda-emulated?cudnn=2");
@@ -208,6 +211,7 @@ int main(void) {
   TCase *cases = tcase_create("cudnn");
   tcase_add_loop_test(cases, plans_of_the_library_give_the_bits, 0, sizeof devices / sizeof *devices);
   tcase_add_test(cases, a_measurement_is_remembered);
+  tcase_add_test(cases, the_faster_of_both_is_taken);
   tcase_add_test(cases, a_counted_batch_is_left_to_the_own_kernel);
   tcase_add_test(cases, weights_belong_to_their_program);
   tcase_add_loop_test(cases, calls_are_failed_once, 0, sizeof failures / sizeof *failures);

@@ -22,5 +22,6 @@ cu_result fake_library_launch(cu_module module, cu_stream stream, const char *ke
   const cu_result result = fake_module_function(&function, module, kernel);
   if (result) return result;
   fake_operands(operands, n, NULL);
+  fake_tell_library();
   return fake_launch(function, (unsigned)blocks, 1, 1, function->kernel->threads, 1, 1, 0, stream, parameters, NULL);
 }

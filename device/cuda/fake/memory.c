@@ -336,9 +336,10 @@ cu_result fake_host_free(void *data) {
   if (!range || range->data != data) {
     result = fake_say(world, CU_INVALID_VALUE, "cuMemFreeHost: not the beginning of pinned memory");
   } else {
-    if (range->n_uses)
-      result = fake_break(world, CU_ILLEGAL_ADDRESS, "pinned memory was released before a copy that uses it has run");
-    for (cu_stream stream = world->streams; range->n_uses && stream; stream = stream->next) fake_drain(stream);
+    if (fake_is_used(world, range))
+      result = fake_break(world, CU_ILLEGAL_ADDRESS, "pinned memory was released before work that uses it has run");
+    for (cu_stream stream = world->streams; fake_is_used(world, range) && stream; stream = stream->next)
+      fake_drain(stream);
     munmap(range->data, pages(range->bytes));
     drop(world, range);
   }

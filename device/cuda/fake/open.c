@@ -9,7 +9,7 @@
 #include "device/cuda/fake/state.h"
 
 const char *const cuda_driver_options =
-    "fail_call, fail_memory, fail_work, fail_cudnn, fail_cublas, seed, late, order, memory, version";
+    "fail_call, fail_memory, fail_work, fail_cudnn, fail_cublas, seed, late, order, clock, memory, version";
 const char *const cuda_driver_words = "card";
 
 static const fake_card any_card = {"", "card", 0, 132, SIMT_SHARED_MOST, 9, 0}, cards[] = {
@@ -38,8 +38,8 @@ static reed_status read_options(const char *text, fake_options *out, reed_diagno
     size_t at;
   } keys[] = {
 #define KEY(name) {#name, offsetof(fake_options, name)}
-      KEY(fail_call), KEY(fail_memory), KEY(fail_work), KEY(fail_cudnn), KEY(fail_cublas),
-      KEY(seed),      KEY(late),        KEY(order),     KEY(memory),     KEY(version),
+      KEY(fail_call), KEY(fail_memory), KEY(fail_work), KEY(fail_cudnn), KEY(fail_cublas), KEY(seed),
+      KEY(late),      KEY(order),       KEY(clock),     KEY(memory),     KEY(version),
 #undef KEY
   };
   *out = (fake_options){.card = &any_card};
@@ -133,7 +133,7 @@ void cuda_driver_close(cuda_driver *driver) {
     fprintf(stderr, "fake driver: the closing thread still has a context of the driver\n");
     abort();
   }
-  for (cu_stream stream = world->streams, next; stream; stream = next) { /* default streams are given back by nobody */
+  for (cu_stream stream = world->streams, next; stream; stream = next) { /* default streams, destroyed ones */
     next = stream->next;
     mem_free(stream);
   }

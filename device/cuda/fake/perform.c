@@ -87,12 +87,14 @@ static void perform(fake_world *world, const fake_work *work) {
   else perform_copy(world, work);
 }
 
-/* Runs one piece of work of a stream. Under the lock. */
-static void run(fake_world *world, fake_work *work) {
+/* Runs the first piece of a stream's work. Under the lock. */
+static void run(fake_world *world, cu_stream stream) {
+  const fake_work *const work = stream->head;
+  if (work->kind == FAKE_LAUNCH) stream->clock_ns += work->of_library ? world->options.clock * 1000 : 1000000;
   switch (work->kind) {
     case FAKE_RECORD:
       if (work->number > work->event->n_done) work->event->n_done = work->number;
-      work->event->done_ns = (int64_t)uv_hrtime();
+      work->event->done_ns = world->options.clock ? stream->clock_ns : (int64_t)uv_hrtime();
       break;
     case FAKE_WAIT: break;
     case FAKE_ALLOCATE: work->range->open = true; break;
@@ -136,8 +138,8 @@ void fake_thread(void *context) {
       uv_cond_wait(&world->ready, &world->lock);
       continue;
     }
+    run(world, stream);
     fake_work *work = stream->head;
-    run(world, work);
     stream->head = work->next;
     fake_work_free(world, work);
     stream->n_pending--;

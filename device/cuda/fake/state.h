@@ -4,8 +4,9 @@
  *
  * The fake driver is stricter than a real one: everything that a real driver leaves to chance goes wrong here. Work
  * runs late, in a seeded order that honours streams and events only; memory of a card is closed to the host; new memory
- * is poisoned and released memory unmapped; a copy from pinned memory whose bytes changed before it ran is an error. An
- * error of enqueued work is sticky, as on a card: later calls return it, with the sentence that names the cause. */
+ * is poisoned and released memory unmapped; a copy from pinned memory whose bytes changed before it ran is an error;
+ * work of a destroyed stream runs as late as other work. An error of enqueued work is sticky, as on a card: later calls
+ * return it, with the sentence that names the cause. */
 #ifndef DEVICE_CUDA_FAKE_STATE_H_
 #define DEVICE_CUDA_FAKE_STATE_H_
 
@@ -40,6 +41,8 @@ typedef struct fake_options {
   int64_t seed;        /* 0: streams run in the order of the calls; else the seed chooses among the work that may run */
   int64_t late;        /* 1: nothing runs until a host thread waits for it */
   int64_t order;       /* of a launch's threads (simt.h) */
+  int64_t clock;       /* n: events tell a time in which a library's launch takes n, others 1,000 microseconds; 0: the
+                          host's clock */
   int64_t memory;      /* bytes of a card; 0: those of `card` */
   int64_t version;     /* of the driver: 12080; 0: 13000 */
   const fake_card *card;
@@ -83,7 +86,6 @@ typedef struct fake_range {
   size_t bytes, mapped_bytes;
   bool open; /* a mapping with access; a block whose allocation has run; always for pinned memory */
   int card;
-  int64_t n_uses;    /* of a pinned block: enqueued copies that have not run */
   fake_pages *pages; /* of a mapping */
 } fake_range;
 
@@ -140,6 +142,7 @@ typedef struct fake_work {
   simt_operand *operands;
   int32_t n_operands;
   const int *cancel; /* base/cancel.h */
+  bool of_library;   /* a launch in a library's name */
 } fake_work;
 
 struct CUgraph_st {
@@ -166,6 +169,8 @@ struct CUstream_st {
   uv_thread_t thread;
   int mode;
   bool invalidated;
+  bool destroyed;   /* it goes when its work has run */
+  int64_t clock_ns; /* of option `clock` */
 };
 
 struct fake_world {
@@ -237,6 +242,10 @@ void fake_work_free(fake_world *world, fake_work *work);
 uint64_t fake_checksum(const void *data, size_t bytes);
 /* Waits until the stream has no work. Under the lock. */
 void fake_drain(cu_stream stream);
+/* True if enqueued work has yet to use the pinned block. Under the lock. */
+bool fake_is_used(const fake_world *world, const fake_range *pinned);
+/* The calling thread's launch after fake_operands is a library's. */
+void fake_tell_library(void);
 void fake_graph_release(fake_world *world, cu_graph graph);
 
 /* perform.c */

@@ -21,7 +21,6 @@ uint64_t fake_checksum(const void *data, size_t bytes) {
 }
 
 void fake_work_free(fake_world *world, fake_work *work) {
-  if (work->range && work->kind != FAKE_ALLOCATE && work->kind != FAKE_FREE) work->range->n_uses--;
   if (work->event && --work->event->n_pending == 0 && work->event->destroyed) mem_free(work->event);
   if (work->kind == FAKE_REPLAY) fake_graph_release(world, work->graph);
   mem_free(work->staged);
@@ -51,6 +50,23 @@ void fake_drain(cu_stream stream) {
   uv_cond_broadcast(&world->ready);
   while (stream->n_pending) uv_cond_wait(&world->idle, &world->lock);
   world->n_waiting--;
+}
+
+static bool uses(const fake_work *first, const fake_range *pinned) {
+  for (const fake_work *work = first; work; work = work->next) {
+    if (work->range == pinned || (work->kind == FAKE_REPLAY && uses(work->graph->first, pinned))) return true;
+    for (int32_t i = 0; i < work->n_operands; i++) {
+      const char *const at = work->operands[i].data;
+      if (at >= pinned->data && at < pinned->data + pinned->bytes) return true;
+    }
+  }
+  return false;
+}
+
+bool fake_is_used(const fake_world *world, const fake_range *pinned) {
+  for (const struct CUstream_st *stream = world->streams; stream; stream = stream->next)
+    if (uses(stream->head, pinned)) return true;
+  return false;
 }
 
 /* ---- default streams ---- */
@@ -110,10 +126,23 @@ static cu_result end(cu_stream stream, fake_work *work, cu_result result) {
 
 /* ---- streams ---- */
 
+/* Frees destroyed streams without work, unless a thread waits for streams. */
+static void free_destroyed(fake_world *world) {
+  for (cu_stream *at = &world->streams, stream; !world->n_waiting && (stream = *at);) {
+    if (!stream->destroyed || stream->n_pending) {
+      at = &stream->next;
+      continue;
+    }
+    *at = stream->next;
+    mem_free(stream);
+  }
+}
+
 cu_result fake_stream_create(cu_stream *out_stream, unsigned flags) {
   fake_world *world;
   cu_result result = fake_enter(&world, "cuStreamCreate");
   if (result) return result;
+  free_destroyed(world);
   cu_stream made = mem_calloc(1, sizeof *made);
   if (made) {
     made->world = world;
@@ -134,12 +163,9 @@ cu_result fake_stream_destroy(cu_stream stream) {
   if (result) return result;
   if (stream->capture) fake_graph_release(world, stream->capture);
   stream->capture = NULL;
-  fake_drain(stream);
-  cu_stream *at = &world->streams;
-  while (*at != stream) at = &(*at)->next;
-  *at = stream->next;
+  stream->destroyed = true; /* its work runs all the same, as late as other work */
   world->n_live[FAKE_STREAM]--;
-  mem_free(stream);
+  free_destroyed(world);
   fake_leave(world);
   return told;
 }
@@ -206,7 +232,6 @@ static cu_result copy(cu_stream stream, const char *function, fake_work_kind kin
     result = fake_say(world, CU_INVALID_VALUE, "%s: the copy runs past its block of pinned memory", function);
   if (pinned && !result) {
     work->range = pinned;
-    pinned->n_uses++;
     if (kind == FAKE_COPY_IN) work->checksum = fake_checksum(source, bytes);
   } else if (kind == FAKE_COPY_IN && !result) { /* a real driver stages such bytes before the call returns */
     work->staged = mem_alloc(bytes);
@@ -371,13 +396,17 @@ static _Thread_local struct {
   const cu_operand *items;
   size_t n;
   const int *cancel;
+  bool of_library;
 } told;
 
 void fake_operands(const cu_operand *operands, size_t n, const int *cancel) {
   told.items = operands;
   told.n = n;
   told.cancel = cancel;
+  told.of_library = false;
 }
+
+void fake_tell_library(void) { told.of_library = true; }
 
 /* Copies args and operands into the work. */
 static cu_result take_launch(fake_work *work, const simt_kernel *kernel, const void *args) {
@@ -390,6 +419,7 @@ static cu_result take_launch(fake_work *work, const simt_kernel *kernel, const v
     work->operands[i] = (simt_operand){told.items[i].data, told.items[i].bytes, told.items[i].written};
   work->n_operands = (int32_t)told.n;
   work->cancel = told.cancel;
+  work->of_library = told.of_library;
   told.n = 0;
   told.cancel = NULL;
   return CU_SUCCESS;

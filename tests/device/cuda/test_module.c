@@ -93,7 +93,7 @@ START_TEST(an_early_reuse_of_pinned_memory_is_caught) {
   ck_assert_int_eq(wait_both(&q, &error), REED_ERROR_DEVICE);
   ck_assert_int_eq(error.launch, DEVICE_NO_LAUNCH);
   const char *said = reed_diagnosis_message(q.said);
-  ck_assert_msg(strstr(said, _i ? "released before a copy" : "was changed before the copy") != NULL, "%s", said);
+  ck_assert_msg(strstr(said, _i ? "released before work" : "was changed before the copy") != NULL, "%s", said);
   if (_i == 0) q.on->release_pinned(q.dev, slot);
   q.on->release(q.dev, a, q.compute);
   close_both(&q); /* the card is lost, as it is after a real fault, and can still be closed */
