@@ -225,14 +225,12 @@ void CPU_LEVELED(scale_row)(float a, const float *x, float *y, int64_t n) {
   for (int64_t i = 0; i < n; i++) y[i] = a * x[i];
 }
 
-void CPU_LEVELED(add_differences)(const float *x, const float *centre, int64_t rows, float *restrict sums, int64_t n) {
+void CPU_LEVELED(add_shares)(const float *x, float share, int64_t rows, float *restrict sums, int64_t n) {
   for (; rows >= 4; rows -= 4, x += 4 * n)
-    for (int64_t i = 0; i < n; i++) {
-      float c = centre[i];
-      sums[i] += (x[i] - c) + (x[n + i] - c) + ((x[2 * n + i] - c) + (x[3 * n + i] - c));
-    }
+    for (int64_t i = 0; i < n; i++)
+      sums[i] += x[i] * share + x[n + i] * share + (x[2 * n + i] * share + x[3 * n + i] * share);
   for (; rows > 0; rows--, x += n)
-    for (int64_t i = 0; i < n; i++) sums[i] += x[i] - centre[i];
+    for (int64_t i = 0; i < n; i++) sums[i] += x[i] * share;
 }
 
 void CPU_LEVELED(add_moments)(const float *x, const float *centre, int64_t rows, float *restrict sums,
@@ -251,9 +249,12 @@ void CPU_LEVELED(add_moments)(const float *x, const float *centre, int64_t rows,
     }
 }
 
-void CPU_LEVELED(scale_shift_row)(const float *x, const float *centre, const float *a, const float *b, float *y,
-                                  int64_t n) {
-  for (int64_t i = 0; i < n; i++) y[i] = (x[i] - centre[i]) * a[i] + b[i];
+void CPU_LEVELED(scale_shift_row)(const float *x, const float *centre, const float *a, const float *b, float least,
+                                  float *y, int64_t n) {
+  for (int64_t i = 0; i < n; i++) {
+    const float v = (x[i] - centre[i]) * a[i] + b[i];
+    y[i] = v < least ? least : v;
+  }
 }
 
 void CPU_LEVELED(weighted_taps)(const float *x, const int64_t *offsets, const float *weights, int64_t taps, bool add,

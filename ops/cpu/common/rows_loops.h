@@ -50,13 +50,14 @@ CPU_LOOP(void, scale_row, (float a, const float *x, float *y, int64_t n));
 /* y[i] = the largest of, or scale times the sum of, x[i * stride + t * dilation] over t < taps */
 CPU_LOOP(void, pool_along,
          (bool mean, const float *x, int64_t stride, int64_t dilation, int64_t taps, float scale, float *y, int64_t n));
+/* sums[i] += x[k * n + i] * share, over k < rows */
+CPU_LOOP(void, add_shares, (const float *x, float share, int64_t rows, float *sums, int64_t n));
 /* sums[i] += x[k * n + i] - centre[i], over k < rows; squares[i] += the square of it */
-CPU_LOOP(void, add_differences, (const float *x, const float *centre, int64_t rows, float *sums, int64_t n));
 CPU_LOOP(void, add_moments,
          (const float *x, const float *centre, int64_t rows, float *sums, float *squares, int64_t n));
-/* y[i] = (x[i] - centre[i]) * a[i] + b[i] */
+/* y[i] = (x[i] - centre[i]) * a[i] + b[i], or least if that is below it */
 CPU_LOOP(void, scale_shift_row,
-         (const float *x, const float *centre, const float *a, const float *b, float *y, int64_t n));
+         (const float *x, const float *centre, const float *a, const float *b, float least, float *y, int64_t n));
 /* y[i] (+)= the sum of weights[t] * x[offsets[t] + i] over t < taps */
 CPU_LOOP(void, weighted_taps,
          (const float *x, const int64_t *offsets, const float *weights, int64_t taps, bool add, float *y, int64_t n));

@@ -1,7 +1,8 @@
 /* Batch, instance and group normalisation of f32 images with channels last: y = (x - centre) * factor + shift, with
  * numbers of each channel, and the activation, pixel by pixel. Statistics are sums of short runs in float, added in
- * double, in two passes: distances from an element, then distances from their mean and squares of these, as `moments`
- * of rows_loops.h. Channels second: norm.c. */
+ * double, in two passes. The first gives a centre that is off the mean by a few roundings of an element; the second
+ * sums distances from it, which correct the mean, and their squares. Of large, nearly equal elements these are small
+ * multiples of an element's last bit, and their sums are exact. Channels second: norm.c. */
 #include "ops/cpu/reduce/norm_last.h"
 
 #include <math.h>
@@ -55,7 +56,8 @@ static int64_t lay_columns(const norm *n, int64_t n_ranges, char *at, columns *o
 
 static int64_t range_begin(const last_job *job, int64_t range) { return job->n->inner * range / job->n_ranges; }
 
-/* Sums every channel's distances from the centre over a range's pixels; in the second pass their squares as well. */
+/* Sums every channel over a range's pixels, as shares of PIXELS_AT_ONCE of them so that no sum is too large for float;
+ * in the second pass its distances from the centre, and their squares. */
 static void sum_ranges(void *context, int64_t begin, int64_t end) {
   const last_job *job = context;
   int64_t channels = job->n->channels;
@@ -75,7 +77,7 @@ static void sum_ranges(void *context, int64_t begin, int64_t end) {
         CPU_PICK(job->n->level, add_moments)(x, job->at.centre, pixels, partial_sums, partial_squares, channels);
         for (int64_t c = 0; c < channels; c++) squares[c] += (double)partial_squares[c];
       } else {
-        CPU_PICK(job->n->level, add_differences)(x, job->at.centre, pixels, partial_sums, channels);
+        CPU_PICK(job->n->level, add_shares)(x, 1.0F / PIXELS_AT_ONCE, pixels, partial_sums, channels);
       }
       for (int64_t c = 0; c < channels; c++) sums[c] += (double)partial_sums[c];
     }
@@ -84,13 +86,15 @@ static void sum_ranges(void *context, int64_t begin, int64_t end) {
 
 static void apply_pixels(void *context, int64_t begin, int64_t end) {
   const last_job *job = context;
-  int64_t channels = job->n->channels;
+  const int64_t channels = job->n->channels;
+  const activation *after = &job->n->after;
+  const float least = after->kind == ACTIVATION_RELU ? 0 : -INFINITY;
   for (int64_t i = begin; i < end; i++) {
     if (i % PIXELS_AT_ONCE == 0 && cpu_cancelled(&job->n->team)) return;
     float *y = job->y + i * channels;
     CPU_PICK(job->n->level, scale_shift_row)
-    (job->x + i * channels, job->at.centre, job->at.factor, job->at.shift, y, channels);
-    activation_row(&job->n->after, y, channels);
+    (job->x + i * channels, job->at.centre, job->at.factor, job->at.shift, least, y, channels);
+    if (!activation_ends_tiles(after)) activation_row(after, y, channels);
   }
 }
 
@@ -102,19 +106,16 @@ static double shared_mean(const last_job *job, const double *sums, int64_t c) {
   return sum / (double)(job->n->inner * job->n->shared);
 }
 
-static void set_centre(const last_job *job, int64_t c, float centre) {
-  for (int64_t k = 0; k < job->n->shared; k++) job->at.centre[c + k] = centre;
-}
-
 /* Computes one image's statistics into centre, factor, shift. */
 static reed_status take_statistics(last_job *job, const reed_kernel_buffers *buffers, cpu_team team) {
   const norm *n = job->n;
-  for (int64_t c = 0; c < n->channels; c += n->shared) set_centre(job, c, job->x[c]);
   job->second = false;
   reed_status status = cpu_parallel(team, job->n_ranges, 1, sum_ranges, job);
   if (status != REED_OK) return status;
-  for (int64_t c = 0; c < n->channels; c += n->shared)
-    set_centre(job, c, (float)((double)job->at.centre[c] + shared_mean(job, job->at.sums, c)));
+  for (int64_t c = 0; c < n->channels; c += n->shared) {
+    const float centre = (float)(PIXELS_AT_ONCE * shared_mean(job, job->at.sums, c));
+    for (int64_t k = 0; k < n->shared; k++) job->at.centre[c + k] = centre;
+  }
   job->second = true;
   status = cpu_parallel(team, job->n_ranges, 1, sum_ranges, job);
   if (status != REED_OK) return status;
