@@ -147,6 +147,26 @@ START_TEST(a_head_whose_result_is_chosen_from_keeps_its_precision) {
 }
 END_TEST
 
+START_TEST(weights_of_two_products_are_rounded_once) {
+  static float weights[64 * 64];
+  onnx_build *b = build_open(13);
+  compiled c;
+  for (int i = 0; i < 64 * 64; i++) weights[i] = (float)(i % 1021) / 1000;
+  build_input(b, "x", "f32[n,64]");
+  build_f32(b, "w", "64,64", weights);
+  build_node(b, "MatMul", "x,w", "a");
+  build_node(b, "Relu", "a", "r");
+  build_node(b, "MatMul", "r,w", "y");
+  build_output(b, "y", "f32");
+  compile(&c, b, &(reed_compile_options){.precision = REED_PRECISION_BF16});
+  ck_assert_msg(c.status == REED_OK, "%s", c.diagnosis.message);
+  const char *said = "2 products with weights of half precision, 1 weights rounded";
+  ck_assert_msg(strstr(c.report, said) != NULL, "%s", c.report);
+  compiled_fini(&c);
+  build_close(&b);
+}
+END_TEST
+
 /* x -> Conv -> "u" -> Conv -> "v" -> Conv of `taps` x `taps`, and another reader of v: the values that are stored as
  * bf16. u is always one, because a 1x1 convolution alone reads it. */
 START_TEST(values_are_halved_where_a_convolution_would_round_them) {
@@ -405,6 +425,7 @@ int main(void) {
   tcase_add_test(t, passes_can_be_disabled_but_for_those_that_are_needed);
   tcase_add_loop_test(t, a_head_whose_result_is_chosen_from_keeps_its_precision, 0, 2);
   tcase_add_loop_test(t, products_far_from_a_choice_keep_their_precision, 0, 2);
+  tcase_add_test(t, weights_of_two_products_are_rounded_once);
   tcase_add_loop_test(t, values_are_halved_where_a_convolution_would_round_them, 0, 6);
   tcase_add_test(t, unknown_precisions_are_refused);
   tcase_add_test(t, a_model_of_many_outputs_takes_little_memory);

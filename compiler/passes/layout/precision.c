@@ -16,8 +16,8 @@
  * products (NARROW). */
 #include <string.h>
 
-#include "base/half.h"
 #include "compiler/ir/pass.h"
+#include "compiler/passes/layout/round_weights.h"
 #include "ops/packed.h"
 
 /* A product with fewer inputs or outputs keeps f32 instead of bf16, because so short a sum averages few roundings, and
@@ -47,21 +47,9 @@ typedef struct lowering {
   bool exceeded;             /* a weight is too large for f16 */
 } lowering;
 
-static reed_status convert(lowering *l, const ir_value *weights, const reed_desc *to, void *out) {
-  const char *from = weights->data;
-  uint16_t *halves = out;
-  for (int64_t i = 0, n = desc_elements(to); i < n; i++) {
-    float x;
-    memcpy(&x, from + (size_t)i * sizeof x, sizeof x); /* the model's own bytes may lie at any address */
-    halves[i] = to->dtype == REED_BF16 ? bf16_from_f32(x) : f16_from_f32(x);
-    l->exceeded = l->exceeded || ((halves[i] & 0x7fff) == 0x7c00 && to->dtype == REED_F16 && x - x == 0);
-    if (i % CANCEL_ELEMENTS == 0 && ir_check_cancel(l->m) != REED_OK) return REED_ERROR_CANCELLED;
-  }
-  return REED_OK;
-}
-
 /* The weights in the module's precision, made once for all their products. */
-static reed_status lowered(lowering *l, const ir_value *weights, const reed_desc *to, ir_value **out_value) {
+static reed_status lowered(lowering *l, const ir_value *weights, const packed_order *order, ir_value **out_value) {
+  const reed_desc *to = &order->plain;
   reed_desc made;
   for (size_t i = 0; i < l->made.n; i++) {
     ir_value *v = l->made.items[i].to;
@@ -71,7 +59,7 @@ static reed_status lowered(lowering *l, const ir_value *weights, const reed_desc
   }
   void *data = ir_alloc_elements(l->m, (size_t)desc_bytes(to));
   if (!data) return diag_no_memory(l->m->diagnosis, "weights of lower precision");
-  reed_status status = convert(l, weights, to, data);
+  reed_status status = round_weights(l->m, order, weights->data, data, &l->exceeded);
   if (status != REED_OK) return status;
   *out_value = ir_constant(l->m, to, data, true, weights->name);
   bool kept = *out_value && VEC_PUSH(&l->made, ((weights_pair){weights->data, *out_value}));
@@ -80,15 +68,16 @@ static reed_status lowered(lowering *l, const ir_value *weights, const reed_desc
 
 /* True if the node's weights may lie in pairs, and are not too narrow for the precision. Sets the node's attribute
  * then. */
-static bool takes_pairs(ir_node *n, const reed_desc *plain, reed_dtype precision) {
+static bool takes_pairs(ir_node *n, const reed_desc *plain, reed_dtype precision, packed_order *out_order) {
   reed_desc bf16 = *plain;
-  packed_order order;
   bf16.dtype = REED_BF16;
   if (!ir_set_attr_int(n, PACKED_PAIRS_ATTR, 1)) return false;
   reed_attrs attrs = ir_attrs(n);
-  if (packed_order_of(n->op, &attrs, &bf16, &order) &&
-      (precision == REED_F16 || (order.channels >= NARROW && order.outputs >= NARROW)))
+  if (packed_order_of(n->op, &attrs, &bf16, out_order) &&
+      (precision == REED_F16 || (out_order->channels >= NARROW && out_order->outputs >= NARROW))) {
+    out_order->plain.dtype = precision;
     return true;
+  }
   (void)ir_drop_attr(n, PACKED_PAIRS_ATTR); /* resets to the default in place */
   return false;
 }
@@ -195,12 +184,12 @@ static reed_status visit(void *context, ir_node *n) {
     l->n_kept++;
     return REED_OK;
   }
-  if (!takes_pairs(n, &plain, l->m->precision)) return REED_OK;
+  packed_order order;
+  if (!takes_pairs(n, &plain, l->m->precision, &order)) return REED_OK;
   ir_value *half = NULL;
-  plain.dtype = l->m->precision;
-  if (plain.dtype != REED_BF16 && !ir_drop_attr(n, PACKED_PAIRS_ATTR))
+  if (l->m->precision != REED_BF16 && !ir_drop_attr(n, PACKED_PAIRS_ATTR))
     return diag_no_memory(l->m->diagnosis, "weights of lower precision");
-  reed_status status = lowered(l, weights, &plain, &half);
+  reed_status status = lowered(l, weights, &order, &half);
   if (status == REED_OK && l->exceeded)
     return diag_fail(l->m->diagnosis, REED_ERROR_UNSUPPORTED, "%s node '%s': its weights exceed what f16 holds (65504)",
                      n->op->name, n->name);
