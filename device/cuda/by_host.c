@@ -15,6 +15,7 @@
 typedef struct by_host {
   reed_kernel card, host;
   overwritten_log log; /* of the host's kernel */
+  reed_kernel_env env; /* of the call, with that log; a kernel of a counted call reads it at its runs, too */
   int32_t n_inputs, n_outputs;
   int64_t bytes[]; /* that inputs, then outputs, span; 0: absent */
 } by_host;
@@ -62,11 +63,10 @@ static reed_status prepare_both(const reed_kernel_call *call, cuda_math math, re
     k->bytes[k->n_inputs + i] = span(&call->outputs[i], call->output_rooms ? &call->output_rooms[i] : NULL);
   reed_status status = cuda_kernel_of(call->op, math)(call, &k->card);
   reed_kernel_call own = *call;
-  reed_kernel_env env;
   if (call->env) {
-    env = *call->env;
-    env.overwritten = cuda_overwrites(&k->card) ? &k->log : NULL;
-    own.env = &env;
+    k->env = *call->env;
+    k->env.overwritten = cuda_overwrites(&k->card) ? &k->log : NULL;
+    own.env = &k->env;
   }
   own.op = op_builtin_in(call->op->domain, call->op->name);
   given_rows[op_id_of(own.op)] = call->op;
