@@ -24,6 +24,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "bench/arguments.h"
 #include "bench/inputs.h"
 #include "reed/compiler.h"
 #include "reed/reed.h"
@@ -320,18 +321,15 @@ static bool measure_commands(const char *vm, const char *model, const char *exte
 /* ---- */
 
 static void make_inputs(work *w, const char *extents) {
-  int64_t dims[REED_MAX_RANK];
-  int rank = 0;
-  for (char *p = (char *)extents; rank < REED_MAX_RANK && *p; rank++, p += *p == 'x') dims[rank] = strtoll(p, &p, 10);
   w->n_inputs = reed_program_input_count(w->program);
   w->n_outputs = reed_program_output_count(w->program);
   if (w->n_inputs > MOST_INPUTS || w->n_outputs > MOST_OUTPUTS) stop("inputs", NULL);
   for (size_t i = 0; i < w->n_inputs; i++) {
     reed_value_info info;
     if (reed_program_input(w->program, i, &info)) exit(EXIT_FAILURE);
-    info.rank = rank; /* the extents of the command instead of the model's dims */
-    memcpy(info.dims, dims, sizeof info.dims);
-    if (input_open(&info, NULL, NULL, &w->inputs[i])) exit(EXIT_FAILURE);
+    /* the extents of the command instead of the model's dims */
+    if (input_of_text(info.dtype, extents, &w->inputs[i]))
+      fprintf(stderr, "bench_cancel: '%s' is no input\n", extents), exit(2);
   }
 }
 
@@ -349,13 +347,13 @@ int main(int n_arguments, char **arguments) {
   w.path = arguments[1];
   for (int i = 3; i < n_arguments; i += 2) {
     const char *value = arguments[i + 1];
-    if (strcmp(arguments[i], "--cancels") == 0) cancels = atoi(value);
-    else if (strcmp(arguments[i], "--threads") == 0) w.n_threads = atoi(value);
-    else if (strcmp(arguments[i], "--bound") == 0) bound_ms = atof(value);
+    if (strcmp(arguments[i], "--cancels") == 0) cancels = (int)argument_integer("--cancels", value, 1, INT32_MAX);
+    else if (strcmp(arguments[i], "--threads") == 0)
+      w.n_threads = (int)argument_integer("--threads", value, 1, INT32_MAX);
+    else if (strcmp(arguments[i], "--bound") == 0) bound_ms = argument_number("--bound", value);
     else if (strcmp(arguments[i], "--vm") == 0) vm = value;
     else return usage();
   }
-  if (cancels < 1 || w.n_threads < 1) return usage();
   reed_diagnosis *d;
   if (reed_diagnosis_open(&d)) return EXIT_FAILURE;
   if (reed_compile_file(w.path, NULL, &w.module, &w.n_module, NULL, d)) stop(w.path, d);

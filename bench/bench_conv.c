@@ -16,6 +16,7 @@
 #include <time.h>
 
 #include "ops/call.h"
+#include "bench/arguments.h"
 #include "bench/conv_table.h"
 #include "bench/layers.h"
 #include "bench/limits.h"
@@ -525,9 +526,8 @@ int main(int argc, char **argv) {
   bool as_table = argc > 1 && strcmp(argv[1], "--table") == 0;
   argc -= as_table;
   argv += as_table;
-  int runs = argc > 1 ? atoi(argv[1]) : 5;
+  int runs = argc > 1 ? (int)argument_integer("RUNS", argv[1], 1, INT32_MAX) : 5;
   const char *word = argc > 2 ? argv[2] : "";
-  if (runs < 1) return fprintf(stderr, "usage: bench_conv [--table] [RUNS [WORD]]\n"), 2;
   if (as_table) return tables(runs, word);
   omp_set_num_threads(1);
   peak = measure_peak();

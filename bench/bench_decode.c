@@ -18,6 +18,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "bench/arguments.h"
 #include "reed/reed.h"
 
 enum { MAX_VALUES = 256, MAX_STEPS = 1024, MAX_OPERATORS = 128, SIDES = 2 };
@@ -227,15 +228,14 @@ int main(int argc, char **argv) {
   bool again = false;
   int n_threads = 1, n_steps = 100, n_warm = 8, at = 2;
   for (; at + 1 < argc && strncmp(argv[at], "--", 2) == 0; at += 2) {
-    int value = atoi(argv[at + 1]);
+    int value = (int)argument_integer(argv[at], argv[at + 1], 0, INT32_MAX);
     if (strcmp(argv[at], "--threads") == 0) n_threads = value;
     else if (strcmp(argv[at], "--steps") == 0) n_steps = value;
     else if (strcmp(argv[at], "--warm") == 0) n_warm = value;
     else if (strcmp(argv[at], "--again") == 0) again = value != 0;
     else return fprintf(stderr, "bench_decode: there is no %s\n", argv[at]), 2;
   }
-  if (argc - at != (again ? 1 : SIDES) || n_steps < 1 || n_steps > MAX_STEPS || n_warm < 1 || atoll(argv[at]) < 1 ||
-      atoll(argv[argc - 1]) < 1)
+  if (argc - at != (again ? 1 : SIDES) || n_steps < 1 || n_steps > MAX_STEPS || n_warm < 1)
     return fprintf(stderr, "bench_decode DECODER.reed [--threads N] [--steps N] [--warm N] SHORT LONG\n"
                            "bench_decode DECODER.reed [--threads N] [--steps N] [--warm N] --again 1 LENGTH\n"),
            2;
@@ -245,7 +245,7 @@ int main(int argc, char **argv) {
   if (n_values < 2 || n_values > MAX_VALUES || n_values != reed_program_output_count(program))
     return fprintf(stderr, "bench_decode: ids and caches are needed\n"), 2;
   for (int k = 0; k < SIDES; k++) {
-    sides[k].length = atoll(argv[again ? at : at + k]);
+    sides[k].length = argument_integer("LENGTH", argv[again ? at : at + k], 1, INT32_MAX);
     open_side(&sides[k], n_threads, n_warm + n_steps, !again);
   }
   if (again) make_known(&sides[1], n_warm + n_steps);

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "bench/arguments.h"
 #include "bench/limits.h"
 #include "ops/cpu/common/cpu.h"
 
@@ -32,8 +33,7 @@ static void *work(void *given) {
 }
 
 int main(int argc, char **argv) {
-  const int n = argc > 1 ? atoi(argv[1]) : 1;
-  if (n < 1 || n > MOST_THREADS) return fprintf(stderr, "usage: bench_limits [THREADS]\n"), 2;
+  const int n = argc > 1 ? (int)argument_integer("THREADS", argv[1], 1, MOST_THREADS) : 1;
   pthread_barrier_t together;
   worker workers[MOST_THREADS];
   _Alignas(128) _Atomic int line = 0;

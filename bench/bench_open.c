@@ -15,6 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "bench/arguments.h"
 #include "bench/inputs.h"
 
 enum { MAX_ROUNDS = 1000, MAX_INPUTS = 32, MAX_OUTPUTS = 256 };
@@ -124,10 +125,10 @@ static int by_value(const void *a, const void *b) {
 int main(int argc, char **argv) {
   int n_threads = 2, rounds = 30, option;
   while ((option = getopt(argc, argv, "t:r:")) != -1)
-    if (option == 't') n_threads = atoi(optarg);
-    else if (option == 'r') rounds = atoi(optarg);
+    if (option == 't') n_threads = (int)argument_integer("-t", optarg, 1, INT32_MAX);
+    else if (option == 'r') rounds = (int)argument_integer("-r", optarg, 1, MAX_ROUNDS);
     else return 2;
-  if (optind == argc || rounds < 1 || rounds > MAX_ROUNDS) {
+  if (optind == argc) {
     fprintf(stderr, "usage: bench_open [-t THREADS] [-r ROUNDS] MODULE.reed INPUT...\n");
     return 2;
   }

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "bench/arguments.h"
 #include "bench/inputs.h"
 
 enum { MAX_INPUTS = 32, MAX_OUTPUTS = 32, MAX_ROUNDS = 2001, SIDES = 3 };
@@ -88,12 +89,12 @@ int main(int argc, char **argv) {
   int n_threads = 1, rounds = 101, at = 3;
   double batch_us = 100;
   for (; at + 1 < argc && strncmp(argv[at], "--", 2) == 0; at += 2) {
-    if (strcmp(argv[at], "--threads") == 0) n_threads = atoi(argv[at + 1]);
-    else if (strcmp(argv[at], "--rounds") == 0) rounds = atoi(argv[at + 1]);
-    else if (strcmp(argv[at], "--batch_us") == 0) batch_us = atof(argv[at + 1]);
+    if (strcmp(argv[at], "--threads") == 0) n_threads = (int)argument_integer(argv[at], argv[at + 1], 1, INT32_MAX);
+    else if (strcmp(argv[at], "--rounds") == 0) rounds = (int)argument_integer(argv[at], argv[at + 1], 1, MAX_ROUNDS);
+    else if (strcmp(argv[at], "--batch_us") == 0) batch_us = argument_number(argv[at], argv[at + 1]);
     else return fprintf(stderr, "bench_pair: there is no %s\n", argv[at]), 2;
   }
-  if (at >= argc || rounds < 1 || rounds > MAX_ROUNDS)
+  if (at >= argc)
     return fprintf(stderr, "bench_pair FIRST.reed SECOND.reed [--threads N] [--rounds N] [--batch_us N] CASE...\n"), 2;
   need(reed_diagnosis_open(&diagnosis), "a diagnosis");
   reed_program *programs[2];

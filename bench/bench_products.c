@@ -10,6 +10,7 @@
 #include <time.h>
 
 #include "base/desc.h"
+#include "bench/arguments.h"
 #include "bench/limits.h"
 #include "ops/call.h"
 #include "ops/packed.h"
@@ -140,9 +141,8 @@ static void measure(const row *r, int runs, limits most) {
 }
 
 int main(int argc, char **argv) {
-  int runs = argc > 1 ? atoi(argv[1]) : 20;
+  int runs = argc > 1 ? (int)argument_integer("RUNS", argv[1], 1, INT32_MAX) : 20;
   const char *word = argc > 2 ? argv[2] : "";
-  if (runs < 1) return fprintf(stderr, "usage: bench_products [RUNS [WORD]]\n"), 2;
   limits most = {measure_peak(), measure_memory()};
   printf("peak of a core %.0f GFLOP/s, memory %.1f GB/s\n", most.gflops, most.bytes * 1e-9);
   printf("%-46s %-7s %10s %8s %6s %8s %6s\n", "product", "B", "us", "GFLOP/s", "/ peak", "B, GB/s", "/ mem");

@@ -17,6 +17,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "bench/arguments.h"
 #include "bench/inputs.h"
 #include "bench/steps.h"
 #include "reed/compiler.h"
@@ -155,22 +156,23 @@ int main(int argc, char **argv) {
   int64_t n_threads = 0, entries = 0, n_small = 0;
   int first = 2;
   for (; first + 1 < argc && strncmp(argv[first], "--", 2) == 0; first += 2) {
-    int64_t value = atoll(argv[first + 1]);
+    int64_t value = argument_integer(argv[first], argv[first + 1], 0, INT32_MAX);
     if (strcmp(argv[first], "--threads") == 0) n_threads = value;
     else if (strcmp(argv[first], "--entries") == 0) entries = value;
     else if (strcmp(argv[first], "--pictures") == 0) pictures = (int)value;
     else if (strcmp(argv[first], "--small") == 0) n_small = value;
     else return fprintf(stderr, "bench_soak: there is no %s\n", argv[first]), 2;
   }
-  if (first >= argc || atoll(argv[first]) < 4 || argc - first - 1 > STEPS_WORDS) {
+  if (first >= argc || argc - first - 1 > STEPS_WORDS) {
     fprintf(stderr, "usage: bench_soak MODEL [--threads N] [--entries N] [--pictures KIND] [--small N] RUNS "
                     "SYMBOL=EXTENTS...\n");
     return 2;
   }
-  int64_t runs = atoll(argv[first++]);
+  int64_t runs = argument_integer("RUNS", argv[first++], 4, INT32_MAX);
   while (first < argc) extents.words[extents.n++] = argv[first++];
   need(reed_diagnosis_open(&diagnosis), "a diagnosis");
   program = open_program(argv[1]);
+  steps_check(&extents, program);
   n_inputs = reed_program_input_count(program);
   n_outputs = reed_program_output_count(program);
   if (n_inputs > MAX_INPUTS) return fprintf(stderr, "bench_soak: more than %d inputs\n", MAX_INPUTS), 2;

@@ -15,8 +15,9 @@
  * one step: the first over the second, and as the noise floor the second over the third.
  *
  * With --rows every step is a line of JSON with the figures of its runs, and there are no other lines (counts.py, which
- * compares several processes). With --orders each line of the standard input is a step, `SYMBOL=EXTENT ...`, and is
- * answered by such a line (steps.py, which lets onnxruntime take its turns). */
+ * compares several processes). With --orders each line of the standard input is a turn of steps,
+ * `SYMBOL=EXTENT ... ; SYMBOL=EXTENT ...`, which is answered by such a line for each step when the last one is done
+ * (steps.py, which lets onnxruntime take its turns). */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -25,6 +26,7 @@
 #include <sys/resource.h>
 #include <time.h>
 
+#include "bench/arguments.h"
 #include "bench/inputs.h"
 #include "bench/steps.h"
 #include "reed/reed.h"
@@ -233,12 +235,11 @@ static void print_row(const parts *runs) {
   fflush(stdout);
 }
 
+/* Prints after the last step, because a program that reads a row at once takes a CPU from the next step. */
 static void print_rows(int n_warm, int n_steps, bool once) {
-  for (int step = 0; step < n_warm + n_steps; step++) {
-    parts runs[RUNS];
-    run_step(step, once, runs);
-    if (step >= n_warm) print_row(runs);
-  }
+  static parts rows[MAX_STEPS][RUNS];
+  for (int step = 0; step < n_warm + n_steps; step++) run_step(step, once, rows[step < n_warm ? 0 : step - n_warm]);
+  for (int step = 0; step < n_steps; step++) print_row(rows[step]);
 }
 
 static void run_steps(int n_warm, int n_steps, bool once) {
@@ -265,14 +266,22 @@ static void run_steps(int n_warm, int n_steps, bool once) {
 }
 
 static void follow_orders(void) {
-  char line[1024];
+  static char line[1 << 16];
+  static parts rows[MAX_STEPS][RUNS];
   while (fgets(line, sizeof line, stdin)) {
-    parts runs[RUNS];
+    int n = 0;
     extents.n = 0;
-    for (char *word = strtok(line, " \n"); word && extents.n < STEPS_WORDS; word = strtok(NULL, " \n"))
-      extents.words[extents.n++] = word;
-    run_step(0, false, runs);
-    print_row(runs);
+    for (char *word = strtok(line, " \n"); n < MAX_STEPS; word = strtok(NULL, " \n")) {
+      if (word && strcmp(word, ";") != 0) {
+        if (extents.n < STEPS_WORDS) extents.words[extents.n++] = word;
+        continue;
+      }
+      steps_check(&extents, program);
+      run_step(0, false, rows[n++]);
+      extents.n = 0;
+      if (!word) break;
+    }
+    for (int i = 0; i < n; i++) print_row(rows[i]);
   }
 }
 
@@ -281,9 +290,9 @@ int main(int argc, char **argv) {
   bool once = false, orders = false, rows = false;
   int64_t entries = 0;
   for (; first + 1 < argc && strncmp(argv[first], "--", 2) == 0; first += 2) {
-    int value = atoi(argv[first + 1]);
+    int value = (int)argument_integer(argv[first], argv[first + 1], 0, INT32_MAX);
     if (strcmp(argv[first], "--threads") == 0) n_threads = value;
-    else if (strcmp(argv[first], "--steps") == 0) n_steps = value < MAX_STEPS ? value : MAX_STEPS;
+    else if (strcmp(argv[first], "--steps") == 0) n_steps = value;
     else if (strcmp(argv[first], "--warm") == 0) n_warm = value;
     else if (strcmp(argv[first], "--entries") == 0) entries = value;
     else if (strcmp(argv[first], "--pictures") == 0) pictures = value;
@@ -293,13 +302,14 @@ int main(int argc, char **argv) {
     else if (strcmp(argv[first], "--rows") == 0) rows = value != 0;
     else return fprintf(stderr, "bench_steps: there is no %s\n", argv[first]), 2;
   }
-  if (argc < 2 || argc - first > STEPS_WORDS) {
+  if (argc < 2 || argc - first > STEPS_WORDS || n_steps < 1 || n_steps > MAX_STEPS) {
     fprintf(stderr, "bench_steps MODEL.reed [--threads N] [--steps N] [--warm N] [--entries N] SYMBOL=EXTENTS...\n");
     return 2;
   }
   while (first < argc) extents.words[extents.n++] = argv[first++];
   need(reed_diagnosis_open(&diagnosis), "a diagnosis");
   need(reed_program_open(argv[1], NULL, &program, diagnosis), argv[1]);
+  steps_check(&extents, program);
   n_inputs = reed_program_input_count(program);
   n_outputs = reed_program_output_count(program);
   if (n_inputs > MAX_INPUTS || n_outputs > MAX_OUTPUTS) return fprintf(stderr, "bench_steps: too many inputs\n"), 2;

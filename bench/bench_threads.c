@@ -18,10 +18,19 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "bench/arguments.h"
 #include "bench/inputs.h"
 
 #define TURN_US 1e5 /* of a turn in a tight loop, at least */
-enum { MAX_INPUTS = 64, MAX_OUTPUTS = 64, MAX_RUNS = 10000, MAX_ROUNDS = 101, MAX_KINDS = 16, MAX_SESSIONS = 4 };
+enum {
+  MAX_INPUTS = 64,
+  MAX_OUTPUTS = 64,
+  MAX_RUNS = 10000,
+  MAX_ROUNDS = 101,
+  MAX_KINDS = 16,
+  MAX_SESSIONS = 4,
+  MAX_BUSY = 64
+};
 
 static reed_program *program;
 static reed_tensor *inputs[MAX_INPUTS];
@@ -55,7 +64,8 @@ static double median(double *values, int n) {
 static int64_t extent_of(void *words, const char *symbol) {
   size_t n = symbol ? strlen(symbol) : 0;
   for (char **word = words; *word && symbol; word++)
-    if (strncmp(*word, symbol, n) == 0 && (*word)[n] == '=') return atoll(*word + n + 1);
+    if (strncmp(*word, symbol, n) == 0 && (*word)[n] == '=')
+      return argument_integer(*word, *word + n + 1, 0, INT64_MAX);
   fprintf(stderr, "bench_threads: no extent for '%s'\n", symbol ? symbol : "an unnamed axis");
   exit(2);
 }
@@ -106,7 +116,7 @@ typedef struct kind {
 } kind;
 
 static void measure(kind *k, int round, reed_session *one, reed_session *more) {
-  pid_t children[64];
+  pid_t children[MAX_BUSY];
   busy_begin(k->busy, children);
   for (int i = 0; i < 2; i++)
     if (i == round % 2) k->one[round] = turn(one, n_runs, k->pause);
@@ -142,9 +152,12 @@ static int add_kinds(kind *kinds, const char *busy) {
   snprintf(kinds[n++].name, sizeof kinds->name, "in a tight loop");
   snprintf(kinds[n].name, sizeof kinds->name, "every %d ms", pause_ms);
   kinds[n++].pause = pause_ms;
-  for (const char *at = strcmp(busy, "none") ? busy : NULL; at && *at && n < MAX_KINDS;
-       at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL) {
-    kinds[n].busy = atoi(at) < 64 ? atoi(at) : 64;
+  for (const char *at = strcmp(busy, "none") ? busy : NULL; at && n < MAX_KINDS; at = *at ? at + 1 : NULL) {
+    int64_t processes;
+    if (!argument_digits(at, &at, &processes) || processes > MAX_BUSY || (*at && *at != ','))
+      fprintf(stderr, "--busy: '%s' is neither a list of integers up to %d, as 3,6, nor none\n", busy, MAX_BUSY),
+          exit(2);
+    kinds[n].busy = (int)processes;
     snprintf(kinds[n].name, sizeof kinds->name, "beside %d busy processes", kinds[n].busy);
     n++;
   }
@@ -162,12 +175,12 @@ int main(int n_words, char **words) {
   }
   for (; first + 1 < n_words && strncmp(words[first], "--", 2) == 0; first += 2) {
     const char *flag = words[first], *value = words[first + 1];
-    if (strcmp(flag, "--threads") == 0) n_threads = atoi(value);
-    else if (strcmp(flag, "--rounds") == 0) n_rounds = atoi(value) < MAX_ROUNDS ? atoi(value) : MAX_ROUNDS;
-    else if (strcmp(flag, "--runs") == 0) n_runs = atoi(value) < MAX_RUNS ? atoi(value) : MAX_RUNS;
-    else if (strcmp(flag, "--pause") == 0) pause_ms = atoi(value);
+    if (strcmp(flag, "--threads") == 0) n_threads = (int)argument_integer(flag, value, 1, INT32_MAX);
+    else if (strcmp(flag, "--rounds") == 0) n_rounds = (int)argument_integer(flag, value, 1, MAX_ROUNDS);
+    else if (strcmp(flag, "--runs") == 0) n_runs = (int)argument_integer(flag, value, 1, MAX_RUNS);
+    else if (strcmp(flag, "--pause") == 0) pause_ms = (int)argument_integer(flag, value, 0, INT32_MAX);
     else if (strcmp(flag, "--busy") == 0) busy = value;
-    else if (strcmp(flag, "--sessions") == 0) n_sessions = atoi(value) < MAX_SESSIONS ? atoi(value) : MAX_SESSIONS;
+    else if (strcmp(flag, "--sessions") == 0) n_sessions = (int)argument_integer(flag, value, 0, MAX_SESSIONS);
     else return fprintf(stderr, "bench_threads: there is no %s\n", flag), 2;
   }
   need(reed_diagnosis_open(&diagnosis), "a diagnosis");
@@ -180,9 +193,11 @@ int main(int n_words, char **words) {
   for (size_t i = 0; i < n_inputs; i++) {
     reed_value_info info;
     need(reed_program_input(program, i, &info), "an input");
-    need(as_texts ? input_of_text(info.dtype, words[first + (int)i], &inputs[i])
-                  : input_open(&info, extent_of, words + first, &inputs[i]),
-         "an input");
+    const char *text = words[first + (int)(as_texts ? i : 0)];
+    reed_status status = as_texts ? input_of_text(info.dtype, text, &inputs[i])
+                                  : input_open(&info, extent_of, words + first, &inputs[i]);
+    if (status == REED_ERROR_VALUE && as_texts) fprintf(stderr, "bench_threads: '%s' is no input\n", text), exit(2);
+    need(status, "an input");
   }
   reed_session *one = open_session(1), *more = open_session(n_threads);
   int n_kinds = add_kinds(kinds, busy);

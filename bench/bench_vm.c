@@ -14,6 +14,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "bench/arguments.h"
 #include "reed/reed.h"
 
 #define N_ADDS 1000
@@ -139,11 +140,7 @@ static void print_cpu(void) {
 }
 
 int main(int argc, char **argv) {
-  int runs = argc > 1 ? atoi(argv[1]) : 2000;
-  if (runs < 1) {
-    fprintf(stderr, "usage: bench_vm [RUNS]\n");
-    return 2;
-  }
+  int runs = argc > 1 ? (int)argument_integer("RUNS", argv[1], 1, INT32_MAX) : 2000;
   reed_diagnosis *d;
   if (reed_diagnosis_open(&d) != REED_OK) return EXIT_FAILURE;
   print_cpu();

@@ -7,7 +7,7 @@ Pictures 1 are for the shapes model (1 to 21 boxes), pictures 2 for models with 
 
 A round is one process, and every round has the same pictures, so the first run of picture 7 does the same work in each of them. The time of a run of a picture is the median over the rounds. That takes away what the
 machine did meanwhile, which in a single round is several times the figures. Printed are ratios of these medians over all pictures, mean and 95th percentile: the first run over the second, and as the noise floor the
-second over the third; for CPU time, and for time. Beside them the pictures whose first run had a miss, and that part of them alone, the page faults, and the part of the time that shapes and plans took.
+second over the third; for CPU time, and for time. Beside them the pictures whose first run had a miss and the others, each alone, the page faults, and the part of the time that shapes and plans took.
 
 With --instructions there is one round under callgrind, and the figures are instructions of user code, which other work on the machine does not change. They leave out page faults and the caches' misses. Valgrind has no
 AVX-512, so the kernels are those of AVX2.
@@ -66,9 +66,10 @@ def print_ratios(name, rows):
 
 def report(arguments, name, rows, missed):
     print_ratios(name, rows)
-    of_misses = [row for row, miss in zip(rows, missed) if miss]
-    if of_misses:
-        print_ratios(f"{name}, pictures with a miss", of_misses)
+    for kind in (True, False):
+        some = [row for row, miss in zip(rows, missed) if bool(miss) == kind]
+        if some:
+            print_ratios(f"{name}, pictures {'with a' if kind else 'without a'} miss", some)
 
 
 def report_misses(rows):

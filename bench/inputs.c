@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#include "bench/arguments.h"
+
 /* xorshift64 (Marsaglia, "Xorshift RNGs", 2003) */
 double random_part(void) {
   static uint64_t state = 88172645463325252ull;
@@ -36,16 +38,20 @@ reed_status input_open(const reed_value_info *info, input_extent_fn *extent, voi
 reed_status input_of_text(reed_dtype dtype, const char *text, reed_tensor **out_tensor) {
   int64_t dims[REED_MAX_RANK];
   int32_t rank = 0;
-  char *at = (char *)text;
-  while (*at && *at != '=' && rank < REED_MAX_RANK) {
-    char *begin = at;
-    dims[rank++] = strtoll(at, &at, 10);
-    if (at == begin) return REED_ERROR_VALUE;
-    if (*at == 'x') at++;
-    else if (*at && *at != '=') return REED_ERROR_VALUE;
+  double value = 0;
+  const char *at = text;
+  for (; *at != '='; at++) {
+    if (rank == REED_MAX_RANK || !argument_digits(at, &at, &dims[rank++])) return REED_ERROR_VALUE;
+    if (*at != 'x') break;
   }
-  if (*at && *at != '=') return REED_ERROR_VALUE;
+  if (*at == '=') {
+    char *end;
+    value = strtod(at + 1, &end);
+    if (end == at + 1 || *end) return REED_ERROR_VALUE;
+  } else if (*at) {
+    return REED_ERROR_VALUE;
+  }
   reed_status status = reed_tensor_open(dtype, rank, dims, out_tensor);
-  if (status == REED_OK) fill(*out_tensor, *at == '=' ? &(double){atof(at + 1)} : NULL);
+  if (status == REED_OK) fill(*out_tensor, *at == '=' ? &value : NULL);
   return status;
 }

@@ -7,24 +7,70 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bench/arguments.h"
+
+typedef struct word {
+  int64_t low, high; /* high: of EXTENTS low:high, else low */
+  bool grows;
+} word;
+
+static const char *read_word(const char *text, word *w) {
+  const char *end = strchr(text, '=');
+  if (!end || end == text) return "is not SYMBOL=EXTENTS";
+  if (!argument_digits(end + 1, &end, &w->low)) return "needs EXTENTS that begin with an integer: 7, 100+ or 32:640";
+  w->high = w->low;
+  w->grows = *end == '+';
+  if (w->grows) end++;
+  else if (*end == ':' && !argument_digits(end + 1, &end, &w->high)) return "needs an integer behind the colon";
+  if (*end) return "has EXTENTS other than 7 (fixed), 100+ (one more in each step) and 32:640 (drawn)";
+  return w->high < w->low               ? "has a range that ends before it begins"
+         : w->high - w->low > INT32_MAX ? "has a range of more than 2147483647"
+                                        : NULL;
+}
+
+const char *steps_fault(const char *text) { return read_word(text, &(word){0}); }
+
+static bool names(const char *text, const char *symbol) {
+  size_t n = strlen(symbol);
+  return strncmp(text, symbol, n) == 0 && text[n] == '=';
+}
+
+/* True if the word names a dim that some input leaves open. */
+static bool is_wanted(const char *text, const reed_program *program) {
+  for (size_t i = 0; i < reed_program_input_count(program); i++) {
+    reed_value_info info;
+    if (reed_program_input(program, i, &info) != REED_OK) continue;
+    for (int32_t k = 0; k < info.rank; k++)
+      if (info.dims[k] < 0 && names(text, info.symbols[k] ? info.symbols[k] : "?")) return true;
+  }
+  return false;
+}
+
+void steps_check(const steps_extents *extents, const reed_program *program) {
+  for (int i = 0; i < extents->n; i++) {
+    const char *fault = steps_fault(extents->words[i]);
+    if (!fault && !is_wanted(extents->words[i], program)) fault = "names no open dim of the model's inputs";
+    if (!fault) continue;
+    fprintf(stderr, "'%s' %s\n", extents->words[i], fault);
+    exit(2);
+  }
+}
+
 void steps_draw(steps_extents *extents, int64_t step) {
   static unsigned seed = 11;
   for (int i = 0; i < extents->n; i++) {
-    const char *text = strchr(extents->words[i], '=');
-    char *end;
-    int64_t low = strtoll(text ? text + 1 : "", &end, 10);
-    extents->drawn[i] = low;
-    if (*end == '+') extents->drawn[i] += step;
-    if (*end == ':') extents->drawn[i] += (int64_t)((unsigned)rand_r(&seed) % (unsigned)(atoll(end + 1) - low + 1));
+    word w;
+    if (read_word(extents->words[i], &w)) continue;
+    extents->drawn[i] = w.low + (w.grows ? step : 0);
+    if (w.high > w.low) extents->drawn[i] += (int64_t)((unsigned)rand_r(&seed) % (unsigned)(w.high - w.low + 1));
   }
 }
 
 int64_t steps_extent(void *context, const char *symbol) {
   const steps_extents *extents = context;
   if (!symbol) symbol = "?";
-  size_t n = strlen(symbol);
   for (int i = 0; i < extents->n; i++)
-    if (strncmp(extents->words[i], symbol, n) == 0 && extents->words[i][n] == '=') return extents->drawn[i];
+    if (names(extents->words[i], symbol)) return extents->drawn[i];
   fprintf(stderr, "no extents for '%s'\n", symbol);
   exit(2);
 }

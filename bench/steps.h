@@ -14,7 +14,12 @@ typedef struct steps_extents {
   int64_t drawn[STEPS_WORDS]; /* the extents of the present step, one for each word */
 } steps_extents;
 
-/* Draws the extents of a step. One thread. */
+/* Reads the word of an open dim. Returns NULL, or why it is none, as the end of a sentence. */
+const char *steps_fault(const char *word);
+/* Ends the program with status 2 and a sentence if a word is malformed, or names no open dim of the program's inputs.
+ */
+void steps_check(const steps_extents *extents, const reed_program *program);
+/* Draws the extents of a step, whose words have been checked. One thread. */
 void steps_draw(steps_extents *extents, int64_t step);
 /* The extent of a dim in the present step (an input_extent_fn of inputs.h; context: steps_extents). Ends the program
  * with status 2 if no word names the symbol; a dim without a name has the symbol "?". */

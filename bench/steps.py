@@ -7,7 +7,7 @@ The module MODEL.reed lies beside each MODEL.onnx. Every extent that the model l
 step), 32:640/32 (drawn among multiples of 32).
 
 Reed runs through its C API (bench_steps --orders), onnxruntime with bound inputs. Each engine has a process of its own. A step runs a new size once and then twice more; the engines take turns of
---block steps each, of the same sizes, in an order that changes. A turn begins with a pause, in which the other engine's idle threads stop spinning, and a step that is not counted; it ends with steps of its sizes once more, which are known then. Figures: medians in ms, and the 99th percentile of a new size; the ratio of the medians, new over repeated; the median of the
+--block steps each, of the same sizes, in an order that changes. A turn is one order, so that no other process runs between its steps. It begins with a pause, in which the other engine's idle threads stop spinning, and a step that is not counted; it ends with steps of its sizes once more, which are known then. Figures: medians in ms, and the 99th percentile of a new size; the ratio of the medians, new over repeated; the median of the
 ratios of the same size; the median of the ratios to the first run of the same size's later step (known), which, as the new one, comes after other work of the process, with cold caches; onnxruntime's new size over Reed's (above 1 Reed is faster); shapes and plan, and page faults, of Reed's new sizes.
 
 With --bound the models are decoders, and a row more tells of steps whose caches lie in memory of the caller's from LENGTH rows on (bench_decode --again): steps of lengths never seen beside
@@ -17,6 +17,7 @@ import argparse
 import json
 import os
 import random
+import re
 import statistics
 import subprocess
 import sys
@@ -40,7 +41,7 @@ def arguments_of():
     return parser.parse_args()
 
 
-# ---- onnxruntime's process: each order has the extents of a step ----
+# ---- onnxruntime's process: each order has the extents of a turn's steps ----
 
 def work(path, threads):
     import numpy as np
@@ -50,8 +51,9 @@ def work(path, threads):
     options.intra_op_num_threads, options.log_severity_level = threads, 4
     session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
     dtypes = {"tensor(float)": np.float32, "tensor(int64)": np.int64, "tensor(int32)": np.int32, "tensor(bool)": np.bool_}
-    for line in sys.stdin:
-        extents, binding, keep = json.loads(line), session.io_binding(), []
+
+    def step(extents):
+        binding, keep = session.io_binding(), []
         for i in session.get_inputs():
             dims = [extents[d] if isinstance(d, str) else d for d in i.shape]
             n = int(np.prod(dims))
@@ -65,7 +67,10 @@ def work(path, threads):
             start = time.perf_counter()
             session.run_with_iobinding(binding)
             taken.append((time.perf_counter() - start) * 1e6)
-        answer_with({"new": taken[0], "again": taken[1], "third": taken[2]})
+        return {"new": taken[0], "again": taken[1], "third": taken[2]}
+
+    for line in sys.stdin:
+        answer_with({"rows": [step(extents) for extents in json.loads(line)["sizes"]]})
 
 
 # ---- Reed's process ----
@@ -75,10 +80,10 @@ class Reed:
         self.process = subprocess.Popen([os.path.join(build, "bench", "bench_steps"), os.path.splitext(path)[0] + ".reed", "--threads", str(threads), "--orders", "1"],
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
-    def ask(self, **extents):
-        self.process.stdin.write(" ".join(f"{name}={n}" for name, n in extents.items()) + "\n")
+    def ask(self, sizes):
+        self.process.stdin.write(" ; ".join(" ".join(f"{name}={n}" for name, n in extents.items()) for extents in sizes) + "\n")
         self.process.stdin.flush()
-        return json.loads(self.process.stdout.readline())
+        return {"rows": [json.loads(self.process.stdout.readline()) for _ in sizes]}
 
     def close(self):
         self.process.stdin.close()
@@ -87,15 +92,20 @@ class Reed:
 
 # ---- the rounds ----
 
+EXTENTS = re.compile(r"([^=]+)=(\d+)(?:(\+)|:(\d+)(?:/([1-9]\d*))?)?")
+
+
+def check(word):
+    found = EXTENTS.fullmatch(word)
+    if not found or found[4] and int(found[4]) < int(found[2]):
+        raise SystemExit(f"steps.py: '{word}' is not SYMBOL=EXTENTS; EXTENTS are 7, 100+, 32:640 or 32:640/32")
+
+
 def draw(word, step, generator):
-    name, text = word.split("=", 1)
-    if text.endswith("+"):
-        return name, int(text[:-1]) + step
-    if ":" not in text:
-        return name, int(text)
-    low, high = text.split(":")
-    high, _, unit = high.partition("/")
-    return name, generator.randrange(int(low), int(high) + 1, int(unit or 1))
+    name, low, grows, high, unit = EXTENTS.fullmatch(word).groups()
+    if high:
+        return name, generator.randrange(int(low), int(high) + 1, int(unit or 1))
+    return name, int(low) + (step if grows else 0)
 
 
 def measure(arguments, path, words, threads):
@@ -107,18 +117,12 @@ def measure(arguments, path, words, threads):
         sizes = [dict(draw(word, turn * (arguments.block + 1) + i, generator) for word in words) for i in range(arguments.block + 1)]
         for name in list(engines)[::1 if turn % 2 else -1]:
             time.sleep(PAUSE_S)
-            for i, extents in enumerate(sizes):
-                answer = engines[name].ask(**extents)
-                if answer is None:
-                    raise SystemExit(f"{name} on {path}: {engines[name].error}")
-                if i > 0 and turn * arguments.block >= arguments.warm:
-                    rows[name].append(answer)
-            for i, extents in enumerate(sizes[1:], 1):
-                known = engines[name].ask(**extents)
-                if known is None:
-                    raise SystemExit(f"{name} on {path}: {engines[name].error}")
-                if turn * arguments.block >= arguments.warm:
-                    rows[name][i - len(sizes)]["known"] = known["new"]
+            answer = engines[name].ask(sizes=sizes + sizes[1:])
+            if answer is None:
+                raise SystemExit(f"{name} on {path}: {engines[name].error}")
+            fresh, known = answer["rows"][1:len(sizes)], answer["rows"][len(sizes):]
+            if turn * arguments.block >= arguments.warm:
+                rows[name] += [{**row, "known": later["new"]} for row, later in zip(fresh, known)]
     for engine in engines.values():
         engine.close()
     return rows
@@ -159,6 +163,9 @@ def main():
         else:
             models[-1].append(word)
     print(f"{'':20} {'':1} {'':12} {'new ms':>9} {'p99':>9} {'repeated':>9} {'medians':>8} {'of one':>8} {'known':>8}")
+    for _, *words in models:
+        for word in words:
+            check(word)
     for path, *words in models:
         for threads in map(int, arguments.threads.split(",")):
             report(path, threads, measure(arguments, path, words, threads))

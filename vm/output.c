@@ -1,7 +1,9 @@
 /* A store of output tensors: blocks of host or device memory that callers give back by closing a tensor. Whether an
  * epoch's root comes from a store is decided in devices.c. The smallest free block serves a request that is large
- * enough and at most four times as large; beyond most_free blocks the least recently returned one is freed, and so is a
- * block that a whole window of runs has not used. With headroom a new block is larger than asked for
+ * enough and at most four times as large. A request of 64 KiB or more gets one up to sixteen times as large if fewer
+ * bytes than it asks for are out: so one block serves few boxes and many, and no row of outputs that a caller keeps.
+ * Such a use does not count when blocks that a window of runs has not used are freed. Beyond most_free blocks the least
+ * recently returned one is freed. With headroom a new block is larger than asked for
  * (pool_headroom), and its pages are warm. A new block for an output whose extents have declared ranges is as large as
  * the output can be, and only its pages have headroom. Without ranges a mapping of its own has addresses for several
  * times as much: an output that grows from run to run, as one with a row for each box does, takes the pages
@@ -23,6 +25,8 @@ enum {
   WARM_FROM = 4096,              /* smaller blocks share pages with others, and get no headroom */
   ROOMY_FROM = KEPT_MAPPED_FROM, /* blocks from this size on, */
   ROOMY_TIMES = 4,               /* have addresses for so many times as much */
+  MOST_TIMES = 4,                /* a block serves a request so many times smaller, */
+  ALONE_TIMES = 16,              /* or so many if fewer bytes are out than are asked for */
 };
 
 typedef struct output_block {
@@ -34,6 +38,7 @@ typedef struct output_block {
   int64_t capacity;
   int64_t warm_bytes; /* the system has given the pages of so many bytes */
   bool spread;        /* only warm_bytes of the capacity are in memory */
+  bool far_larger;    /* than four times its last request */
   int64_t window;     /* the window of runs in which the block was last given out */
   int64_t stream;     /* of the caller, that may use the tensor; 0: none */
   device_event *used; /* the stream's work when the tensor was closed; NULL: never on a stream */
@@ -218,7 +223,7 @@ static void give_back(storage *s) {
                                                NULL); /* the stream may be gone */
   uv_mutex_lock(&store->mutex);
   store->figures.live_bytes -= s->bytes;
-  block->window = store->window;
+  if (!block->far_larger) block->window = store->window;
   block->next = store->free;
   store->free = block;
   store->n_free++;
@@ -240,13 +245,16 @@ static bool suits_better(const output_block *block, const output_block *other, i
  * held. */
 static output_block *take_free(output_store *store, int64_t bytes) {
   output_block **best = NULL;
+  const bool alone = bytes >= ROOMY_FROM && store->figures.live_bytes < bytes;
+  const int64_t times = alone ? ALONE_TIMES : MOST_TIMES;
   for (output_block **at = &store->free; *at; at = &(*at)->next)
-    if ((*at)->capacity >= bytes && !in_use(store, *at) && held_bytes(*at) / 4 <= bytes + 64 &&
+    if ((*at)->capacity >= bytes && !in_use(store, *at) && held_bytes(*at) / times <= bytes + 64 &&
         (!best || suits_better(*at, *best, bytes)))
       best = at;
   if (!best) return NULL;
   output_block *found = *best;
   *best = found->next;
+  found->far_larger = held_bytes(found) / MOST_TIMES > bytes + 64;
   store->n_free--;
   return found;
 }
@@ -336,7 +344,7 @@ reed_status output_allocate(output_store *store, int64_t bytes, int64_t most, bo
     if (status != REED_OK) return status;
   }
   if (!cold) warm(store, block, bytes);
-  block->window = store->window;
+  if (!block->far_larger) block->window = store->window;
   block->stream = store->stream;
   block->given = false;
   block->storage = (storage){

@@ -153,6 +153,48 @@ START_TEST(free_blocks_of_sizes_far_apart_stay_up_to_the_bound) {
 }
 END_TEST
 
+static reed_tensor *open_floats(output_store *store, int64_t n) {
+  reed_tensor *t = NULL;
+  ck_assert_int_eq(output_open(store, &(reed_desc){.dtype = REED_F32, .rank = 1, .dims = {n}}, &t, NULL), REED_OK);
+  return t;
+}
+
+START_TEST(one_block_serves_few_boxes_and_many) {
+  enum { MANY = 300000, FEW = 25000, ONE = 17000 };
+  output_store *store;
+  ck_assert_int_eq(output_store_open(OUTPUT_HEAP, NULL, NULL, 0, 4, &store), REED_OK);
+  reed_tensor *a = open_floats(store, MANY), *b = open_floats(store, MANY);
+  const void *first = reed_tensor_data(a), *second = reed_tensor_data(b);
+  reed_tensor_close(&a);
+  reed_tensor_close(&b);
+  a = open_floats(store, FEW);
+  ck_assert(reed_tensor_data(a) == first || reed_tensor_data(a) == second);
+  b = open_floats(store, FEW); /* the caller keeps an output */
+  ck_assert(reed_tensor_data(b) != first && reed_tensor_data(b) != second);
+  reed_tensor_close(&a);
+  reed_tensor_close(&b);
+  output_store_trim(store, 0);
+  a = open_floats(store, MANY);
+  first = reed_tensor_data(a);
+  reed_tensor_close(&a);
+  a = open_floats(store, ONE); /* a seventeenth */
+  ck_assert_ptr_ne(reed_tensor_data(a), first);
+  reed_tensor_close(&a);
+  output_store_trim(store, 0);
+  a = open_floats(store, MANY);
+  first = reed_tensor_data(a);
+  reed_tensor_close(&a);
+  (void)output_store_end_window(store);
+  a = open_floats(store, FEW);
+  ck_assert_ptr_eq(reed_tensor_data(a), first);
+  reed_tensor_close(&a);
+  ck_assert_int_gt(output_store_figures(store).reserved_bytes, 0);
+  (void)output_store_end_window(store); /* no request of this window was for a fourth of the block */
+  ck_assert_int_eq(output_store_figures(store).reserved_bytes, 0);
+  output_store_close(&store);
+}
+END_TEST
+
 #if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__) && \
     !defined(__SANITIZE_THREAD__) /* these have heaps of their own */
 static int64_t resident_bytes(void) {
@@ -212,6 +254,7 @@ int main(void) {
   tcase_add_test(cases, a_sequence_pushed_into_itself_makes_no_cycle);
   tcase_add_test(cases, a_long_chain_of_cells_is_released_without_recursion);
   tcase_add_test(cases, an_output_outlives_its_store_and_blocks_are_used_again);
+  tcase_add_test(cases, one_block_serves_few_boxes_and_many);
   tcase_add_test(cases, free_blocks_of_sizes_far_apart_stay_up_to_the_bound);
 #if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
   tcase_add_test(cases, trimming_gives_back_what_is_free_between_blocks);
