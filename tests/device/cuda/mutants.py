@@ -1,15 +1,17 @@
-"""Plants faults of order: each barrier of a kernel, and each recording of an event and each wait for one in the module, is left out once, and the tests must notice.
+"""Plants faults of order: each barrier of a kernel, and each recording of an event and each wait for one in the module, and each entering and leaving of
+the card's context, is left out once, and the tests must notice.
 
 usage: mutants.py --build build-test [--only topk.cu,queue.c] [--jobs 2]
 
 A mutant of a kernel (device/cuda/kernels/*.cu, *.cuh) lacks one __syncthreads, __syncwarp or wait for copies. It is linked into the kernel tests that run the kernel, which go forward, in reverse and in random
-order of threads. A mutant of the module (device/cuda/*.c) lacks one call of the driver that orders work; it takes the place of libreed-cuda-emulated.so in the build folder while its tests run. The build
+order of threads. A mutant of the module (device/cuda/*.c) lacks one call of the driver that orders work, or does not enter or leave the card's context; it takes the place of libreed-cuda-emulated.so in the build folder while its tests run. The build
 must be one without sanitizers, and up to date: `ninja -C build-test`. Each survivor is printed. Exit status 1: one survives."""
 import argparse
 import os
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -20,7 +22,7 @@ KERNELS = "device/cuda/kernels"
 BARRIER = re.compile(r"^(?P<before>(?:.*[;{)]\s*|\s*(?:else\s+)?))(?P<statement>__syncthreads\(\)|__syncwarp\([^;]*\)|\w+(?:\.|->)wait(?:_all)?(?:<[^>]*>)?\([^;]*\));")
 # A program of tests that runs late on a busy machine has noticed nothing.
 ENVIRONMENT = dict(os.environ, CK_TIMEOUT_MULTIPLIER="30", REED_EXAMPLES=os.path.join(ROOT, "examples/shapes"))
-ORDERING = re.compile(r"(?:\w+->)+(?:driver\.)?(?:event_record|stream_wait|event_synchronize|stream_synchronize)\(")
+ORDERING = re.compile(r"(?:\w+->)+(?:driver\.)?(?:event_record|stream_wait|event_synchronize|stream_synchronize)\(|(?P<enter>\bcuda_enter\()(?!cuda_device)|(?P<leave>\bcuda_leave\()(?!cuda_device)")
 # Tests of a kernel file beside those whose name begins with the file's.
 TESTS = {"attention": ["cuda_attention"], "attention_mma": ["attention_mma", "cuda_attention"], "conv": ["cuda_linear", "mma"], "norm_rows": ["cuda_norm", "long_rows"], "regions": ["cuda_results", "bounded"],
          "select": ["cuda_movement", "cuda_unique"], "blocks": ["cuda_topk", "cuda_movement", "cuda_reduce"], "product": ["cuda_linear", "mma"], "product_mma": ["mma", "cuda_linear"],
@@ -57,7 +59,8 @@ def mutants_of(path):
         for m in ORDERING.finditer(text):
             end = closing(text, m.end() - 1)
             line = text.count("\n", 0, m.start()) + 1
-            made.append((Mutant(path, len(made), line, text[m.start():end].replace("\n", " ")), text[:m.start()] + "(cu_result)0" + text[end:]))
+            instead = "REED_OK" if m["enter"] else "(void)0" if m["leave"] else "(cu_result)0"
+            made.append((Mutant(path, len(made), line, text[m.start():end].replace("\n", " ")), text[:m.start()] + instead + text[end:]))
         return made
     lines = text.split("\n")
     for i, line in enumerate(lines):
@@ -162,6 +165,7 @@ def main():
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--list", action="store_true", help="the mutants alone")
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # the module is put back
     build = Build(os.path.abspath(options.build))
     kernels = sorted(f"{KERNELS}/{n}" for n in os.listdir(os.path.join(ROOT, KERNELS)) if n.endswith((".cu", ".cuh")) and n != "ptx.cuh")
     module = sorted(f"device/cuda/{n}" for n in os.listdir(os.path.join(ROOT, "device/cuda")) if n.endswith(".c"))

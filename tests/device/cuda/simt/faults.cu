@@ -10,7 +10,7 @@
 
 /* y is x reversed, through shared memory. 1: no barrier. 2: a barrier more for half of the block. 3: two barriers, each
  * for a half. 4: a thread leaves before the barrier. 5: too much shared memory. 6: a barrier of one warp where the
- * block needs one. 7: an index beyond the shared array. */
+ * block needs one. 7: an index beyond the shared array. 8: a thread writes nothing to the shared array. */
 KERNEL(reverse, 256) {
   SHARED_ARRAY(float, all, [256]);
   const unsigned t = threadIdx.x, n = blockDim.x;
@@ -19,7 +19,7 @@ KERNEL(reverse, 256) {
     SHARED_ARRAY(float, more, [20000]);
     more[t] = 0;
   }
-  all[a.fault == 7 ? t + 1 : t] = a.x[t];
+  if (a.fault != 8 || t != 3) all[a.fault == 7 ? t + 1 : t] = a.x[t];
   switch (a.fault) {
     case 1: break;
     case 2:
@@ -39,14 +39,17 @@ KERNEL(reverse, 256) {
 /* y[lane] is x of the next lane. 1: the mask names lanes that have left. 2: the mask names lanes that wait at another
  * shuffle. 3: it names lanes that wait at __syncthreads. 4: it does not name the caller. 5: it does not name the lane
  * that is read. 6: it names lanes that are not there (a block of 24 threads). 7: lanes at one place with other masks.
- */
+ * The mask names lanes that have left at 8: a __syncwarp, 9: a ballot; lanes that wait at __syncthreads at 10: a
+ * __syncwarp, 11: a ballot. */
 KERNEL(lanes, 32) {
   const int lane = static_cast<int>(threadIdx.x);
   const float x = a.x[lane];
   float y = 0;
-  if (a.fault == 1 && lane >= 16) return;
+  if ((a.fault == 1 || a.fault == 8 || a.fault == 9) && lane >= 16) return;
   if (a.fault == 2 && lane >= 16) y = __shfl_sync(~0u, x, 0);
-  else if (a.fault == 3 && lane >= 16) __syncthreads();
+  else if ((a.fault == 3 || a.fault >= 10) && lane >= 16) __syncthreads();
+  else if (a.fault == 8 || a.fault == 10) __syncwarp();
+  else if (a.fault == 9 || a.fault == 11) y = static_cast<float>(__ballot_sync(~0u, 1));
   else if (a.fault == 4) y = __shfl_sync(0xffff0000u, x, 20);
   else if (a.fault == 5 && lane < 16) y = __shfl_sync(0xffffu, x, 16);
   else if (a.fault == 6) y = static_cast<float>(__ballot_sync(~0u, 1));

@@ -188,6 +188,10 @@ static const planted faults[] = {
     {&kernel_lanes, 5, 32, "which the mask 0xffff does not name", false},
     {&kernel_lanes, 6, 24, "lane 24 is not there", false},
     {&kernel_lanes, 7, 32, "with another mask", false},
+    {&kernel_lanes, 8, 32, "has left", false},
+    {&kernel_lanes, 9, 32, "has left", false},
+    {&kernel_lanes, 10, 32, "waits at __syncthreads of", false},
+    {&kernel_lanes, 11, 32, "waits at __syncthreads of", false},
     {&kernel_memory, 0, 32, "", false},
     {&kernel_memory, 1, 32, "reads 4 bytes at byte 12 of operand 0, which has 12 bytes", true},
     {&kernel_memory, 2, 32, "reads 4 bytes at byte -4 of operand 0", true},
@@ -220,6 +224,19 @@ START_TEST(planted_faults_are_found_in_every_order) {
     ck_assert_msg(run(&kernel_reverse, GRID(1, 1, 1), GRID(256, 1, 1), &sound, 1024, 1024, orders[o]), "%s", error);
     for (int i = 0; i < 256; i++) ck_assert_float_eq(arena[2049 + i], arena[512 + 255 - i]);
   }
+}
+END_TEST
+
+/* An element of shared memory that nobody has written is no number, also after a launch that has written it. */
+START_TEST(shared_memory_is_poisoned) {
+  static float x[256], y[256];
+  for (int o = 0; o < ORDERS; o++)
+    for (int fault = 0; fault <= 8; fault += 8) {
+      const test_args args = {x, y, 256, fault};
+      ck_assert_msg(run(&kernel_reverse, GRID(1, 1, 1), GRID(256, 1, 1), &args, sizeof x, sizeof y, orders[o]), "%s",
+                    error);
+      for (int t = 0; t < 256; t++) ck_assert(isnan(y[t]) == (fault && t == 252));
+    }
 }
 END_TEST
 
@@ -322,6 +339,7 @@ int main(void) {
   tcase_add_test(t, a_cancelled_launch_begins_no_block);
   tcase_add_test(t, atomics_and_the_order_of_threads);
   tcase_add_loop_test(t, planted_faults_are_found_in_every_order, 0, FAULTS);
+  tcase_add_test(t, shared_memory_is_poisoned);
   tcase_add_loop_test(t, tensor_cores_multiply_fragments, 0, sizeof units / sizeof *units);
   tcase_add_test(t, matrices_are_loaded_transposed);
   tcase_add_test(t, launches_beyond_the_limits_are_refused);
