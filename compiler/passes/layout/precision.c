@@ -28,7 +28,7 @@
 /* A product keeps f32 if the longest way from its result to a choice has more products. Of 100 detections of Faster
  * R-CNN ResNet-50-FPN with random weights 63 are found again if only the first block of its first layer is bf16, 99 if
  * only its last layer is, or only the heads are. docs/performance.md has what the limit costs. */
-#define PRODUCTS_AFTER 38
+#define PRODUCTS_AFTER 40
 
 typedef struct weights_pair {
   const void *from;
