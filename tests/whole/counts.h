@@ -96,7 +96,7 @@ static inline void run_all(runner *runners, size_t n_runners, reed_tensor *const
  * mask above 0, with row number r in the mask, row r of the table. One Gather at the bound takes the rows. */
 enum { COUNTED_ROWS_AT_BOUND = 2 }; /* number of the model's operators that run at the bound */
 static inline onnx_build *counted_rows_open(const char *table, const char *type, const char *rows) {
-  onnx_build *b = build_open(18);
+  onnx_build *b = build_open(19);
   char inputs[64];
   build_input(b, "mask", "f32[p,q]");
   build_input(b, table, type);

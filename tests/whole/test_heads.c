@@ -120,6 +120,40 @@ static void add_matmul_addend(onnx_build *b) {
   build_node(b, "MatMul", "lines,v", "made");
   build_node(b, "Add", "made,bias", "y");
 }
+static void add_deform(onnx_build *b) {
+  build_f32(b, "w", "6,4,2,2", numbers(96));
+  build_f32(b, "bias", "6", numbers(6));
+  build_f32(b, "to_offsets", "8,4,2,2", numbers(128));
+  build_f32(b, "to_mask", "4,4,2,2", numbers(64));
+  build_node(b, "Conv", "pictures,to_offsets", "offsets");
+  build_node(b, "Conv", "pictures,to_mask", "weights");
+  build_node(b, "Sigmoid", "weights", "mask_of_taps");
+  build_node(b, "DeformConv", "pictures,w,offsets,bias,mask_of_taps", "y");
+}
+static void add_deform_plain(onnx_build *b) {
+  build_f32(b, "w", "6,2,2,2", numbers(48));
+  build_f32(b, "to_offsets", "16,4,2,2", numbers(256));
+  build_node(b, "Conv", "pictures,to_offsets", "offsets");
+  build_node_t *n = build_node(b, "DeformConv", "pictures,w,offsets", "y");
+  build_int(b, n, "group", 2);
+  build_int(b, n, "offset_group", 2);
+}
+/* Regions [n,5] of image 0 from the first elements of the pictures. */
+static void add_regions(onnx_build *b) {
+  build_i64(b, "from", "1", (int64_t[]){0});
+  build_i64(b, "to", "1", (int64_t[]){5});
+  build_i64(b, "axis", "1", (int64_t[]){1});
+  build_f32(b, "scale", "5", (float[]){0, 2, 2, 4, 4});
+  build_f32(b, "map", "1,4,6,6", numbers(144));
+  flat(b);
+  build_node(b, "Slice", "flat,from,to,axis", "some");
+  build_node(b, "Mul", "some,scale", "scaled");
+  build_node(b, "Abs", "scaled", "regions");
+}
+static void add_max_roi_pool(onnx_build *b) {
+  add_regions(b);
+  build_ints(b, build_node(b, "MaxRoiPool", "map,regions", "y"), "pooled_shape", "2,3");
+}
 static void add_max_pool(onnx_build *b) {
   build_ints(b, build_node(b, "MaxPool", "pictures", "y"), "kernel_shape", "2,2");
 }
@@ -214,6 +248,9 @@ static const struct {
     {"MatMul of two batches", add_matmul_two, 2, 2},
     {"MatMul of a batch from the right", add_matmul_right, 1, 1},
     {"MatMul and an addend", add_matmul_addend, 2, 2},
+    {"DeformConv", add_deform, 5, 5},
+    {"DeformConv of groups", add_deform_plain, 4, 4},
+    {"MaxRoiPool", add_max_roi_pool, 4, 4},
     {"MaxPool", add_max_pool, 1, 1},
     {"AveragePool", add_average_pool, 1, 1},
     {"GlobalAveragePool", add_global_pool, 1, 1},

@@ -278,6 +278,7 @@ typedef struct deform_args {
   int64_t in[2], out[2], kernel[2], stride[2], dilation[2], pad[2];
   deform_places input, output, offsets, masks;
   int32_t dtype;
+  counted_extent counted; /* of the images */
 } deform_args;
 
 #endif

@@ -22,7 +22,8 @@ reed_status cuda_prepare_deform_conv(const reed_kernel_call *call, reed_kernel *
                       .output = places_of(&d.output),
                       .offsets = places_of(&d.offset),
                       .masks = places_of(&d.mask),
-                      .dtype = d.dtype};
+                      .dtype = d.dtype,
+                      .counted = cuda_counted(call)};
   for (int i = 0; i < 2; i++) {
     made.in[i] = d.in[i];
     made.out[i] = d.out[i];
@@ -33,6 +34,7 @@ reed_status cuda_prepare_deform_conv(const reed_kernel_call *call, reed_kernel *
   }
   if (made.n) {
     cuda_plan_each(&plan, CUDA_deform, made.n, &made);
+    cuda_plan_count(&plan, offsetof(deform_args, counted));
     CUDA_INPUT(&plan, deform_args, x, d.at.input);
     CUDA_INPUT(&plan, deform_args, w, d.at.weight);
     CUDA_INPUT(&plan, deform_args, offset, d.at.offset);

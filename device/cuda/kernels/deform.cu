@@ -52,7 +52,7 @@ template <class T> static __device__ inline void convolve(const deform_args &a, 
 
 KERNEL(deform) {
   const int64_t i = thread_number();
-  if (i >= a.n) return;
+  if (i >= true_number(a.counted, a.n)) return;
   if (a.dtype == REED_F64) convolve<double>(a, i);
   else convolve<float>(a, i);
 }

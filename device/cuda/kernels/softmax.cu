@@ -69,7 +69,8 @@ static __device__ inline softmax_part find_part(const softmax_args &a, int64_t f
 
 /* A block a split of a row. */
 KERNEL(softmax_parts) {
-  const int64_t row = blockIdx.x / a.splits, split = blockIdx.x % a.splits;
+  const uint32_t splits = static_cast<uint32_t>(a.splits);
+  const int64_t row = blockIdx.x / splits, split = blockIdx.x % splits;
   if (row >= true_number(a.counted, a.rows)) return; /* all threads */
   const softmax_part part = find_part(a, row / a.inner * a.axis * a.inner + row % a.inner,
                                       split * a.lanes + threadIdx.x, static_cast<int64_t>(a.lanes) * a.splits);

@@ -229,7 +229,7 @@ KERNEL(topk_take) {
   unsigned long long ties, n_ties, mine = 0;
   const uint64_t last = find_prefix(a, number, row.k, -1, &ties);
   for (int64_t c = t; c < chunk; c += blockDim.x)
-    mine += a.of_chunk[(number * a.chunks + c) * DIGITS + (last & (DIGITS - 1))];
+    mine += a.of_chunk[(number * a.chunks + c) * DIGITS + static_cast<int64_t>(last & (DIGITS - 1))];
   (void)block_sum(mine, &n_ties);
   for (int64_t begin = chunk * TOPK_CHUNK; begin < (chunk + 1) * TOPK_CHUNK && begin < row.extent;
        begin += blockDim.x) {

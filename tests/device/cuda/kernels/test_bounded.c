@@ -168,14 +168,16 @@ typedef struct head_work {
 } head_work;
 
 /* An operator of the head, with channels last: a convolution with neighbours, a transposed one that doubles the sides,
- * a convolution of single pixels. */
+ * a convolution of single pixels; and a deformable convolution, whose offsets are counted as its images are. */
 static const struct head_step {
   op_id op;
   int64_t kernel, stride, pad;
-} head_steps[] = {{OP_Conv, 3, 1, 1}, {OP_ConvTranspose, 2, 2, 0}, {OP_Conv, 1, 1, 0}};
+} head_steps[] = {{OP_Conv, 3, 1, 1}, {OP_ConvTranspose, 2, 2, 0}, {OP_Conv, 1, 1, 0}, {OP_DeformConv, 3, 1, 1}};
+enum { HEAD_STEPS = sizeof head_steps / sizeof *head_steps };
 
 static head_work run_head(const struct head_step *step, int64_t n, bool counted, float *y) {
   static float x[HEAD_ELEMENTS], w[CHANNELS * CHANNELS * 9], bias[CHANNELS];
+  const bool deforms = step->op == OP_DeformConv;
   const int64_t regions = counted ? REGIONS : n, side = CELLS * step->stride;
   const int64_t pads[] = {step->pad, step->pad, step->pad, step->pad}, strides[] = {step->stride, step->stride};
   const reed_attr items[] = {{.name = "channels_last", .type = REED_ATTR_INT, .i = 1},
@@ -184,18 +186,20 @@ static head_work run_head(const struct head_step *step, int64_t n, bool counted,
   const reed_desc in[] = {{REED_F32, 4, {regions, CELLS, CELLS, CHANNELS}},
                           {REED_F32, 4, {CHANNELS, CHANNELS, step->kernel, step->kernel}},
                           {REED_F32, 1, {CHANNELS}}},
+                  deform[] = {in[0], in[1], {REED_F32, 4, {regions, CELLS, CELLS, 18}}, in[2]},
                   out = {REED_F32, 4, {regions, side, side, CHANNELS}};
-  const reed_room rooms[] = {{.axis = 0, .capacity = REGIONS, .counted = 1}, {.axis = -1}, {.axis = -1}};
+  const reed_room counts = {.axis = 0, .capacity = REGIONS, .counted = 1}, none = {.axis = -1},
+                  rooms[] = {counts, none, deforms ? counts : none, none};
   for (int i = 0; i < HEAD_ELEMENTS; i++) x[i] = (float)(i * 29 % 31) / 16 - 1;
   for (int i = 0; i < CHANNELS * CHANNELS * 9; i++) w[i] = (float)(i * 13 % 17) / 16 - 0.5F;
   emulated_call c = {.op = step->op,
                      .attrs = &(reed_attrs){items, 3},
-                     .in = in,
+                     .in = deforms ? deform : in,
                      .out = &out,
-                     .n_in = 3,
+                     .n_in = deforms ? 4 : 3,
                      .in_rooms = counted ? rooms : NULL,
                      .out_rooms = counted ? rooms : NULL,
-                     .inputs = {x, w, bias},
+                     .inputs = {x, w, deforms ? x : bias, bias},
                      .output = y,
                      .count = n};
   reed_kernel kernel = emulated_prepare(&c);
@@ -243,7 +247,7 @@ int main(void) {
   tcase_add_loop_test(t, nms_at_a_bound_costs_what_the_true_count_does, 0, 6);
   tcase_add_loop_test(t, topk_at_a_bound_takes_the_first_of_the_true_count, 0, 5);
   tcase_add_loop_test(t, masks_at_a_bound_are_pasted_into_as_many_pictures, 0, MOST_MASKS + 1);
-  tcase_add_loop_test(t, a_mask_head_at_a_bound_does_the_work_of_the_true_count, 0, 3);
+  tcase_add_loop_test(t, a_mask_head_at_a_bound_does_the_work_of_the_true_count, 0, HEAD_STEPS);
   suite_add_tcase(suite, t);
   return suite_run(suite);
 }
