@@ -80,6 +80,13 @@ static int64_t now_ns(void) {
   return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
+/* CPU time of the calling thread. */
+static int64_t cpu_ns(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
 static void relax(void) {
 #if defined(__x86_64__) || defined(__i386__)
   __builtin_ia32_pause();
@@ -444,9 +451,9 @@ typedef struct measured {
 
 static void run_measured_chunk(void *context, int64_t chunk, int32_t worker) {
   measured *m = context;
-  int64_t begin = now_ns();
+  int64_t begin = cpu_ns();
   m->fn(m->context, chunk, worker);
-  int64_t ns = now_ns() - begin, longest = atomic_load(&m->longest_ns);
+  int64_t ns = cpu_ns() - begin, longest = atomic_load(&m->longest_ns);
   while (longest < ns && !atomic_compare_exchange_weak(&m->longest_ns, &longest, ns)) continue;
 }
 

@@ -30,8 +30,9 @@ void team_run_lazy(int32_t n_workers, int64_t n_chunks, team_fn *fn, void *conte
 void team_enter(void);
 void team_leave(void);
 
-/* The calling thread's jobs between team_measure_begin and team_measure_end, whose calls do not nest. Elapsed time:
- * a thread's CPU time costs a call of the system, as much as some chunks. */
+/* The calling thread's jobs between team_measure_begin and team_measure_end, whose calls do not nest. A chunk's
+ * time is its thread's CPU time, so that other processes make it no longer; it costs two calls of the system, some 1 us
+ * in all. Elapsed time else. */
 typedef struct team_measure {
   int64_t n_chunks;
   int64_t longest_ns; /* of the longest chunk, by whichever thread */

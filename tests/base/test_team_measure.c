@@ -10,14 +10,22 @@
 
 enum { LONG_NS = 3000000, SHORT_NS = 100000, N_CHUNKS = 16 };
 
-static int64_t now_ns(void) {
+static int64_t ns_of(clockid_t clock) {
   struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
+  clock_gettime(clock, &t);
   return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
+static int64_t now_ns(void) { return ns_of(CLOCK_MONOTONIC); }
+
+/* Takes so much of the thread's CPU time. */
 static void spend(int64_t ns) {
-  for (int64_t end = now_ns() + ns; now_ns() < end;) continue;
+  for (int64_t end = ns_of(CLOCK_THREAD_CPUTIME_ID) + ns; ns_of(CLOCK_THREAD_CPUTIME_ID) < end;) continue;
+}
+
+static void sleeps(void *context, int64_t chunk, int32_t worker) {
+  (void)context, (void)chunk, (void)worker;
+  nanosleep(&(struct timespec){.tv_nsec = 100 * LONG_NS / 3}, NULL);
 }
 
 /* The chunk with the number that the context holds is long. */
@@ -67,6 +75,17 @@ START_TEST(a_chunks_jobs_are_a_part_of_it) {
 }
 END_TEST
 
+START_TEST(time_without_a_cpu_is_no_part_of_a_chunk) {
+  team_measure m;
+  team_measure_begin(&m);
+  team_run(2, 2, sleeps, NULL);
+  team_measure_end();
+  ck_assert_int_eq(m.n_chunks, 2);
+  ck_assert_int_lt(m.longest_ns, 10 * LONG_NS);
+  ck_assert_int_ge(m.jobs_ns, 30 * LONG_NS);
+}
+END_TEST
+
 START_TEST(jobs_after_the_end_are_not_measured) {
   team_measure first, second;
   team_measure_begin(&first);
@@ -83,6 +102,7 @@ int main(void) {
   tcase_set_timeout(tc, 120);
   tcase_add_test(tc, the_longest_chunk_is_found_in_each_place);
   tcase_add_test(tc, a_chunks_jobs_are_a_part_of_it);
+  tcase_add_test(tc, time_without_a_cpu_is_no_part_of_a_chunk);
   tcase_add_test(tc, jobs_after_the_end_are_not_measured);
   Suite *suite = suite_create("measures of the team");
   suite_add_tcase(suite, tc);

@@ -8,9 +8,15 @@
 #define DEPTH_MOST 768  /* of a block: 192 KB of a panel, which stay in the second-level cache while rows pass */
 #define DEPTH_BLOCK 512 /* of a block if one is not enough, about */
 #define ROWS_LEAST 128  /* of a chunk, if there are so many: filling a panel then takes a few hundredths of the time */
-#define CHUNK_PRODUCTS ((int64_t)3 << 20) /* of a chunk, about: some 50 us */
-#define TILES_IN_PLACE 2                  /* tiles that a panel of B must serve to be worth filling, less one */
-#define PRODUCTS_PER_BYTE 8               /* products that take as long as a byte in cpu_team_for's count */
+#define CHUNK_PRODUCTS ((int64_t)3 << 19) /* of a chunk, about: some 25 us */
+#define OWN_PRODUCTS \
+  ((int64_t)2 << 20)           /* of a chunk that fills its panel for itself, at most, if threads may share \
+                                */
+#define SHARED_BYTES (2 << 20) /* of a block of depth of the panels that threads share, about */
+#define SHARED_ITEMS 2         /* of rows for each thread, at least */
+#define FILL_DEPTH 128         /* of a chunk that fills shared panels: some 10 us */
+#define TILES_IN_PLACE 2       /* tiles that a panel of B must serve to be worth filling, less one */
+#define PRODUCTS_PER_BYTE 8    /* products that take as long as a byte in cpu_team_for's count */
 #define MOST_PRODUCTS 1e15
 
 void block_plan_init(block_plan *plan, cpu_team team) {
@@ -31,11 +37,34 @@ void block_plan_init(block_plan *plan, cpu_team team) {
   if (plan->team.threads > 1 && items * plan->n_row_chunks < wanted)
     plan->n_row_chunks = smaller(divided(wanted, items > 0 ? items : 1), most);
   int64_t chunk_rows = divided(plan->rows, plan->n_row_chunks > 0 ? plan->n_row_chunks : 1);
+  plan->shared_panels = 0;
+  const int64_t job = plan->rows * plan->columns * plan->block_depth; /* products of a block of depth */
+  if (plan->may_share && plan->team.threads > 1 && chunk_rows * width * plan->depth > OWN_PRODUCTS &&
+      job >= CHUNK_PRODUCTS) {
+    const int64_t panel = plan->block_depth * width;
+    plan->shared_panels = smaller(larger(SHARED_BYTES / (panel * (int64_t)sizeof(float)), 1), plan->n_panels);
+    const int64_t pieces = divided(SHARED_ITEMS * plan->team.threads, plan->shared_panels);
+    plan->n_row_chunks = smaller(larger(divided(plan->rows * panel, CHUNK_PRODUCTS), pieces), most);
+    chunk_rows = divided(plan->rows, plan->n_row_chunks);
+    plan->team.chunks = INT32_MAX; /* an item is a chunk */
+  }
   plan->worker_floats = (plan->block_depth + chunk_rows) * PACKED_WIDTH;
 }
 
+static bool is_ragged(const block_plan *plan) { return plan->n_panels * PACKED_WIDTH > plan->columns; }
+
+/* Of a block of depth of the shared panels. */
+static int64_t shared_panel_floats(const block_plan *plan) {
+  return plan->shared_panels * plan->block_depth * PACKED_WIDTH;
+}
+
+/* With the sums of the last panel's columns, if it has fewer than others. */
+static int64_t shared_floats(const block_plan *plan) {
+  return plan->shared_panels == 0 ? 0 : shared_panel_floats(plan) + is_ragged(plan) * plan->rows * PACKED_WIDTH;
+}
+
 int64_t block_plan_workspace_bytes(const block_plan *plan) {
-  return plan->team.threads * plan->worker_floats * (int64_t)sizeof(float);
+  return (plan->team.threads * plan->worker_floats + shared_floats(plan)) * (int64_t)sizeof(float);
 }
 
 int64_t block_worker_floats_most(int64_t rows, int64_t depth) {
@@ -46,7 +75,13 @@ typedef struct block_run {
   const block_plan *plan;
   const block_operands *operands;
   float *scratch;
+  float *shared;                                 /* panels that threads share, then sums; NULL: none are shared */
+  int64_t part, first_panel, n_panels, k, depth; /* of the shared panels and their block of depth */
 } block_run;
+
+static float *shared_panel(const block_run *run, int64_t panel) {
+  return run->shared + (panel - run->first_panel) * run->plan->block_depth * PACKED_WIDTH;
+}
 
 /* An item, and where its results are computed: in Y, or beside it if whole vectors would reach beyond its columns or
  * its elements are not adjacent. */
@@ -112,10 +147,10 @@ static void finish(const block_run *run, const item *it) {
   }
 }
 
-static void run_item(const block_run *run, int64_t index, float *scratch) {
+/* Chunk number `chunk` of a part's rows by a panel. */
+static item item_at(const block_run *run, int64_t part, int64_t chunk, int64_t panel) {
   const block_plan *plan = run->plan;
-  int64_t panel = index % plan->n_panels, chunk = index / plan->n_panels % plan->n_row_chunks;
-  item it = {.part = index / plan->n_panels / plan->n_row_chunks,
+  item it = {.part = part,
              .row = plan->rows * chunk / plan->n_row_chunks,
              .column = panel * PACKED_WIDTH,
              .width = packed_width(plan->columns, panel)};
@@ -123,8 +158,16 @@ static void run_item(const block_run *run, int64_t index, float *scratch) {
   it.n = smaller(plan->columns - it.column, PACKED_WIDTH);
   run->operands->place(run->operands->context, it.part, &it.at);
   it.beside = it.n < it.width || run->operands->give;
-  it.c = it.beside ? scratch + plan->block_depth * PACKED_WIDTH : it.at.y + it.row * plan->y_row + it.column;
+  it.c = it.at.y + it.row * plan->y_row + it.column;
   it.c_row = it.beside ? PACKED_WIDTH : plan->y_row;
+  return it;
+}
+
+static void run_item(const block_run *run, int64_t index, float *scratch) {
+  const block_plan *plan = run->plan;
+  item it = item_at(run, index / plan->n_panels / plan->n_row_chunks, index / plan->n_panels % plan->n_row_chunks,
+                    index % plan->n_panels);
+  if (it.beside) it.c = scratch + plan->block_depth * PACKED_WIDTH;
   bool in_place = plan->b_row && it.n == it.width && it.rows <= TILES_IN_PLACE * plan->level_rows;
   int64_t k = 0;
   do { /* once if the depth is 0 */
@@ -147,7 +190,63 @@ static void run_items(void *context, int64_t begin, int64_t end, int32_t worker)
     run_item(run, i, run->scratch + worker * run->plan->worker_floats);
 }
 
+/* ---- shared panels ---- */
+
+/* Pieces begin..end of the panels' block of depth. */
+static void fill_shared(void *context, int64_t begin, int64_t end) {
+  const block_run *run = context;
+  const block_plan *plan = run->plan;
+  const int64_t pieces = divided(run->depth, FILL_DEPTH);
+  block_place at;
+  run->operands->place(run->operands->context, run->part, &at);
+  for (int64_t i = begin; i < end; i++) {
+    const int64_t panel = run->first_panel + i / pieces, from = i % pieces * FILL_DEPTH, column = panel * PACKED_WIDTH,
+                  width = packed_width(plan->columns, panel);
+    const block_range range = {run->k + from, smaller(FILL_DEPTH, run->depth - from), column,
+                               smaller(plan->columns - column, PACKED_WIDTH), width};
+    run->operands->fill(run->operands->context, at.b, &range, shared_panel(run, panel) + from * width);
+  }
+}
+
+/* Adds the block of depth to items begin..end: all rows pass a panel before the next one. */
+static void run_shared_items(void *context, int64_t begin, int64_t end) {
+  const block_run *run = context;
+  const block_plan *plan = run->plan;
+  for (int64_t i = begin; i < end; i++) {
+    const int64_t panel = run->first_panel + i / plan->n_row_chunks;
+    item it = item_at(run, run->part, i % plan->n_row_chunks, panel);
+    if (it.beside) it.c = run->shared + shared_panel_floats(plan) + it.row * PACKED_WIDTH;
+    multiply_block(plan, &it, run->k, run->depth, shared_panel(run, panel), it.width);
+    if (run->k + run->depth == plan->depth) finish(run, &it);
+  }
+}
+
+/* A block of depth of the shared panels. */
+static reed_status run_shared_block(block_run *run) {
+  const block_plan *plan = run->plan;
+  reed_status status = cpu_parallel(plan->team, run->n_panels * divided(run->depth, FILL_DEPTH), 1, fill_shared, run);
+  if (status != REED_OK) return status;
+  return cpu_parallel(plan->team, run->n_panels * plan->n_row_chunks, 1, run_shared_items, run);
+}
+
+static reed_status run_shared(block_run *run) {
+  const block_plan *plan = run->plan;
+  for (run->part = 0; run->part < plan->parts; run->part++)
+    for (run->first_panel = 0; run->first_panel < plan->n_panels; run->first_panel += plan->shared_panels) {
+      run->n_panels = smaller(plan->shared_panels, plan->n_panels - run->first_panel);
+      for (run->k = 0; run->k < plan->depth; run->k += run->depth) {
+        run->depth = smaller(plan->block_depth, plan->depth - run->k);
+        reed_status status = run_shared_block(run);
+        if (status != REED_OK) return status;
+      }
+    }
+  return REED_OK;
+}
+
 reed_status block_plan_run(const block_plan *plan, const block_operands *operands, void *workspace) {
-  block_run run = {plan, operands, workspace};
-  return cpu_parallel_scratch(plan->team, plan->parts * plan->n_row_chunks * plan->n_panels, 1, run_items, &run);
+  block_run run = {.plan = plan, .operands = operands, .scratch = workspace};
+  if (plan->shared_panels == 0)
+    return cpu_parallel_scratch(plan->team, plan->parts * plan->n_row_chunks * plan->n_panels, 1, run_items, &run);
+  run.shared = run.scratch + plan->team.threads * plan->worker_floats;
+  return run_shared(&run);
 }

@@ -1,8 +1,9 @@
 /* Products of f32 over plain matrices: Y = activation(scale * A * B + biases + residual), for a number of parts of the
  * same extents, such as the matrices of a batch or the groups of an image. A's rows are read in place. B comes in
  * panels (ops/packed.h) that the worker of a chunk fills in its scratch, a block of the depth at a time, by the
- * caller's function: so B may be a matrix in any order, or an image seen through windows. A plan is plain data (no
- * memory of its own), extents appear only as counts and distances, and the sums' order depends on none but the depth.
+ * caller's function: so B may be a matrix in any order, or an image seen through windows. If such a chunk would be
+ * long, several threads fill panels first, and share their rows then. A plan is plain data (no memory of its own),
+ * extents appear only as counts and distances, and the sums' order depends on none but the depth.
  */
 #ifndef OPS_CPU_PRODUCT_BLOCKS_H_
 #define OPS_CPU_PRODUCT_BLOCKS_H_
@@ -17,11 +18,13 @@ typedef struct block_plan {
   int64_t b_row; /* distance of B's rows if their elements are adjacent, so that few rows read B in place; or 0 */
   float scale;
   activation activation;
+  bool may_share; /* the workspace may have panels that all threads share */
   /* chosen by block_plan_init */
   cpu_team team;
   int level_rows;
   void (*multiply)(const panel_tile *tile);
   int64_t block_depth, n_row_chunks, n_panels, worker_floats;
+  int64_t shared_panels; /* that are filled together, a block of depth at a time; 0: an item fills for itself */
 } block_plan;
 
 /* The operands of a part. bias: one for each column; row_bias: one for each row; residual: like y. These three may be

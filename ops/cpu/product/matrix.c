@@ -6,12 +6,13 @@
 #include "ops/cpu/product/matrix_loops.h"
 #include "ops/cpu/product/whole.h"
 
-#define COLUMNS_GRAIN 64    /* of a chunk: whole cache lines, and the same vectors as without chunks */
-#define COLUMNS_LEAST 1024  /* of a chunk: shorter pieces of B's rows are read more slowly */
+#define COLUMNS_GRAIN 64    /* of a chunk of B's rows: whole cache lines, and the same vectors as without chunks */
+#define COLUMNS_LEAST 1024  /* of a chunk of B's rows: shorter pieces of them are read more slowly */
+#define DEPTH_GRAIN 8       /* steps that few_rows adds together */
 #define COLUMNS_MOST 4096   /* of a chunk: Y's row stays in the first-level cache; of several rows as many together */
 #define DOTS_ROWS 16        /* the most rows whose products are dots: of more rows a transposed panel costs little */
 #define NEAR_FLOATS 4096    /* of B's columns in dots of several tiles of rows: half a first-level cache */
-#define DOTS_GRAIN 12       /* columns of whole tiles */
+#define DOTS_GRAIN 24       /* columns of whole tiles */
 #define PRODUCTS_PER_BYTE 8 /* products that take as long as a byte in cpu_team_for's count, beside reading B */
 
 /* ---- plans ---- */
@@ -21,7 +22,10 @@ static int64_t divided_columns(const matrix_plan *plan) {
   return plan->form == MATRIX_COLUMN ? plan->rows : plan->columns;
 }
 
-static int64_t grains(int64_t columns) { return (columns + COLUMNS_GRAIN - 1) / COLUMNS_GRAIN * COLUMNS_GRAIN; }
+/* Rounds columns up to the grain of a chunk; dots need no more than whole tiles. */
+static int64_t grains(const matrix_plan *plan, int64_t columns) {
+  return round_up(columns, plan->form == MATRIX_ROWS ? COLUMNS_GRAIN : DOTS_GRAIN);
+}
 
 static void init_few(matrix_plan *plan, cpu_team team) {
   int64_t columns = divided_columns(plan), depth = plan->depth > 0 ? plan->depth : 1;
@@ -30,14 +34,19 @@ static void init_few(matrix_plan *plan, cpu_team team) {
   if (plan->form != MATRIX_COLUMN) work += elements * (double)plan->rows / PRODUCTS_PER_BYTE;
   plan->team = cpu_team_for(team, work < 1e15 ? (int64_t)work : INT64_MAX);
   int64_t work_most = plan->team.threads > 1 ? CPU_WORK_PER_CHUNK : CPU_WORK_PER_POLL,
-          most = grains(work_most / (int64_t)sizeof(float) / depth);
+          most = grains(plan, larger(work_most / (int64_t)sizeof(float) / depth, 1));
   int64_t near = plan->form == MATRIX_ROWS ? COLUMNS_MOST / plan->rows : COLUMNS_MOST;
   plan->chunk_columns = most > near ? near : most;
-  if (plan->chunk_columns < COLUMNS_LEAST) plan->chunk_columns = COLUMNS_LEAST;
+  if (plan->form == MATRIX_ROWS) plan->chunk_columns = larger(plan->chunk_columns, COLUMNS_LEAST);
   int64_t chunks = 2 * plan->team.threads; /* at least, of one part */
   if (plan->team.threads > 1 && plan->parts < chunks && plan->chunk_columns * chunks > columns)
-    plan->chunk_columns = grains((columns + chunks - 1) / chunks);
-  plan->n_chunks = (columns + plan->chunk_columns - 1) / plan->chunk_columns;
+    plan->chunk_columns = smaller(plan->chunk_columns, grains(plan, divided(columns, chunks)));
+  plan->n_chunks = divided(columns, plan->chunk_columns);
+  plan->block_depth = plan->depth;
+  if (plan->form != MATRIX_ROWS || plan->team.threads == 1) return;
+  /* long columns: a job for each block of depth */
+  plan->block_depth = round_up(2 * work_most / (int64_t)sizeof(float) / plan->chunk_columns, DEPTH_GRAIN);
+  plan->team.chunks = INT32_MAX; /* an item is a chunk */
 }
 
 void matrix_plan_init(matrix_plan *plan, cpu_team team) {
@@ -57,7 +66,8 @@ void matrix_plan_init(matrix_plan *plan, cpu_team team) {
                               .y_row = plan->columns,
                               .b_row = plan->b_column == 1 ? plan->b_row : 0,
                               .scale = plan->scale,
-                              .activation = plan->activation};
+                              .activation = plan->activation,
+                              .may_share = true};
   block_plan_init(&plan->blocks, team);
 }
 
@@ -70,6 +80,7 @@ int64_t matrix_plan_workspace_bytes(const matrix_plan *plan) {
 typedef struct matrix_run {
   const matrix_plan *plan;
   const matrix_operands *o;
+  int64_t k, depth; /* the job's block of depth */
 } matrix_run;
 
 static void place(const void *context, int64_t part, block_place *out) {
@@ -107,8 +118,9 @@ static void multiply_dots(const matrix_plan *plan, const block_place *at, int64_
    at->y + row * plan->columns + column, plan->columns);
 }
 
-/* Columns column .. column + n of a part. */
-static void multiply_few(const matrix_plan *plan, const block_place *at, int64_t column, int64_t n) {
+/* Columns column .. column + n of a part; of B's rows k .. k + depth. */
+static void multiply_few(const matrix_plan *plan, const block_place *at, int64_t column, int64_t n, int64_t k,
+                         int64_t depth) {
   cpu_level level = plan->activation.level;
   float *y = at->y + column;
   if (plan->form == MATRIX_COLUMN) {
@@ -117,7 +129,8 @@ static void multiply_few(const matrix_plan *plan, const block_place *at, int64_t
     multiply_dots(plan, at, column, n);
   } else {
     CPU_PICK(level, few_rows)
-    ((int)plan->rows, at->a, plan->a_row, at->b + column, plan->b_row, plan->depth, n, y, plan->columns);
+    ((int)plan->rows, at->a + k, plan->a_row, at->b + k * plan->b_row + column, plan->b_row, depth, k == 0, n, y,
+     plan->columns);
   }
 }
 
@@ -144,14 +157,25 @@ static void run_few(void *context, int64_t begin, int64_t end) {
     if (n > plan->chunk_columns) n = plan->chunk_columns;
     block_place at;
     place(run, i / plan->n_chunks, &at);
-    multiply_few(plan, &at, column, n);
-    finish_few(plan, &at, column, n);
+    multiply_few(plan, &at, column, n, run->k, run->depth);
+    if (run->k + run->depth == plan->depth) finish_few(plan, &at, column, n);
   }
 }
 
+static reed_status run_blocks_of_depth(matrix_run *run) {
+  const matrix_plan *plan = run->plan;
+  reed_status status = REED_OK;
+  do { /* once if the depth is 0 */
+    run->depth = smaller(plan->block_depth, plan->depth - run->k);
+    status = cpu_parallel(plan->team, plan->parts * plan->n_chunks, 1, run_few, run);
+    run->k += run->depth;
+  } while (run->k < plan->depth && status == REED_OK);
+  return status;
+}
+
 reed_status matrix_plan_run(const matrix_plan *plan, const matrix_operands *operands, void *workspace) {
-  matrix_run run = {plan, operands};
-  if (plan->form != MATRIX_BLOCKS) return cpu_parallel(plan->team, plan->parts * plan->n_chunks, 1, run_few, &run);
+  matrix_run run = {.plan = plan, .o = operands};
+  if (plan->form != MATRIX_BLOCKS) return run_blocks_of_depth(&run);
   block_operands blocks = {.context = &run, .place = place, .fill = fill};
   return block_plan_run(&plan->blocks, &blocks, workspace);
 }

@@ -24,6 +24,7 @@ typedef struct matrix_plan {
   matrix_form form;
   block_plan blocks;               /* MATRIX_BLOCKS */
   int64_t chunk_columns, n_chunks; /* else; of a part */
+  int64_t block_depth;             /* of a job */
   cpu_team team;
 } matrix_plan;
 

@@ -37,24 +37,24 @@ INLINE void add_steps(int rows, int steps, bool first, const float *a, int64_t a
     }
 }
 
-INLINE void rows_of(int rows, const float *a, int64_t a_row, const float *b, int64_t b_row, int64_t depth, int64_t n,
-                    float *y, int64_t y_row) {
+INLINE void rows_of(int rows, const float *a, int64_t a_row, const float *b, int64_t b_row, int64_t depth, bool first,
+                    int64_t n, float *y, int64_t y_row) {
   int64_t k = 0;
   for (; k + STEPS <= depth; k += STEPS)
-    if (k == 0) add_steps(rows, STEPS, true, a, a_row, b, b_row, n, y, y_row);
+    if (k == 0 && first) add_steps(rows, STEPS, true, a, a_row, b, b_row, n, y, y_row);
     else add_steps(rows, STEPS, false, a + k, a_row, b + k * b_row, b_row, n, y, y_row);
-  if (k == 0)
+  if (k == 0 && first)
     for (int r = 0; r < rows; r++) memset(y + r * y_row, 0, (size_t)n * sizeof *y);
   for (; k < depth; k++) add_steps(rows, 1, false, a + k, a_row, b + k * b_row, b_row, n, y, y_row);
 }
 
 CPU_UNCHECKED void CPU_LEVELED(few_rows)(int rows, const float *a, int64_t a_row, const float *b, int64_t b_row,
-                                         int64_t depth, int64_t n, float *y, int64_t y_row) {
+                                         int64_t depth, bool first, int64_t n, float *y, int64_t y_row) {
   switch (rows) {
-    case 1: rows_of(1, a, a_row, b, b_row, depth, n, y, y_row); break;
-    case 2: rows_of(2, a, a_row, b, b_row, depth, n, y, y_row); break;
-    case 3: rows_of(3, a, a_row, b, b_row, depth, n, y, y_row); break;
-    case 4: rows_of(4, a, a_row, b, b_row, depth, n, y, y_row); break;
+    case 1: rows_of(1, a, a_row, b, b_row, depth, first, n, y, y_row); break;
+    case 2: rows_of(2, a, a_row, b, b_row, depth, first, n, y, y_row); break;
+    case 3: rows_of(3, a, a_row, b, b_row, depth, first, n, y, y_row); break;
+    case 4: rows_of(4, a, a_row, b, b_row, depth, first, n, y, y_row); break;
   }
 }
 

@@ -1,6 +1,6 @@
 /* Planning and running Strassen's products (strassen.h). The depth is taken in blocks, each of which takes two jobs:
  * the sums of B's panels, which all rows share, then the products. An item of work is a block of rows, or a piece of it
- * where items are few, by a pair of panels; a worker keeps the sums of its block of rows from pair to pair. */
+ * where threads share the work, by a pair of panels; a worker keeps the sums of its block of rows from pair to pair. */
 #include "ops/cpu/product/strassen.h"
 
 #include "ops/cpu/product/rates.h"
@@ -9,10 +9,9 @@
 #define PAIR_WIDTH (2 * PACKED_WIDTH)
 #define DEPTH_STEP 32          /* of which each half is whole vectors */
 #define DEPTH_WHOLE 1024       /* at most, in one block */
-#define DEPTH_MOST 768         /* else: items take 55 to 115 us at level AVX512 */
+#define DEPTH_MOST 768         /* else */
 #define TILES 4                /* of the upper rows of a block */
-#define PIECES_MOST 2          /* of a block's rows, where items are fewer than */
-#define ITEMS_LEAST 24         /* for each thread */
+#define PIECES 4               /* of a block's rows, each an item of some 40 us where threads share the work */
 #define OWN_ROWS 400           /* of a worker, for which it adds panels for itself, at least */
 #define JOB_BYTES (4 << 20)    /* of sums of panels that a job needs, about */
 #define LINE 16                /* floats of a cache line */
@@ -74,7 +73,7 @@ void strassen_plan_init(strassen_plan *plan, const strassen_problem *p, cpu_leve
   plan->half_rows = smaller(plan->tile_rows * TILES, PACKED_WIDTH);
   plan->n_blocks = divided(p->rows, 2 * plan->half_rows);
   plan->job_pairs = smaller(larger(JOB_BYTES / (pair_floats(plan) * (int64_t)sizeof(float)), 1), plan->n_pairs);
-  plan->n_pieces = plan->n_blocks * plan->job_pairs < ITEMS_LEAST * team.threads ? PIECES_MOST : 1;
+  plan->n_pieces = team.threads > 1 ? PIECES : 1;
   plan->own_pairs = p->rows >= OWN_ROWS * team.threads;
   plan->worker_floats = floats_of(sizeof(worker_rows)) + STRASSEN_SUMS * plan->half_rows * sum_row(plan) +
                         STRASSEN_APART * plan->half_rows * PACKED_WIDTH;
@@ -324,7 +323,7 @@ static int64_t group_panels(const strassen_plan *plan, int64_t group) { return g
 /* Rows by a group's panels, in Strassen's form if they can be. */
 static void multiply_group(const strassen_run *run, const row_pairs *r, int64_t group, int32_t id) {
   const strassen_plan *plan = run->plan;
-  const int64_t cut = plan->half_rows / PIECES_MOST, panel = group_panel(plan, group);
+  const int64_t cut = plan->half_rows / PIECES, panel = group_panel(plan, group);
   if (group < plan->n_pairs) {
     pair_columns *columns = pair_at(run, id, group);
     if (!columns->has_sums) add_pair(run, group, columns);

@@ -6,6 +6,7 @@
 #include <math.h>
 
 #include "ops/cpu/common/rows_loops.h"
+#include "ops/cpu/reduce/short_rows.h"
 
 #define PIECE 16384
 
@@ -91,7 +92,7 @@ static reed_status run_hardmax(const void *state, const reed_kernel_buffers *buf
   int64_t lines = s->outer * s->inner, n = lines * job.n_pieces;
   if (n == 0) return REED_OK;
   job.whole = job.found + n;
-  cpu_team team = cpu_team_for(s->team, lines * s->axis * (s->inner == 1 ? 6 : 24));
+  cpu_team team = cpu_team_for(s->team, lines * (s->axis * (s->inner == 1 ? 6 : 24) + WORK_PER_ROW));
   reed_status status = cpu_parallel(team, n, 1, find_pieces, &job);
   if (status == REED_OK) status = cpu_parallel(team, lines, 1, find_lines, &job);
   return status == REED_OK ? cpu_parallel(team, n, 1, write_pieces, &job) : status;

@@ -7,6 +7,7 @@
 #include "ops/cpu/calls/norm.h"
 #include "ops/cpu/common/rows_loops.h"
 #include "ops/cpu/reduce/norm_last.h"
+#include "ops/cpu/reduce/short_rows.h"
 #include "ops/cpu/views/view.h"
 
 /* Elements of a long row or plane that are taken at a time; fixed, so that results do not depend on the number of
@@ -161,7 +162,7 @@ static int64_t pieces_of(int64_t stretch) { return stretch > 2 * PIECE ? (stretc
 static reed_status run(const norm *n, norm_kind kind, const reed_kernel_buffers *buffers) {
   norm_job job = {.n = n, .buffers = buffers, .kind = kind, .stretch = stretch_of(n, kind)};
   int64_t total = n->outer * n->channels * n->inner, stretches_n = total / job.stretch;
-  cpu_team team = cpu_team_for(n->team, total * 8);
+  cpu_team team = cpu_team_for(n->team, total * 8 + stretches_n * WORK_PER_ROW);
   job.n_pieces = pieces_of(job.stretch);
   if (job.n_pieces == 1) return cpu_parallel(team, stretches_n, 1, stretches, &job);
   if (kind != NORM_BATCH) {

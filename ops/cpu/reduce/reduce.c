@@ -6,11 +6,17 @@
 #include "ops/cpu/common/convert.h"
 #include "ops/cpu/reduce/reduce_f32.h"
 #include "ops/cpu/reduce/reduce_plain.h"
+#include "ops/cpu/reduce/short_rows.h"
 
 #define BLOCK 256       /* half elements converted, or columns, at a time */
 #define PIECE 65536     /* elements of one partial result */
 #define SLOW_PIECE 2048 /* of an operator that takes a logarithm of each */
 #define LEAST_COLUMNS 16
+/* Work of an element: it is added to a double or an integer of 64 bits, a half is converted before, a logarithm taken.
+ */
+#define WORK 8
+#define HALF_WORK 24
+#define SLOW_WORK 128
 
 typedef struct reduce_state {
   const reduce_loops *loops;
@@ -274,7 +280,10 @@ reed_status cpu_prepare_reduce(const reed_kernel_call *call, reed_kernel *out_ke
   bool slow = op_id_of(call->op) == OP_ReduceLogSumExp;
   int64_t n_in = desc_elements(in);
   s->n_out = desc_elements(out);
-  s->team = cpu_team_for(cpu_env_team(call), n_in * (slow ? 128 : s->size));
+  s->team = cpu_team_for(cpu_env_team(call), n_in * (slow   ? SLOW_WORK
+                                                     : half ? HALF_WORK
+                                                            : WORK) +
+                                                 s->n_out * WORK_PER_ROW);
   s->n_pieces = 1;
   if (s->n_out) plan_units(s, n_in, slow ? SLOW_PIECE : PIECE);
   cpu_kernel_set(out_kernel, run_reduce, s);

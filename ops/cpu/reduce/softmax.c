@@ -5,6 +5,7 @@
 
 #include "ops/cpu/common/rows_loops.h"
 #include "ops/cpu/reduce/hardmax.h"
+#include "ops/cpu/reduce/short_rows.h"
 
 /* Columns done at a time where the axis is not the last: as few of long ones that a chunk stays short, but whole lines
  * of the cache. */
@@ -217,7 +218,7 @@ static reed_status run_softmax(const void *state, const reed_kernel_buffers *buf
                      .width = width_of(s),
                      .n_pieces = pieces_of(s),
                      .sums = buffers->workspace};
-  cpu_team team = cpu_team_for(s->team, s->outer * s->axis * s->inner * 24);
+  cpu_team team = cpu_team_for(s->team, s->outer * s->axis * s->inner * 24 + s->outer * s->inner * WORK_PER_ROW);
   if (s->inner == 1) return job.n_pieces > 1 ? run_long_rows(&job, team) : cpu_parallel(team, s->outer, 1, rows, &job);
   if (job.n_pieces > 1) return run_long_columns(&job, team);
   return cpu_parallel(team, s->outer * blocks_of(s, job.width), 1, columns, &job);
