@@ -106,14 +106,12 @@ tools_there() {
   return $status
 }
 
-build_tree() {
-  local ninja
-  ninja=$(ninja_path)
-  if [ ! -f "$build/build.ninja" ]; then
-    NINJA=$ninja $(meson_words) setup "$build" "$root" --buildtype=release -Db_ndebug=if-release -Dcuda="$([ -n "$emulated" ] && echo auto || echo enabled)" -Dgpu_archs="$(archs)" || return 1
-  fi
-  "$ninja" -C "$build"
+set_up() {
+  [ -f "$build/build.ninja" ] || NINJA=$(ninja_path) $(meson_words) setup "$build" "$root" --buildtype=release -Db_ndebug=if-release \
+    -Dcuda="$([ -n "$emulated" ] && echo auto || echo enabled)" -Dgpu_archs="$(archs)"
 }
+
+build_tree() { set_up && "$(ninja_path)" -C "$build"; }
 
 # The default architecture, and the card's own: else its driver would compile every kernel at the first start of each process without a cache.
 archs() {
@@ -122,20 +120,24 @@ archs() {
   case $own in '' | 80) echo 80 ;; [0-9]*) echo "80,$own" ;; *) echo 80 ;; esac
 }
 
-# Builds for an unknown card, and writes what the stages run into the archive: programs, modules, exports, and the libraries that are not the C library's.
+# The files that an archive holds, as a pattern for names below the build folder. --pack builds no other file.
+packed_files='(libreed[a-z-]*\.so(\.[0-9.]+)?|tools/vm|tests/ops/cpu/[a-z]+/test_[a-z0-9_]+|tests/whole/(test_exports|[a-z0-9_]+\.(onnx|npy)))'
+
+# Builds for an unknown card, and writes the files and the libraries that are not the C library's into the archive. A build that was cut goes on.
 write_pack() {
   local folder file
-  folder=$(mktemp -d) || return 1
   build=$root/build-gpu-pack emulated=''
   archs() { echo 80,90; }
-  [ ! -e "$build" ] || rm -r "$build"
-  tools_there && build_tree || return 1
-  (cd "$build" && find tools/vm ./*.so* tests/ops/cpu tests/whole -type f \( -perm -u+x -o -name '*.onnx' -o -name '*.npy' \) -o -type l -name '*.so*') | grep -E '^(\./[^/]*\.so|tools/vm$|tests/ops/cpu/[a-z]+/test_[a-z0-9_]+$|tests/whole/(test_exports$|[^/]*\.(onnx|npy)$))' |
+  tools_there && set_up || return 1
+  "$(ninja_path)" -C "$build" -t targets all | sed -n 's/: [^:]*$//p' | grep -E "^$packed_files\$" >"$build/packed_files" || return 1
+  xargs "$(ninja_path)" -C "$build" <"$build/packed_files" || return 1
+  folder=$(mktemp -d) || return 1
+  (cd "$build" && find libreed* tools tests/ops/cpu tests/whole -type f -o -type l) | grep -E "^$packed_files\$" |
     while read -r file; do mkdir -p "$folder/$(dirname "$file")" && cp -P "$build/$file" "$folder/$file"; done
   find "$folder" -type f -perm -u+x -exec strip --strip-debug {} + || return 1
   mkdir -p "$folder/lib"
   find "$folder" -type f -perm -u+x -exec ldd {} + | sed -n 's/^[[:space:]]*lib\(uv\|cjson\|protobuf-c\|subunit\|png16\|jpeg\|z\)\.[^ ]* => \(\/[^ ]*\) .*/\2/p' | sort -u | while read -r file; do cp -L "$file" "$folder/lib/"; done
-  tar -C "$folder" -cf - . | xz -6e -T2 >"$pack.part" && mv "$pack.part" "$pack" && rm -r "$folder" && ls -lh "$pack"
+  tar -C "$folder" -cf - . | xz -T1 --lzma2=preset=3,dict=32MiB >"$pack.part" && mv "$pack.part" "$pack" && rm -r "$folder" && ls -lh "$pack"
 }
 
 stage_build() {
@@ -317,7 +319,7 @@ write_results() { "$python" "$root/scripts/gpu_results.py" "$out" "$into" "$buil
 
 if [ -n "$pack" ]; then write_pack; exit; fi
 export root device out build few emulated python
-export -f need meson_words ninja_path tools_there archs build_tree opens_device kernel_cases sanitized small_export make_models large_export bench bench_input profile_of input_flags sizes
+export -f need meson_words ninja_path tools_there archs set_up build_tree opens_device kernel_cases sanitized small_export make_models large_export bench bench_input profile_of input_flags sizes
 for stage in "${stages[@]}"; do
   mkdir -p "$out/$stage"
   rm -f "$out/$stage/cut"
