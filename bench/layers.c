@@ -12,18 +12,37 @@
 
 static const struct {
   const char *what;
-  int64_t images, rows, columns, channels, outputs;
+  int64_t images, rows, columns, channels, outputs; /* rows and columns of Y */
+  int32_t stride;                                   /* 0: 1 */
 } layers[] = {
-    {"VGG at 300, 64 to 64", 1, 300, 300, 64, 64},        {"VGG at 300, 64 to 128", 1, 150, 150, 64, 128},
-    {"VGG at 300, 128 to 128", 1, 150, 150, 128, 128},    {"VGG at 300, 128 to 256", 1, 75, 75, 128, 256},
-    {"VGG at 300, 256 to 256", 1, 75, 75, 256, 256},      {"VGG at 300, 256 to 512", 1, 37, 37, 256, 512},
-    {"VGG at 300, 512 to 512", 1, 37, 37, 512, 512},      {"VGG at 300, last", 1, 18, 18, 512, 512},
-    {"ResNet-50 at 224, layer 1", 1, 56, 56, 64, 64},     {"ResNet-50 at 224, layer 2", 1, 28, 28, 128, 128},
-    {"ResNet-50 at 224, layer 3", 1, 14, 14, 256, 256},   {"ResNet-50 at 224, layer 4", 1, 7, 7, 512, 512},
-    {"Mask R-CNN, layer 1", 1, 200, 272, 64, 64},         {"Mask R-CNN, layer 2", 1, 100, 136, 128, 128},
-    {"Mask R-CNN, layer 3", 1, 50, 68, 256, 256},         {"Mask R-CNN, layer 4", 1, 25, 34, 512, 512},
-    {"Mask R-CNN, FPN and RPN 0", 1, 200, 272, 256, 256}, {"Mask R-CNN, FPN and RPN 1", 1, 100, 136, 256, 256},
-    {"Mask R-CNN, RPN 4", 1, 13, 17, 256, 256},           {"Mask R-CNN, mask head", 100, 14, 14, 256, 256},
+    {"VGG at 300, 64 to 64", 1, 300, 300, 64, 64},
+    {"VGG at 300, 64 to 128", 1, 150, 150, 64, 128},
+    {"VGG at 300, 128 to 128", 1, 150, 150, 128, 128},
+    {"VGG at 300, 128 to 256", 1, 75, 75, 128, 256},
+    {"VGG at 300, 256 to 256", 1, 75, 75, 256, 256},
+    {"VGG at 300, 256 to 512", 1, 37, 37, 256, 512},
+    {"VGG at 300, 512 to 512", 1, 37, 37, 512, 512},
+    {"VGG at 300, last", 1, 18, 18, 512, 512},
+    {"ResNet-50 at 224, layer 1", 1, 56, 56, 64, 64},
+    {"ResNet-50 at 224, layer 2", 1, 28, 28, 128, 128},
+    {"ResNet-50 at 224, layer 3", 1, 14, 14, 256, 256},
+    {"ResNet-50 at 224, layer 4", 1, 7, 7, 512, 512},
+    {"Mask R-CNN, layer 1", 1, 200, 272, 64, 64},
+    {"Mask R-CNN, layer 2", 1, 100, 136, 128, 128},
+    {"Mask R-CNN, layer 3", 1, 50, 68, 256, 256},
+    {"Mask R-CNN, layer 4", 1, 25, 34, 512, 512},
+    {"Mask R-CNN, FPN and RPN 0", 1, 200, 272, 256, 256},
+    {"Mask R-CNN, FPN and RPN 1", 1, 100, 136, 256, 256},
+    {"Mask R-CNN, RPN 4", 1, 13, 17, 256, 256},
+    {"Mask R-CNN, mask head", 100, 14, 14, 256, 256},
+    {"stride 2, 128 on 28x28", 1, 28, 28, 128, 128, 2},
+    {"stride 2, 256 on 14x14", 1, 14, 14, 256, 256, 2},
+    {"stride 2, 512 on 7x7", 1, 7, 7, 512, 512, 2},
+    {"stride 2, 128 on 100x136", 1, 100, 136, 128, 128, 2},
+    {"stride 2, 256 on 50x68", 1, 50, 68, 256, 256, 2},
+    {"stride 2, 512 on 25x34", 1, 25, 34, 512, 512, 2},
+    {"stride 2, 32 to 64 on 80x80", 1, 80, 80, 32, 64, 2},
+    {"stride 2, 64 to 128 on 40x40", 1, 40, 40, 64, 128, 2},
 };
 
 enum { SAMPLES = 400 };
@@ -54,7 +73,7 @@ static double exact(const layer *l, int64_t i) {
   const float *weights = l->packed + panel * PACKED_WIDTH * 9 * p->channels + output % PACKED_WIDTH;
   double sum = 0;
   for (int64_t tap = 0; tap < 9; tap++) {
-    int64_t y = row - 1 + tap / 3, x = column - 1 + tap % 3;
+    int64_t y = p->stride[0] * row - 1 + tap / 3, x = p->stride[1] * column - 1 + tap % 3;
     if (y < 0 || y >= p->in[0] || x < 0 || x >= p->in[1]) continue;
     for (int64_t c = 0; c < p->channels; c++)
       sum += (double)l->x[image * p->x_image + y * p->x_row + x * p->x_pixel + c] *
@@ -86,7 +105,7 @@ static double direct(const layer *l, int runs) {
                                  .in = {1, p->in[0], p->in[1]},
                                  .out = {1, p->out[0], p->out[1]},
                                  .taps = {1, 3, 3},
-                                 .stride = {1, 1, 1},
+                                 .stride = {1, p->stride[0], p->stride[1]},
                                  .dilation = {1, 1, 1},
                                  .pad = {0, 1, 1},
                                  .x_image = p->x_image,
@@ -149,12 +168,14 @@ void measure_layers(int runs, const char *word, bool markdown) {
            "/ peak", "", "error", "direct's");
   for (size_t i = 0; i < sizeof layers / sizeof *layers; i++) {
     if (!strstr(layers[i].what, word)) continue;
+    const int32_t stride = layers[i].stride ? layers[i].stride : 1;
     layer l = {.p = {.images = layers[i].images,
                      .channels = layers[i].channels,
                      .outputs = layers[i].outputs,
-                     .in = {layers[i].rows, layers[i].columns},
+                     .in = {stride * layers[i].rows, stride * layers[i].columns},
                      .out = {layers[i].rows, layers[i].columns},
                      .pad = {1, 1},
+                     .stride = {stride, stride},
                      .x_channel = 1,
                      .x_pixel = layers[i].channels,
                      .y_pixel = layers[i].outputs,
@@ -172,15 +193,19 @@ void measure_layers(int runs, const char *word, bool markdown) {
     printf("%s%-28s %s%8.1f %s%6.2f ", bar, layers[i].what, bar, plain, bar, plain / most);
     winograd_form form;
     for (int size = 0; size < WINOGRAD_SIZES; size++) {
+      if (size < winograd_largest(p, 0)) {
+        printf("%s%7s ", bar, "-");
+        continue;
+      }
       form = (winograd_form){0};
       for (int axis = 0; axis < 2; axis++)
-        form.n[axis][size] = (p->out[axis] + winograd_sizes[size] - 1) / winograd_sizes[size];
+        form.n[axis][size] = (p->out[axis] + winograd_pixels(p, axis, size) - 1) / winograd_pixels(p, axis, size);
       printf("%s%7.1f ", bar, winograd(&l, &form, runs));
     }
     char text[32] = "direct";
     double chosen = plain, error = plain_error;
     if (winograd_choose(p, true, &form)) {
-      winograd_form_text(&form, text, sizeof text);
+      winograd_form_text(p, &form, text, sizeof text);
       chosen = winograd(&l, &form, runs);
       error = error_of(&l);
     }

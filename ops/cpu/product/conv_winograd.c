@@ -25,6 +25,7 @@ typedef struct stored_key {
   char what[16];
   const void *constant;
   int64_t channels, outputs, level;
+  int32_t stride[2];
 } stored_key;
 
 typedef struct stored_context {
@@ -66,7 +67,7 @@ static reed_status stored_build(void *context, kernel_cache_value *out_value) {
 static reed_status stored_get(const reed_kernel_call *call, const packed_order *order, const void *constant,
                               winograd_kernel *k) {
   const winograd_problem *p = &k->plan.p;
-  stored_key key = {"winograd", constant, p->channels, p->outputs, p->activation.level};
+  stored_key key = {"winograd", constant, p->channels, p->outputs, p->activation.level, {p->stride[0], p->stride[1]}};
   stored_context context = {&k->plan, order, constant};
   void *stored;
   k->cache = call->env->cache;
@@ -96,7 +97,8 @@ static bool choose(const reed_kernel_call *call, const packed_order *order, cons
                           .halves = conv_halves(call),
                           .direct_pairs = order->pairs};
   for (int32_t i = 0; i < 2; i++) {
-    if (w->kernel[i] != 3 || w->stride[i] != 1 || w->dilation[i] != 1) return false;
+    if (w->kernel[i] != 3 || w->stride[i] > 2 || w->dilation[i] != 1) return false;
+    p->stride[i] = (int32_t)w->stride[i];
     p->in[i] = w->in[i];
     p->out[i] = w->out[i];
     p->pad[i] = w->pad_begin[i];
@@ -134,7 +136,7 @@ reed_status conv_winograd_prepare(const reed_kernel_call *call, const packed_ord
     return cpu_no_memory(call);
   }
   char text[sizeof k->variant];
-  winograd_form_text(&form, text, sizeof text);
+  winograd_form_text(&p, &form, text, sizeof text);
   conv_variant(text, call, k->variant, sizeof k->variant);
   *out_kernel = (reed_kernel){.run = run_winograd,
                               .state = k,

@@ -60,7 +60,7 @@ static void lay_out(const winograd_plan *plan, winograd_section *s) {
   s->v_half = s->positions * s->v_position;
   s->m_half = s->positions * s->m_position;
   s->n_ks = divided(round_up(plan->p.outputs, PACKED_STEP), s->k_width);
-  s->u_position = position_of(s->k_width * plan->p.channels);
+  s->u_position = position_of(s->k_width * plan->depth);
 }
 
 /* A narrow section in place of `s` where a panel is little work, or where panels are enough for all threads and it
@@ -69,7 +69,7 @@ static void lay_out(const winograd_plan *plan, winograd_section *s) {
 static void consider_narrow(const winograd_plan *plan, winograd_section *s, bool one_block) {
   const winograd_problem *p = &plan->p;
   int64_t panels = divided(round_up(p->outputs, PACKED_STEP), plan->width),
-          products = s->positions * s->tiles * p->channels * plan->width;
+          products = s->positions * s->tiles * plan->depth * plan->width;
   if (plan->form.stored || s->own || panels < NARROW_PANELS) return;
   winograd_section narrow = *s;
   narrow.n_blocks = 1;
@@ -90,7 +90,7 @@ static void plan_section(winograd_plan *plan, winograd_section *s) {
   s->tiles = p->images * s->n[0] * s->n[1];
   /* large weights: blocks so large that a small map has only one, which needs few of the transformed weights at a time
    */
-  int64_t weights = plan->form.stored ? 0 : s->positions * p->channels * columns * (int64_t)sizeof(float),
+  int64_t weights = plan->form.stored ? 0 : s->positions * plan->depth * columns * (int64_t)sizeof(float),
           most =
               larger(larger(BLOCK_BYTES, weights / BLOCKS_OF_WEIGHTS) / (s->positions * row * (int64_t)sizeof(float)),
                      TILES_LEAST);
@@ -105,7 +105,7 @@ static void plan_section(winograd_plan *plan, winograd_section *s) {
   bool one_block = s->n_blocks == 1 && s->tiles <= most;
   s->k_width = columns;
   if (one_block && !plan->form.stored) {
-    int64_t each = s->positions * p->channels * plan->width * (int64_t)sizeof(float);
+    int64_t each = s->positions * plan->depth * plan->width * (int64_t)sizeof(float);
     s->k_width = smaller(larger(WEIGHT_BYTES / each, 1) * plan->width, columns);
   }
   lay_out(plan, s);
@@ -127,12 +127,26 @@ int64_t winograd_work(const winograd_problem *p) {
   return work < 1e15 ? (int64_t)work / PRODUCTS_PER_BYTE : INT64_MAX;
 }
 
+/* The phases of both axes. Those with a part at infinity of the rows, of the columns, and of both are neighbours. */
+static void list_phases(winograd_plan *plan) {
+  static const int32_t all[WINOGRAD_PHASES][2] = {{0, 1}, {0, 0}, {1, 0}, {1, 1}};
+  for (int i = 0; i < WINOGRAD_PHASES; i++)
+    if (all[i][0] < plan->p.stride[0] && all[i][1] < plan->p.stride[1])
+      memcpy(plan->phases[plan->n_phases++], all[i], sizeof all[i]);
+  plan->depth = plan->n_phases * plan->p.channels;
+  plan->v_row = row_of((plan->n_phases - 1) * plan->p.channels + round_up(plan->p.channels, LINE));
+}
+
+/* True if a phase has a part at a position of the axis. */
+static bool takes_part(const winograd_plan *plan, int phase, int axis, bool infinity) {
+  return !infinity || plan->p.stride[axis] == 1 || plan->phases[phase][axis] == 0;
+}
+
 void winograd_plan_init(winograd_plan *plan, const winograd_problem *p, const winograd_form *form, cpu_team team) {
   cpu_level level = p->activation.level;
   *plan = (winograd_plan){.p = *p,
                           .form = *form,
                           .team = team,
-                          .v_row = row_of(p->channels),
                           .m_row = row_of(p->outputs),
                           .width = CPU_PICK(level, winograd_width)(),
                           .transform_input = CPU_PICK(level, winograd_transform_input),
@@ -140,14 +154,17 @@ void winograd_plan_init(winograd_plan *plan, const winograd_problem *p, const wi
                           .multiply = CPU_PICK(level, winograd_multiply),
                           .transform_output = CPU_PICK(level, winograd_transform_output)};
   plan->team.chunks = INT32_MAX; /* an item of a stage is a chunk */
+  list_phases(plan);
   int64_t row = 0;
-  for (int i = 0; i < WINOGRAD_SIZES; row += form->n[0][i] * winograd_sizes[i], i++) {
+  for (int i = 0; i < WINOGRAD_SIZES; row += form->n[0][i] * winograd_pixels(p, 0, i), i++) {
     int64_t column = 0;
-    for (int j = 0; j < WINOGRAD_SIZES; column += form->n[1][j] * winograd_sizes[j], j++) {
+    for (int j = 0; j < WINOGRAD_SIZES; column += form->n[1][j] * winograd_pixels(p, 1, j), j++) {
       if (form->n[0][i] == 0 || form->n[1][j] == 0) continue;
       winograd_section *s = &plan->sections[plan->n_sections++];
-      *s = (winograd_section){
-          .size = {winograd_sizes[i], winograd_sizes[j]}, .first = {row, column}, .n = {form->n[0][i], form->n[1][j]}};
+      *s = (winograd_section){.size = {winograd_sizes[i], winograd_sizes[j]},
+                              .pixels = {winograd_pixels(p, 0, i), winograd_pixels(p, 1, j)},
+                              .first = {row, column},
+                              .n = {form->n[0][i], form->n[1][j]}};
       plan_section(plan, s);
     }
   }
@@ -159,13 +176,13 @@ int64_t winograd_plan_workspace_bytes(const winograd_plan *plan) {
 
 int64_t winograd_plan_stored_bytes(const winograd_plan *plan) { return plan->stored_elements * (int64_t)sizeof(float); }
 
-void winograd_form_text(const winograd_form *form, char *out, size_t capacity) {
+void winograd_form_text(const winograd_problem *p, const winograd_form *form, char *out, size_t capacity) {
   size_t n = (size_t)snprintf(out, capacity, "winograd ");
   for (int axis = 0; axis < 2; axis++) {
     const char *before = axis ? "x" : "";
     for (int i = 0; i < WINOGRAD_SIZES && n < capacity; i++) {
       if (form->n[axis][i] == 0) continue;
-      n += (size_t)snprintf(out + n, capacity - n, "%s%d", before, (int)winograd_sizes[i]);
+      n += (size_t)snprintf(out + n, capacity - n, "%s%d", before, (int)winograd_pixels(p, axis, i));
       before = ",";
     }
   }
@@ -219,7 +236,7 @@ static place place_of(const step *t, int64_t index) {
   index += index < t->n[0] ? t->first[0] : t->first[1] - t->n[0];
   int64_t rows = index / s->n[1];
   return (place){rows / s->n[0],
-                 {s->first[0] + rows % s->n[0] * s->size[0], s->first[1] + index % s->n[1] * s->size[1]}};
+                 {s->first[0] + rows % s->n[0] * s->pixels[0], s->first[1] + index % s->n[1] * s->pixels[1]}};
 }
 
 /* The place of tile number `index` of a step in V or M, whose halves lie apart: a product fetches the rows after its
@@ -228,53 +245,68 @@ static int64_t in_halves(const step *t, int64_t index, int64_t half, int64_t row
   return index < t->n[0] ? index * row : half + (index - t->n[0]) * row;
 }
 
-static void transform_input(const winograd_run *run, const step *t, int64_t begin, int64_t end) {
+/* One phase of a tile of X. Along an axis the tile's pixel i is that of X at from + stride * i. */
+static void transform_phase(const winograd_run *run, const step *t, int phase, const place *at, float *v) {
   const winograd_plan *plan = run->plan;
   const winograd_problem *p = &plan->p;
+  winograd_input in = {.half = p->halves.x,
+                       .v = v + phase * p->channels,
+                       .channels = p->channels,
+                       .x_row = p->stride[0] * p->x_row,
+                       .x_pixel = p->stride[1] * p->x_pixel,
+                       .x_channel = p->x_channel,
+                       .v_position = t->s->v_position,
+                       .rows = t->s->size[0],
+                       .columns = t->s->size[1]};
+  int64_t from[2];
+  for (int axis = 0; axis < 2; axis++) {
+    const int64_t side = t->s->size[axis] + 2, stride = p->stride[axis];
+    from[axis] = stride * at->at[axis] - p->pad[axis] + plan->phases[phase][axis];
+    in.first[axis] = from[axis] < 0 ? smaller(divided(-from[axis], stride), side) : 0;
+    in.end[axis] = in.first[axis];
+    if (p->in[axis] > from[axis])
+      in.end[axis] = larger(smaller(divided(p->in[axis] - from[axis], stride), side), in.first[axis]);
+    in.last[axis] = takes_part(plan, phase, axis, true);
+  }
+  in.x = half_element(run->x, p->halves.x, at->image * p->x_image + from[0] * p->x_row + from[1] * p->x_pixel);
+  plan->transform_input(&in);
+}
+
+/* The phases in their order, because up to 15 floats behind a phase are written. */
+static void transform_input(const winograd_run *run, const step *t, int64_t begin, int64_t end) {
+  const winograd_plan *plan = run->plan;
   for (int64_t i = begin; i < end; i++) {
-    place at = place_of(t, i);
-    winograd_input in = {.half = p->halves.x,
-                         .v = run->v + in_halves(t, i, t->s->v_half, plan->v_row),
-                         .channels = p->channels,
-                         .x_row = p->x_row,
-                         .x_pixel = p->x_pixel,
-                         .x_channel = p->x_channel,
-                         .v_position = t->s->v_position,
-                         .rows = t->s->size[0],
-                         .columns = t->s->size[1]};
-    int64_t from[2];
-    for (int axis = 0; axis < 2; axis++) {
-      int64_t side = t->s->size[axis] + 2;
-      from[axis] = at.at[axis] - p->pad[axis];
-      in.first[axis] = from[axis] < 0 ? smaller(-from[axis], side) : 0;
-      in.end[axis] = larger(smaller(p->in[axis] - from[axis], side), in.first[axis]);
-    }
-    in.x = half_element(run->x, p->halves.x, at.image * p->x_image + from[0] * p->x_row + from[1] * p->x_pixel);
-    plan->transform_input(&in);
+    const place at = place_of(t, i);
+    for (int phase = 0; phase < plan->n_phases; phase++)
+      transform_phase(run, t, phase, &at, run->v + in_halves(t, i, t->s->v_half, plan->v_row));
   }
 }
 
-/* Pieces of WEIGHT_CHANNELS channels of the weights of a panel. */
+/* Pieces of WEIGHT_CHANNELS channels of a phase of the weights of a panel. */
 static int64_t weight_pieces(const winograd_plan *plan) { return divided(plan->p.channels, WEIGHT_CHANNELS); }
 
-/* Pieces begin..end of the weights, counted through the panels of the step's part of the outputs. */
+/* Pieces begin..end of the weights, counted through the panels of the step's part of the outputs and their phases. */
 static void transform_weights(const winograd_run *run, const step *t, int64_t begin, int64_t end) {
   const winograd_plan *plan = run->plan;
   int64_t channels = plan->p.channels, pieces = weight_pieces(plan);
   for (int64_t i = begin; i < end; i++) {
-    int64_t panel = i / pieces, channel = i % pieces * WEIGHT_CHANNELS, column = t->column + panel * plan->width,
+    int64_t panel = i / pieces / plan->n_phases, phase = i / pieces % plan->n_phases,
+            channel = i % pieces * WEIGHT_CHANNELS, column = t->column + panel * plan->width,
             packed = column / PACKED_WIDTH, packed_row = packed_width(plan->p.outputs, packed),
-            width = smaller(t->column + t->columns - column, plan->width);
+            tap = channels * packed_row, width = smaller(t->column + t->columns - column, plan->width);
+    const int32_t *first = plan->phases[phase], *stride = plan->p.stride;
     winograd_weights w = {.w = run->weights + packed * PACKED_WIDTH * 9 * channels + channel * packed_row +
-                               column % PACKED_WIDTH,
-                          .u = run->u + panel * plan->width * channels + channel * width,
+                               column % PACKED_WIDTH + (3 * first[0] + first[1]) * tap,
+                          .u = run->u + panel * plan->width * plan->depth + (phase * channels + channel) * width,
                           .channels = smaller(channels - channel, WEIGHT_CHANNELS),
                           .width = width,
-                          .w_tap = channels * packed_row,
+                          .w_row = 3 * stride[0] * tap,
+                          .w_column = stride[1] * tap,
                           .w_channel = packed_row,
                           .u_position = t->s->u_position,
                           .rows = t->s->size[0],
                           .columns = t->s->size[1],
+                          .taps = {divided(3 - first[0], stride[0]), divided(3 - first[1], stride[1])},
                           .past = t->s->past};
     plan->transform_weights(&w);
   }
@@ -284,7 +316,7 @@ void winograd_plan_store(const winograd_plan *plan, const float *packed, float *
   const winograd_run run = {.plan = plan, .weights = packed, .u = out_stored};
   const step all = step_at(plan, &plan->sections[0], 0);
   memset(out_stored, 0, (size_t)winograd_plan_stored_bytes(plan));
-  transform_weights(&run, &all, 0, divided(all.columns, plan->width) * weight_pieces(plan));
+  transform_weights(&run, &all, 0, divided(all.columns, plan->width) * plan->n_phases * weight_pieces(plan));
 }
 
 /* The step's first column in M, which has the columns of all steps or of this one. */
@@ -292,7 +324,7 @@ static int64_t column_of(const step *t) { return t->s->narrow ? 0 : t->column; }
 
 /* Tiles of a product, at most: those of a chunk, but two passes of the products' loop at least. */
 static int64_t product_tiles(const winograd_plan *plan) {
-  return larger(divided(2 * CHUNK_PRODUCTS, plan->p.channels * plan->width), OWN_TILES);
+  return larger(divided(2 * CHUNK_PRODUCTS, plan->depth * plan->width), OWN_TILES);
 }
 
 /* The products of half of a step's tiles. */
@@ -314,6 +346,22 @@ static product_place product_at(const winograd_plan *plan, const step *t, int64_
                          index / pieces / panels};
 }
 
+/* The phases that have a part at a position of the section: first..end. */
+typedef struct phase_range {
+  int first, end;
+} phase_range;
+
+static phase_range phases_at(const winograd_plan *plan, const winograd_section *s, int64_t position) {
+  const int64_t columns = s->size[1] + 2;
+  const bool infinity[2] = {position / columns == s->size[0] + 1, position % columns == s->size[1] + 1};
+  phase_range range = {.end = plan->n_phases};
+  for (int axis = 0; axis < 2; axis++) {
+    while (!takes_part(plan, range.first, axis, infinity[axis])) range.first++;
+    while (!takes_part(plan, range.end - 1, axis, infinity[axis])) range.end--;
+  }
+  return range;
+}
+
 /* Products begin..end. */
 static void multiply(const winograd_run *run, const step *t, int64_t begin, int64_t end) {
   const winograd_plan *plan = run->plan;
@@ -322,18 +370,21 @@ static void multiply(const winograd_run *run, const step *t, int64_t begin, int6
   const int64_t panels = divided(t->columns, plan->width), each = product_tiles(plan), width = plan->width;
   for (int64_t i = begin; i < end; i++) {
     product_place at = product_at(plan, t, i);
-    const float *u = weights + at.position * s->u_position + at.panel * width * plan->p.channels;
+    const phase_range phases = phases_at(plan, s, at.position);
+    const int64_t first = phases.first * plan->p.channels, panel_width = smaller(t->columns - at.panel * width, width);
+    const float *u = weights + at.position * s->u_position + at.panel * width * plan->depth;
     bool is_last = at.tile + each >= at.tiles;
-    winograd_product product = {.v = run->v + at.half * s->v_half + at.position * s->v_position + at.tile * plan->v_row,
-                                .u = u,
+    winograd_product product = {.v = run->v + at.half * s->v_half + at.position * s->v_position +
+                                     at.tile * plan->v_row + first,
+                                .u = u + first * panel_width,
                                 .m = run->m + at.half * s->m_half + at.position * s->m_position + at.tile * s->m_row +
                                      column_of(t) + at.panel * width,
                                 .next = !is_last                ? u
-                                        : at.panel + 1 < panels ? u + width * plan->p.channels
+                                        : at.panel + 1 < panels ? u + width * plan->depth
                                                                 : weights + (at.position + 1) * s->u_position,
                                 .tiles = smaller(at.tiles - at.tile, each),
-                                .channels = plan->p.channels,
-                                .width = smaller(t->columns - at.panel * width, width),
+                                .channels = (phases.end - phases.first) * plan->p.channels,
+                                .width = panel_width,
                                 .v_row = plan->v_row,
                                 .m_row = s->m_row};
     plan->multiply(&product);
@@ -366,8 +417,9 @@ static void transform_output(const winograd_run *run, const step *t, int64_t beg
                            .y_pixel = p->y_pixel,
                            .rows = t->s->size[0],
                            .columns = t->s->size[1],
-                           .n_rows = smaller(p->out[0] - at.at[0], t->s->size[0]),
-                           .n_columns = smaller(p->out[1] - at.at[1], t->s->size[1]),
+                           .taps = {4 - p->stride[0], 4 - p->stride[1]},
+                           .n_rows = smaller(p->out[0] - at.at[0], t->s->pixels[0]),
+                           .n_columns = smaller(p->out[1] - at.at[1], t->s->pixels[1]),
                            .relu = p->activation.kind == ACTIVATION_RELU};
     plan->transform_output(&out);
     activate(plan, &out);
@@ -449,14 +501,14 @@ static reed_status transform(const winograd_run *run, const step *t, const step 
     add_part(&stage, (part){transform_output, before, .n_steps = before->n_together}, before->n[0], before->tiles,
              (double)(before->s->positions * before->columns) * COST_OUTPUT);
   if (t && t->first[0] == 0 && !run->plan->form.stored) {
-    int64_t panels = divided(t->columns, run->plan->width), pieces = weight_pieces(run->plan);
+    int64_t panels = divided(t->columns, run->plan->width), pieces = run->plan->n_phases * weight_pieces(run->plan);
     add_part(&stage, (part){transform_weights, t, .n_steps = t->n_together},
              (t->n[1] ? divided(panels, 2) : panels) * pieces, panels * pieces,
              (double)(t->s->positions * smaller(p->channels, WEIGHT_CHANNELS) * run->plan->width) * COST_WEIGHT);
   }
   if (t && t->column == 0 && !t->s->own)
     add_part(&stage, (part){transform_input, t, .n_steps = 1}, t->n[0], t->tiles,
-             (double)(t->s->positions * p->channels) * COST_INPUT);
+             (double)(t->s->positions * run->plan->depth) * COST_INPUT);
   return run_stage(&stage);
 }
 
@@ -489,7 +541,7 @@ static reed_status products(const winograd_run *run, const step *t) {
   int64_t pieces = divided(t->n[0], product_tiles(plan));
   add_part(&stage, (part){multiply, t, .n_steps = t->n_together, .each = pieces}, first,
            first + products_of(plan, t, 1),
-           (double)(smaller(t->n[0], product_tiles(plan)) * plan->p.channels * plan->width));
+           (double)(smaller(t->n[0], product_tiles(plan)) * plan->depth * plan->width));
   return run_stage(&stage);
 }
 

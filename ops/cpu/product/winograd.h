@@ -1,8 +1,14 @@
-/* Convolutions of f32 with 3x3 windows, stride 1, over packed weights (ops/packed.h), by Winograd's minimal filtering
- * (Lavin and Gray 2015, arXiv 1509.09308): a tile of 2x2, 4x4 or 6x6 pixels of Y takes 16, 36 or 64 products for each
- * channel and output instead of 36, 144 or 324. An axis is cut into pieces of several sizes where that saves products:
- * 14 = 6 + 4 + 4. A plan is arithmetic on extents. Transformed weights live in the workspace of a run, or the caller
- * keeps them (a stored form), because on a small map their transform takes as long as the products.
+/* Convolutions of f32 with 3x3 windows, stride 1 or 2, over packed weights (ops/packed.h), by Winograd's minimal
+ * filtering (Lavin and Gray 2015, arXiv 1509.09308): a tile of 2x2, 4x4 or 6x6 pixels of Y takes 16, 36 or 64 products
+ * for each channel and output instead of 36, 144 or 324. An axis is cut into pieces of several sizes where that saves
+ * products: 14 = 6 + 4 + 4.
+ *
+ * Along an axis of stride 2 the even pixels of X meet taps 0 and 2, the odd ones tap 1: two *phases*, convolutions of
+ * stride 1 with two taps and one, of which a Y is the sum. Both are transformed at the same points, so that their
+ * products are one sum over phases and channels, the *depth*; at infinity the odd phase has no part. The points of 2x2
+ * and 4x4 give tiles of 3x3 and 5x5 pixels with 49 and 121 products instead of 81 and 225. A plan is arithmetic on
+ * extents. Transformed weights live in the workspace of a run, or the caller keeps them (a stored form), because on a
+ * small map their transform takes as long as the products.
  *
  * A result depends on extents and tiles, never on the number of threads: sums run over all channels in order. An
  * infinite value or NaN of X reaches all pixels of the tiles that see it. */
@@ -17,6 +23,7 @@
 typedef struct winograd_problem {
   int64_t images, channels, outputs;
   int64_t in[2], out[2], pad[2]; /* pad: before; negative: X is cropped */
+  int32_t stride[2];             /* 1 or 2 each */
   int64_t x_image, x_row, x_pixel, x_channel;
   int64_t y_image, y_row, y_pixel;
   activation activation;
@@ -24,9 +31,22 @@ typedef struct winograd_problem {
   bool direct_pairs;    /* the direct convolution would be that of panels.h on pairs of bf16 */
 } winograd_problem;
 
-/* Sizes of the pieces of an axis, the largest first. */
+/* Sizes of the pieces of an axis, the largest first: pixels of Y with stride 1. A piece has two positions more. */
 enum { WINOGRAD_SIZES = 3 };
 static const int32_t winograd_sizes[WINOGRAD_SIZES] = {6, 4, 2};
+
+/* The largest size of an axis. */
+static inline int winograd_largest(const winograd_problem *p, int axis) { return p->stride[axis] - 1; }
+
+/* The pixels of Y of a piece of size `i` along an axis. */
+static inline int32_t winograd_pixels(const winograd_problem *p, int axis, int i) {
+  return winograd_sizes[i] + p->stride[axis] - 1;
+}
+
+/* The products of a piece of size `i` along an axis, for each channel and output: positions by phases. */
+static inline int32_t winograd_products(const winograd_problem *p, int axis, int i) {
+  return p->stride[axis] * (winograd_sizes[i] + 1) + 1;
+}
 
 /* The number of pieces of each size, rows then columns. The pieces cover the extent, the last may reach beyond it. */
 typedef struct winograd_form {
@@ -36,7 +56,7 @@ typedef struct winograd_form {
 
 /* The rectangle of tiles of one size. */
 typedef struct winograd_section {
-  int32_t size[2];
+  int32_t size[2], pixels[2];
   int64_t first[2], n[2]; /* the first pixel of Y; tiles along the axis in each image */
   int64_t positions, tiles, n_blocks, v_position, m_position, m_row, u_position;
   int64_t n_halves;       /* of the tiles, 1 or 2; a block has some of each */
@@ -47,12 +67,15 @@ typedef struct winograd_section {
   bool own;    /* a chunk takes all work on a block, after the transform of the weights (several threads) */
 } winograd_section;
 
-enum { WINOGRAD_SECTIONS = WINOGRAD_SIZES * WINOGRAD_SIZES };
+enum { WINOGRAD_SECTIONS = WINOGRAD_SIZES * WINOGRAD_SIZES, WINOGRAD_PHASES = 4 };
 
 typedef struct winograd_plan {
   winograd_problem p;
   winograd_form form;
   cpu_team team;
+  int32_t n_phases,
+      phases[WINOGRAD_PHASES][2]; /* in the order in which V and U have them: their first row and column */
+  int64_t depth;                  /* channels of all phases: floats of a row of V */
   int64_t v_row, m_row, width, v_elements, m_elements, u_elements; /* elements: of the workspace */
   int64_t worker_v, worker_m, worker_u;                            /* of a thread's, or a narrow step's, part of it */
   int64_t stored_elements;                                         /* of a stored form's weights */
@@ -82,7 +105,7 @@ void winograd_plan_store(const winograd_plan *plan, const float *packed, float *
  * residual may be NULL. Any number of threads may run a plan, each with a workspace of its own. */
 REED_MUST_CHECK reed_status winograd_plan_run(const winograd_plan *plan, const void *x, const float *weights,
                                               const float *bias, const void *residual, void *y, void *workspace);
-/* "winograd 4x4", "winograd 4x4, stored", or the sizes of a mixed form as in "winograd 6,4x4,2". */
-void winograd_form_text(const winograd_form *form, char *out, size_t capacity);
+/* "winograd 4x4", "winograd 4x4, stored", or the pixels of a mixed form's pieces as in "winograd 6,4x4,2". */
+void winograd_form_text(const winograd_problem *p, const winograd_form *form, char *out, size_t capacity);
 
 #endif

@@ -4,9 +4,12 @@
 #include "ops/cpu/product/rates.h"
 #include "ops/cpu/product/whole.h"
 
-#define STORED_GAIN .82      /* of the time without stored weights: at most so much, for the memory that they take */
-#define PAIRS_GAIN .9        /* of the time in f32: pairs, which are less exact, take at most so much */
+#define STORED_GAIN .82 /* of the time without stored weights: at most so much, for the memory that they take */
+#define PAIRS_GAIN .9   /* of the time in f32: pairs, which are less exact, take at most so much */
+#define PHASES_GAIN .7  /* of the direct time, with stride 2: more is no gain for threads whose caches are far apart */
 #define NEAR_BYTES (1 << 20) /* of transformed weights that stay in a core's own cache, at most */
+#define FAR_BYTES (24 << 20) /* of weights of several phases: more are read from memory for each block of tiles */
+#define BLOCK_TILES 48       /* of such a block, about */
 #define STAGE_PS 4e6         /* of a stage: waking threads and waiting for them */
 #define OUTPUTS_LEAST 8      /* with fewer outputs or channels the transforms are most of the work */
 #define TILES_LEAST 4        /* fewer take as long in the products, which then wait for their own sums */
@@ -18,17 +21,20 @@ typedef struct axis_form {
 } axis_form;
 
 /* The ways to cut an extent: into pieces of one size, or with one or two pieces of smaller sizes at the end. */
-static int axis_forms(int64_t extent, axis_form *forms) {
+static int axis_forms(const winograd_problem *p, int axis, axis_form *forms) {
+  const int64_t extent = p->out[axis];
+  int64_t sizes[WINOGRAD_SIZES];
   int n = 0;
-  for (int i = 0; i < WINOGRAD_SIZES; i++) {
+  for (int i = 0; i < WINOGRAD_SIZES; i++) sizes[i] = winograd_pixels(p, axis, i);
+  for (int i = winograd_largest(p, axis); i < WINOGRAD_SIZES; i++) {
     forms[n++] = (axis_form){0};
-    forms[n - 1].n[i] = divided(extent, winograd_sizes[i]);
+    forms[n - 1].n[i] = divided(extent, sizes[i]);
   }
-  for (int i = 0; i < WINOGRAD_SIZES && extent <= MIXED_MOST; i++)
+  for (int i = winograd_largest(p, axis); i < WINOGRAD_SIZES && extent <= MIXED_MOST; i++)
     for (int j = i + 1; j < WINOGRAD_SIZES; j++)
       for (int64_t few = 1; few <= 2; few++) {
-        int64_t large = divided(extent - few * winograd_sizes[j], winograd_sizes[i]);
-        if (large < 1 || few * winograd_sizes[j] >= 2 * winograd_sizes[i]) continue;
+        int64_t large = divided(extent - few * sizes[j], sizes[i]);
+        if (large < 1 || few * sizes[j] >= 2 * sizes[i]) continue;
         forms[n] = (axis_form){0};
         forms[n].n[i] = large;
         forms[n++].n[j] = few;
@@ -48,10 +54,12 @@ static void price_sections(const winograd_problem *p, const product_rates *r, se
   double channels = (double)p->channels, outputs = (double)round_up(p->outputs, PACKED_STEP);
   for (int i = 0; i < WINOGRAD_SIZES; i++)
     for (int j = 0; j < WINOGRAD_SIZES; j++) {
-      double positions = (winograd_sizes[i] + 2) * (winograd_sizes[j] + 2), weights = positions * channels * outputs,
+      double positions = (winograd_sizes[i] + 2) * (winograd_sizes[j] + 2),
+             values = winograd_products(p, 0, i) * winograd_products(p, 1, j) * channels, weights = values * outputs,
              weight = weights * sizeof(float) <= NEAR_BYTES ? r->weight : r->far_weight;
-      costs[i][j] = (section_cost){.product = weights * r->product,
-                                   .tile = positions * (channels * r->input + outputs * r->output),
+      const bool far = p->stride[0] * p->stride[1] > 1 && weights * sizeof(float) > FAR_BYTES;
+      costs[i][j] = (section_cost){.product = weights * (r->product + (far ? r->read / BLOCK_TILES : 0)),
+                                   .tile = values * r->input + positions * outputs * r->output,
                                    .fixed = weights * weight + 2 * STAGE_PS};
     }
 }
@@ -72,7 +80,7 @@ static double time_of_direct(const winograd_problem *p, bool pairs) {
   const direct_product d = {.pixels = (double)p->images * (double)p->out[0] * (double)p->out[1],
                             .outputs = (double)p->outputs,
                             .depth = 9 * (double)p->channels,
-                            .rounded_pixels = rounded_pixels(3, 3, 1, 1),
+                            .rounded_pixels = rounded_pixels(3, 3, p->stride[1], 1),
                             .channels = (double)p->channels};
   return direct_time(&d, p->activation.level, pairs);
 }
@@ -81,17 +89,18 @@ static double time_of_direct(const winograd_problem *p, bool pairs) {
 static bool stored_form(const winograd_problem *p, const product_rates *r, winograd_form *out_form, double *out_time) {
   enum { FOUR = 1 };
   double positions = (winograd_sizes[FOUR] + 2) * (winograd_sizes[FOUR] + 2), channels = (double)p->channels,
-         outputs = (double)round_up(p->outputs, PACKED_STEP), n = (double)p->images;
-  if (positions * channels * outputs * (double)sizeof(float) > (double)WINOGRAD_STORED_MOST) return false;
+         values = winograd_products(p, 0, FOUR) * winograd_products(p, 1, FOUR) * channels,
+         outputs = (double)round_up(p->outputs, PACKED_STEP), n = (double)p->images,
+         kept = positions * channels * p->stride[0] * p->stride[1] * outputs;
+  if (kept * (double)sizeof(float) > (double)WINOGRAD_STORED_MOST) return false;
   *out_form = (winograd_form){.stored = true};
   for (int axis = 0; axis < 2; axis++) {
-    out_form->n[axis][FOUR] = divided(p->out[axis], winograd_sizes[FOUR]);
+    out_form->n[axis][FOUR] = divided(p->out[axis], winograd_pixels(p, axis, FOUR));
     n *= (double)out_form->n[axis][FOUR];
   }
   double product = (n < TILES_LEAST ? TILES_LEAST : n) * r->product;
-  *out_time = positions * (channels * outputs * (product < r->read ? r->read : product) +
-                           n * (channels * r->input + outputs * r->output)) +
-              2 * STAGE_PS;
+  *out_time = values * outputs * (product < r->read ? r->read : product) +
+              n * (values * r->input + positions * outputs * r->output) + 2 * STAGE_PS;
   return true;
 }
 
@@ -101,10 +110,10 @@ bool winograd_choose(const winograd_problem *p, bool may_store, winograd_form *o
   axis_form forms[2][FORMS];
   section_costs costs;
   int n[2];
-  double best = time_of_direct(p, false);
+  double best = time_of_direct(p, false) * (p->stride[0] * p->stride[1] > 1 ? PHASES_GAIN : 1);
   bool found = false;
   price_sections(p, r, costs);
-  for (int axis = 0; axis < 2; axis++) n[axis] = axis_forms(p->out[axis], forms[axis]);
+  for (int axis = 0; axis < 2; axis++) n[axis] = axis_forms(p, axis, forms[axis]);
   for (int i = 0; i < n[0]; i++)
     for (int j = 0; j < n[1]; j++) {
       double time = form_time(p, costs, &forms[0][i], &forms[1][j]);

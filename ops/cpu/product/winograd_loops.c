@@ -3,7 +3,10 @@
  *
  * The matrices follow from Cook-Toom interpolation (Lavin and Gray 2015, arXiv 1509.09308) at points p_j and infinity:
  * row j of the input's transform has the coefficients of prod_{k != j}(x - p_k), the weights' row is (1, p_j, p_j^2) /
- * prod_{k != j}(p_j - p_k), and column j of the output's is (1, p_j, p_j^2, ...). The points of 2, 4 and 6 pixels:
+ * prod_{k != j}(p_j - p_k), and column j of the output's is (1, p_j, p_j^2, ...). With two taps the same points give a
+ * pixel more: the input's transform stays, the third tap is 0, and infinity belongs to the second tap and the last
+ * pixel. The finite points of 2, 4 and 6 pixels (with two taps: 3 and 5; the error of 7 would be three times that of
+ * 6):
  *
  *   2   0, 1, -1
  *   4   0, 1, -1, 2, -1/2          a third of the error of 0, 1, -1, 2, -2 (Barabasz et al. 2018, arXiv 1803.10986)
@@ -70,7 +73,8 @@ INLINE void input_axis(int piece, const lanes *d, lanes *v) {
   }
 }
 
-INLINE void weights_axis(int piece, const lanes *w, lanes *u) {
+/* Taps beyond `taps` are 0. */
+INLINE void weights_axis(int piece, int taps, const lanes *w, lanes *u) {
   lanes even = w[0] + w[2];
   if (piece == 2) {
     u[0] = -w[0];
@@ -97,18 +101,21 @@ INLINE void weights_axis(int piece, const lanes *w, lanes *u) {
     u[6] = fb * (at_b - (float)B * w[1]);
     u[7] = w[2];
   }
+  if (taps == 2) u[piece + 1] = w[1];
 }
 
-INLINE void output_axis(int piece, const lanes *m, lanes *y) {
-  lanes s = m[1] + m[2], d = m[1] - m[2];
+INLINE void output_axis(int piece, int taps, const lanes *m, lanes *y) {
+  lanes s = m[1] + m[2], d = m[1] - m[2], last = taps == 3 ? m[piece + 1] : (lanes){0};
   if (piece == 2) {
     y[0] = m[0] + s;
-    y[1] = d + m[3];
+    y[1] = d + last;
+    if (taps == 2) y[2] = s + m[3];
   } else if (piece == 4) {
     y[0] = m[0] + s + (m[3] + m[4]);
     y[1] = d + 2.0f * m[3] - 0.5f * m[4];
     y[2] = s + 4.0f * m[3] + 0.25f * m[4];
-    y[3] = d + m[5] + 8.0f * m[3] - 0.125f * m[4];
+    y[3] = d + last + 8.0f * m[3] - 0.125f * m[4];
+    if (taps == 2) y[4] = s + m[5] + 16.0f * m[3] + 0.0625f * m[4];
   } else {
     lanes sa = m[3] + m[4], da = m[3] - m[4], sb = m[5] + m[6], db = m[5] - m[6];
     y[0] = m[0] + s + sa + sb;
@@ -116,7 +123,7 @@ INLINE void output_axis(int piece, const lanes *m, lanes *y) {
     y[2] = s + (float)AA * sa + (float)BB * sb;
     y[3] = d + (float)(A * AA) * da + (float)(B * BB) * db;
     y[4] = s + (float)(AA * AA) * sa + (float)(BB * BB) * sb;
-    y[5] = d + m[7] + (float)(A * AA * AA) * da + (float)(B * BB * BB) * db;
+    y[5] = d + last + (float)(A * AA * AA) * da + (float)(B * BB * BB) * db;
   }
 }
 
@@ -135,6 +142,19 @@ INLINE void output_axis(int piece, const lanes *m, lanes *y) {
       enum { piece = 6 }; \
       statement; \
     } break; \
+  }
+
+/* Likewise with the constants `taps`, 2 or 3, and `pixels` of Y. */
+#define WITH_FORM(n, n_taps, statement) \
+  if ((n_taps) == 3) { \
+    enum { taps = 3 }; \
+    WITH_PIECE(n, enum {pixels = piece}; statement) \
+  } else if ((n) == 2) { \
+    enum { taps = 2, piece = 2, pixels = 3 }; \
+    statement; \
+  } else { \
+    enum { taps = 2, piece = 4, pixels = 5 }; \
+    statement; \
   }
 
 #define FOR(i, n) _Pragma("GCC unroll 8") for (int i = 0; i < (n); i++)
@@ -179,8 +199,8 @@ static CPU_UNCHECKED void input_rows(const winograd_input *t, int64_t channel, l
 }
 
 static CPU_UNCHECKED void input_columns(const winograd_input *t, int64_t channel, lanes half[SIDE][SIDE]) {
-  const int columns = t->columns + 2;
-  const int64_t position = t->v_position, row = columns * position;
+  const int columns = t->columns + 1 + t->last[1];
+  const int64_t position = t->v_position, row = (t->columns + 2) * position;
   WITH_PIECE(
       t->rows, float *to = t->v + channel; for (int column = 0; column < columns; column++, to += position) {
         lanes d[SIDE];
@@ -188,6 +208,7 @@ static CPU_UNCHECKED void input_columns(const winograd_input *t, int64_t channel
         FOR(i, piece + 2) d[i] = half[i][column];
         input_axis(piece, d, v);
         FOR(i, piece + 2) {
+          if (i > piece && !t->last[0]) break;
           __builtin_prefetch(to + i * row + AHEAD, 1);
           store(to + i * row, v[i]);
         }
@@ -207,26 +228,29 @@ CPU_UNCHECKED void CPU_LEVELED(winograd_transform_input)(const winograd_input *t
 static CPU_UNCHECKED void weights_rows(const winograd_weights *t, const float *w, lanes half[SIDE][SIDE]) {
   WITH_PIECE(
       t->rows, for (int column = 0; column < 3; column++) {
-        lanes taps[3];
+        lanes taps[3] = {{0}};
         lanes u[SIDE];
-        FOR(i, 3) {
-          const float *tap = w + (3 * i + column) * t->w_tap;
+        for (int i = 0; i < t->taps[0] && column < t->taps[1]; i++) {
+          const float *tap = w + i * t->w_row + column * t->w_column;
           __builtin_prefetch(tap + CHANNELS_AHEAD * t->w_channel, 0, 2);
           taps[i] = load(tap);
         }
-        weights_axis(piece, taps, u);
+        weights_axis(piece, t->taps[0], taps, u);
         FOR(i, piece + 2) half[i][column] = u[i];
       })
 }
 
 static CPU_UNCHECKED void weights_columns(const winograd_weights *t, bool past, float *u, lanes half[SIDE][SIDE]) {
+  const int rows = t->rows + 1 + (t->taps[0] > 1);
   WITH_PIECE(
-      t->columns, for (int row = 0; row < t->rows + 2; row++) {
+      t->columns, const int columns = piece + 1 + (t->taps[1] > 1); for (int row = 0; row < rows; row++) {
         lanes v[SIDE];
-        weights_axis(piece, half[row], v);
+        weights_axis(piece, t->taps[1], half[row], v);
         float *to = u + row * (piece + 2) * t->u_position;
-        if (past) FOR(i, piece + 2) store_past(to + i * t->u_position, v[i]);
-        else FOR(i, piece + 2) {
+        if (past)
+          for (int i = 0; i < columns; i++) store_past(to + i * t->u_position, v[i]);
+        else
+          for (int i = 0; i < columns; i++) {
             __builtin_prefetch(to + i * t->u_position + AHEAD, 1);
             store(to + i * t->u_position, v[i]);
           }
@@ -324,16 +348,17 @@ int CPU_LEVELED(winograd_width)(void) { return VECTORS * LANES < WIDTH_STEP ? WI
 static CPU_UNCHECKED void output_columns(const winograd_output *t, int64_t output, lanes half[SIDE][SIDE]) {
   const int columns = t->columns + 2;
   const int64_t position = t->m_position, row = columns * position;
-  WITH_PIECE(
-      t->rows, const float *from = t->m + output; for (int column = 0; column < columns; column++, from += position) {
+  WITH_FORM(
+      t->rows, t->taps[0], const float *from = t->m + output;
+      for (int column = 0; column < columns; column++, from += position) {
         lanes m[SIDE];
         lanes y[SIDE];
         FOR(i, piece + 2) {
           __builtin_prefetch(from + i * row + AHEAD);
           m[i] = load(from + i * row);
         }
-        output_axis(piece, m, y);
-        FOR(i, piece) half[i][column] = y[i];
+        output_axis(piece, taps, m, y);
+        FOR(i, pixels) half[i][column] = y[i];
       })
 }
 
@@ -357,16 +382,17 @@ INLINE void give(const winograd_output *t, lanes sum, int64_t i, int64_t n) {
 static CPU_UNCHECKED void output_rows(const winograd_output *t, int64_t output, lanes half[SIDE][SIDE]) {
   int64_t n = t->outputs - output;
   lanes bias = !t->bias ? (lanes){0} : n >= LANES ? load(t->bias + output) : gathered(t->bias + output, false, n, 1);
-  WITH_PIECE(
-      t->columns, for (int64_t row = 0; row < t->n_rows; row++) {
+  WITH_FORM(
+      t->columns, t->taps[1], for (int64_t row = 0; row < t->n_rows; row++) {
         lanes y[SIDE];
-        output_axis(piece, half[row], y);
+        output_axis(piece, taps, half[row], y);
         int64_t at = row * t->y_row + output;
-        if (t->n_columns == piece && n >= LANES) FOR(i, piece) {
-            __builtin_prefetch(lanes_at(t->y, t->half_y, at + (piece + i) * t->y_pixel), 1); /* the tile to the right */
+        if (t->n_columns == pixels && n >= LANES) FOR(i, pixels) {
+            __builtin_prefetch(lanes_at(t->y, t->half_y, at + (pixels + i) * t->y_pixel),
+                               1); /* the tile to the right */
             give(t, y[i] + bias, at + i * t->y_pixel, LANES);
           }
-        else FOR(i, piece) if (i < t->n_columns) give(t, y[i] + bias, at + i * t->y_pixel, n);
+        else FOR(i, pixels) if (i < t->n_columns) give(t, y[i] + bias, at + i * t->y_pixel, n);
       })
 }
 

@@ -1,6 +1,6 @@
-/* Winograd convolutions of every tile size against float64, at every CPU level: extents, channels, batches, pads,
- * addends, activations; the same bits for any number of threads and with stored weights, which small maps share; memory
- * outside of Y and the workspace untouched. */
+/* Winograd convolutions of every tile size against float64, at every CPU level: extents, strides, channels, batches,
+ * pads, addends, activations; the same bits for any number of threads and with stored weights, which small maps share;
+ * memory outside of Y and the workspace untouched. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -66,7 +66,7 @@ static double exact(const trial *t, int64_t i) {
   double sum = 0;
   for (int64_t c = 0; c < p->channels; c++)
     for (int64_t k = 0; k < 9; k++) {
-      int64_t y = row - p->pad[0] + k / 3, x = column - p->pad[1] + k % 3;
+      int64_t y = p->stride[0] * row - p->pad[0] + k / 3, x = p->stride[1] * column - p->pad[1] + k % 3;
       if (y < 0 || y >= p->in[0] || x < 0 || x >= p->in[1]) continue;
       sum += (double)t->x[image * p->x_image + y * p->x_row + x * p->x_pixel + c * p->x_channel] *
              (double)t->plain[(output * p->channels + c) * 9 + k];
@@ -120,7 +120,7 @@ static bool of_one_size(const winograd_form *form) {
 
 /* The most that a result of unit inputs and weights may be off, over the root of the number of products. */
 static double bound_of(const winograd_form *form) {
-  static const double bounds[WINOGRAD_SIZES] = {2e-5, 4e-6, 1e-6};
+  static const double bounds[WINOGRAD_SIZES] = {2e-5, 9e-6, 1.5e-6};
   for (int i = 0; i < WINOGRAD_SIZES; i++)
     if (form->n[0][i] || form->n[1][i]) return bounds[i];
   return 0;
@@ -167,66 +167,77 @@ static void check(trial *t) {
     }
 }
 
-/* Cuts `extent`: pieces of size i, then at most two of each smaller size, as drawn. */
-static void cut(int64_t extent, int first, bool mixed, int64_t *n) {
+/* Cuts an axis of Y: pieces of size `first` or, where the axis has none such, the next, then at most two of each
+ * smaller size, as drawn. */
+static void cut(trial *t, int axis, int first, bool mixed) {
+  if (first < winograd_largest(&t->p, axis)) first = winograd_largest(&t->p, axis);
+  int64_t *n = t->form.n[axis], extent = t->p.out[axis];
   for (int i = 0; i < WINOGRAD_SIZES; i++) n[i] = 0;
   for (int i = WINOGRAD_SIZES - 1; i > first && mixed; i--)
-    for (int64_t few = drawn(0, 2); few > 0 && extent > winograd_sizes[i]; few--) {
+    for (int64_t few = drawn(0, 2); few > 0 && extent > winograd_pixels(&t->p, axis, i); few--) {
       n[i]++;
-      extent -= winograd_sizes[i];
+      extent -= winograd_pixels(&t->p, axis, i);
     }
-  n[first] = (extent + winograd_sizes[first] - 1) / winograd_sizes[first];
+  const int64_t pixels = winograd_pixels(&t->p, axis, first);
+  n[first] = (extent + pixels - 1) / pixels;
 }
 
 static const int64_t channel_counts[] = {1, 3, 8, 17, 64, 100};
 static const activation_kind kinds[] = {ACTIVATION_NONE, ACTIVATION_RELU, ACTIVATION_SIGMOID, ACTIVATION_NONE};
 
-/* _i: tile sizes of rows and columns. */
+/* _i: tile sizes of rows and columns, then their strides. */
 START_TEST(every_tile_size_is_near_float64) {
+  enum { FORMS = WINOGRAD_SIZES * WINOGRAD_SIZES };
+  const int form = _i % FORMS, strides = _i / FORMS;
   drawn_state = (uint64_t)_i * 7919 + 3;
   for (int64_t extent = 1; extent <= 40; extent += extent < 9 ? 1 : 2) {
     bool mixed = extent % 4 == 3;
     trial t = {.p = {.images = drawn(1, 3),
                      .channels = channel_counts[drawn(0, 5)],
                      .outputs = channel_counts[drawn(0, 5)],
+                     .stride = {1 + strides % 2, 1 + strides / 2},
                      .activation = {.kind = kinds[drawn(0, 3)]}},
                .with_bias = drawn(0, 1),
                .with_residual = drawn(0, 1)};
     t.in_place = t.with_residual && drawn(0, 1);
     int64_t out[2] = {extent, drawn(1, 40)};
     for (int axis = 0; axis < 2; axis++) {
-      int64_t before = drawn(-1, 2), after = drawn(-1, 2), in = out[axis] + 2 - before - after;
+      int64_t stride = t.p.stride[axis], before = drawn(-1, 2), after = drawn(-1, 2),
+              seen = stride * (out[axis] - 1) + 3 + drawn(0, stride - 1), in = seen - before - after;
       t.p.out[axis] = out[axis];
       t.p.pad[axis] = in > 0 ? before : 0;
-      t.p.in[axis] = in > 0 ? in : out[axis] + 2;
-      cut(out[axis], axis ? _i % 3 : _i / 3, mixed, t.form.n[axis]);
+      t.p.in[axis] = in > 0 ? in : seen;
+      cut(&t, axis, axis ? form % 3 : form / 3, mixed);
     }
     trial_init(&t, drawn(0, 3) == 0);
     check(&t);
     trial_fini(&t);
   }
   if (getenv("WINOGRAD_ERRORS"))
-    printf("sizes %d, %d: largest error over the root of the products: 6: %.2g, 4: %.2g, 2: %.2g\n",
-           (int)winograd_sizes[_i / 3], (int)winograd_sizes[_i % 3], largest[0], largest[1], largest[2]);
+    printf("sizes %d, %d, strides %d, %d: largest error over the root of the products: 6: %.2g, 4: %.2g, 2: %.2g\n",
+           (int)winograd_sizes[form / 3], (int)winograd_sizes[form % 3], 1 + strides % 2, 1 + strides / 2, largest[0],
+           largest[1], largest[2]);
 }
 END_TEST
 
-/* Several blocks of tiles, and weights in several parts. */
+/* Several blocks of tiles, and weights in several parts. _i: extents, then strides. */
 START_TEST(blocks_and_parts_are_near_float64) {
+  const int32_t stride = 1 + _i / 5;
   static const int64_t rows[][5] = {
       {1, 70, 90, 64, 64}, {3, 40, 40, 100, 17}, {1, 9, 9, 520, 200}, {2, 5, 7, 1024, 70}, {1, 48, 64, 64, 256}};
   for (int size = 0; size < WINOGRAD_SIZES; size++) {
     drawn_state = (uint64_t)_i + 11;
-    trial t = {.p = {.images = rows[_i][0],
-                     .channels = rows[_i][3],
-                     .outputs = rows[_i][4],
-                     .in = {rows[_i][1], rows[_i][2]},
-                     .out = {rows[_i][1], rows[_i][2]},
+    trial t = {.p = {.images = rows[_i % 5][0],
+                     .channels = rows[_i % 5][3],
+                     .outputs = rows[_i % 5][4],
+                     .in = {stride * rows[_i % 5][1], stride * rows[_i % 5][2]},
+                     .out = {rows[_i % 5][1], rows[_i % 5][2]},
                      .pad = {1, 1},
+                     .stride = {stride, stride},
                      .activation = {.kind = ACTIVATION_RELU}},
                .with_bias = true,
                .with_residual = true};
-    for (int axis = 0; axis < 2; axis++) cut(t.p.out[axis], size, false, t.form.n[axis]);
+    for (int axis = 0; axis < 2; axis++) cut(&t, axis, size, false);
     trial_init(&t, false);
     check(&t);
     trial_fini(&t);
@@ -246,9 +257,10 @@ START_TEST(blocks_that_are_chunks_have_the_bits_of_one_thread) {
                      .in = {rows[_i][1], rows[_i][2]},
                      .out = {rows[_i][1], rows[_i][2]},
                      .pad = {1, 1},
+                     .stride = {1, 1},
                      .activation = {.kind = _i ? ACTIVATION_SIGMOID : ACTIVATION_NONE}},
                .with_bias = true};
-    for (int axis = 0; axis < 2; axis++) cut(t.p.out[axis], size, _i == 1, t.form.n[axis]);
+    for (int axis = 0; axis < 2; axis++) cut(&t, axis, size, _i == 1);
     for (int32_t threads = 1; threads <= 5; threads++) {
       winograd_plan plan;
       winograd_plan_init(&plan, &t.p, &t.form, (cpu_team){.threads = threads, .chunks = 1});
@@ -272,9 +284,10 @@ START_TEST(blocks_in_halves_have_the_bits_of_one_thread) {
                    .in = {73, 85},
                    .out = {73, 85},
                    .pad = {1, 1},
+                   .stride = {1, 1},
                    .activation = {.kind = ACTIVATION_SIGMOID}},
              .with_bias = true};
-  for (int axis = 0; axis < 2; axis++) cut(t.p.out[axis], 0, false, t.form.n[axis]);
+  for (int axis = 0; axis < 2; axis++) cut(&t, axis, 0, false);
   for (int32_t threads = 1; threads <= 5; threads++) {
     winograd_plan plan;
     winograd_plan_init(&plan, &t.p, &t.form, (cpu_team){.threads = threads, .chunks = 1});
@@ -303,7 +316,9 @@ START_TEST(weights_written_past_the_caches_have_the_same_bits) {
                               .u = both[past] + _i,
                               .channels = CHANNELS,
                               .width = WIDTH,
-                              .w_tap = CHANNELS * WIDTH,
+                              .w_row = 3 * CHANNELS * WIDTH,
+                              .w_column = CHANNELS * WIDTH,
+                              .taps = {3, 3},
                               .w_channel = WIDTH,
                               .u_position = POSITION,
                               .rows = winograd_sizes[size],
@@ -330,6 +345,7 @@ START_TEST(large_weights_are_written_past_the_caches) {
                           .in = {96, 96},
                           .out = {96, 96},
                           .pad = {1, 1},
+                          .stride = {1, 1},
                           .activation = {.level = CPU_BASE}};
     winograd_form form = {.n = {{16}, {16}}};
     winograd_plan plan;
@@ -343,7 +359,8 @@ END_TEST
  * them. Threads too many for the panels share all of them; with an activation whose last bits depend on its vectors,
  * every number of threads does. */
 START_TEST(many_outputs_take_the_memory_of_some) {
-  winograd_problem p = {.images = 1, .channels = 64, .outputs = 256, .in = {48, 64}, .out = {48, 64}, .pad = {1, 1}};
+  winograd_problem p = {
+      .images = 1, .channels = 64, .outputs = 256, .in = {48, 64}, .out = {48, 64}, .pad = {1, 1}, .stride = {1, 1}};
   const winograd_form form = {.n = {{8}, {11}}};
   const int64_t all = (int64_t)(64 * sizeof(float)) * p.channels * p.outputs;
   for (cpu_level level = CPU_BASE; level <= cpu_level_best(); level++)
@@ -368,8 +385,9 @@ START_TEST(nan_stays_in_its_tiles) {
                    .in = {36, 36},
                    .out = {36, 36},
                    .pad = {1, 1},
+                   .stride = {1, 1},
                    .activation = {.kind = ACTIVATION_RELU}}};
-  for (int axis = 0; axis < 2; axis++) cut(36, _i, false, t.form.n[axis]);
+  for (int axis = 0; axis < 2; axis++) cut(&t, axis, _i, false);
   trial_init(&t, false);
   const int64_t at = 13;
   t.x[at * t.p.x_row + at * t.p.x_pixel + 3] = NAN;
@@ -388,20 +406,22 @@ START_TEST(nan_stays_in_its_tiles) {
 }
 END_TEST
 
-/* A Conv of as many channels as outputs on side x side pixels, prepared with constant weights; those of bf16 lie in
- * pairs. */
+/* A Conv of as many channels as outputs whose Y has side x side pixels, prepared with constant weights; those of bf16
+ * lie in pairs. */
 static void prepare(kernel_cache *cache, const void *packed, const reed_desc *packed_shape, int64_t channels,
-                    int64_t side, reed_kernel *out_kernel) {
-  const int64_t plain[] = {channels, channels, 3, 3}, pads[] = {1, 1, 1, 1};
+                    int64_t side, int64_t stride, reed_kernel *out_kernel) {
+  const int64_t plain[] = {channels, channels, 3, 3}, pads[] = {1, 1, 1, 1}, strides[] = {stride, stride};
   const reed_attr items[] = {{.name = "channels_last", .type = REED_ATTR_INT, .i = 1},
                              {.name = PACKED_ATTR, .type = REED_ATTR_INTS, .ints = plain, .n = 4},
                              {.name = "pads", .type = REED_ATTR_INTS, .ints = pads, .n = 4},
+                             {.name = "strides", .type = REED_ATTR_INTS, .ints = strides, .n = 2},
                              {.name = PACKED_PAIRS_ATTR, .type = REED_ATTR_INT, .i = 1}};
   const reed_op *op = op_builtin(OP_Conv);
   reed_attr completed[32];
-  const reed_attrs given = {items, packed_shape->dtype == REED_BF16 ? 4 : 3},
+  const reed_attrs given = {items, packed_shape->dtype == REED_BF16 ? 5 : 4},
                    attrs = op_attrs_complete(op, &given, completed);
-  const reed_desc x = {REED_F32, 4, {1, side, side, channels}}, y = x;
+  const reed_desc x = {REED_F32, 4, {1, stride * side, stride * side, channels}},
+                  y = {REED_F32, 4, {1, side, side, channels}};
   const op_call_input inputs[] = {{&x, NULL, false}, {packed_shape, packed, true}};
   reed_kernel_env env = {.n_threads = 1, .cache = cache};
   op_call call = {.op = op,
@@ -430,7 +450,7 @@ START_TEST(small_maps_share_stored_weights) {
   static const int64_t sides[4] = {100, 12, 12, 10};
   for (int i = 0; i < 4; i++) {
     int64_t values, bytes;
-    prepare(cache, packed, &shape, 256, sides[i], &kernels[i]);
+    prepare(cache, packed, &shape, 256, sides[i], 1, &kernels[i]);
     kernel_cache_count(cache, &values, &bytes);
     ck_assert_int_eq(values, i > 0);
     ck_assert(i ? bytes >= 36 * 256 * 256 * 4 && bytes < WINOGRAD_STORED_MOST : bytes == 0);
@@ -453,7 +473,7 @@ START_TEST(weights_of_half_precision_are_stored_transformed) {
   ck_assert_int_eq(kernel_cache_open(&cache), REED_OK);
   reed_kernel kernel;
   int64_t values, bytes;
-  prepare(cache, packed, &shape, 256, 12, &kernel);
+  prepare(cache, packed, &shape, 256, 12, 1, &kernel);
   kernel_cache_count(cache, &values, &bytes);
   ck_assert_str_eq(kernel.variant, "winograd 4x4, stored");
   ck_assert_int_eq(values, 1);
@@ -474,7 +494,7 @@ START_TEST(weights_of_few_channels_are_not_stored) {
   for (int64_t side = 8; side <= 32; side += 4) {
     reed_kernel kernel;
     int64_t values, bytes;
-    prepare(cache, packed, &shape, 64, side, &kernel);
+    prepare(cache, packed, &shape, 64, side, 1, &kernel);
     kernel_cache_count(cache, &values, &bytes);
     ck_assert_int_eq(values, 0);
     ck_assert_int_eq(strncmp(kernel.variant, "winograd ", 9), 0);
@@ -487,7 +507,8 @@ END_TEST
 
 /* Weights whose transform would take more than WINOGRAD_STORED_MOST bytes are not kept. */
 START_TEST(large_weights_are_not_stored) {
-  winograd_problem p = {.images = 1, .channels = 512, .outputs = 512, .in = {14, 14}, .out = {14, 14}, .pad = {1, 1}};
+  winograd_problem p = {
+      .images = 1, .channels = 512, .outputs = 512, .in = {14, 14}, .out = {14, 14}, .pad = {1, 1}, .stride = {1, 1}};
   for (cpu_level level = CPU_BASE; level <= cpu_level_best(); level++) {
     p.activation.level = level;
     winograd_form form;
@@ -496,12 +517,50 @@ START_TEST(large_weights_are_not_stored) {
 }
 END_TEST
 
+/* A Conv of stride 2 takes Winograd's form on a large map, whose results are those of its definition, and none on a
+ * small one. */
+START_TEST(a_large_map_of_stride_2_takes_fewer_products) {
+  if (!keeps_weights()) return;
+  enum { CHANNELS = 96, SIDE = 83 };
+  drawn_state = 31;
+  trial t = {.p = {.images = 1,
+                   .channels = CHANNELS,
+                   .outputs = CHANNELS,
+                   .in = {2 * SIDE, 2 * SIDE},
+                   .out = {SIDE, SIDE},
+                   .pad = {1, 1},
+                   .stride = {2, 2}},
+             .form = {.n = {[0][1] = 1}}};
+  trial_init(&t, false);
+  const reed_desc shape = {REED_F32, 1, {CHANNELS * CHANNELS * 9}};
+  reed_kernel kernel;
+  prepare(NULL, t.packed, &shape, CHANNELS, SIDE, 2, &kernel);
+  ck_assert_int_eq(strncmp(kernel.variant, "winograd 5", 10), 0);
+  void *workspace = aligned_alloc(64, (size_t)(kernel.workspace_bytes + 63) / 64 * 64);
+  ck_assert_ptr_nonnull(workspace);
+  const void *inputs[] = {t.x, t.packed};
+  void *outputs[] = {t.y};
+  const reed_kernel_buffers buffers = {.inputs = inputs, .outputs = outputs, .workspace = workspace};
+  ck_assert_int_eq(kernel.run(kernel.state, &buffers), REED_OK);
+  for (int64_t k = 0; k < SAMPLES; k++) {
+    const int64_t i = drawn(0, t.n_y - 1);
+    ck_assert_double_eq_tol((double)t.y[i], exact(&t, i), bound_of(&t.form) * sqrt(9 * CHANNELS) * 1.25);
+  }
+  kernel.free(kernel.state);
+  prepare(NULL, t.packed, &shape, CHANNELS, 8, 2, &kernel);
+  ck_assert_int_ne(strncmp(kernel.variant, "winograd", 8), 0);
+  kernel.free(kernel.state);
+  free(workspace);
+  trial_fini(&t);
+}
+END_TEST
+
 int main(void) {
   Suite *suite = suite_create("winograd");
   TCase *t = tcase_create("all");
   tcase_set_timeout(t, 240);
-  tcase_add_loop_test(t, every_tile_size_is_near_float64, 0, WINOGRAD_SIZES * WINOGRAD_SIZES);
-  tcase_add_loop_test(t, blocks_and_parts_are_near_float64, 0, 5);
+  tcase_add_loop_test(t, every_tile_size_is_near_float64, 0, 4 * WINOGRAD_SIZES * WINOGRAD_SIZES);
+  tcase_add_loop_test(t, blocks_and_parts_are_near_float64, 0, 10);
   tcase_add_loop_test(t, blocks_that_are_chunks_have_the_bits_of_one_thread, 0, 2);
   tcase_add_loop_test(t, blocks_in_halves_have_the_bits_of_one_thread, 0, 2);
   tcase_add_loop_test(t, weights_written_past_the_caches_have_the_same_bits, 0, LINE_FLOATS + 1);
@@ -512,6 +571,7 @@ int main(void) {
   tcase_add_loop_test(t, weights_of_half_precision_are_stored_transformed, 0, 2);
   tcase_add_test(t, weights_of_few_channels_are_not_stored);
   tcase_add_test(t, large_weights_are_not_stored);
+  tcase_add_test(t, a_large_map_of_stride_2_takes_fewer_products);
   suite_add_tcase(suite, t);
   return suite_run(suite);
 }
