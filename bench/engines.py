@@ -12,6 +12,11 @@ def kind_of(device):
     return re.split("[:?]", device)[0]
 
 
+def with_option(device, option):
+    """The device's name with one more option; None: as it is."""
+    return device + (("&" if "?" in device else "?") + option if option else "")
+
+
 class Reed:
     """The model compiled in memory, or, with `ahead`, the module FOLDER/NAME.reed that `vm compile` wrote."""
 

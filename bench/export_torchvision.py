@@ -2,7 +2,7 @@
 """Writes the models of models.py as ONNX files of dynamic shape.
 
     pip install torch==2.15.* torchvision==0.29.* transformers onnx     (into a virtual environment; Reed's build and tests do not need them)
-    export_torchvision.py --out FOLDER [--models faster,mask,...]       FOLDER/NAME.onnx, FOLDER/NAME.pt (the state)
+    export_torchvision.py --out FOLDER [--models faster,mask,...]       FOLDER/NAME.onnx, FOLDER/NAME.pt (the state); --inputs: FOLDER/NAME.INPUT.npy, an input of the usual size
     export_torchvision.py --out tests/whole/exports --small             NAME.onnx.xz, NAME.npy.xz for tests/whole/test_exports.c; needs onnxruntime
 
 Prints one line of JSON for each model. check_torchvision.py compares the large models with PyTorch. NAME.npy.xz holds the arrays of some cases, each array as NumPy saves it: for each
@@ -116,9 +116,12 @@ def main():
     parser.add_argument("--out", required=True)
     parser.add_argument("--models", default=",".join([*M.DETECTORS, *M.OTHERS]))
     parser.add_argument("--small", action="store_true")
+    parser.add_argument("--inputs", action="store_true")
     arguments = parser.parse_args()
     os.makedirs(arguments.out, exist_ok=True)
     for name in arguments.models.split(","):
+        for label, array in zip(M.axes_of(name)[0], M.example(name, M.sizes_of(name)[0])) if arguments.inputs else ():
+            np.save(os.path.join(arguments.out, f"{name}.{label}.npy"), array)
         print(json.dumps((export_small if arguments.small else export)(name, arguments.out)), flush=True)
 
 

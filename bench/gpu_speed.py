@@ -3,13 +3,14 @@
 PyTorch and torch.compile on the same card.
 
     gpu_speed.py MODEL.onnx --build BUILDDIR [--device cuda] [--sizes 480x640] [--random 50] [--runs 20] [--name mask --folder MODELS] [--engines reed,eager]
-                 [--seconds 480] --json FILE
+                 [--seconds 480] [--torch-device cuda] --json FILE
 
 Latency of the first size: median and least of --runs. First run: of --random other sizes, each run twice; the ratio of the first to the second run says how much a size that was never
 seen costs. Memory: the most that Reed has taken from the card, weights and outputs included; for PyTorch the most that its allocator held. Neither counts the driver's context. Waits: synchronisations of the host and bytes read
 back besides the outputs, in one run of Reed. With --name and --folder (of export_torchvision.py: NAME.pt) the inputs are the model's own, and the model is built in PyTorch too
-(BERT with its scaled dot product attention). An engine ends when half of the remaining --seconds are spent, and the table says how many sizes it ran. Rows of other engines
-that FILE has are kept, so that engines can run one by one.
+(BERT with its scaled dot product attention). In f16 a detector runs under autocast, another model has weights and floats in f16. An engine ends when half of the remaining --seconds
+are spent, and the table says how many sizes it ran. Rows of other engines that FILE has are kept, so that engines can run one by one. An engine `reed-kernels...` times each launch by
+events, without graphs, and lists the slowest kernels. --torch-device cpu tries the code on a machine without a card.
 """
 import argparse
 import gc
@@ -65,9 +66,9 @@ def measure(run, arrays, runs, ends):
 
 def reed_figures(a, arrays, ends, graphs=True, keep=True, option=None, precision=0, counts=False):
     import reed
-    from engines import kind_of
+    from engines import kind_of, with_option
     library = reed.Library(a.build)
-    device = a.device + (("&" if "?" in a.device else "?") + option if option else "")
+    device = with_option(a.device, option)
     with open(a.model, "rb") as f: module = library.compile(f.read(), target=kind_of(device), precision=precision, counts_on_device=counts)
     session = reed.Session(library, module, device, keep_outputs=keep, graphs=1 if graphs else 2)
     figures = measure(session.run_only, arrays, a.runs, ends)
@@ -82,24 +83,42 @@ def reed_figures(a, arrays, ends, graphs=True, keep=True, option=None, precision
 F32, BF16, F16 = range(3)  # reed_precision
 
 
-def torch_figures(a, arrays, ends, compiled=False, tf32=False, f16=False):
+def reed_kernels(a, arrays, ends, option=None, precision=0):
+    """The kernels of runs of the first size, the slowest first: launches and microseconds a run."""
+    import profiles
+    path = a.json + ".kernels"
+    n_runs = a.runs + 2  # those of `measure`
+    profile = f"profile={path}"
+    if os.path.exists(path): os.remove(path)
+    reed_figures(a, arrays[:1], ends, graphs=False, option=f"{option}&{profile}" if option else profile, precision=precision)
+    return {"kernels": [[row.kernel, row.launches / n_runs, row.us / n_runs] for row in profiles.read(path)]}
+
+
+def torch_figures(a, arrays, ends, compiled=False, mode=None, tf32=False, f16=False, keep=True):
     import torch
     import models
+    on_card = a.torch_device == "cuda"
     gc.collect() # engines before this one
-    torch.cuda.empty_cache()
-    torch.cuda.reset_peak_memory_stats()
+    if on_card:
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats()
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = tf32
     model = models.build(a.name)
     model.load_state_dict(torch.load(os.path.join(a.folder, a.name + ".pt")))
     if hasattr(model, "bert"): model.bert.set_attn_implementation("sdpa")
-    module = models.wrap(a.name, model).cuda()
-    if compiled: module = torch.compile(module, dynamic=True)
+    module = models.wrap(a.name, model).to(a.torch_device)
+    halved = f16 and a.name not in models.DETECTORS
+    if halved: module = module.half()
+    if compiled: module = torch.compile(module, mode=mode, dynamic=None if mode else True)
 
     def run(array):
-        with torch.inference_mode(), torch.autocast("cuda", torch.float16, enabled=f16): module(*[torch.from_numpy(x).cuda() for x in array])
-        torch.cuda.synchronize()
+        tensors = [torch.from_numpy(x).to(a.torch_device) for x in array]
+        if halved: tensors = [t.half() if t.is_floating_point() else t for t in tensors]
+        with torch.inference_mode(), torch.autocast(a.torch_device, torch.float16, enabled=f16 and not halved): out = module(*tensors)
+        if not keep: [t.cpu() for t in (out if isinstance(out, tuple) else (out,))]
+        if on_card: torch.cuda.synchronize()
     figures = measure(run, arrays, a.runs, ends)
-    figures["memory_mib"] = torch.cuda.max_memory_reserved() / 2**20
+    if on_card: figures["memory_mib"] = torch.cuda.max_memory_reserved() / 2**20
     return figures
 
 
@@ -112,20 +131,32 @@ ENGINES = {"reed": ("Reed, graphs", reed_figures, {}),
            "reed-libraries": ("Reed, cuDNN and cuBLASLt", reed_figures, {"option": "cudnn=1&cublas=1"}),
            "reed-tf32-libraries": ("Reed, TF32, cuDNN and cuBLASLt", reed_figures, {"option": "tf32=1&cudnn=1&cublas=1"}),
            "reed-f16": ("Reed, weights in f16", reed_figures, {"precision": F16}),
+           "reed-kernels": ("Kernels of Reed", reed_kernels, {}),
+           "reed-kernels-tf32": ("Kernels of Reed, TF32", reed_kernels, {"option": "tf32=1"}),
+           "reed-kernels-f16": ("Kernels of Reed, weights in f16", reed_kernels, {"precision": F16}),
            "eager": ("PyTorch eager", torch_figures, {}),
            "eager-tf32": ("PyTorch eager, TF32", torch_figures, {"tf32": True}),
-           "eager-f16": ("PyTorch eager, autocast f16", torch_figures, {"f16": True}),
+           "eager-f16": ("PyTorch eager, f16", torch_figures, {"f16": True}),
+           "eager-host": ("PyTorch eager, outputs to the host", torch_figures, {"keep": False}),
            "compile": ("torch.compile", torch_figures, {"compiled": True}),
            "compile-tf32": ("torch.compile, TF32", torch_figures, {"compiled": True, "tf32": True}),
-           "compile-f16": ("torch.compile, autocast f16", torch_figures, {"compiled": True, "f16": True})}
+           "compile-f16": ("torch.compile, f16", torch_figures, {"compiled": True, "f16": True}),
+           "compile-graphs-f16": ("torch.compile with graphs, f16", torch_figures, {"compiled": True, "mode": "reduce-overhead", "f16": True})}
+SHOWN_KERNELS = 16
 
 
 def table(name, size, rows):
     number = lambda row, key: "" if key not in row else row[key] if isinstance(row[key], str) else f"{row[key]:.3g}"
     lines = [f"{name}, {size}", "", "| engine | median ms | least ms | first run ms | new size ms | new size / again | sizes | memory MiB | waits, read back |", "|---|---|---|---|---|---|---|---|---|"]
     for engine, row in rows.items():
+        if "kernels" in row: continue
         if "error" in row: lines.append(f"| {engine} | {row['error']} | | | | | | | |")
         else: lines.append("| " + " | ".join([engine] + [number(row, k) for k in ("median_ms", "least_ms", "first_ms", "new_size_ms", "new_size_ratio", "sizes", "memory_mib", "waits")]) + " |")
+    for engine, row in rows.items():
+        if "kernels" not in row: continue
+        total = sum(us for _, _, us in row["kernels"])
+        lines += ["", f"{engine}: {total:.4g} us a run in {sum(n for _, n, _ in row['kernels']):.4g} launches.", "", "| kernel | launches | us | share |", "|---|---|---|---|"]
+        lines += [f"| {kernel} | {n:.4g} | {us:.4g} | {us / total if total else 0:.0%} |" for kernel, n, us in row["kernels"][:SHOWN_KERNELS]]
     return "\n".join(lines)
 
 
@@ -142,6 +173,7 @@ def main():
     parser.add_argument("--folder")
     parser.add_argument("--engines", help="names with commas between them: " + ", ".join(ENGINES))
     parser.add_argument("--seconds", type=float, default=480)
+    parser.add_argument("--torch-device", default="cuda")
     parser.add_argument("--json", required=True)
     a = parser.parse_args()
     sizes = a.sizes.split(",") + random_sizes(a.random, a.sizes.split(",")[0])

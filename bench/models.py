@@ -283,8 +283,13 @@ OTHERS = {
 }
 
 
+# The same for models that scripts take by name only, because they are large.
+NAMED = {"bert_base": (lambda small: encoder(small) if small else Encoder(num_hidden_layers=12), TOKENS)}
+NO_DETECTORS = {**OTHERS, **NAMED}
+
+
 # Sizes at which engines are compared: the usual size, and a size that the exporter did not see.
-COMPARED = {"bert": "1x128,2x77", "lstm": "4x50,3x33", "gru": "4x50,3x33", "subpixel": "120x160,90x121", "subpixel_f16": "120x160,90x121"}
+COMPARED = {"bert": "1x128,2x77", "bert_base": "1x128,2x77", "lstm": "4x50,3x33", "gru": "4x50,3x33", "subpixel": "120x160,90x121", "subpixel_f16": "120x160,90x121"}
 
 
 def sizes_of(name):
@@ -298,8 +303,8 @@ def wrap(name, model):
 
 def axes_of(name):
     """(input names, output names, dynamic axes) of the exported module."""
-    if name in OTHERS:
-        axes = OTHERS[name][1]
+    if name in NO_DETECTORS:
+        axes = NO_DETECTORS[name][1]
         return list(axes)[:-1], list(axes)[-1:], axes
     outputs = list(DETECTORS[name][2])
     axes = {"image": {1: "height", 2: "width"}, **{n: {0: "detections"} for n in outputs}}
@@ -318,7 +323,7 @@ def example(name, size=None, seed=0, small=False):
         if small:
             image = np.round(image * 64) / 64  # compresses
         return [image] if name in DETECTORS else [image[None].astype(np.float16 if name.endswith("f16") else np.float32)]
-    if name == "bert":
+    if name.startswith("bert"):
         return [random.integers(0, WORDS[small], (a, b)), (np.arange(b) < random.integers(1, b + 1, (a, 1))).astype(np.int64)]
     lengths = random.integers(1, b + 1, a)
     lengths[-1] = b  # the exported graph keeps the padding, the eager model cuts to the longest
@@ -328,15 +333,15 @@ def example(name, size=None, seed=0, small=False):
 def build(name, small=False):
     """The model with random weights, the same ones each time; nothing is calibrated."""
     torch.manual_seed(0)
-    if name in OTHERS:
-        return OTHERS[name][0](small).eval()
+    if name in NO_DETECTORS:
+        return NO_DETECTORS[name][0](small).eval()
     return (small_models.DETECTORS[name][0]() if small else DETECTORS[name][0](weights=None, weights_backbone=None)).eval()
 
 
 def build_busy(name, small=False):
     """(model, the number of candidates that pass for the structured pictures; None: not a detector)."""
     model = build(name, small)
-    if name in OTHERS:
+    if name in NO_DETECTORS:
         return model, None
     with torch.no_grad():
         images = [picture(*((48, 64) if small else (480, 640)), seed) for seed in range(8 if small or isinstance(model, SSD) else 1)]

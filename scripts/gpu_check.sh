@@ -1,19 +1,25 @@
 #!/usr/bin/env bash
 # Proves the CUDA device on a card, in stages: build, parity, sanitizers, accuracy, speed.
 #
-#   scripts/gpu_check.sh [--device cuda] [--out FOLDER] [--into FOLDER] [--build FOLDER] [--packed FILE] [--models NAME,...] [--minutes N] [--jobs N] [--few] [STAGE...]
+#   scripts/gpu_check.sh [--device cuda] [--out FOLDER] [--into FOLDER] [--build FOLDER] [--packed FILE] [--models NAME,...] [--minutes N] [--budget SECONDS]
+#                        [--archive FILE] [--jobs N] [--few] [STAGE...]
 #   scripts/gpu_check.sh --pack FILE
 #
-# A stage is made of units, each one command. A unit that has passed leaves a file in FOLDER/STAGE/ and is not run again; so a run that was cut (a stage has at
-# most --minutes, default 10) goes on where it ended: start the script once more, on this machine or with FOLDER brought to another one. The units of the stages
+# A stage is made of units, each one command. A unit that has passed leaves a file in FOLDER/STAGE/ and is not run again; so a run that was cut or killed (a stage has
+# at most --minutes, default 10) goes on where it ended: start the script once more, on this machine or with FOLDER brought to another one. The units of the stages
 # parity and sanitizers run side by side, --jobs at a time. As a stage ends it writes its part, FOLDER/STAGE.md, and the section of results in docs/gpu.md and
-# tests/cuda/verified.tsv below --into (default: this tree; an emulated device needs the option). Needs no network.
+# tests/cuda/verified.tsv below --into (default: this tree; an emulated device needs the option).
+# --budget SECONDS, for a machine that is lent for minutes: the script ends within that time, and runs the most important units of all stages first. --archive FILE
+# (.tar.gz) takes FOLDER's results as each stage ends, and gives them back on a machine where FOLDER is empty.
 # A machine with a card may lack the packages that a build needs: --pack builds on a machine that has them and nvcc, and writes the programs, their libraries and the
 # small exports into FILE (.tar.xz), which --packed unpacks in place of a build.
-# `--device cuda-emulated --few` runs a small part of each stage without a card, to test the script. Status: 0 all passed, 1 something failed or no card, 75 cut.
+# Needs no network. Stage build (not with --packed): nvcc and the packages of scripts/install-deps.sh. sanitizers: compute-sanitizer. accuracy, speed: python3 with
+# PyTorch, torchvision, NumPy and onnx, for the models bert and bert_base transformers too. A unit whose tools are missing says so, and the others run.
+# `--device cuda-emulated --few` runs a small part of each stage without a card, to test the script; with --models also the large models, at small sizes, beside PyTorch
+# on the CPU ('cuda-emulated?values=1' takes seconds for them). Status: 0 all passed, 1 something failed or no card, 75 cut, 130 ended by a signal.
 set -uo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
-device=cuda out='' into='' build='' models=mask,ssdlite,retinanet,bert few='' minutes=10 jobs='' pack='' packed='' stages=()
+device=cuda out='' into='' build='' models='' few='' minutes=10 budget='' archive='' jobs='' pack='' packed='' stages=()
 while [ $# -gt 0 ]; do
   case $1 in
     --device) device=$2; shift 2 ;;
@@ -22,6 +28,8 @@ while [ $# -gt 0 ]; do
     --build) build=$2; shift 2 ;;
     --models) models=$2; shift 2 ;;
     --minutes) minutes=$2; shift 2 ;;
+    --budget) budget=$2; shift 2 ;;
+    --archive) archive=$2; shift 2 ;;
     --jobs) jobs=$2; shift 2 ;;
     --pack) pack=$2; shift 2 ;;
     --packed) packed=$2; shift 2 ;;
@@ -32,41 +40,82 @@ while [ $# -gt 0 ]; do
   esac
 done
 [ ${#stages[@]} -gt 0 ] || stages=(build parity sanitizers accuracy speed)
+[ -n "$few" ] || models=${models:-mask,bert_base,ssdlite,retinanet}
 case $device in
-  cuda*emulated*) emulated=yes; [ -n "$into" ] || { echo "gpu_check.sh: an emulated device proves nothing about a card: give --into FOLDER" >&2; exit 2; } ;;
+  cuda*emulated*) emulated=yes; [ -n "$into$pack" ] || { echo "gpu_check.sh: an emulated device proves nothing about a card: give --into FOLDER" >&2; exit 2; } ;;
   *) emulated='' into=${into:-$root} ;;
 esac
-out=$(mkdir -p "${out:-$root/build-gpu/check}" && cd "${out:-$root/build-gpu/check}" && pwd)
-[ -z "$packed" ] || { [ -d "$out/packed" ] || { mkdir -p "$out/packed.new" && tar -xf "$packed" -C "$out/packed.new" && mv "$out/packed.new" "$out/packed"; } || exit 1; build=$out/packed; }
-given_build=$build build=${build:-$root/build-gpu}
-failed=0
-python=${PYTHON:-python3}
+failed=0 started=$(date +%s) python=${PYTHON:-python3} PATH=$PATH:/usr/local/cuda/bin
 # (on a machine with a card few cores do more: a unit's time is mostly the start of its driver)
 if [ -z "$jobs" ]; then jobs=$(($(nproc) / 2)); [ "$jobs" -le 8 ] || jobs=8; fi
 [ "$jobs" -ge 1 ] || jobs=1
-PATH=$PATH:/usr/local/cuda/bin
-# A folder that was brought from another machine: its programs find the modules and the bundled libraries here.
-[ -z "$given_build" ] || export LD_LIBRARY_PATH=$build:$build/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 
-# Wheels of cuDNN and cuBLASLt have their libraries in folders of their own, where PyTorch finds them and the loader does not.
-wheels=$("$python" -c 'import glob, os, sysconfig; print(":".join(d for d in glob.glob(os.path.join(sysconfig.get_path("purelib"), "nvidia", "*", "lib")) if glob.glob(d + "/libcudnn.so.9") or glob.glob(d + "/libcublasLt.so.*")))' 2>/dev/null)
-[ -z "$wheels" ] || export LD_LIBRARY_PATH=${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$wheels
+# ---- units ----
 
-# Runs a command once: unit STAGE NAME COMMAND... A unit for which no time is left, or that its end cuts, leaves the file `cut`.
+# When the process began, so that a number that the system has given again is not taken for it.
+begin_of() { sed 's/.*) //' "/proc/$1/stat" 2>/dev/null | cut -d' ' -f20; }
+
+# Ends the commands of units that still run, also those that a killed script has left. Each is the leader of a group of processes.
+kill_units() {
+  local file
+  for file in "$out"/running/*; do
+    [ -e "$file" ] || continue
+    [ "$(cat "$file")" != "$(begin_of "${file##*/}")" ] || kill -KILL -- "-${file##*/}" "${file##*/}" 2>/dev/null
+    rm -f "$file"
+  done
+}
+
+# One script at a time works in FOLDER.
+begin_alone() {
+  local pid begin
+  if [ -e "$out/main" ] && read -r pid begin <"$out/main" && [ -n "$begin" ] && [ "$begin" = "$(begin_of "$pid")" ]; then
+    echo "gpu_check.sh: process $pid works in $out already" >&2
+    exit 1
+  fi
+  mkdir -p "$out/running"
+  kill_units
+  echo "$$ $(begin_of $$)" >"$out/main"
+  trap 'stop' INT TERM HUP
+}
+
+stop() {
+  local pid
+  trap '' INT TERM HUP
+  # first the shells of units that run beside others, which then mark nothing
+  for pid in $(jobs -p); do [ -e "$out/running/$pid" ] || kill -KILL "$pid"; done
+  kill_units
+  echo "stopped: start the script once more, it goes on" >&2
+  exit 130
+}
+
+# Runs a command once: unit STAGE NAME COMMAND... A unit for which no time is left, or that the stage's end cuts, leaves the file `cut`. A unit that has taken
+# `limit` seconds has failed. With a budget a unit that has failed is repeated in the last round only.
 unit() {
-  local stage=$1 name=$2 left status
+  local stage=$1 name=$2 left pid status log=$out/$1/$2.log
   shift 2
-  [ -e "$out/$stage/$name.passed" ] && return
+  [ "$rank" -le "$round" ] && [ ! -e "$out/$stage/$name.passed" ] || return
+  [ -z "$budget" ] || [ "$round" = "$last_round" ] || [ ! -e "$out/$stage/$name.failed" ] || return
   left=$((stage_ends - $(date +%s)))
   if [ "$left" -le 0 ]; then : >"$out/$stage/cut"; return; fi
-  timeout -k 5 "$left" bash -uc '"$@"' unit "$@" >"$out/$stage/$name.log" 2>&1 </dev/null
+  : >"$out/$stage/changed"
+  (
+    begin_of "$BASHPID" >"$out/running/$BASHPID"
+    exec timeout -k 5 "$((left < limit ? left : limit))" bash -uc '"$@"' unit "$@"
+  ) >"$log" 2>&1 </dev/null &
+  pid=$!
+  wait "$pid"
   status=$?
+  rm -f "$out/running/$pid"
+  [ -d "/proc/$$" ] || [ "$status" = 0 ] || return # the script was killed, and another one has ended this unit
   rm -f "$out/$stage/$name.failed" "$out/$stage/$name.missing"
   case $status in
-    0) mv "$out/$stage/$name.log" "$out/$stage/$name.passed" ;;
-    77) mv "$out/$stage/$name.log" "$out/$stage/$name.missing"; echo "  $name: $(tail -n 1 "$out/$stage/$name.missing")" ;;
-    124 | 137) : >"$out/$stage/cut" ;;
-    *) mv "$out/$stage/$name.log" "$out/$stage/$name.failed"; echo "  $name failed (status $status):"; tail -n 15 "$out/$stage/$name.failed" | sed 's/^/    /' ;;
+    124 | 137) if [ "$left" -lt "$limit" ] && [ "$(date +%s)" -ge "$stage_ends" ]; then : >"$out/$stage/cut"; return; fi
+      echo "ended by force after $((left + $(date +%s) - stage_ends)) s (a unit has at most $limit s)" >>"$log" ;;
+  esac
+  case $status in
+    0) mv "$log" "$out/$stage/$name.passed" ;;
+    77) mv "$log" "$out/$stage/$name.missing"; echo "  $name: $(tail -n 1 "$out/$stage/$name.missing")" ;;
+    *) mv "$log" "$out/$stage/$name.failed"; echo "  $name failed (status $status):"; tail -n 15 "$out/$stage/$name.failed" | sed 's/^/    /' ;;
   esac
 }
 
@@ -76,17 +125,21 @@ unit_beside() {
   unit "$@" &
 }
 
-# Fails the unit with status 77 unless all commands and Python packages are installed.
+# Fails the unit with status 77 and one sentence unless all commands, Python packages (python:NAME) and libraries (library:NAME) are installed.
 need() {
   local what missing=()
   for what; do
     case $what in
       python:*) "$python" -c "import ${what#python:}" 2>/dev/null || missing+=("Python's ${what#python:}") ;;
+      library:*) pkg-config --exists "${what#library:}" 2>/dev/null || missing+=("${what#library:}") ;;
       *) command -v "$what" >/dev/null || missing+=("$what") ;;
     esac
   done
-  [ ${#missing[@]} -eq 0 ] || { echo "missing: ${missing[*]}"; return 77; }
+  [ ${#missing[@]} -eq 0 ] || { (IFS=,; echo "missing: ${missing[*]}" | sed 's/,/, /g'); return 77; }
 }
+
+# The device's name with one more option.
+with_option() { case $device in *\?*) echo "$device&$1" ;; *) echo "$device?$1" ;; esac; }
 
 # ---- build ----
 
@@ -94,24 +147,21 @@ meson_words() { if command -v meson >/dev/null; then echo meson; else echo "$pyt
 ninja_path() { command -v ninja || "$python" -c 'import ninja, os; print(os.path.join(ninja.BIN_DIR, "ninja"))' 2>/dev/null; }
 
 tools_there() {
-  local status=0 library
-  need cc c++ pkg-config "$python" || status=77
-  { command -v meson >/dev/null || "$python" -c 'import mesonbuild' 2>/dev/null; } || { echo "missing: meson (the wheel meson has it)"; status=77; }
-  [ -n "$(ninja_path)" ] || { echo "missing: ninja (the wheel ninja has it)"; status=77; }
-  [ -n "$emulated" ] || command -v nvcc >/dev/null || [ -x /usr/local/cuda/bin/nvcc ] || { echo "missing: nvcc (scripts/install-deps.sh --cuda gets it)"; status=77; }
-  for library in libuv libcjson libprotobuf-c check libpng libjpeg; do
-    pkg-config --exists $library || { echo "missing: $library (scripts/install-deps.sh installs it)"; status=77; }
-  done
-  [ $status = 0 ] && echo "all tools are there"
-  return $status
+  local words=(cc c++ pkg-config "$python" library:libuv library:libcjson library:libprotobuf-c library:check library:libpng library:libjpeg) said
+  command -v meson >/dev/null || words+=(python:mesonbuild)
+  [ -n "$(ninja_path)" ] || words+=(ninja)
+  [ -n "$emulated" ] || words+=(nvcc)
+  said=$(need "${words[@]}") || { echo "$said; scripts/install-deps.sh --cuda installs the tools of a build, and --packed FILE needs none"; return 77; }
+  echo "all tools are there"
 }
 
+# (a setup that was killed has left a folder that meson takes for one that is set up)
 set_up() {
-  [ -f "$build/build.ninja" ] || NINJA=$(ninja_path) $(meson_words) setup "$build" "$root" --buildtype=release -Db_ndebug=if-release \
+  [ ! -f "$build/build.ninja" ] || return 0
+  rm -rf "$build/meson-private" "$build/meson-info"
+  NINJA=$(ninja_path) $(meson_words) setup "$build" "$root" --buildtype=release -Db_ndebug=if-release \
     -Dcuda="$([ -n "$emulated" ] && echo auto || echo enabled)" -Dgpu_archs="$(archs)"
 }
-
-build_tree() { set_up && "$(ninja_path)" -C "$build"; }
 
 # The default architecture, and the card's own: else its driver would compile every kernel at the first start of each process without a cache.
 archs() {
@@ -120,19 +170,23 @@ archs() {
   case $own in '' | 80) echo 80 ;; [0-9]*) echo "80,$own" ;; *) echo 80 ;; esac
 }
 
-# The files that an archive holds, as a pattern for names below the build folder. --pack builds no other file.
-packed_files='(libreed[a-z-]*\.so(\.[0-9.]+)?|tools/vm|tests/ops/cpu/[a-z]+/test_[a-z0-9_]+|tests/whole/(test_exports|[a-z0-9_]+\.(onnx|npy)))'
+# The files that the stages run, as a pattern for names below the build folder. No other file is built.
+run_files='(libreed[a-z-]*\.so(\.[0-9.]+)?|tools/vm|tests/ops/cpu/[a-z]+/test_[a-z0-9_]+|tests/whole/(test_exports|[a-z0-9_]+\.(onnx|npy)))'
+
+build_tree() {
+  set_up || return
+  "$(ninja_path)" -C "$build" -t targets all | sed -n 's/: [^:]*$//p' | grep -E "^$run_files\$" >"$build/run_files" || return
+  xargs "$(ninja_path)" -C "$build" <"$build/run_files"
+}
 
 # Builds for an unknown card, and writes the files and the libraries that are not the C library's into the archive. A build that was cut goes on.
 write_pack() {
   local folder file
   build=$root/build-gpu-pack emulated=''
   archs() { echo 80,90; }
-  tools_there && set_up || return 1
-  "$(ninja_path)" -C "$build" -t targets all | sed -n 's/: [^:]*$//p' | grep -E "^$packed_files\$" >"$build/packed_files" || return 1
-  xargs "$(ninja_path)" -C "$build" <"$build/packed_files" || return 1
+  tools_there && build_tree || return 1
   folder=$(mktemp -d) || return 1
-  (cd "$build" && find libreed* tools tests/ops/cpu tests/whole -type f -o -type l) | grep -E "^$packed_files\$" |
+  (cd "$build" && find libreed* tools tests/ops/cpu tests/whole -type f -o -type l) | grep -E "^$run_files\$" |
     while read -r file; do mkdir -p "$folder/$(dirname "$file")" && cp -P "$build/$file" "$folder/$file"; done
   find "$folder" -type f -perm -u+x -exec strip --strip-debug {} + || return 1
   mkdir -p "$folder/lib"
@@ -141,10 +195,12 @@ write_pack() {
 }
 
 stage_build() {
+  limit=100000
   [ -n "$given_build" ] || unit build tools tools_there
-  [ -n "$given_build" ] || unit build tree build_tree
-  unit build opens "$build/tools/vm" info --devices
-  unit build device opens_device
+  [ -n "$given_build" ] || [ ! -e "$out/build/tools.passed" ] || unit build tree build_tree
+  limit=$usual_limit
+  [ ! -x "$build/tools/vm" ] || unit build opens "$build/tools/vm" info --devices
+  [ ! -x "$build/tools/vm" ] || unit build device opens_device
 }
 
 opens_device() {
@@ -165,11 +221,26 @@ case_programs() {
   (cd "$build" && find tests/ops/cpu -mindepth 2 -maxdepth 2 -type f -perm -u+x -name 'test_*' | sort)
 }
 
+# kernel_cases DEVICE PROGRAM ELEMENTS: cases of at most so many elements; '': all.
 kernel_cases() { REED_CASE_DEVICE=$1 ${3:+env REED_CASE_ELEMENTS=$3} "$build/$2"; }
 
+# The same with a list of the kernels that ran: only these are proven.
+listed_cases() {
+  local list=$out/parity/$1.kernels
+  rm -f "$list"
+  kernel_cases "$(with_option "${4:+$4&}profile=$list")" "$2" "$3"
+}
+
+# Programs with products, convolutions or attention run a second time in TF32.
 stage_parity() {
-  local program
-  for program in $(case_programs); do unit_beside parity "$(basename "$program")" kernel_cases "$device" "$program" ${few:+20}; done
+  local program name
+  for program in $(case_programs); do
+    name=$(basename "$program")
+    unit_beside parity "$name" listed_cases "$name" "$program" "${few:+20}"
+    case $program in
+      */product/* | */test_attention) unit_beside parity "tf32-$name" listed_cases "tf32-$name" "$program" "${few:+20}" tf32=1 ;;
+    esac
+  done
   wait
 }
 
@@ -181,7 +252,7 @@ sanitized() {
   local tool=$1 program=$2
   if [ -n "$emulated" ]; then
     case $tool in memcheck) set -- 0 ;; racecheck) set -- 1 ;; initcheck) set -- 7 ;; *) set -- 11 ;; esac
-    kernel_cases "$device?order=$1" "$program" ${few:+20}
+    kernel_cases "$(with_option "order=$1")" "$program" "${few:+20}"
     return
   fi
   need compute-sanitizer || return
@@ -191,6 +262,7 @@ sanitized() {
 stage_sanitizers() {
   local tool program
   for tool in memcheck racecheck initcheck synccheck; do
+    case $tool in memcheck | racecheck) rank=2 ;; *) rank=3 ;; esac
     for program in $(case_programs); do unit_beside sanitizers "$tool-$(basename "$program")" sanitized $tool "$program"; done
   done
   wait
@@ -200,15 +272,22 @@ stage_sanitizers() {
 
 small_export() { REED_EXPORTS=$build/tests/whole REED_EXPORT_DEVICE=$device REED_EXPORT=$1 "$build/tests/whole/test_exports"; }
 
-make_models() {
-  need python:torch python:torchvision || return
-  "$python" "$root/bench/export_torchvision.py" --out "$out/models" --models "$1"
+# need_model NAME: the packages that make a model.
+need_model() {
+  local transformers=''
+  case $1 in bert*) transformers=python:transformers ;; esac
+  need python:torch python:torchvision python:numpy $transformers
+}
+
+make_model() {
+  need_model "$1" && need python:onnx && "$python" "$root/bench/export_torchvision.py" --out "$out/models" --models "$1" --inputs
 }
 
 large_export() {
-  need python:torch python:torchvision || return
   local sizes=480x640,375x501,quiet
-  [ "$1" != bert ] || sizes=1x128,8x77
+  need_model "$1" || return
+  case $1 in bert*) sizes=1x128,8x77 ;; subpixel*) sizes=120x160,37x51 ;; esac
+  [ -z "$few" ] || case $1 in bert*) sizes=1x5,2x9 ;; *) sizes=48x64,37x51 ;; esac
   "$python" "$root/bench/check_torchvision.py" --folder "$out/models" --build "$build" --models "$1" --sizes $sizes --devices "$device" --threads "$(nproc)"
 }
 
@@ -216,7 +295,7 @@ stage_accuracy() {
   local name names=subpixel
   [ -n "$few" ] || names=$(cd "$root/tests/whole/exports" && ls -- *.onnx.xz | sed 's/\.onnx\.xz//')
   for name in $names; do unit accuracy "small-$name" small_export "$name"; done
-  [ -z "$emulated" ] || return
+  rank=2
   for name in ${models//,/ }; do
     export_once "$name"
     unit accuracy "large-$name" large_export "$name"
@@ -227,63 +306,90 @@ stage_accuracy() {
 export_once() {
   mkdir -p "$out/accuracy"
   [ -e "$out/models/$1.onnx" ] || rm -f "$out/accuracy/export-$1.passed"
-  unit accuracy "export-$1" make_models "$1"
+  unit accuracy "export-$1" make_model "$1"
 }
 
 # ---- speed ----
 
 # Latency, first run, load, with graphs on or off, by the command alone.
-bench() {
-  local model=$1 input=$2 graphs=$3 runs=$4 warmup=3
-  [ -z "$few" ] || warmup=1
-  "$build/tools/vm" bench "$model" $(input_flags "$input") --device "$device" --graphs "$graphs" --runs "$runs" --warmup "$warmup" --json -
+bench() { "$build/tools/vm" bench "$1" -i "$2" --device "$device" --graphs "$3" --runs 1 --warmup 1 --json -; }
+
+measure() { need python:numpy && "$python" "$root/bench/gpu_speed.py" "$@" --build "$build" --device "$device"; }
+
+measure_model() {
+  local name=$1
+  shift
+  need_model "$name" && measure "$out/models/$name.onnx" --name "$name" --folder "$out/models" "$@" ${emulated:+--torch-device cpu}
 }
 
-# "-i INPUT" for each of the inputs with commas between them.
-input_flags() { local one; for one in ${1//,/ }; do echo "-i $one"; done; }
+measure_nms() {
+  need python:numpy && "$python" "$root/bench/gpu_nms.py" --build "$build" --device "$device" --kernels "$out/speed/nms.kernels" ${few:+--boxes 40 --runs 1} ${emulated:+--torch-device cpu} --json "$out/speed/nms.json"
+}
 
-sizes() {
-  need python:numpy || return
-  "$python" "$root/bench/gpu_speed.py" "$@" --build "$build" --device "$device"
+# The time of a run by operator and by node, for the input that the export wrote.
+profile_of() {
+  local file inputs=()
+  for file in "$out/models/$1".*.npy; do inputs+=(-i "$(basename "$file" .npy | sed 's/.*\.//')=@$file"); done
+  "$build/tools/vm" profile "$out/models/$1.onnx" "${inputs[@]}" --device "$device" ${few:+--runs 1}
+}
+
+# The measurements in order. Rank, model, size, number of random sizes, engines of bench/gpu_speed.py. torch.compile comes last in its rank,
+# because it takes up to a minute for a size.
+measurements() {
+  cat <<'END'
+1 mask 480x640 50 reed-tf32 eager-tf32 reed eager reed-kernels-tf32
+1 bert_base 8x384 50 reed-f16 eager-f16
+1 bert_base 1x128 0 reed-f16 eager-f16
+2 mask 480x640 50 reed-queues reed-host eager-host reed-counts reed-tf32-libraries reed-kernels
+2 bert_base 8x384 50 reed-kernels-f16 compile-f16
+2 bert_base 1x128 0 compile-f16 compile-graphs-f16
+2 mask 480x640 50 compile-tf32
+3 mask 480x640 50 reed-libraries reed-f16 eager-f16
+3 bert_base 8x384 50 reed reed-tf32 reed-tf32-libraries reed-queues reed-host eager eager-tf32 eager-host compile-graphs-f16
+3 bert_base 1x128 0 reed reed-tf32 eager eager-tf32
+3 ssdlite 480x640 50 reed reed-tf32 reed-queues reed-host reed-counts reed-f16 reed-kernels eager eager-tf32 eager-host eager-f16
+3 retinanet 480x640 50 reed reed-tf32 reed-queues reed-host reed-counts reed-f16 reed-kernels eager eager-tf32 eager-host eager-f16
+3 bert_base 8x384 50 compile compile-tf32
+3 bert_base 1x128 0 compile compile-tf32
+3 mask 480x640 50 compile compile-f16
+3 ssdlite 480x640 50 compile compile-tf32 compile-f16
+3 retinanet 480x640 50 compile compile-tf32 compile-f16
+END
+}
+
+# With --few: every engine of that list for each model, at a small size.
+few_measurements() {
+  local name size
+  for name in ${models//,/ }; do
+    size=8x12
+    [[ $name != bert* ]] || size=1x5
+    echo "1 $name $size 1 $(measurements | cut -d' ' -f5- | tr ' ' '\n' | sort -ur | tr '\n' ' ')"
+  done
 }
 
 stage_speed() {
-  local name graphs
-  if [ -n "$emulated" ]; then
-    for graphs in on off; do unit speed "subpixel-graphs-$graphs" bench "$build/tests/whole/subpixel.onnx" 1x3x2x3xf32=rand:1 $graphs 1; done
-    unit speed subpixel-sizes sizes "$build/tests/whole/subpixel.onnx" --sizes 2x4 --batched --random 1 --runs 1 --json "$out/speed/subpixel.json"
+  local list=measurements graphs order name size n engines engine seconds
+  [ -z "$few" ] || list=few_measurements
+  unit speed nms measure_nms
+  if [ -z "$models" ]; then
+    for graphs in on off; do unit speed "subpixel-graphs-$graphs" bench "$build/tests/whole/subpixel.onnx" 1x3x2x3xf32=rand:1 $graphs; done
+    unit speed subpixel-sizes measure "$build/tests/whole/subpixel.onnx" --sizes 2x4 --batched --random 1 --runs 1 --json "$out/speed/subpixel.json"
     return
   fi
-  for name in ${models//,/ }; do
-    export_once "$name"
-    for graphs in on off; do unit speed "$name-graphs-$graphs" bench_input "$name" bench $graphs 50; done
-    for engine in reed reed-tf32 reed-libraries reed-tf32-libraries reed-f16 eager eager-tf32 eager-f16 reed-queues reed-host reed-counts; do engine_sizes "$name" $engine 100; done
-    unit speed "$name-profile" bench_input "$name" profile_of
-  done
-  # the compiler of PyTorch comes last, because it may take minutes for a model
-  for name in ${models//,/ }; do
-    for engine in compile compile-tf32 compile-f16; do engine_sizes "$name" $engine 240; done
-  done
+  while read -r -u 3 order name size n engines; do
+    [[ ,$models, = *,$name,* ]] || continue
+    rank=$order
+    [ "$rank" -gt "$round" ] || export_once "$name"
+    for engine in $engines; do
+      seconds=100
+      [[ $engine != compile* ]] || seconds=240
+      limit=$((seconds + usual_limit / 5))
+      unit speed "$name-$size-$engine" measure_model "$name" --sizes "$size" --random "$n" --engines "$engine" --seconds "$seconds" ${few:+--runs 1} --json "$out/speed/$name-$size.json"
+    done
+  done 3< <("$list")
+  rank=3
+  for name in ${models//,/ }; do unit speed "$name-profile" profile_of "$name"; done
 }
-
-# The random sizes of one engine; every engine is a unit, so that a slow one holds back no other.
-engine_sizes() {
-  local name=$1 engine=$2 seconds=$3 shown=(--sizes 480x640)
-  [ "$name" != bert ] || shown=(--sizes 8x384)
-  unit speed "$name-sizes-$engine" sizes "$out/models/$name.onnx" "${shown[@]}" --name "$name" --folder "$out/models" --engines "$engine" --seconds "$seconds" --json "$out/speed/$name.json"
-}
-
-# COMMAND MODEL INPUT... with the model's input.
-bench_input() {
-  local name=$1 command=$2
-  shift 2
-  case $name in
-    bert) "$command" "$out/models/bert.onnx" tokens=1x128xi64=7,mask=1x128xi64=1 "$@" ;;
-    *) "$command" "$out/models/$name.onnx" 3x480x640xf32=rand:1 "$@" ;;
-  esac
-}
-
-profile_of() { "$build/tools/vm" profile "$1" $(input_flags "$2") --device "$device"; }
 
 # ---- results ----
 
@@ -311,24 +417,66 @@ write_part() {
   } >"$out/$stage.md.new"
   mv "$out/$stage.md.new" "$out/$stage.md"
   echo "$stage: $n_passed passed, $n_failed failed, $n_missing missing"
-  failed=$((failed + n_failed))
-  [ -n "$emulated" ] || failed=$((failed + n_missing))
 }
 
-write_results() { "$python" "$root/scripts/gpu_results.py" "$out" "$into" "$build" "$device" "$root" >"$out/results.log" 2>&1 || { cat "$out/results.log" >&2; failed=$((failed + 1)); }; }
+write_results() { "$python" "$root/scripts/gpu_results.py" "$out" "$into" "$build" "$device" "$root" >"$out/results.log" 2>&1 || { cat "$out/results.log" >&2; failed=1; }; }
 
-if [ -n "$pack" ]; then write_pack; exit; fi
-export root device out build few emulated python
-export -f need meson_words ninja_path tools_there archs set_up build_tree opens_device kernel_cases sanitized small_export make_models large_export bench bench_input profile_of input_flags sizes
-for stage in "${stages[@]}"; do
+write_archive() { [ -z "$archive" ] || { tar -C "$out" --exclude ./packed --exclude ./packed.new --exclude ./models --exclude ./running --exclude ./main -czf "$archive.part" . && mv "$archive.part" "$archive"; }; }
+
+# Runs one stage and writes its part, results and archive if a unit ran.
+run_stage() {
+  local stage=$1 ends=$2
   mkdir -p "$out/$stage"
   rm -f "$out/$stage/cut"
-  stage_ends=$(($(date +%s) + minutes * 60))
+  rank=1 limit=$usual_limit stage_ends=$(($(date +%s) + minutes * 60))
+  [ -z "$ends" ] || [ "$stage_ends" -le "$ends" ] || stage_ends=$ends
   "stage_$stage"
+  [ -n "$budget" ] && [ ! -e "$out/$stage/changed" ] && return
   write_part "$stage"
-  [ "$stage" != build ] || [ -e "$out/build/device.passed" ] || { echo "the device cannot be opened: the other stages do not run"; break; }
-  write_results
+  rm -f "$out/$stage/changed"
+  if [ -e "$out/build/device.passed" ]; then write_results; fi
+  write_archive
+}
+
+# When a stage ends at the latest, with a budget: at 6/10 of the time that is left, so that the stages after it have a part; the last one at its end.
+end_of() {
+  local now left
+  [ -n "$budget" ] || return
+  now=$(date +%s) left=$((started + budget - $(date +%s)))
+  [ "$1" = "${stages[-1]}" ] || left=$((left * 6 / 10))
+  echo $((now + left))
+}
+
+if [ -n "$pack" ]; then write_pack; exit; fi
+out=$(mkdir -p "${out:-$root/build-gpu/check}" && cd "${out:-$root/build-gpu/check}" && pwd)
+begin_alone
+[ -z "$archive" ] || [ ! -e "$archive" ] || [ -d "$out/build" ] || tar -C "$out" -xzf "$archive" || exit 1
+if [ -n "$packed" ]; then
+  [ -d "$out/packed" ] || { rm -rf "$out/packed.new" && mkdir "$out/packed.new" && tar -xf "$packed" -C "$out/packed.new" && mv "$out/packed.new" "$out/packed"; } || exit 1
+  build=$out/packed
+fi
+given_build=$build build=${build:-$root/build-gpu}
+# A folder that was brought from another machine: its programs find the modules and the bundled libraries here.
+[ -z "$given_build" ] || export LD_LIBRARY_PATH=$build:$build/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+# Wheels of cuDNN and cuBLASLt have their libraries in folders of their own, where PyTorch finds them and the loader does not.
+wheels=$("$python" -c 'import glob, os, sysconfig; print(":".join(d for d in glob.glob(os.path.join(sysconfig.get_path("purelib"), "nvidia", "*", "lib")) if glob.glob(d + "/libcudnn.so.9") or glob.glob(d + "/libcublasLt.so.*")))' 2>/dev/null)
+[ -z "$wheels" ] || export LD_LIBRARY_PATH=${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$wheels
+export root device out build few emulated python run_files
+export -f need with_option meson_words ninja_path tools_there archs set_up build_tree opens_device kernel_cases listed_cases sanitized small_export need_model make_model large_export
+export -f bench measure measure_model measure_nms profile_of
+# (an emulated device takes as long as it takes)
+last_round=3 usual_limit=300
+[ -z "$emulated" ] || usual_limit=3000
+for round in $([ -z "$budget" ] || echo 1 2) $last_round; do
+  for stage in "${stages[@]}"; do
+    run_stage "$stage" "$(end_of "$stage")"
+    [ "$stage" != build ] || [ -e "$out/build/device.passed" ] || { echo "the device cannot be opened: the other stages do not run"; break 2; }
+  done
 done
+rm -f "$out/main"
 cat "$out/results.log" 2>/dev/null
 for stage in "${stages[@]}"; do [ ! -e "$out/$stage/cut" ] || { echo "cut: start the script once more, it goes on"; exit 75; }; done
+words=(-name '*.failed')
+[ -n "$emulated" ] || words+=(-o -name '*.missing')
+for stage in "${stages[@]}"; do [ ! -d "$out/$stage" ] || [ -z "$(find "$out/$stage" "${words[@]}" -print)" ] || failed=1; done
 [ "$failed" = 0 ]

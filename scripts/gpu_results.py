@@ -3,8 +3,11 @@
 usage: gpu_results.py OUT INTO BUILD DEVICE ROOT
 
 The section stands between two marks of the page and is made of the stages' parts, OUT/STAGE.md. A kernel is verified if the run was on a real card and without --few, every unit
-of the stage `parity` has passed, and none was cut. Rows of kernels that this run does not verify stay as they are."""
+of the stage `parity` has passed, none was cut, and the kernel was launched in one of them (OUT/parity/UNIT.kernels). Rows of kernels that this run does not verify stay as they are."""
 import datetime, json, os, subprocess, sys
+
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'bench'))
+import profiles
 
 out, into, build, device, root = sys.argv[1:]
 STAGES = ('build', 'parity', 'sanitizers', 'accuracy', 'speed')
@@ -25,7 +28,8 @@ def read(path):
 def write(name, text):
     path = os.path.join(into, name)
     os.makedirs(os.path.dirname(path), exist_ok=True)
-    with open(path, 'w') as f: f.write(text)
+    with open(path + '.part', 'w') as f: f.write(text)
+    os.replace(path + '.part', path)
     print(f'written: {path}')
 
 
@@ -36,6 +40,15 @@ def section(about, today):
     return '\n'.join(lines)
 
 
+def launched_in_parity():
+    """The kernels that the units of the stage `parity` launched, if all of them have run and passed."""
+    part, names = os.path.join(out, 'parity'), []
+    if os.path.isdir(part) and not os.path.exists(os.path.join(part, 'cut')): names = os.listdir(part)
+    units = {name.rsplit('.', 1)[0] for name in names if not name.endswith('.kernels') and '.' in name}
+    if any(unit + '.passed' not in names for unit in units): return set()
+    return {row.kernel for row in profiles.read(*(os.path.join(part, unit + '.kernels') for unit in units))}
+
+
 def main():
     about, today = described(), datetime.date.today().isoformat()
     own = lambda name: os.path.join(into, name) if os.path.exists(os.path.join(into, name)) else os.path.join(root, name)
@@ -43,13 +56,10 @@ def main():
     before, rest = page.split(BEGIN)
     write('docs/gpu.md', before + BEGIN + section(about, today) + END + rest.split(END)[1])
     rows = [line for line in read(own('tests/cuda/verified.tsv')).splitlines() if line]
-    part = os.path.join(out, 'parity')
-    found = os.listdir(part) if os.path.isdir(part) else []
-    whole = os.path.exists(os.path.join(out, 'parity.md')) and 'cut' not in read(os.path.join(out, 'parity.md'))
-    if whole and not os.environ.get('few') and found and all(name.endswith('.passed') for name in found) and about.get('cards'):
-        driver, card, kernels = about['driver'], about['cards'][0]['card'], about.get('kernels', [])
-        new = {k['kernel']: '\t'.join((k['kernel'], k['ptx'], card, driver, today)) for k in kernels}
-        rows = [row for row in rows if row.startswith('#') or row.split('\t')[0] not in new] + [new[k] for k in sorted(new)]
+    driver, card = about.get('driver'), (about.get('cards') or [{}])[0].get('card')
+    launched = launched_in_parity() if card and not os.environ.get('few') else set()
+    new = {k['kernel']: '\t'.join((k['kernel'], k['ptx'], card, driver, today)) for k in about.get('kernels', []) if k['kernel'] in launched}
+    rows = [row for row in rows if row.startswith('#') or row.split('\t')[0] not in new] + [new[k] for k in sorted(new)]
     write('tests/cuda/verified.tsv', '\n'.join(rows) + '\n')
 
 

@@ -37,6 +37,7 @@ static void shut(cuda_device *self) {
   if (self->context) (void)cu->context_release(self->ordinal_handle);
   if (cu->init) cuda_driver_close(&self->driver);
   VEC_FREE(&self->modules);
+  cuda_profile_close(self->profile);
   uv_mutex_destroy(&self->lock);
   mem_free(self->target);
   mem_free(self);
@@ -157,6 +158,8 @@ reed_status cuda_open(int32_t index, const char *options, device **out_device, r
   status = self->target ? cuda_driver_open(options, &self->driver, diagnosis)
                         : diag_no_memory(diagnosis, "device '" CUDA_DEVICE_NAME "'");
   if (status == REED_OK) status = start(self, index, diagnosis);
+  if (status == REED_OK && *self->options.profile)
+    status = cuda_profile_open(self->options.profile, &self->profile, diagnosis);
   if (status == REED_OK) *out_device = &self->base;
   else shut(self);
   return status;

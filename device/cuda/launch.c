@@ -93,12 +93,15 @@ reed_status cuda_launch_ready(cuda_queue *queue, const cuda_ready *ready, reed_d
   const cuda_kernel_info *info = &cuda_kernel_infos[ready->kernel];
   void *parameters[] = {(void *)(uintptr_t)ready->args};
   if (cu->operands) cu->operands(ready->operands, ready->n_operands, ready->cancel);
-  cu_result result = CU_SUCCESS;
-  if (ready->shared_bytes > SHARED_BYTES_WITHOUT_OPT_IN)
+  const bool is_timed = self->profile && !queue->recording;
+  cuda_timed timed;
+  cu_result result = is_timed ? cuda_profile_begin(queue, &timed) : CU_SUCCESS;
+  if (!result && ready->shared_bytes > SHARED_BYTES_WITHOUT_OPT_IN)
     result = cu->function_set(self->functions[ready->kernel], CU_DYNAMIC_SHARED_BYTES, (int)ready->shared_bytes);
   if (!result)
     result = cu->launch(self->functions[ready->kernel], ready->grid[0], ready->grid[1], ready->grid[2], info->threads,
                         1, 1, ready->shared_bytes, queue->stream, parameters, NULL);
+  if (is_timed) result = cuda_profile_end(queue, &timed, ready->kernel, result);
   if (!result && self->options.check && !queue->recording) result = cu->stream_synchronize(queue->stream);
   return cuda_check(self, result, info->name, diagnosis);
 }

@@ -13,7 +13,8 @@
 #include "device/memory.h"
 #include "device/module.h"
 
-/* The options after '?' in a name that are not the driver's: KEY=NUMBER, lacks=LIST, only=LIST. */
+/* The options after '?' in a name that are not the driver's: KEY=NUMBER, profile=FILE, lacks=LIST, only=LIST. */
+enum { CUDA_PROFILE_PATH = 512 };
 typedef struct cuda_options {
   int64_t check;  /* 1: every launch is waited for, so that a failure names its launch */
   int64_t poison; /* 1: memory that sessions hand out or take back is overwritten */
@@ -21,6 +22,7 @@ typedef struct cuda_options {
   int64_t tf32;   /* 1: products of f32 round their operands to tf32, for tensor cores */
   int64_t cudnn;  /* 1: convolutions by cuDNN where a measurement says so; 2: where it has a plan (library.c) */
   int64_t cublas; /* the same of products by cuBLASLt */
+  char profile[CUDA_PROFILE_PATH]; /* the file that takes the profile of kernels (profile.c); empty: none */
 } cuda_options;
 
 /* Pages mapped into a block's reserved addresses, one after another. */
@@ -116,7 +118,8 @@ typedef struct cuda_device {
   char card[256]; /* the card's name */
   int64_t shared_bytes_opt_in;
   cuda_math math;
-  cuda_library *library; /* NULL: not asked for */
+  cuda_library *library;        /* NULL: not asked for */
+  struct cuda_profile *profile; /* NULL: not asked for */
   size_t granularity;
   cu_pool pool;
   cu_stream memory;         /* allocations and releases of the pool, in order */
@@ -218,6 +221,24 @@ typedef struct cuda_ready {
 reed_status cuda_launch_ready(cuda_queue *queue, const cuda_ready *ready, reed_diagnosis *diagnosis) REED_MUST_CHECK;
 /* Loads the image of the kernels. Called within the context. */
 reed_status cuda_load_kernels(cuda_device *self, reed_diagnosis *diagnosis) REED_MUST_CHECK;
+
+/* ---- profile.c ---- */
+
+typedef struct cuda_profile cuda_profile;
+/* The events around one launch. */
+typedef struct cuda_timed {
+  cu_event begin, end;
+} cuda_timed;
+/* ERROR_DEVICE: the file cannot be written. */
+reed_status cuda_profile_open(const char *path, cuda_profile **out_profile, reed_diagnosis *diagnosis) REED_MUST_CHECK;
+/* Before a launch on the queue. Also after a failure cuda_profile_end follows, which destroys the events. */
+cu_result cuda_profile_begin(cuda_queue *queue, cuda_timed *out_timed) REED_MUST_CHECK;
+/* After the launch, whose result is `result`: waits for the launch and counts its time. The first failure is returned.
+ */
+cu_result cuda_profile_end(cuda_queue *queue, cuda_timed *timed, cuda_kernel_id kernel,
+                           cu_result result) REED_MUST_CHECK;
+/* Writes the lines; NULL: nothing. */
+void cuda_profile_close(cuda_profile *self);
 
 /* ---- library.c ---- */
 

@@ -27,11 +27,68 @@ rm "$out/check/parity/test_softmax.passed"
 check --device 'cuda-emulated?fail_work=9' parity >"$out/log5" 2>&1 && fail "a failing unit passes"
 [ -e "$out/check/parity/test_softmax.failed" ] || fail "a failing unit is not told"
 check --device cuda-emulated parity >"$out/log6" 2>&1 || fail "a unit that had failed is not run again"
-# a run that is killed in the middle of a stage leaves no unit that counts as passed, and goes on
-rm "$out"/check/sanitizers/*
-setsid timeout -s KILL 1 "$root/scripts/gpu_check.sh" --build "$build" --out "$out/check" --into "$out/tree" --few --device cuda-emulated sanitizers >"$out/log8" 2>&1
-check --device cuda-emulated sanitizers >"$out/log9" 2>&1 || fail "a stage that was killed does not go on"
-[ "$(find "$out/check/sanitizers" -name '*.passed' | wc -l)" = 4 ] || fail "a stage that was killed lacks units"
+# programs that wait for ever, or fail
+for program in tools/vm tests/ops/cpu/reduce/test_softmax tests/whole/test_exports; do
+  mkdir -p "$out/slow/$(dirname $program)"
+  printf '#!/bin/sh\n[ "$REED_CHECK_WAITS" != fail ] || exit 1\necho $$ >"$REED_CHECK_WAITS"\nexec sleep 1000\n' >"$out/slow/$program"
+  chmod +x "$out/slow/$program"
+done
+# Waits until a process has ended; a process that nobody has waited for counts as ended.
+ended() {
+  local tries=600
+  while grep -q '^State:[[:space:]]*[^ZX]' "/proc/$1/status" 2>/dev/null && [ $((tries -= 1)) -gt 0 ]; do sleep 0.1; done
+  [ "$tries" -gt 0 ]
+}
+# a run that is killed or stopped in the middle of a stage, with a unit that still runs, leaves nothing half-written, and goes on
+units_of() { (cd "$out/check/$1" && ls -- *.passed *.missing 2>/dev/null); }
+left_over() { find "$out/check" -name '*.log' ! -name results.log -o -name '*.part' -o -name '*.new' -o -path '*/running/*' -o -name main -o -name cut; }
+for stage in build parity sanitizers accuracy speed; do
+  units=$(units_of $stage)
+  rm "$out/check/$stage"/*
+  for signal in INT KILL TERM; do
+    mkfifo "$out/wait"
+    REED_CHECK_WAITS=$out/wait env --default-signal=INT "$root/scripts/gpu_check.sh" --build "$out/slow" --out "$out/check" --into "$out/tree" --few --device cuda-emulated $stage >"$out/log8" 2>&1 &
+    script=$!
+    # the command of a unit opens the fifo
+    read -r leader <"$out/wait"
+    kill -$signal $script
+    wait $script
+    status=$?
+    case $signal in KILL) expected=137 killed=$leader ;; *) expected=130 ;; esac
+    [ $status = $expected ] || fail "stage $stage: status $status after the signal $signal"
+    [ $signal = KILL ] || ended "$leader" || fail "stage $stage: a command still runs after the signal $signal"
+    rm "$out/wait"
+  done
+  ended "$killed" || fail "stage $stage: a command of the killed script still runs"
+  # a failure in the middle of the stage
+  REED_CHECK_WAITS=fail "$root/scripts/gpu_check.sh" --build "$out/slow" --out "$out/check" --into "$out/tree" --few --device cuda-emulated $stage >"$out/log8" 2>&1 && fail "stage $stage passes with a failing unit"
+  grep -q ' [1-9][0-9]* failed' "$out/check/$stage.md" || fail "stage $stage: the part has no failure"
+  check --device cuda-emulated $stage >"$out/log9" 2>&1 || fail "stage $stage does not go on"
+  [ "$(units_of $stage)" = "$units" ] || fail "stage $stage: other units than without an end: $(units_of $stage)"
+  grep -q ' passed, 0 failed' "$out/check/$stage.md" || fail "stage $stage: no part of the run that goes on"
+  [ -z "$(left_over)" ] || fail "stage $stage: left over: $(left_over)"
+done
+# a second script in the same folder is refused while the first works
+mkfifo "$out/wait"
+rm "$out/check/parity"/*
+REED_CHECK_WAITS=$out/wait "$root/scripts/gpu_check.sh" --build "$out/slow" --out "$out/check" --into "$out/tree" --few --device cuda-emulated parity >"$out/log8" 2>&1 &
+script=$!
+read -r leader <"$out/wait"
+check --device cuda-emulated parity >"$out/log9" 2>&1 && fail "two scripts work in one folder"
+grep -q "works in .* already" "$out/log9" || fail "no sentence about a second script"
+kill -TERM $script
+wait $script
+rm "$out/wait"
+# with a budget the results of one machine go on in an empty folder of another one
+"$root/scripts/gpu_check.sh" --build "$build" --out "$out/first" --into "$out/tree" --few --device cuda-emulated --budget 1000 --archive "$out/archive.tar.gz" build parity >"$out/log12" 2>&1 || fail "stages with a budget fail"
+"$root/scripts/gpu_check.sh" --build "$build" --out "$out/second" --into "$out/tree" --few --device cuda-emulated --budget 0 --archive "$out/archive.tar.gz" build parity >"$out/log13" 2>&1 || fail "an archive does not bring the units that have passed"
+"$root/scripts/gpu_check.sh" --build "$build" --out "$out/third" --into "$out/tree" --few --device cuda-emulated --budget 0 build >"$out/log14" 2>&1
+[ $? = 75 ] || fail "a run whose budget is spent is not cut"
+# tools that are missing are named in one sentence
+mkdir "$out/bin"
+for tool in bash basename cat cut date env find grep ls mkdir mv nproc python3 rm sed tail tar timeout wc xargs; do ln -s "$(command -v $tool)" "$out/bin/$tool"; done
+PATH=$out/bin "$root/scripts/gpu_check.sh" --out "$out/bare" --into "$out/no_tree" --device cuda-emulated build >"$out/log15" 2>&1 && fail "a build without a compiler passes"
+grep -q '^  tools: missing: cc, c++, pkg-config, .*libuv, .*; scripts/install-deps.sh --cuda installs the tools of a build, and --packed FILE needs none$' "$out/log15" || fail "no sentence about missing tools"
 # programs that were packed elsewhere
 (cd "$build" && tar -cf "$out/packed.tar" tools/vm libreed*.so* tests/ops/cpu/reduce/test_softmax) || fail "no archive"
 "$root/scripts/gpu_check.sh" --packed "$out/packed.tar" --out "$out/brought" --into "$out/tree" --few --device cuda-emulated build parity >"$out/log10" 2>&1 || fail "packed programs do not run"

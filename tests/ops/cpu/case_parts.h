@@ -3,6 +3,8 @@
 #ifndef TESTS_OPS_CPU_CASE_PARTS_H_
 #define TESTS_OPS_CPU_CASE_PARTS_H_
 
+#include <string.h>
+
 #include "ops/call.h"
 #include "ops/capability.h"
 #include "tests/ops/cpu/kernel_case.h"
@@ -32,6 +34,12 @@ int64_t case_elements(const kernel_case *c, const case_call *made);
 void case_open_output(kernel_case *c, int32_t i, const reed_desc *desc);
 /* After a run: outputs whose kernel reports an extent get that extent. */
 void case_take_extents(kernel_case *c, const case_call *made);
+
+/* The tolerance on that device of a case whose own tolerance is `given`: TF32 rounds operands to 10 bits after the
+ * point, so that sums of hundreds of products of numbers in -1..1 are off by a hundredth at most. */
+static inline double case_tolerance_on(const char *device, double given) {
+  return strstr(device, "tf32=1") && given < 1e-2 ? 1e-2 : given;
+}
 
 /* Gives the case its seed, and sets c->skipped if the case must not run. */
 void case_begin(kernel_case *c);

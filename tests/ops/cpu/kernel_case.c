@@ -436,7 +436,7 @@ static void compare_at_levels(kernel_case *c, const value *expected, cpu_level f
     bool has;
     must(c, case_run_on(c, *device, &has));
     for (int32_t i = 0; i < c->n_outputs && has && last; i++) move_channels(&c->outputs[i], false);
-    if (has) compare(c, expected, relative, absolute);
+    if (has) compare(c, expected, case_tolerance_on(*device, relative), case_tolerance_on(*device, absolute));
   }
 }
 
