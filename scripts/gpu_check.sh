@@ -470,7 +470,7 @@ last_round=3 usual_limit=300
 for round in $([ -z "$budget" ] || echo 1 2) $last_round; do
   for stage in "${stages[@]}"; do
     run_stage "$stage" "$(end_of "$stage")"
-    [ "$stage" != build ] || [ -e "$out/build/device.passed" ] || { echo "the device cannot be opened: the other stages do not run"; break 2; }
+    [ "$stage" != build ] || [ -e "$out/build/device.passed" ] || { echo "the device cannot be opened: the other stages do not run"; failed=1; break 2; }
   done
 done
 rm -f "$out/main"

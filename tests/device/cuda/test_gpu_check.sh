@@ -86,7 +86,7 @@ rm "$out/wait"
 [ $? = 75 ] || fail "a run whose budget is spent is not cut"
 # tools that are missing are named in one sentence
 mkdir "$out/bin"
-for tool in bash basename cat cut date env find grep ls mkdir mv nproc python3 rm sed tail tar timeout wc xargs; do ln -s "$(command -v $tool)" "$out/bin/$tool"; done
+for tool in bash basename cat cut date dirname env find grep ls mkdir mv nproc python3 rm sed tail tar timeout wc xargs; do ln -s "$(command -v $tool)" "$out/bin/$tool"; done
 PATH=$out/bin "$root/scripts/gpu_check.sh" --out "$out/bare" --into "$out/no_tree" --device cuda-emulated build >"$out/log15" 2>&1 && fail "a build without a compiler passes"
 grep -q '^  tools: missing: cc, c++, pkg-config, .*libuv, .*; scripts/install-deps.sh --cuda installs the tools of a build, and --packed FILE needs none$' "$out/log15" || fail "no sentence about missing tools"
 # programs that were packed elsewhere
