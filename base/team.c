@@ -74,18 +74,16 @@ static _Atomic int32_t n_measuring; /* threads that have a measure */
 
 /* ---- polling ---- */
 
-static int64_t now_ns(void) {
+static int64_t time_ns(clockid_t clock) {
   struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
+  clock_gettime(clock, &t);
   return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
+static int64_t now_ns(void) { return time_ns(CLOCK_MONOTONIC); }
+
 /* CPU time of the calling thread. */
-static int64_t cpu_ns(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-  return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
+static int64_t cpu_ns(void) { return time_ns(CLOCK_THREAD_CPUTIME_ID); }
 
 static void relax(void) {
 #if defined(__x86_64__) || defined(__i386__)

@@ -12,7 +12,16 @@
 void loadable_use(const device_services *services);
 /* The host's kernel for an operator. */
 reed_kernel_prepare_fn loadable_host_kernel(const reed_op *op);
-/* An option of a device's name: KEY=NUMBER. */
+/* An option of a device's name, KEY=VALUE; of KEY alone the value has no characters. */
+typedef struct loadable_word {
+  const char *key, *value; /* in the text of all options */
+  size_t n_key, n_value;
+} loadable_word;
+/* Takes the first option off KEY=VALUE&KEY=VALUE...; false: there is none. */
+bool loadable_next(const char **options, loadable_word *out_word);
+bool loadable_has_key(const loadable_word *word, const char *key);
+
+/* An option with a number. */
 typedef struct loadable_option {
   const char *key;
   size_t at; /* the number's place (int64_t) in the struct of options */

@@ -262,9 +262,7 @@ static void for_rows(const packed_order *o, const stretch *s, char *packed, char
   for (int64_t c0 = s->begin; c0 < s->end; c0 += CHANNELS_AT_A_TIME)
     for (int64_t tap = 0; tap < o->rows * o->columns; tap++)
       for (int64_t c = c0; c < c0 + CHANNELS_AT_A_TIME && c < s->end; c++) {
-        int64_t y = tap / o->columns, x = tap % o->columns;
-        int64_t from = s->part * o->part + output * o->w_output + (y / o->taps + c) * o->w_channel +
-                       y % o->taps * o->w_tap[0] + x * o->w_tap[1];
+        int64_t from = packed_plain_place(o, s->part, output, tap, c);
         int64_t place = tap * channels + c - s->begin; /* pairs: the odd channel's weights begin one element later */
         row.panel = packed + (size_t)(o->pairs ? (place & ~1) * s->width + (place & 1) : place * s->width) * size;
         row.plain = plain + (size_t)from * size;

@@ -64,6 +64,13 @@ static inline int64_t packed_width(int64_t outputs, int64_t panel) {
   int64_t rest = outputs - panel * PACKED_WIDTH;
   return rest < PACKED_WIDTH ? (rest + PACKED_STEP - 1) / PACKED_STEP * PACKED_STEP : PACKED_WIDTH;
 }
+/* The place of a weight in the plain weights. Taps are numbered through the rows, `columns` in each. */
+static inline int64_t packed_plain_place(const packed_order *o, int64_t part, int64_t output, int64_t tap,
+                                         int64_t channel) {
+  const int64_t y = tap / o->columns, x = tap % o->columns;
+  return part * o->part + output * o->w_output + (y / o->taps + channel) * o->w_channel + y % o->taps * o->w_tap[0] +
+         x * o->w_tap[1];
+}
 /* The number of elements of one matrix, and of all. */
 int64_t packed_part_elements(const packed_order *order);
 reed_desc packed_desc(const packed_order *order);

@@ -442,7 +442,8 @@ run_stage() {
 end_of() {
   local now left
   [ -n "$budget" ] || return
-  now=$(date +%s) left=$((started + budget - $(date +%s)))
+  now=$(date +%s)
+  left=$((started + budget - now))
   [ "$1" = "${stages[-1]}" ] || left=$((left * 6 / 10))
   echo $((now + left))
 }

@@ -9,17 +9,14 @@
 /* Takes the path of option `profile`. */
 static reed_status read_path(const char *text, cuda_options *out_options, reed_diagnosis *diagnosis) {
   static const char key[] = "profile";
-  for (size_t n, n_key; *text; text += n + (text[n] == '&')) {
-    n = strcspn(text, "&");
-    n_key = strcspn(text, "=&");
-    if (n_key != strlen(key) || memcmp(text, key, n_key) != 0) continue;
-    const size_t n_path = n > n_key ? n - n_key - 1 : 0;
-    if (n_path == 0 || n_path >= sizeof out_options->profile)
+  for (loadable_word word; loadable_next(&text, &word);) {
+    if (!loadable_has_key(&word, key)) continue;
+    if (word.n_value == 0 || word.n_value >= sizeof out_options->profile)
       return diag_fail(diagnosis, REED_ERROR_ARGUMENT,
                        "device '" CUDA_DEVICE_NAME "': option '%s' takes the path of a file, of at most %zu bytes", key,
                        sizeof out_options->profile - 1);
-    memcpy(out_options->profile, text + n_key + 1, n_path);
-    out_options->profile[n_path] = 0;
+    memcpy(out_options->profile, word.value, word.n_value);
+    out_options->profile[word.n_value] = 0;
   }
   return REED_OK;
 }

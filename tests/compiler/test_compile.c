@@ -120,12 +120,21 @@ START_TEST(passes_can_be_disabled_but_for_those_that_are_needed) {
 }
 END_TEST
 
+/* Compiles the model with weights of bf16, and looks for the words in the report. */
+static void check_report_of_bf16(onnx_build *b, const char *said) {
+  compiled c;
+  compile(&c, b, &(reed_compile_options){.precision = REED_PRECISION_BF16});
+  ck_assert_msg(c.status == REED_OK, "%s", c.diagnosis.message);
+  ck_assert_msg(strstr(c.report, said) != NULL, "%s", c.report);
+  compiled_fini(&c);
+  build_close(&b);
+}
+
 /* Two products; if _i, an operator chooses from the second product's result; otherwise the result is an output of the
  * model. */
 START_TEST(a_head_whose_result_is_chosen_from_keeps_its_precision) {
   static float weights[64 * 64];
   onnx_build *b = build_open(13);
-  compiled c;
   for (int i = 0; i < 64 * 64; i++) weights[i] = (float)(i % 13) / 8;
   build_input(b, "x", "f32[n,64]");
   build_f32(b, "w", "64,64", weights);
@@ -137,20 +146,14 @@ START_TEST(a_head_whose_result_is_chosen_from_keeps_its_precision) {
   build_node(b, "Sigmoid", "s", "p");
   if (_i) build_node(b, "ArgMax", "p", "y");
   build_output(b, _i ? "y" : "p", _i ? "i64" : "f32");
-  compile(&c, b, &(reed_compile_options){.precision = REED_PRECISION_BF16});
-  ck_assert_msg(c.status == REED_OK, "%s", c.diagnosis.message);
-  const char *said = _i ? "1 products with weights of half precision, 1 weights rounded, 1 products of f32"
-                        : "2 products with weights of half precision";
-  ck_assert_msg(strstr(c.report, said) != NULL, "%s", c.report);
-  compiled_fini(&c);
-  build_close(&b);
+  check_report_of_bf16(b, _i ? "1 products with weights of half precision, 1 weights rounded, 1 products of f32"
+                             : "2 products with weights of half precision");
 }
 END_TEST
 
 START_TEST(weights_of_two_products_are_rounded_once) {
   static float weights[64 * 64];
   onnx_build *b = build_open(13);
-  compiled c;
   for (int i = 0; i < 64 * 64; i++) weights[i] = (float)(i % 1021) / 1000;
   build_input(b, "x", "f32[n,64]");
   build_f32(b, "w", "64,64", weights);
@@ -158,12 +161,7 @@ START_TEST(weights_of_two_products_are_rounded_once) {
   build_node(b, "Relu", "a", "r");
   build_node(b, "MatMul", "r,w", "y");
   build_output(b, "y", "f32");
-  compile(&c, b, &(reed_compile_options){.precision = REED_PRECISION_BF16});
-  ck_assert_msg(c.status == REED_OK, "%s", c.diagnosis.message);
-  const char *said = "2 products with weights of half precision, 1 weights rounded";
-  ck_assert_msg(strstr(c.report, said) != NULL, "%s", c.report);
-  compiled_fini(&c);
-  build_close(&b);
+  check_report_of_bf16(b, "2 products with weights of half precision, 1 weights rounded");
 }
 END_TEST
 

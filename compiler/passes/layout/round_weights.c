@@ -97,10 +97,7 @@ static void round_output(rounding *r, int64_t n) {
 static void find_places(const packed_order *o, int64_t part, int64_t output, int64_t *places) {
   int64_t n = 0;
   for (int64_t c = 0; c < o->channels; c++)
-    for (int64_t y = 0; y < o->rows; y++)
-      for (int64_t x = 0; x < o->columns; x++)
-        places[n++] = part * o->part + output * o->w_output + (y / o->taps + c) * o->w_channel +
-                      y % o->taps * o->w_tap[0] + x * o->w_tap[1];
+    for (int64_t tap = 0; tap < o->rows * o->columns; tap++) places[n++] = packed_plain_place(o, part, output, tap, c);
 }
 
 reed_status round_weights(ir_module *m, const packed_order *order, const void *plain, uint16_t *halves,

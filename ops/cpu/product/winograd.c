@@ -285,6 +285,8 @@ static void transform_input(const winograd_run *run, const step *t, int64_t begi
 /* Pieces of WEIGHT_CHANNELS channels of a phase of the weights of a panel. */
 static int64_t weight_pieces(const winograd_plan *plan) { return divided(plan->p.channels, WEIGHT_CHANNELS); }
 
+static int64_t panel_pieces(const winograd_plan *plan) { return plan->n_phases * weight_pieces(plan); }
+
 /* Pieces begin..end of the weights, counted through the panels of the step's part of the outputs and their phases. */
 static void transform_weights(const winograd_run *run, const step *t, int64_t begin, int64_t end) {
   const winograd_plan *plan = run->plan;
@@ -316,7 +318,7 @@ void winograd_plan_store(const winograd_plan *plan, const float *packed, float *
   const winograd_run run = {.plan = plan, .weights = packed, .u = out_stored};
   const step all = step_at(plan, &plan->sections[0], 0);
   memset(out_stored, 0, (size_t)winograd_plan_stored_bytes(plan));
-  transform_weights(&run, &all, 0, divided(all.columns, plan->width) * plan->n_phases * weight_pieces(plan));
+  transform_weights(&run, &all, 0, divided(all.columns, plan->width) * panel_pieces(plan));
 }
 
 /* The step's first column in M, which has the columns of all steps or of this one. */
@@ -501,7 +503,7 @@ static reed_status transform(const winograd_run *run, const step *t, const step 
     add_part(&stage, (part){transform_output, before, .n_steps = before->n_together}, before->n[0], before->tiles,
              (double)(before->s->positions * before->columns) * COST_OUTPUT);
   if (t && t->first[0] == 0 && !run->plan->form.stored) {
-    int64_t panels = divided(t->columns, run->plan->width), pieces = run->plan->n_phases * weight_pieces(run->plan);
+    int64_t panels = divided(t->columns, run->plan->width), pieces = panel_pieces(run->plan);
     add_part(&stage, (part){transform_weights, t, .n_steps = t->n_together},
              (t->n[1] ? divided(panels, 2) : panels) * pieces, panels * pieces,
              (double)(t->s->positions * smaller(p->channels, WEIGHT_CHANNELS) * run->plan->width) * COST_WEIGHT);

@@ -35,6 +35,9 @@ typedef struct winograd_problem {
 enum { WINOGRAD_SIZES = 3 };
 static const int32_t winograd_sizes[WINOGRAD_SIZES] = {6, 4, 2};
 
+/* The phases of both axes. */
+static inline int32_t winograd_phases(const winograd_problem *p) { return p->stride[0] * p->stride[1]; }
+
 /* The largest size of an axis. */
 static inline int winograd_largest(const winograd_problem *p, int axis) { return p->stride[axis] - 1; }
 

@@ -57,7 +57,7 @@ static void price_sections(const winograd_problem *p, const product_rates *r, se
       double positions = (winograd_sizes[i] + 2) * (winograd_sizes[j] + 2),
              values = winograd_products(p, 0, i) * winograd_products(p, 1, j) * channels, weights = values * outputs,
              weight = weights * sizeof(float) <= NEAR_BYTES ? r->weight : r->far_weight;
-      const bool far = p->stride[0] * p->stride[1] > 1 && weights * sizeof(float) > FAR_BYTES;
+      const bool far = winograd_phases(p) > 1 && weights * sizeof(float) > FAR_BYTES;
       costs[i][j] = (section_cost){.product = weights * (r->product + (far ? r->read / BLOCK_TILES : 0)),
                                    .tile = values * r->input + positions * outputs * r->output,
                                    .fixed = weights * weight + 2 * STAGE_PS};
@@ -91,7 +91,7 @@ static bool stored_form(const winograd_problem *p, const product_rates *r, winog
   double positions = (winograd_sizes[FOUR] + 2) * (winograd_sizes[FOUR] + 2), channels = (double)p->channels,
          values = winograd_products(p, 0, FOUR) * winograd_products(p, 1, FOUR) * channels,
          outputs = (double)round_up(p->outputs, PACKED_STEP), n = (double)p->images,
-         kept = positions * channels * p->stride[0] * p->stride[1] * outputs;
+         kept = positions * channels * winograd_phases(p) * outputs;
   if (kept * (double)sizeof(float) > (double)WINOGRAD_STORED_MOST) return false;
   *out_form = (winograd_form){.stored = true};
   for (int axis = 0; axis < 2; axis++) {
@@ -110,7 +110,7 @@ bool winograd_choose(const winograd_problem *p, bool may_store, winograd_form *o
   axis_form forms[2][FORMS];
   section_costs costs;
   int n[2];
-  double best = time_of_direct(p, false) * (p->stride[0] * p->stride[1] > 1 ? PHASES_GAIN : 1);
+  double best = time_of_direct(p, false) * (winograd_phases(p) > 1 ? PHASES_GAIN : 1);
   bool found = false;
   price_sections(p, r, costs);
   for (int axis = 0; axis < 2; axis++) n[axis] = axis_forms(p, axis, forms[axis]);
