@@ -10,6 +10,7 @@ longest name that is a folder of it. Checked, over all source files and their ob
   - units (a source file with its header) in circles: at most MOST_SHARE of all, none larger than MOST_CIRCLE;
   - a file, also one in tests/, has at most MOST_LINES lines;
   - a file of code, a script or a build file in any folder opens with a comment that says what lives here, and a script that names its interpreter is executable;
+  - git tracks nothing else at the top level than the rooms, TOP_FILES and the folders of OUTSIDE;
   - docs/architecture.md has the table. --write puts it there; --arrows prints the arrows as they are."""
 import collections, json, os, re, subprocess, sys
 
@@ -18,6 +19,8 @@ MOST_SHARE, MOST_CIRCLE, MOST_LINES = 0.12, 5, 600
 DOORS = {'uv.h': r'^(vm|device|examples)/', 'cjson/cJSON.h': r'^tools/', 'dnnl.h': r'^bench/', 'oneapi/dnnl/dnnl.h': r'^bench/',
          'onnx.pb-c.h': r'^compiler/onnx/', 'png.h': r'^tools/', 'jpeglib.h': r'^tools/', 'check.h': r'^tests/'}
 TOP = ['include', 'base', 'bytecode', 'shapefuncs', 'ops', 'device', 'allocator', 'loader', 'vm', 'compiler', 'tools', 'examples', 'bench']
+OUTSIDE = ['.ci', 'docs', 'scripts', 'tests']
+TOP_FILES = ['.clang-format', '.gitignore', 'README.md', 'meson.build', 'meson_options.txt']
 BEGIN, END = '<!-- rooms: made from tests/tools/rooms.tsv -->', '<!-- /rooms -->'
 
 root, build = map(os.path.realpath, sys.argv[1:3])
@@ -165,6 +168,12 @@ def check_files():
         if not head.startswith(('/*', '"""', '# ')): faults.append(f'{path}: opens without a comment that says what lives here')
 
 
+def check_top():
+    listing = subprocess.run(['git', '-C', root, 'ls-files'], capture_output=True, text=True)
+    tracked = {name.split('/')[0] for name in listing.stdout.splitlines()}  # none where the tree is no clone
+    for name in sorted(tracked.difference(TOP, OUTSIDE, TOP_FILES)): faults.append(f'{name}: stands at the top level, which is for the rooms')
+
+
 def check_document(write):
     names = lambda words: ', '.join(f'`{w}/`' for w in words) or 'nothing'
     table = '\n'.join([BEGIN, '| room | what lives there | may use |', '|---|---|---|'] + [f'| `{n}/` | {rooms[n][1]} | {names(rooms[n][0])} |' for n in order] + [END])
@@ -181,6 +190,7 @@ read_objects()
 arrows = check_arrows()
 summary = check_circles()
 check_files()
+check_top()
 check_document('--write' in sys.argv)
 if '--arrows' in sys.argv:
     for x in order: print(x, '->', ' '.join(y for y in order if y in arrows[x]))
