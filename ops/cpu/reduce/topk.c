@@ -7,7 +7,8 @@
 
 #define DIGIT_BITS 11
 #define DIGITS (1 << DIGIT_BITS)
-#define FEW 32 /* sorted by insertion */
+#define FEW 32            /* sorted by insertion */
+#define FEW_COMPARED 8192 /* k times the extent, up to which the first k are kept sorted by insertion */
 
 /* ---- keys ---- */
 
@@ -30,6 +31,8 @@ static uint64_t key_f64(double x) {
 }
 
 /* ---- select and sort, for keys of 4 and of 8 bytes ---- */
+
+static bool is_few(const topk *t) { return t->k > 0 && t->k * t->extent <= FEW_COMPARED; }
 
 #define SELECT_FUNCTIONS(K, suffix) \
   typedef struct pair_##suffix { \
@@ -87,6 +90,17 @@ static uint64_t key_f64(double x) {
     return from; \
   } \
 \
+  /* The first k pairs of few keys, sorted: a key is inserted if it is less than the last one so far. */ \
+  static const pair_##suffix *insert_##suffix(const topk *t, const K *keys, pair_##suffix *found) { \
+    for (int64_t i = 0, n = 0; i < t->extent; i++) { \
+      if (n == t->k && keys[i] >= found[n - 1].key) continue; \
+      int64_t at = n < t->k ? n++ : n - 1; \
+      for (; at > 0 && found[at - 1].key > keys[i]; at--) found[at] = found[at - 1]; \
+      found[at] = (pair_##suffix){keys[i], (uint32_t)i}; \
+    } \
+    return found; \
+  } \
+\
   static int64_t scratch_bytes_##suffix(const topk *t) { \
     return ((t->extent * (int64_t)sizeof(K) + 63) & ~(int64_t)63) + \
            ((2 * t->k * (int64_t)sizeof(pair_##suffix) + 63) & ~(int64_t)63); \
@@ -95,6 +109,7 @@ static uint64_t key_f64(double x) {
   static const pair_##suffix *select_##suffix(const topk *t, K *keys) { \
     pair_##suffix *found = (pair_##suffix *)((char *)keys + ((t->extent * (int64_t)sizeof(K) + 63) & ~(int64_t)63)); \
     int64_t n = 0, ties; \
+    if (is_few(t)) return insert_##suffix(t, keys, found); \
     K last = kth_##suffix(keys, t->extent, t->k, &ties); \
     bool few = t->k * 8 < t->extent; \
     for (int64_t i = 0; i < t->extent && n < t->k && few; i++) \
@@ -194,20 +209,32 @@ static void topk_columns(void *context, int64_t begin, int64_t end, int32_t work
 
 /* ---- long columns, by parts ---- */
 
-#define LONG 16384  /* longer columns are shared out */
-#define PART 16384  /* elements of a part of a column, or pairs of a part of the sort */
-#define MANY PART   /* more pairs are sorted by several threads */
-#define SORT_BITS 8 /* of a digit of that sort */
+#define PART 16384      /* elements of a part of a column; columns of several parts are shared out */
+#define SORT_LEAST 2048 /* pairs of a part of the sort, which has SORT_PARTS parts of SORT_LEAST to SORT_MOST pairs */
+#define SORT_MOST 16384
+#define SORT_PARTS 16
+#define MANY SORT_MOST /* more pairs are sorted by several threads */
+#define SORT_BITS 8    /* of a digit of that sort */
 #define SORT_DIGITS (1 << SORT_BITS)
 
-static int64_t parts_of(int64_t n) { return (n + PART - 1) / PART; }
-static int64_t part_end(int64_t part, int64_t n) { return (part + 1) * PART < n ? (part + 1) * PART : n; }
+static int64_t key_bytes_of(const topk *t) { return reed_dtype_bytes(t->dtype) == 8 ? 8 : 4; }
+
+/* The pairs of a part of the sort. Shorter parts of keys of 8 bytes cost 16 %, because their sort has twice the steps.
+ */
+static int64_t sort_part_of(const topk *t) {
+  return key_bytes_of(t) == 8 ? SORT_MOST : cpu_clamp(t->k / SORT_PARTS, SORT_LEAST, SORT_MOST);
+}
+
+static int64_t parts_of(int64_t n, int64_t part) { return (n + part - 1) / part; }
+static int64_t part_end(int64_t number, int64_t part, int64_t n) {
+  return (number + 1) * part < n ? (number + 1) * part : n;
+}
 static int64_t aligned(int64_t bytes) { return (bytes + 63) & ~(int64_t)63; }
 
 /* Lays the parts of a column's workspace out from `at` on (NULL: it does not), and returns its bytes. */
 static int64_t lay_column(const topk *t, char *at, long_column *out) {
-  int64_t key_bytes = reed_dtype_bytes(t->dtype) == 8 ? 8 : 4, pair_bytes = 2 * key_bytes, n = parts_of(t->extent),
-          digits = (n + 1) * DIGITS, sort_digits = parts_of(t->k) * SORT_DIGITS;
+  int64_t key_bytes = key_bytes_of(t), pair_bytes = 2 * key_bytes, n = parts_of(t->extent, PART),
+          digits = (n + 1) * DIGITS, sort_digits = parts_of(t->k, sort_part_of(t)) * SORT_DIGITS;
   int64_t bytes[] = {t->extent * key_bytes,
                      t->k * pair_bytes,
                      t->k * pair_bytes,
@@ -228,14 +255,14 @@ static void make_keys(void *context, int64_t begin, int64_t end) {
   const topk_job *job = context;
   const long_column *c = &job->at;
   for (int64_t p = begin; p < end; p++)
-    elements[job->t->dtype].keys(job, job->column, c->keys, p * PART, part_end(p, job->t->extent));
+    elements[job->t->dtype].keys(job, job->column, c->keys, p * PART, part_end(p, PART, job->t->extent));
 }
 
 /* Sums the parts' counts of digits begin..end-1. */
 static void add_counts(void *context, int64_t begin, int64_t end) {
   const topk_job *job = context;
   const long_column *c = &job->at;
-  int64_t n = parts_of(job->t->extent);
+  int64_t n = parts_of(job->t->extent, PART);
   uint32_t *all = c->counts + n * DIGITS;
   memset(all + begin, 0, (size_t)(end - begin) * sizeof *all);
   for (int64_t p = 0; p < n; p++)
@@ -254,7 +281,7 @@ static void add_counts(void *context, int64_t begin, int64_t end) {
     for (int64_t p = begin; p < end; p++) { \
       uint32_t *count = c->counts + p * DIGITS; \
       memset(count, 0, DIGITS * sizeof *count); \
-      int64_t first = p * PART, last = part_end(p, job->t->extent); \
+      int64_t first = p * PART, last = part_end(p, PART, job->t->extent); \
       if (!known) \
         for (int64_t i = first; i < last; i++) count[keys[i] >> shift]++; \
       for (int64_t i = first; i < last && known; i++) \
@@ -268,7 +295,7 @@ static void add_counts(void *context, int64_t begin, int64_t end) {
     const K *keys = c->keys, kth = (K)job->prefix; \
     for (int64_t p = begin; p < end; p++) { \
       uint32_t less = 0, ties = 0; \
-      for (int64_t i = p * PART, last = part_end(p, job->t->extent); i < last; i++) \
+      for (int64_t i = p * PART, last = part_end(p, PART, job->t->extent); i < last; i++) \
         less += keys[i] < kth, ties += keys[i] == kth; \
       c->less[p] = less; \
       c->ties[p] = ties; \
@@ -281,7 +308,7 @@ static void add_counts(void *context, int64_t begin, int64_t end) {
     const K *keys = c->keys, kth = (K)job->prefix; \
     for (int64_t p = begin; p < end; p++) { \
       pair_##suffix *found = (pair_##suffix *)c->pairs[0] + c->less[p]; \
-      int64_t ties = c->ties[p], end_of_part = p + 1 < parts_of(job->t->extent) ? c->less[p + 1] : job->t->k, \
+      int64_t ties = c->ties[p], end_of_part = p + 1 < parts_of(job->t->extent, PART) ? c->less[p + 1] : job->t->k, \
               wanted = end_of_part - c->less[p]; \
       for (int64_t i = p * PART, n = 0; n < wanted; i++) { \
         found[n] = (pair_##suffix){keys[i], (uint32_t)i}; \
@@ -295,10 +322,11 @@ static void add_counts(void *context, int64_t begin, int64_t end) {
     const topk_job *job = context; \
     const long_column *c = &job->at; \
     const pair_##suffix *from = c->pairs[job->sorted]; \
+    int64_t part = sort_part_of(job->t); \
     for (int64_t p = begin; p < end; p++) { \
       uint32_t *count = c->counts + p * SORT_DIGITS; \
       memset(count, 0, SORT_DIGITS * sizeof *count); \
-      for (int64_t i = p * PART, last = part_end(p, job->t->k); i < last; i++) \
+      for (int64_t i = p * part, last = part_end(p, part, job->t->k); i < last; i++) \
         count[from[i].key >> job->sort_shift & (SORT_DIGITS - 1)]++; \
     } \
   } \
@@ -308,9 +336,10 @@ static void add_counts(void *context, int64_t begin, int64_t end) {
     const long_column *c = &job->at; \
     const pair_##suffix *from = c->pairs[job->sorted]; \
     pair_##suffix *to = c->pairs[!job->sorted]; \
+    int64_t part = sort_part_of(job->t); \
     for (int64_t p = begin; p < end; p++) { \
       uint32_t *next = c->counts + p * SORT_DIGITS; \
-      for (int64_t i = p * PART, last = part_end(p, job->t->k); i < last; i++) \
+      for (int64_t i = p * part, last = part_end(p, part, job->t->k); i < last; i++) \
         to[next[from[i].key >> job->sort_shift & (SORT_DIGITS - 1)]++] = from[i]; \
     } \
   }
@@ -327,7 +356,7 @@ static const long_steps steps_32 = {32, count_digits_32, count_less_32, collect_
 
 /* Finds the k-th key: job->prefix. *out_ties: how many equal to it are among the first k. */
 static reed_status find_kth(topk_job *job, const long_steps *steps, cpu_team team, int64_t *out_ties) {
-  int64_t n = parts_of(job->t->extent), k = job->t->k;
+  int64_t n = parts_of(job->t->extent, PART), k = job->t->k;
   const long_column *c = &job->at;
   const uint32_t *all = c->counts + n * DIGITS;
   job->prefix = job->known = 0;
@@ -349,7 +378,7 @@ static reed_status find_kth(topk_job *job, const long_steps *steps, cpu_team tea
 
 /* Collects the first k pairs in the order of their indices. */
 static reed_status collect_pairs(topk_job *job, const long_steps *steps, cpu_team team, int64_t ties) {
-  int64_t n = parts_of(job->t->extent), at = 0;
+  int64_t n = parts_of(job->t->extent, PART), at = 0;
   const long_column *c = &job->at;
   reed_status status = cpu_parallel(team, n, 1, steps->count_less, job);
   if (status != REED_OK) return status;
@@ -365,8 +394,8 @@ static reed_status collect_pairs(topk_job *job, const long_steps *steps, cpu_tea
 
 /* Sorts many pairs, digit by digit. */
 static reed_status sort_pairs(topk_job *job, const long_steps *steps) {
-  int64_t n = parts_of(job->t->k);
-  cpu_team team = cpu_team_for(job->t->team, job->t->k * 32);
+  int64_t n = parts_of(job->t->k, sort_part_of(job->t));
+  cpu_team team = cpu_team_for(job->t->team, job->t->k * steps->key_bits * 2);
   const long_column *c = &job->at;
   for (job->sort_shift = 0; job->sort_shift < steps->key_bits; job->sort_shift += SORT_BITS) {
     uint32_t at = 0;
@@ -398,7 +427,7 @@ static reed_status run_long_column(topk_job *job) {
   int64_t ties;
   const long_column *c = &job->at;
   job->sorted = 0;
-  reed_status status = cpu_parallel(team, parts_of(t->extent), 1, make_keys, job);
+  reed_status status = cpu_parallel(team, parts_of(t->extent, PART), 1, make_keys, job);
   if (status == REED_OK) status = find_kth(job, steps, team, &ties);
   if (status == REED_OK) status = collect_pairs(job, steps, team, ties);
   if (status != REED_OK) return status;
@@ -408,14 +437,20 @@ static reed_status run_long_column(topk_job *job) {
   return status == REED_OK ? cpu_parallel(cpu_team_for(t->team, t->k * 64), t->k, 64, write_results, job) : status;
 }
 
-static bool is_long(const topk *t) { return t->team.threads > 1 && t->extent > LONG && t->k > 0; }
+static bool is_long(const topk *t) { return t->team.threads > 1 && t->extent > PART && t->k > 0; }
 
 /* ---- the call ---- */
+
+/* The work of a column that one thread selects: its elements, its results, and the tables of the digits. */
+static int64_t column_work(const topk *t) {
+  int64_t passes = is_few(t) ? 0 : (key_bytes_of(t) * 8 + DIGIT_BITS - 1) / DIGIT_BITS;
+  return t->extent * 16 + t->k * 64 + passes * DIGITS * 4 * (t->k > FEW ? 2 : 1);
+}
 
 static reed_status run_topk(const void *state, const reed_kernel_buffers *buffers) {
   const topk *t = state;
   int64_t total = t->outer * t->inner;
-  cpu_team team = cpu_team_for(t->team, total * (t->extent * 16 + t->k * 64));
+  cpu_team team = cpu_team_for(t->team, total * column_work(t));
   topk_job job = {.t = t, .buffers = buffers};
   if (is_long(t)) {
     lay_column(t, buffers->workspace, &job.at);
