@@ -30,8 +30,13 @@ typedef enum bound_rule {
   BOUND_NMS,
   BOUND_ALL,
   BOUND_TOPK,
+  BOUND_ROTARY,
+  BOUND_EXPAND,
+  BOUND_TILE,
+  BOUND_COMPRESS,
   BOUND_ROWS = 0x100,
-  BOUND_EACH = 0x200
+  BOUND_EACH = 0x200,
+  BOUND_OWN = 0x400
 } bound_rule;
 
 enum {
@@ -83,7 +88,9 @@ bool bound_may_pass(const reed_op *op, int32_t input) {
   if (rule & BOUND_ROWS) return input < 8 && rule >> input & 1;
   switch (rule) {
     case BOUND_GATHER_ND: return input == 1;
+    case BOUND_ROTARY: return input < 4;
     case BOUND_GATHER_ELEMENTS:
+    case BOUND_COMPRESS:
     case BOUND_SEQUENCES: return input < 2;
     case BOUND_ONE_HOT:
     case BOUND_MATRICES:
@@ -93,6 +100,8 @@ bool bound_may_pass(const reed_op *op, int32_t input) {
     case BOUND_SLICE:
     case BOUND_SPLIT:
     case BOUND_PAD:
+    case BOUND_EXPAND:
+    case BOUND_TILE:
     case BOUND_ALL:
     case BOUND_TOPK:
     case BOUND_REDUCE: return input == 0;
@@ -120,10 +129,10 @@ static bool same(const question *q, reed_dim a, reed_dim b) {
   return q->of ? q->of->equal(q->of->context, a, b) : a == b;
 }
 
-/* The product of the dims from `axis` on; -1: one is no number. */
-static int64_t number_from(const question *q, const bound_operand *o, int32_t axis) {
+/* The product of the dims from `axis` to before `end`; -1: one is no number. */
+static int64_t number_between(const question *q, const bound_operand *o, int32_t axis, int32_t end) {
   int64_t n = 1;
-  for (int32_t i = axis; i < o->rank; i++)
+  for (int32_t i = axis; i < end; i++)
     if ((q->of && !q->of->known(q->of->context, o->dims[i])) || __builtin_mul_overflow(n, o->dims[i], &n)) return -1;
   return n;
 }
@@ -182,6 +191,20 @@ static int32_t sequences_axis(const question *q, const bound_operand *in) {
   return rows && op_attr_int(q->attrs, "batch_axis") == 0 ? 0 : -1;
 }
 
+/* With ids the caches are a table. Without them they have rows of their own for each batch, or the same for all. */
+static int32_t rotary_axis(const question *q) {
+  const bound_operand *x = &q->inputs[0];
+  const bool ids = q->n_inputs > 3 && q->inputs[3].rank >= 0, batch = x->axis == 0;
+  if (!x->counter || (!batch && x->axis != x->rank - 2)) return -1;
+  for (int32_t i = 1; i < q->n_inputs; i++) {
+    const bound_operand *o = &q->inputs[i];
+    if (o->rank < 0) continue;
+    const bool alike = ids == (i == 3), shared = !ids && batch && o->rank == 3 && same(q, o->dims[0], 1);
+    if (alike && !shared ? !o->counter || o->axis != !batch : o->counter != 0) return -1;
+  }
+  return x->axis;
+}
+
 static int32_t transpose_axis(const question *q, const bound_operand *in) {
   int64_t n;
   const int64_t *perm = reed_attrs_ints(q->attrs, "perm", &n);
@@ -198,7 +221,8 @@ static int32_t joined_axis(question *q, const bound_operand *in) {
   int32_t i = 0;
   while (i < out->rank && same(q, out->dims[i], 1)) i++;
   if (i == out->rank) return -1;
-  const int64_t before = number_from(q, in, in->axis + 1), after = number_from(q, out, i + 1);
+  const int64_t before = number_between(q, in, in->axis + 1, in->rank),
+                after = number_between(q, out, i + 1, out->rank);
   const int64_t rows = before > 0 && after > 0 && before % after == 0 ? before / after : 0;
   if (rows < 1 || rows > INT32_MAX / (int64_t)in->factor) return -1;
   q->rows = (uint32_t)rows;
@@ -206,12 +230,14 @@ static int32_t joined_axis(question *q, const bound_operand *in) {
 }
 
 static int32_t view_axis(question *q, const bound_operand *in) {
-  if (!only_ones(q, in, in->axis)) return -1;
-  for (int32_t i = 0; i < q->output->rank; i++) {
-    if (same(q, q->output->dims[i], in->dims[in->axis]) && !same(q, in->dims[in->axis], 1)) return i;
-    if (!same(q, q->output->dims[i], 1)) break;
+  const int64_t before = number_between(q, in, 0, in->axis);
+  int64_t passed = 1;
+  for (int32_t i = 0; before >= 0 && i < q->output->rank && passed >= 0; i++) {
+    if (passed == before && same(q, q->output->dims[i], in->dims[in->axis]) && !same(q, in->dims[in->axis], 1))
+      return i;
+    passed = number_between(q, q->output, 0, i + 1);
   }
-  return joined_axis(q, in);
+  return only_ones(q, in, in->axis) ? joined_axis(q, in) : -1;
 }
 
 /* The attribute `axis` of the call, counted from the front. */
@@ -302,6 +328,34 @@ static int32_t pad_axis(const question *q, const bound_operand *in) {
   return (k < 0 || (values[k] == 0 && values[n + k] == 0)) && only_ones(q, in, in->axis) ? in->axis : -1;
 }
 
+/* The values of a vector of indices at `i`, counted from its end where `i` is negative; 1: it has none there; -1: the
+ * values are not known. */
+static int64_t named_at(const bound_operand *o, int64_t i) {
+  if (!o->values || !is_index(o->dtype)) return -1;
+  return i < 0 ? 1 : value_at(o->values, o->dtype, i);
+}
+
+/* The shape is aligned from the right. */
+static int32_t expand_axis(const question *q, const bound_operand *in) {
+  if (q->n_inputs < 2 || named_at(&q->inputs[1], in->axis - in->rank + q->inputs[1].n_values) != 1) return -1;
+  return in->axis + q->output->rank - in->rank;
+}
+
+static int32_t tile_axis(const question *q, const bound_operand *in) {
+  return q->n_inputs > 1 && named_at(&q->inputs[1], in->axis) == 1 ? in->axis : -1;
+}
+
+/* Without the attribute `axis` the data are a vector. */
+static int32_t compress_axis(question *q) {
+  const bound_operand *in = &q->inputs[0];
+  const bool axis = reed_attrs_find(q->attrs, "axis") != NULL;
+  if (!in->counter || !q->inputs[1].counter || in->axis != (axis ? attribute_axis(q, in->rank) : in->rank - 1) ||
+      (!axis && in->rank != 1))
+    return -1;
+  q->reports = true;
+  return q->output->axis;
+}
+
 static int32_t split_axis(const question *q, const bound_operand *in) {
   return in->axis != attribute_axis(q, in->rank) && only_ones(q, in, in->axis) ? in->axis : -1;
 }
@@ -362,6 +416,7 @@ static int32_t gemm_axis(const question *q, const bound_operand *in, int32_t inp
 
 static int32_t axis_of(question *q, int rule, int32_t i) {
   const bound_operand *in = &q->inputs[i];
+  if (rule & BOUND_OWN) q->reports = true;
   if (rule & BOUND_ROWS) return in->axis == 0 ? 0 : -1;
   switch (rule) {
     case BOUND_ELEMENTWISE: return elementwise_axis(q, in);
@@ -384,6 +439,10 @@ static int32_t axis_of(question *q, int rule, int32_t i) {
     case BOUND_NMS: return nms_axis(q, in, i);
     case BOUND_ALL: return reported_axis(q);
     case BOUND_TOPK: return topk_axis(q, in);
+    case BOUND_ROTARY: return rotary_axis(q);
+    case BOUND_EXPAND: return expand_axis(q, in);
+    case BOUND_TILE: return tile_axis(q, in);
+    case BOUND_COMPRESS: return compress_axis(q);
     default: return -1;
   }
 }

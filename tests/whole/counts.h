@@ -96,7 +96,7 @@ static inline void run_all(runner *runners, size_t n_runners, reed_tensor *const
  * mask above 0, with row number r in the mask, row r of the table. One Gather at the bound takes the rows. */
 enum { COUNTED_ROWS_AT_BOUND = 2 }; /* number of the model's operators that run at the bound */
 static inline onnx_build *counted_rows_open(const char *table, const char *type, const char *rows) {
-  onnx_build *b = build_open(19);
+  onnx_build *b = build_open(23);
   char inputs[64];
   build_input(b, "mask", "f32[p,q]");
   build_input(b, table, type);
@@ -157,6 +157,48 @@ static inline void runners_open(onnx_build *b, runner *runners) {
 
 static inline void runners_close(runner *runners) {
   for (size_t k = 0; k < n_runners(); k++) runner_close(&runners[k]);
+}
+
+/* `parts` [n,3,4] are counted rows of a table. */
+static inline onnx_build *parts_open(void) { return counted_rows_open("table", "f32[16,3,4]", "parts"); }
+
+/* Rows of `columns` neighbouring elements; columns 0: all elements in one axis. */
+static inline void join_rows(onnx_build *b, const char *from, int64_t columns, const char *to) {
+  char name[96], inputs[192];
+  snprintf(name, sizeof name, "%s_extents", to);
+  build_i64(b, name, columns ? "2" : "1", (int64_t[]){-1, columns});
+  snprintf(inputs, sizeof inputs, "%s,%s", from, name);
+  build_node(b, "Reshape", inputs, to);
+}
+
+/* A model whose output y is made from `parts`, with counts from 0 to the bound in turn on one session of each runner.
+ * more: the operators that run at the bound besides COUNTED_ROWS_AT_BOUND; -1: some. */
+static inline void expect_at_bound(const char *name, void (*add)(onnx_build *b), int more) {
+  onnx_build *b = parts_open();
+  add(b);
+  build_output(b, "y", "f32");
+  runner runners[N_RUNNERS];
+  runners_open(b, runners);
+  for (size_t k = BOUND_SIM; k < n_runners(); k++) {
+    const int found = (int)figure(runners[k].report, "at_bound") - COUNTED_ROWS_AT_BOUND;
+    if (k == EXACT_CUDA) continue;
+    if (more >= 0) ck_assert_msg(found == more, "%s, runner %zu: %d at the bound", name, k, found);
+    else ck_assert_msg(found > 0, "%s, runner %zu: %d at the bound", name, k, found);
+  }
+  reed_tensor *table = tensor_of(3, (int64_t[]){16, 3, 4});
+  for (int i = 0; i < 16 * 12; i++) ((float *)reed_tensor_data(table))[i] = (float)(i * 29 % 41) * 0.0625f - 1;
+  static const int64_t extents[][2] = {{3, 4}, {1, 1}, {16, 3}, {2, 1}, {0, 3}};
+  for (size_t k = 0; k < sizeof extents / sizeof *extents; k++)
+    for (int share = 0; share <= 4; share++) { /* of four elements */
+      reed_tensor *mask = tensor_of(2, extents[k]);
+      for (int64_t i = 0; i < extents[k][0] * extents[k][1]; i++)
+        ((float *)reed_tensor_data(mask))[i] = i % 4 < share ? 1.0f : -1.0f;
+      run_all(runners, n_runners(), (reed_tensor *[]){mask, table}, 2, NULL);
+      reed_tensor_close(&mask);
+    }
+  reed_tensor_close(&table);
+  runners_close(runners);
+  build_close(&b);
 }
 
 #endif

@@ -12,9 +12,6 @@
 #include "tests/suite.h"
 #include "tests/whole/counts.h"
 
-/* `parts` [n,3,4] are counted rows of a table. */
-static onnx_build *base_open(void) { return counted_rows_open("table", "f32[16,3,4]", "parts"); }
-
 static void slice(onnx_build *b, const char *from, int64_t start, int64_t end, int64_t step, const char *to) {
   char names[96], inputs[192];
   snprintf(names, sizeof names, "%s_start", to);
@@ -32,15 +29,6 @@ static void slice(onnx_build *b, const char *from, int64_t start, int64_t end, i
 static void cut_parts(onnx_build *b, int64_t start, int64_t end, int64_t step) {
   slice(b, "parts", start, end, step, "cut");
   build_node(b, "Exp", "cut", "y");
-}
-
-/* Rows of `columns` neighbouring elements; columns 0: all elements in one axis. */
-static void join_rows(onnx_build *b, const char *from, int64_t columns, const char *to) {
-  char name[96], inputs[192];
-  snprintf(name, sizeof name, "%s_extents", to);
-  build_i64(b, name, columns ? "2" : "1", (int64_t[]){-1, columns});
-  snprintf(inputs, sizeof inputs, "%s,%s", from, name);
-  build_node(b, "Reshape", inputs, to);
 }
 
 static void add_first(onnx_build *b) { cut_parts(b, 0, 4, 1); }
@@ -361,7 +349,7 @@ static void add_reverse_steps(onnx_build *b) {
 static const struct {
   const char *name;
   void (*add)(onnx_build *b);
-  int more; /* operators at the bound besides the base's; -1: some */
+  int more; /* of expect_at_bound */
 } cases[] = {
     {"the first rows", add_first, 2},
     {"no rows", add_none, -1},
@@ -407,34 +395,8 @@ static const struct {
     {"the last rows", add_slice_from_end, 0},
 };
 
-/* Counts from 0 to the bound in turn on one session. Every operator runs in one epoch, whose memo a new count does not
- * miss, unless the case has an operator that needs the count. */
 START_TEST(a_count_that_follows_from_another_stays_on_the_device) {
-  onnx_build *b = base_open();
-  cases[_i].add(b);
-  build_output(b, "y", "f32");
-  runner runners[N_RUNNERS];
-  runners_open(b, runners);
-  for (size_t k = BOUND_SIM; k < n_runners(); k++) {
-    const int more = cases[_i].more, found = (int)figure(runners[k].report, "at_bound") - COUNTED_ROWS_AT_BOUND;
-    if (k == EXACT_CUDA) continue;
-    if (more >= 0) ck_assert_msg(found == more, "%s, runner %zu: %d at the bound", cases[_i].name, k, found);
-    else ck_assert_msg(found > 0, "%s, runner %zu: %d at the bound", cases[_i].name, k, found);
-  }
-  reed_tensor *table = tensor_of(3, (int64_t[]){16, 3, 4});
-  for (int i = 0; i < 16 * 12; i++) ((float *)reed_tensor_data(table))[i] = (float)(i * 29 % 41) * 0.0625f - 1;
-  static const int64_t extents[][2] = {{3, 4}, {1, 1}, {16, 3}, {2, 1}, {0, 3}};
-  for (size_t k = 0; k < sizeof extents / sizeof *extents; k++)
-    for (int share = 0; share <= 4; share++) { /* of four elements */
-      reed_tensor *mask = tensor_of(2, extents[k]);
-      for (int64_t i = 0; i < extents[k][0] * extents[k][1]; i++)
-        ((float *)reed_tensor_data(mask))[i] = i % 4 < share ? 1.0f : -1.0f;
-      run_all(runners, n_runners(), (reed_tensor *[]){mask, table}, 2, NULL);
-      reed_tensor_close(&mask);
-    }
-  reed_tensor_close(&table);
-  runners_close(runners);
-  build_close(&b);
+  expect_at_bound(cases[_i].name, cases[_i].add, cases[_i].more);
 }
 END_TEST
 

@@ -154,6 +154,31 @@ static void add_max_roi_pool(onnx_build *b) {
   add_regions(b);
   build_ints(b, build_node(b, "MaxRoiPool", "map,regions", "y"), "pooled_shape", "2,3");
 }
+/* An operator of torchvision on the regions. */
+static build_node_t *pool_regions(onnx_build *b, const char *op, const char *outputs) {
+  add_regions(b);
+  build_node_t *n = build_node(b, op, "map,regions", outputs);
+  n->domain = "torchvision";
+  build_int(b, n, "pooled_height", 2);
+  build_int(b, n, "pooled_width", 2);
+  build_float(b, n, "spatial_scale", 0.75f);
+  return n;
+}
+static void add_roi_pool(onnx_build *b) { pool_regions(b, "roi_pool", "y"); }
+static void add_roi_pool_places(onnx_build *b) {
+  pool_regions(b, "roi_pool", "largest,at");
+  build_int(b, build_node(b, "Cast", "at", "numbers"), "to", 1);
+  build_node(b, "Sub", "largest,numbers", "y");
+}
+static void add_roi_align(onnx_build *b) { build_int(b, pool_regions(b, "roi_align", "y"), "sampling_ratio", 2); }
+static void add_ps_roi_align(onnx_build *b) { build_int(b, pool_regions(b, "ps_roi_align", "y"), "sampling_ratio", 2); }
+static void add_ps_roi_pool(onnx_build *b) { pool_regions(b, "ps_roi_pool", "y"); }
+static void add_deform_conv2d(onnx_build *b) {
+  build_f32(b, "w", "6,4,2,2", numbers(96));
+  build_f32(b, "to_offsets", "8,4,2,2", numbers(128));
+  build_node(b, "Conv", "pictures,to_offsets", "offsets");
+  build_node(b, "deform_conv2d", "pictures,w,offsets", "y")->domain = "torchvision";
+}
 static void add_max_pool(onnx_build *b) {
   build_ints(b, build_node(b, "MaxPool", "pictures", "y"), "kernel_shape", "2,2");
 }
@@ -251,6 +276,12 @@ static const struct {
     {"DeformConv", add_deform, 5, 5},
     {"DeformConv of groups", add_deform_plain, 4, 4},
     {"MaxRoiPool", add_max_roi_pool, 4, 4},
+    {"roi_pool", add_roi_pool, 4, 4},
+    {"roi_pool with places", add_roi_pool_places, 5, 5},
+    {"torchvision's roi_align", add_roi_align, 4, 4},
+    {"ps_roi_align", add_ps_roi_align, 4, 4},
+    {"ps_roi_pool", add_ps_roi_pool, 4, 4},
+    {"deform_conv2d", add_deform_conv2d, 2, 2},
     {"MaxPool", add_max_pool, 1, 1},
     {"AveragePool", add_average_pool, 1, 1},
     {"GlobalAveragePool", add_global_pool, 1, 1},

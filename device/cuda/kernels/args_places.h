@@ -33,6 +33,7 @@ typedef struct take_args {
   void *y;
   int64_t n, outer, extent, block; /* n: of y, if every place were taken */
   int32_t size;
+  counted_extent counted; /* `extent`, if it is counted */
 } take_args;
 
 /* ---- Unique (unique.cu): slices along an axis of x, which is [outer, n, block] ---- */

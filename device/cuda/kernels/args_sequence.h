@@ -110,6 +110,8 @@ typedef struct rotary_args {
   int64_t cache_step, cache_apart, cache_row, cache_batch, places;
   uint32_t launch;
   int32_t dtype;
+  int32_t counted_length, head_of_rows; /* flags: the length is counted, not the batch; a head's rows are neighbours */
+  counted_extent counted;
 } rotary_args;
 
 /* ---- RNN, GRU and LSTM (recurrent.cu): a block a sequence of a direction ---- */

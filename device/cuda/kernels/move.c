@@ -98,13 +98,14 @@ static int64_t span(const reed_desc *desc, const int64_t *strides) {
   return (last + 1) * (int64_t)reed_dtype_bytes(desc->dtype);
 }
 
-/* The dim of a copy of all of input 0 that has the count, which the copy walks first; -1: none. */
+/* The dim of a copy of all of input 0 that has the count, which the copy walks first; -1: none. Of a count of at most 1
+ * any dim of extent 1 serves, because no stride is scaled: Expand gives such a dim the stride 0. */
 static int32_t counted_dim(const reed_kernel_call *call, int32_t rank, const int64_t *extents, const int64_t *from,
                            const int64_t *in_strides) {
   if (cuda_counted_input(call) != 0) return -1;
   const reed_room *room = &call->input_rooms[0];
   for (int32_t d = 0; d < rank; d++)
-    if (extents[d] == room->capacity && from[d] == in_strides[room->axis]) return d;
+    if (extents[d] == room->capacity && (room->capacity == 1 || from[d] == in_strides[room->axis])) return d;
   return -1;
 }
 

@@ -23,10 +23,14 @@ reed_status cuda_prepare_rotary(const reed_kernel_call *call, reed_kernel *out_k
                       .cache_row = r.cache_row,
                       .cache_batch = r.cache_batch,
                       .places = r.places,
-                      .dtype = call->inputs[0].dtype};
+                      .dtype = call->inputs[0].dtype,
+                      .head_of_rows = call->inputs[0].rank == 4,
+                      .counted = cuda_counted(call)};
+  if (cuda_is_counted(call, 0)) made.counted_length = call->input_rooms[0].axis != 0;
   made.n = r.batch * r.heads * r.length * made.items;
   if (made.n) {
     cuda_plan_each(&plan, CUDA_rotary, made.n, &made);
+    cuda_plan_count(&plan, offsetof(rotary_args, counted));
     CUDA_INPUT(&plan, rotary_args, x, 0);
     CUDA_INPUT(&plan, rotary_args, cos, 1);
     CUDA_INPUT(&plan, rotary_args, sin, 2);

@@ -18,19 +18,21 @@ template <class T> static __device__ inline void turn(const rotary_args &a, int6
 
 KERNEL(rotary) {
   const int64_t i = thread_number();
-  if (i >= a.n) return;
-  const int64_t item = i % a.items, place = i / a.items % a.length, head = i / a.items / a.length % a.heads,
-                batch = i / a.items / a.length / a.heads;
-  int64_t row = batch * a.cache_batch + place * a.cache_row;
+  if (i >= true_number(a.counted, a.n)) return;
+  const counted_extent of_length = a.counted_length ? a.counted : counted_extent{};
+  const int64_t length = true_number(of_length, a.length), item = i % a.items, place = i / a.items % length,
+                head = i / a.items / length % a.heads, batch = i / a.items / length / a.heads;
+  int64_t row = batch * true_number(of_length, a.cache_batch) + place * a.cache_row;
   if (a.places) {
-    const int64_t k = batch * a.length + place, id = a.ids[k];
+    const int64_t k = batch * length + place, id = a.ids[k];
     if (id < -a.places || id >= a.places) {
       note_fault(a.fault, a.launch, REED_FAULT_INDEX, 3, k, id, a.places);
       return;
     }
     row = (id < 0 ? id + a.places : id) * a.cache_row;
   }
-  const int64_t x = batch * a.x_batch + head * a.x_head + place * a.x_row;
+  const int64_t x = batch * true_number(of_length, a.x_batch) +
+                    head * (a.head_of_rows ? true_number(of_length, a.x_head) : a.x_head) + place * a.x_row;
   if (a.dtype == REED_F64) turn<double>(a, x, row, item);
   else turn<float>(a, x, row, item);
 }

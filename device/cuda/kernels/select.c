@@ -43,7 +43,10 @@ take_args cuda_slices(const reed_kernel_call *call) {
 void cuda_plan_take(cuda_plan *plan, take_args made, int64_t n, int64_t places, int64_t total) {
   made.n = made.outer * n * made.block;
   if (!made.n) return;
+  const bool counted = cuda_is_counted(plan->call, 0);
+  if (counted) made.counted = cuda_counted(plan->call);
   cuda_plan_each(plan, CUDA_take, made.n, &made);
+  if (counted) cuda_plan_count(plan, offsetof(take_args, counted));
   CUDA_INPUT(plan, take_args, x, 0);
   CUDA_PART(plan, take_args, places, CUDA_FROM_WORKSPACE, 0, places, n * 8, false);
   CUDA_PART(plan, take_args, total, CUDA_FROM_WORKSPACE, 0, total, 8, false);
@@ -65,7 +68,7 @@ reed_status cuda_prepare_compress(const reed_kernel_call *call, reed_kernel *out
   cuda_plan plan = {.call = call};
   const take_args slices = cuda_slices(call);
   const int64_t given = desc_elements(&call->inputs[1]), n = given < slices.extent ? given : slices.extent;
-  const select_args condition = {.n = n, .extents = {n}, .rank = 1, .dtype = REED_BOOL};
+  const select_args condition = {.n = n, .extents = {n}, .rank = 1, .dtype = REED_BOOL, .counted = cuda_counted(call)};
   const cuda_places p =
       cuda_plan_places(&plan, &(cuda_choice){.source = CUDA_FROM_INPUT, .input = 1, .reports = true}, condition);
   cuda_plan_take(&plan, slices, n, p.places, p.total);

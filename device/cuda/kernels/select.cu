@@ -71,6 +71,7 @@ KERNEL(select_write) {
 KERNEL(take) {
   const int64_t i = thread_number(), total = *a.total;
   if (i >= a.outer * total * a.block) return;
-  const int64_t b = i % a.block, k = i / a.block % total, o = i / a.block / total;
-  copy_element(a.size, a.y, i, a.x, (o * a.extent + a.places[k]) * a.block + b);
+  const int64_t b = i % a.block, k = i / a.block % total, o = i / a.block / total,
+                extent = a.counted.count ? true_count(a.counted) : a.extent;
+  copy_element(a.size, a.y, i, a.x, (o * extent + a.places[k]) * a.block + b);
 }

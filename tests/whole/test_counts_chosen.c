@@ -1,0 +1,231 @@
+/* Counted rows that are chosen (Compress, torchvision's nms), copied (Expand, Tile) or turned (RotaryEmbedding) without
+ * their count on the host: the bits of the run that fetches every count, on the host, on sim and on the emulated GPU.
+ */
+#include <check.h>
+#include <stdio.h>
+
+#include "reed/compiler.h"
+#include "tests/compiler/onnx_build.h"
+#include "tests/suite.h"
+#include "tests/whole/counts.h"
+
+/* ---- chosen rows ---- */
+
+/* keep [n]: the rows whose first element is above 0. */
+static void choose(onnx_build *b) {
+  join_rows(b, "parts", 12, "lines");
+  build_int(b, build_node(b, "Gather", "lines,column", "first_of_row"), "axis", 1);
+  build_node(b, "Greater", "first_of_row,nothing", "keep");
+}
+
+static void add_compress(onnx_build *b) {
+  choose(b);
+  build_int(b, build_node(b, "Compress", "parts,keep", "chosen"), "axis", 0);
+  build_node(b, "Exp", "chosen", "y");
+}
+
+static void add_compress_vector(onnx_build *b) {
+  choose(b);
+  build_node(b, "Compress", "first_of_row,keep", "chosen");
+  build_node(b, "Exp", "chosen", "y");
+}
+
+static void add_compress_turned(onnx_build *b) {
+  choose(b);
+  build_ints(b, build_node(b, "Transpose", "parts", "turned"), "perm", "1,0,2");
+  build_int(b, build_node(b, "Compress", "turned,keep", "chosen"), "axis", -2);
+  build_node(b, "Exp", "chosen", "y");
+}
+
+/* The condition is shorter than the table. */
+static void add_compress_table(onnx_build *b) {
+  choose(b);
+  build_int(b, build_node(b, "Compress", "table,keep", "y"), "axis", 0);
+}
+
+/* The elements have no count, but as many as the condition at most. */
+static void add_compress_all(onnx_build *b) {
+  choose(b);
+  build_i64(b, "line", "1", (int64_t[]){-1});
+  build_node(b, "Reshape", "mask,line", "elements");
+  build_node(b, "Compress", "elements,keep", "chosen");
+  build_node(b, "Exp", "chosen", "y");
+}
+
+/* [n,1] to the shape of so many extents. */
+static void expand(onnx_build *b, const char *rank, const int64_t *shape) {
+  choose(b);
+  build_i64(b, "axis1", "1", (int64_t[]){1});
+  build_i64(b, "wide", rank, shape);
+  build_node(b, "Unsqueeze", "first_of_row,axis1", "thin");
+  build_node(b, "Expand", "thin,wide", "copies");
+  build_node(b, "Exp", "copies", "y");
+}
+
+static void add_expand(onnx_build *b) { expand(b, "3", (int64_t[]){2, 1, 5}); }
+static void add_expand_columns(onnx_build *b) { expand(b, "1", (int64_t[]){5}); }
+
+static void tile(onnx_build *b, const int64_t *repeats) {
+  build_i64(b, "repeats", "3", repeats);
+  build_node(b, "Tile", "parts,repeats", "copies");
+  build_node(b, "Exp", "copies", "y");
+}
+
+static void add_tile(onnx_build *b) { tile(b, (int64_t[]){1, 2, 3}); }
+static void add_tile_rows(onnx_build *b) { tile(b, (int64_t[]){2, 1, 1}); }
+
+static void add_tile_turned(onnx_build *b) {
+  build_i64(b, "repeats", "3", (int64_t[]){2, 1, 2});
+  build_ints(b, build_node(b, "Transpose", "parts", "turned"), "perm", "1,0,2");
+  build_node(b, "Tile", "turned,repeats", "copies");
+  build_node(b, "Exp", "copies", "y");
+}
+
+/* Boxes of the rows, those that torchvision's nms keeps, and their rows. */
+static void keep_boxes(onnx_build *b, const char *inputs) {
+  build_f32(b, "corners", "4,4", (float[]){4, 0, 4, 0, 0, 4, 0, 4, 0, 0, 2, 0, 0, 0, 0, 2});
+  build_f32(b, "extent", "4", (float[]){0, 0, 4, 4});
+  build_i64(b, "nobody", "", (int64_t[]){0});
+  choose(b);
+  build_int(b, build_node(b, "Gather", "parts,column", "firsts"), "axis", 1);
+  build_node(b, "MatMul", "firsts,corners", "moved");
+  build_node(b, "Add", "moved,extent", "boxes");
+  build_node(b, "Mul", "ids,nobody", "alike");
+  build_node_t *nms = build_node(b, "nms", inputs, "kept");
+  nms->domain = "torchvision";
+  build_float(b, nms, "iou_threshold", 0.25f);
+  build_node(b, "Gather", "parts,kept", "rows");
+  build_node(b, "Exp", "rows", "y");
+}
+
+static void add_nms(onnx_build *b) { keep_boxes(b, "boxes,first_of_row"); }
+static void add_nms_of_kinds(onnx_build *b) { keep_boxes(b, "boxes,first_of_row,ids"); }
+static void add_nms_of_one_kind(onnx_build *b) { keep_boxes(b, "boxes,first_of_row,alike"); }
+
+/* ---- RotaryEmbedding: a counted batch or a counted length, with and without position ids ---- */
+
+static void rotary_tables(onnx_build *b) {
+  float cos[16 * 2], sin[16 * 2];
+  for (int i = 0; i < 32; i++) cos[i] = (float)(i % 5) * 0.25f - 0.5f, sin[i] = (float)(i % 7) * 0.125f;
+  build_f32(b, "cos_table", "16,2", cos);
+  build_f32(b, "sin_table", "16,2", sin);
+  build_i64(b, "axis0", "1", (int64_t[]){0});
+  build_i64(b, "axis1", "1", (int64_t[]){1});
+  build_i64(b, "two", "1", (int64_t[]){2});
+}
+
+/* The first two columns of the rows of `from`, along the last axis. */
+static void columns(onnx_build *b, const char *from, const char *axis, const char *to) {
+  char inputs[96];
+  snprintf(inputs, sizeof inputs, "%s,axis0,two,%s", from, axis);
+  build_node(b, "Slice", inputs, to);
+}
+
+/* Heads of a counted batch [n,1,3,4]. */
+static void add_rotary_ids(onnx_build *b) {
+  rotary_tables(b);
+  build_node_t *largest = build_node(b, "ArgMax", "parts", "places_of_rows");
+  build_int(b, largest, "axis", 2);
+  build_int(b, largest, "keepdims", 0);
+  build_node(b, "Unsqueeze", "parts,axis1", "heads");
+  build_node(b, "RotaryEmbedding", "heads,cos_table,sin_table,places_of_rows", "y");
+}
+
+/* [n,3,4] is two heads of two elements. */
+static void add_rotary_rows(onnx_build *b) {
+  rotary_tables(b);
+  build_i64(b, "last", "1", (int64_t[]){2});
+  build_i64(b, "one", "1", (int64_t[]){1});
+  build_node(b, "Slice", "parts,axis0,one,last", "cosines");
+  build_node(b, "Slice", "parts,one,two,last", "sines");
+  build_int(b, build_node(b, "RotaryEmbedding", "parts,cosines,sines", "y"), "num_heads", 2);
+}
+
+static void add_rotary_shared(onnx_build *b) {
+  rotary_tables(b);
+  build_f32(b, "cosines", "1,3,1", (float[]){0.5f, -0.25f, 1});
+  build_f32(b, "sines", "1,3,1", (float[]){0.75f, 0.5f, -1});
+  build_node_t *n = build_node(b, "RotaryEmbedding", "parts,cosines,sines", "y");
+  build_int(b, n, "num_heads", 2);
+  build_int(b, n, "interleaved", 1);
+}
+
+/* A counted length [1,n,12] of three heads. */
+static void add_rotary_length(onnx_build *b) {
+  rotary_tables(b);
+  join_rows(b, "parts", 12, "lines");
+  build_node(b, "Unsqueeze", "lines,axis0", "sequence");
+  build_node(b, "Unsqueeze", "ids,axis0", "places_of_rows");
+  build_int(b, build_node(b, "RotaryEmbedding", "sequence,cos_table,sin_table,places_of_rows", "y"), "num_heads", 3);
+}
+
+/* A counted length [1,3,n,4] behind the heads, with caches [1,n,2]. */
+static void add_rotary_behind_heads(onnx_build *b) {
+  rotary_tables(b);
+  build_ints(b, build_node(b, "Transpose", "parts", "turned"), "perm", "1,0,2");
+  join_rows(b, "parts", 12, "lines");
+  columns(b, "lines", "axis1", "few");
+  build_node(b, "Unsqueeze", "few,axis0", "cosines");
+  build_node(b, "Neg", "cosines", "sines");
+  build_node(b, "Unsqueeze", "turned,axis0", "heads");
+  build_node(b, "RotaryEmbedding", "heads,cosines,sines", "y");
+}
+
+/* A counted length of three sequences [3,n,4], with places [3,n]. */
+static void add_rotary_sequences(onnx_build *b) {
+  rotary_tables(b);
+  build_ints(b, build_node(b, "Transpose", "parts", "turned"), "perm", "1,0,2");
+  build_node_t *largest = build_node(b, "ArgMax", "turned", "places_of_rows");
+  build_int(b, largest, "axis", 2);
+  build_int(b, largest, "keepdims", 0);
+  build_int(b, build_node(b, "RotaryEmbedding", "turned,cos_table,sin_table,places_of_rows", "y"), "num_heads", 1);
+}
+
+/* A counted number of heads. */
+static void add_rotary_heads(onnx_build *b) {
+  rotary_tables(b);
+  build_i64(b, "places_of_rows", "1,3", (int64_t[]){2, 0, 5});
+  build_node(b, "Unsqueeze", "parts,axis0", "heads");
+  build_node(b, "RotaryEmbedding", "heads,cos_table,sin_table,places_of_rows", "y");
+}
+
+static const struct {
+  const char *name;
+  void (*add)(onnx_build *b);
+  int more; /* of expect_at_bound */
+} cases[] = {
+    {"Compress", add_compress, 5},
+    {"Compress of a vector", add_compress_vector, 5},
+    {"Compress behind another axis", add_compress_turned, 6},
+    {"Compress of as many elements", add_compress_all, 4},
+    {"Compress of a longer table", add_compress_table, 3},
+    {"Expand", add_expand, 5},
+    {"Expand of the columns", add_expand_columns, 5},
+    {"Tile", add_tile, 2},
+    {"Tile of the rows", add_tile_rows, 0},
+    {"Tile behind another axis", add_tile_turned, 3},
+    {"torchvision's nms", add_nms, 7},
+    {"torchvision's nms of kinds", add_nms_of_kinds, 7},
+    {"torchvision's nms of one kind", add_nms_of_one_kind, 8},
+    {"RotaryEmbedding", add_rotary_ids, 3},
+    {"RotaryEmbedding with rows of caches", add_rotary_rows, 3},
+    {"RotaryEmbedding with shared caches", add_rotary_shared, 1},
+    {"RotaryEmbedding along the rows", add_rotary_length, 4},
+    {"RotaryEmbedding behind the heads", add_rotary_behind_heads, 7},
+    {"RotaryEmbedding of sequences", add_rotary_sequences, 3},
+    {"RotaryEmbedding of counted heads", add_rotary_heads, 1},
+};
+
+START_TEST(chosen_copied_and_turned_rows_stay_on_the_device) {
+  expect_at_bound(cases[_i].name, cases[_i].add, cases[_i].more);
+}
+END_TEST
+
+int main(void) {
+  Suite *suite = suite_create("counts_chosen");
+  TCase *all = tcase_create("counts_chosen");
+  tcase_set_timeout(all, 60);
+  suite_add_tcase(suite, all);
+  tcase_add_loop_test(all, chosen_copied_and_turned_rows_stay_on_the_device, 0, sizeof cases / sizeof *cases);
+  return suite_run(suite);
+}
