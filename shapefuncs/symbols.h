@@ -61,8 +61,12 @@ void symbols_set_certain(reed_symbols *symbols, bool certain);
  * *out_a is the older of pair i; false: there is no pair i. */
 void symbols_demand_broadcast(reed_symbols *symbols, reed_dim a, reed_dim b);
 bool symbols_broadcast_pair(const reed_symbols *symbols, size_t i, reed_dim *out_a, reed_dim *out_b);
-/* An extent, an atom, that broadcasts against that number of rows of `whole`, which is linear: the result is `extent`
- * from then on, and the program has to refuse a `whole` below 1 where `extent` is 1. False: there is no part i. */
+/* Argument i of a dim that several dims broadcast to; for i 0 of another symbol the symbol itself. False: there is no
+ * argument i. */
+bool symbols_broadcast_argument(const reed_symbols *symbols, reed_dim d, int32_t i, reed_dim *out);
+/* An extent, an atom or a dim that atoms broadcast to, that broadcasts against that number of rows of `whole`, which is
+ * linear: the result is `extent` from then on, and the program has to refuse a `whole` below 1 where `extent` is 1.
+ * False: there is no part i. */
 bool symbols_broadcast_part(const reed_symbols *symbols, size_t i, reed_dim *out_extent, reed_dim *out_whole);
 /* The whole of which b is the extent of the first or last `a` rows; false: b is no such extent. */
 bool symbols_whole_of_part(reed_symbols *symbols, reed_dim a, reed_dim b, reed_dim *out_whole);
@@ -73,7 +77,8 @@ bool symbols_limit(reed_symbols *symbols, reed_dim extent, int64_t most) REED_MU
 int64_t symbols_limit_of(const reed_symbols *symbols, reed_dim extent);
 /* Limit i; false: there is no limit i. */
 bool symbols_limited(const reed_symbols *symbols, size_t i, reed_dim *out_extent, int64_t *out_most);
-/* Term i of a linear `d`: a coefficient times an atom or 1. False: there is no term i. */
+/* Term i of a linear `d`: a coefficient times 1, an atom, or a dim that atoms broadcast to. False: there is no term i.
+ */
 bool symbols_linear_term(const reed_symbols *symbols, reed_dim d, int32_t i, int64_t *out_coefficient,
                          reed_dim *out_atom);
 /* The number of assumptions so far; and taking back those after the first n, on which nothing may rely. */

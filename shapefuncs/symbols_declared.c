@@ -220,8 +220,7 @@ void symbols_demand_equal(reed_symbols *s, reed_dim a, reed_dim b) {
   if (!s->uncertain) (void)symbols_assume_equal(s, a, b);
 }
 
-/* Argument i of a broadcast node; d itself for i 0 of another symbol. False: there is no such argument. */
-static bool part_of_broadcast(const reed_symbols *s, reed_dim d, int32_t i, reed_dim *out) {
+bool symbols_broadcast_argument(const reed_symbols *s, reed_dim d, int32_t i, reed_dim *out) {
   const node *x = symbol_is(d) ? node_of(s, d) : NULL;
   bool several = x && x->kind == NODE_BROADCAST;
   if (!x || i >= (several ? x->n : 1)) return false;
@@ -247,8 +246,8 @@ void symbols_demand_broadcast(reed_symbols *s, reed_dim a, reed_dim b) {
   symbols_note_limit(s, a, b);
   symbols_note_limit(s, b, a);
   if (!s->namesakes) return;
-  for (int32_t i = 0; part_of_broadcast(s, a, i, &of_a); i++)
-    for (int32_t k = 0; part_of_broadcast(s, b, k, &of_b); k++) note_broadcast(s, of_a, of_b);
+  for (int32_t i = 0; symbols_broadcast_argument(s, a, i, &of_a); i++)
+    for (int32_t k = 0; symbols_broadcast_argument(s, b, k, &of_b); k++) note_broadcast(s, of_a, of_b);
 }
 
 bool symbols_broadcast_pair(const reed_symbols *s, size_t i, reed_dim *out_a, reed_dim *out_b) {

@@ -65,7 +65,7 @@ typedef struct symbol_pair {
 
 /* An extent that broadcasts against as many rows of `whole`. */
 typedef struct symbol_part {
-  reed_dim extent; /* an atom */
+  reed_dim extent; /* an atom, or a broadcast of atoms */
   reed_dim whole;  /* linear */
 } symbol_part;
 

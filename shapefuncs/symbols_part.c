@@ -60,7 +60,14 @@ bool symbols_whole_of_part(reed_symbols *s, reed_dim a, reed_dim b, reed_dim *ou
   return false;
 }
 
-static bool is_atom(const reed_symbols *s, reed_dim d) { return symbol_is(d) && node_of(s, d)->kind == NODE_NAMED; }
+/* True for an atom, and for a broadcast of atoms: a program can compute the extent from its inputs. */
+static bool is_given(const reed_symbols *s, reed_dim d) {
+  reed_dim argument;
+  if (!symbol_is(d)) return false;
+  for (int32_t i = 0; symbols_broadcast_argument(s, d, i, &argument); i++)
+    if (!symbol_is(argument) || node_of(s, argument)->kind != NODE_NAMED) return false;
+  return true;
+}
 
 /* True if the whole has a row wherever a is 1. */
 static bool has_rows(reed_symbols *s, reed_dim whole, reed_dim a) {
@@ -84,13 +91,13 @@ static bool is_linear(const reed_symbols *s, reed_dim d) {
   int64_t coefficient;
   reed_dim atom;
   for (int32_t i = 0; symbols_linear_term(s, d, i, &coefficient, &atom); i++)
-    if (symbol_is(atom) && !is_atom(s, atom)) return false;
+    if (symbol_is(atom) && !is_given(s, atom)) return false;
   return true;
 }
 
 void symbols_note_part(reed_symbols *s, reed_dim a, reed_dim b) {
   symbol_part part = {.extent = a};
-  if (!is_atom(s, a) || !symbols_whole_of_part(s, a, b, &part.whole) || !is_linear(s, part.whole) ||
+  if (!is_given(s, a) || !symbols_whole_of_part(s, a, b, &part.whole) || !is_linear(s, part.whole) ||
       has_rows(s, part.whole, a))
     return;
   for (size_t i = 0; i < s->parts.n; i++)

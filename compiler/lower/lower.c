@@ -39,11 +39,18 @@ static bound_dim *find_dim(bound_dims *dims, reed_dim symbol) {
   return NULL;
 }
 
+static bool has_argument(const ir_module *m, reed_dim extent, reed_dim symbol) {
+  reed_dim argument;
+  for (int32_t i = 0; symbols_broadcast_argument(m->symbols, extent, i, &argument); i++)
+    if (argument == symbol) return true;
+  return false;
+}
+
 static bool has_term(const ir_module *m, reed_dim sum, reed_dim symbol) {
   int64_t coefficient;
-  reed_dim atom;
-  for (int32_t k = 0; symbols_linear_term(m->symbols, sum, k, &coefficient, &atom); k++)
-    if (atom == symbol) return true;
+  reed_dim extent;
+  for (int32_t k = 0; symbols_linear_term(m->symbols, sum, k, &coefficient, &extent); k++)
+    if (has_argument(m, extent, symbol)) return true;
   return false;
 }
 
@@ -52,7 +59,7 @@ static bool is_bounded(const ir_module *m, reed_dim symbol) {
   reed_dim extent, whole;
   int64_t most;
   for (size_t i = 0; symbols_broadcast_part(m->symbols, i, &extent, &whole); i++)
-    if (extent == symbol || has_term(m, whole, symbol)) return true;
+    if (has_argument(m, extent, symbol) || has_term(m, whole, symbol)) return true;
   for (size_t i = 0; symbols_limited(m->symbols, i, &extent, &most); i++)
     if (has_term(m, extent, symbol)) return true;
   return false;
@@ -139,16 +146,34 @@ static bool find_relied_dim(const ir_graph *g, reed_dim symbol, uint32_t *out_in
   return *out_input != UINT32_MAX;
 }
 
-/* Emits the value of a linear symbol; false: a dim is of no input. Uses the next two registers. */
+/* Emits the value of an atom, or of a dim that atoms broadcast to; false: an atom is of no input. Uses the next two
+ * registers. *out_input, *out_axis: the first atom's. */
+static bool emit_extent(lower *l, reed_dim extent, uint32_t dst, uint32_t *out_input, uint32_t *out_axis) {
+  reed_dim atom;
+  uint32_t input, axis, product = dst + 1, next = dst + 2;
+  for (int32_t i = 0; symbols_broadcast_argument(l->f.m->symbols, extent, i, &atom); i++) {
+    if (!find_relied_dim(l->f.m->main, atom, &input, &axis)) return false;
+    EMIT(l, s_dim, NULL, .dst = i ? next : dst, .src = input, .axis = axis);
+    if (i == 0) {
+      *out_input = input, *out_axis = axis;
+      continue;
+    }
+    EMIT(l, s_mul, NULL, .dst = product, .a = dst, .b = next);
+    EMIT(l, s_max, NULL, .dst = dst, .a = dst, .b = next);
+    EMIT(l, s_min, NULL, .dst = dst, .a = dst, .b = product); /* 0 beside 1 is 0 */
+  }
+  return true;
+}
+
+/* Emits the value of a linear symbol; false: a dim is of no input. Uses the next three registers. */
 static bool emit_linear(lower *l, reed_dim symbol, uint32_t dst) {
   int64_t coefficient;
-  reed_dim atom;
+  reed_dim extent;
   uint32_t input, axis;
   EMIT(l, s_const, NULL, .dst = dst, .value = 0);
-  for (int32_t i = 0; symbols_linear_term(l->f.m->symbols, symbol, i, &coefficient, &atom); i++) {
-    if (symbol_is(atom) && !find_relied_dim(l->f.m->main, atom, &input, &axis)) return false;
-    if (symbol_is(atom)) EMIT(l, s_dim, NULL, .dst = dst + 1, .src = input, .axis = axis);
-    else EMIT(l, s_const, NULL, .dst = dst + 1, .value = atom);
+  for (int32_t i = 0; symbols_linear_term(l->f.m->symbols, symbol, i, &coefficient, &extent); i++) {
+    if (symbol_is(extent) && !emit_extent(l, extent, dst + 1, &input, &axis)) return false;
+    if (!symbol_is(extent)) EMIT(l, s_const, NULL, .dst = dst + 1, .value = extent);
     EMIT(l, s_const, NULL, .dst = dst + 2, .value = coefficient);
     EMIT(l, s_mul, NULL, .dst = dst + 1, .a = dst + 1, .b = dst + 2);
     EMIT(l, s_add, NULL, .dst = dst, .a = dst, .b = dst + 1);
@@ -161,14 +186,13 @@ static bool emit_linear(lower *l, reed_dim symbol, uint32_t dst) {
 static void check_parts(lower *l, const uint32_t *types) {
   const ir_module *m = l->f.m;
   reed_dim extent, whole;
-  uint32_t input, axis, whole_input, whole_axis, s = l->n_s, n = s + 3, least = s + 4;
+  uint32_t input, axis, whole_input, whole_axis, s = l->n_s, n = s + 4, least = s + 5;
   for (size_t i = 0; symbols_broadcast_part(m->symbols, i, &extent, &whole); i++) {
-    if (!find_relied_dim(m->main, extent, &input, &axis)) continue;
-    l->n_s = s + 5;
-    if (!emit_linear(l, whole, s)) continue;
+    l->n_s = s + 6;
+    if (!emit_linear(l, whole, s) || !emit_extent(l, extent, s + 1, &input, &axis)) continue;
     EMIT(l, s_const, NULL, .dst = least, .value = 1);
+    EMIT(l, s_eq, NULL, .dst = least, .a = s + 1, .b = least); /* the least number of rows */
     EMIT(l, s_dim, NULL, .dst = n, .src = input, .axis = axis);
-    EMIT(l, s_eq, NULL, .dst = least, .a = n, .b = least); /* the least number of rows */
     if (symbol_is(whole) && find_relied_dim(m->main, whole, &whole_input, &whole_axis)) {
       EMIT(l, s_max, NULL, .dst = least, .a = least, .b = s);
       EMIT(l, assert_dim, NULL, .src = whole_input, .axis = whole_axis, .extent = least, .type = types[whole_input]);
@@ -186,13 +210,14 @@ static void check_parts(lower *l, const uint32_t *types) {
  * sum, and the most that the other dims leave for it. */
 static void check_limits(lower *l, const uint32_t *types) {
   reed_symbols *symbols = l->f.m->symbols;
-  reed_dim sum, atom;
+  reed_dim sum, extent, atom;
   int64_t most, coefficient;
-  uint32_t input, axis, s = l->n_s, n = s + 3;
+  uint32_t input, axis, s = l->n_s, n = s + 4;
   for (size_t i = 0; symbols_limited(symbols, i, &sum, &most); i++) {
-    bool found =
-        symbols_linear_term(symbols, sum, 0, &coefficient, &atom) && find_relied_dim(l->f.m->main, atom, &input, &axis);
-    l->n_s = s + 4;
+    bool found = symbols_linear_term(symbols, sum, 0, &coefficient, &extent) &&
+                 symbols_broadcast_argument(symbols, extent, 0, &atom) &&
+                 find_relied_dim(l->f.m->main, atom, &input, &axis);
+    l->n_s = s + 5;
     if (!found || !emit_linear(l, symbols_sub(symbols, sum, most), s)) continue;
     EMIT(l, s_const, NULL, .dst = n, .value = 0);
     EMIT(l, s_max, NULL, .dst = s, .a = s, .b = n);

@@ -1,7 +1,8 @@
 /* The table of passes and their order. pass_run_all runs dce; the CLEAN passes in turn until none changes anything; the
- * ONCE passes and the CLEAN ones again; the LATE passes and the CLEAN ones again. pass_run_placed runs the PLACED
- * passes after placement has given every value its device; after them only lowering reads the graph. The passes
- * themselves are in clean/, rewrite/, layout/ and fuse/. */
+ * ONCE and REPEATED passes and the CLEAN ones again; the REPEATED and the CLEAN ones until the REPEATED ones change
+ * nothing; the LATE passes and the CLEAN ones again. pass_run_placed runs the PLACED passes after placement has given
+ * every value its device; after them only lowering reads the graph. The passes themselves are in clean/, rewrite/,
+ * layout/ and fuse/. */
 #include <string.h>
 
 #include "base/diag.h"
@@ -17,13 +18,13 @@ const pass_info pass_table[] = {
 const int pass_count = sizeof pass_table / sizeof *pass_table;
 _Static_assert(sizeof pass_table / sizeof *pass_table <= PASS_MOST, "room for the totals of all passes");
 
-typedef enum phase { PHASE_CLEAN, PHASE_ONCE, PHASE_LATE, PHASE_PLACED } phase;
+typedef enum phase { PHASE_CLEAN, PHASE_ONCE, PHASE_REPEATED, PHASE_LATE, PHASE_PLACED } phase;
 static const phase phases[] = {
 #define PASS(name, phase, required, about) PHASE_##phase,
 #include "compiler/passes/passes.def"
 };
 
-/* The limit of rounds of the CLEAN passes; models need three to six. */
+/* The limit of rounds of the CLEAN passes, of which models need three to six, and of the REPEATED ones. */
 #define MOST_ROUNDS 64
 
 int pass_find(const char *name) {
@@ -64,12 +65,13 @@ static reed_status clean_round(pass_run *run, int64_t *changes) {
   return status;
 }
 
-/* Dead nodes are removed after every pass that changed something, because later passes count uses. */
+/* The REPEATED passes are passes of the phase ONCE, too. Dead nodes are removed after every pass that changed
+ * something, because later passes count uses. */
 static reed_status run_phase(pass_run *run, phase which, int64_t *changes) {
   reed_status status = REED_OK;
   *changes = 0;
   for (int i = 0; i < pass_count && status == REED_OK; i++) {
-    if (phases[i] != which) continue;
+    if (phases[i] != which && (which != PHASE_ONCE || phases[i] != PHASE_REPEATED)) continue;
     int64_t own = 0;
     status = run_pass(run, i, &own);
     if (status == REED_OK && own) status = run_pass(run, pass_find("dce"), changes);
@@ -83,6 +85,14 @@ static reed_status clean(pass_run *run) {
   int64_t changes = 1;
   for (int round = 0; round < MOST_ROUNDS && changes && status == REED_OK; round++) status = clean_round(run, &changes);
   return status;
+}
+
+/* A phase, and the CLEAN passes if it changed something; *out_changed: it did. */
+static reed_status run_and_clean(pass_run *run, phase which, bool *out_changed) {
+  int64_t changes = 0;
+  reed_status status = run_phase(run, which, &changes);
+  *out_changed = changes > 0;
+  return status == REED_OK && changes ? clean(run) : status;
 }
 
 /* ---- the whole ---- */
@@ -106,10 +116,11 @@ reed_status pass_run_all(pass_run *run) {
   /* first dce, because inference would check the types and shapes of unused nodes too */
   if (status == REED_OK) status = run_pass(run, pass_find("dce"), &changes);
   if (status == REED_OK) status = clean(run);
-  for (phase next = PHASE_ONCE; next <= PHASE_LATE && status == REED_OK; next++) {
-    status = run_phase(run, next, &changes);
-    if (status == REED_OK && changes) status = clean(run);
-  }
+  bool changed = false;
+  if (status == REED_OK) status = run_and_clean(run, PHASE_ONCE, &changed);
+  for (int round = 0; round < MOST_ROUNDS && changed && status == REED_OK; round++)
+    status = run_and_clean(run, PHASE_REPEATED, &changed);
+  if (status == REED_OK) status = run_and_clean(run, PHASE_LATE, &changed);
   if (status == REED_OK) status = ir_walk(run->m->main, true, count_node, &run->nodes_after);
   return status;
 }

@@ -335,6 +335,27 @@ START_TEST(the_last_rows_broadcast_to_their_number) {
 }
 END_TEST
 
+/* A dim that atoms broadcast to is an extent that a program can compute from its inputs, as an atom is. */
+START_TEST(rows_and_limits_of_what_inputs_broadcast_to) {
+  reed_symbols *s = open_symbols();
+  reed_dim a = symbols_declared(s, "a"), b = symbols_declared(s, "b"), p = symbols_declared(s, "p"), extent, whole;
+  reed_dim n = symbols_broadcast(s, a, b), sum = symbols_add(s, n, p), term;
+  int64_t most, coefficient;
+  ck_assert(symbols_broadcast_argument(s, n, 0, &term) && term == a);
+  ck_assert(symbols_broadcast_argument(s, n, 1, &term) && term == b && !symbols_broadcast_argument(s, n, 2, &term));
+  ck_assert(symbols_broadcast_argument(s, p, 0, &term) && term == p && !symbols_broadcast_argument(s, p, 1, &term));
+  symbols_demand_broadcast(s, n, symbols_min(s, n, p));
+  ck_assert(symbols_broadcast_part(s, 0, &extent, &whole) && extent == n && whole == p);
+  symbols_demand_broadcast(s, symbols_min(s, sum, 40), sum);
+  ck_assert(symbols_limited(s, 0, &extent, &most) && extent == sum && most == 40);
+  bool has = false;
+  for (int32_t i = 0; symbols_linear_term(s, sum, i, &coefficient, &term); i++) has |= term == n && coefficient == 1;
+  ck_assert(has && symbols_min(s, sum, 40) == sum && symbols_min(s, n, symbols_sub(s, 40, p)) == n);
+  ck_assert(!symbols_limit(s, symbols_broadcast(s, symbols_min(s, a, p), b), 40)); /* of no inputs' extents alone */
+  symbols_close(&s);
+}
+END_TEST
+
 START_TEST(the_first_rows_of_a_table_limit_their_number) {
   reed_symbols *s = open_symbols();
   reed_dim n = symbols_declared(s, "n"), p = symbols_declared(s, "p"), q = symbols_declared(s, "p"), extent;
@@ -386,6 +407,7 @@ int main(void) {
   tcase_add_test(tests, one_of_two_extents_is_both_where_they_are_equal);
   tcase_add_test(tests, the_last_rows_broadcast_to_their_number);
   tcase_add_test(tests, the_first_rows_of_a_table_limit_their_number);
+  tcase_add_test(tests, rows_and_limits_of_what_inputs_broadcast_to);
   suite_add_tcase(suite, tests);
   return suite_run(suite);
 }

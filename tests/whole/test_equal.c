@@ -143,6 +143,48 @@ START_TEST(more_keys_than_a_table_has_are_refused) {
 }
 END_TEST
 
+/* The tokens of two inputs, 1 and n, n and 1, or 0 beside 1: n or 0 of them and the past fit to 40 rows of the table.
+ */
+START_TEST(more_broadcast_tokens_than_a_table_has_are_refused) {
+  static const struct {
+    int64_t t, m, past;
+    reed_status status;
+  } runs[] = {{1, 9, 31, REED_OK},          {9, 1, 31, REED_OK}, {9, 9, 31, REED_OK}, {1, 9, 32, REED_ERROR_SHAPE},
+              {9, 1, 32, REED_ERROR_SHAPE}, {0, 1, 40, REED_OK}, {1, 1, 39, REED_OK}, {1, 1, 40, REED_ERROR_SHAPE}};
+  int k = 0;
+  while (!strstr(layers_of_tables[k], "tokens")) k++;
+  onnx_build *b = decoder_open(layers_of_tables[k]);
+  runner r = runner_open(b, &(reed_compile_options){0}, NULL, "broadcast tokens");
+  reed_diagnosis *d;
+  ck_assert_int_eq(reed_diagnosis_open(&d), REED_OK);
+  for (size_t run = 0; run < sizeof runs / sizeof *runs; run++) {
+    reed_tensor *inputs[6], *y = NULL;
+    for (size_t i = 0; i < 6; i++) {
+      reed_value_info info;
+      ck_assert_int_eq(reed_program_input(r.program, i, &info), REED_OK);
+      bool past = info.name[0] == 'p', further = strcmp(info.name, "tokens") == 0;
+      int64_t dims[] = {further ? 1 : 2, further ? 1 : 3,
+                        past      ? runs[run].past
+                        : further ? runs[run].m
+                                  : runs[run].t,
+                        8};
+      ck_assert_int_eq(reed_tensor_open(REED_F32, 4, dims, &inputs[i]), REED_OK);
+      memset(reed_tensor_data(inputs[i]), 0, (size_t)reed_tensor_bytes(inputs[i]));
+    }
+    reed_status status = reed_session_run(r.session, inputs, 6, &y, 1, d);
+    ck_assert_msg(status == runs[run].status, "run %zu: %d, %s", run, status, reed_diagnosis_message(d));
+    if (y)
+      ck_assert_int_eq(reed_tensor_dims(y)[2],
+                       runs[run].t && runs[run].m ? (runs[run].t > runs[run].m ? runs[run].t : runs[run].m) : 0);
+    reed_tensor_close(&y);
+    for (size_t i = 0; i < 6; i++) reed_tensor_close(&inputs[i]);
+  }
+  reed_diagnosis_close(&d);
+  runner_close(&r);
+  build_close(&b);
+}
+END_TEST
+
 START_TEST(heads_joined_with_the_batch_compute_the_same) {
   check(decoder_open(joined_heads), "batch_axes", false, 1e-5, "heads joined with the batch");
   for (int i = 0; i < COUNT(unproven_biases); i++)
@@ -233,6 +275,7 @@ int main(void) {
   tcase_add_loop_test(t, chains_compute_the_same, 0, 12);
   tcase_add_loop_test(t, folded_masks_compute_the_same, 0, COUNT(spelled_masks));
   tcase_add_test(t, more_keys_than_a_table_has_are_refused);
+  tcase_add_test(t, more_broadcast_tokens_than_a_table_has_are_refused);
   tcase_add_test(t, heads_joined_with_the_batch_compute_the_same);
   tcase_add_loop_test(t, shared_heads_compute_the_same, 0, COUNT(spelled_heads));
   tcase_add_loop_test(t, recognised_rotary_embeddings_compute_the_same, 0, COUNT(spelled_rotaries));

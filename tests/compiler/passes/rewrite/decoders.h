@@ -143,6 +143,17 @@ static const char *const layers_of_tables[] = {
                  "z0,ax0;nr1=Unsqueeze "
                  "nr,ax0;bb=Slice qs,i0v,ax1;to=Concat[0] bb,heads3,nr1,eight;q2=Reshape o,to;s2=MatMul "
                  "q2,kt;m2=Add s2,g;w2=Softmax m2;r2=MatMul w2,v",
+    /* as many tokens as two inputs broadcast to: ids and positions in exports whose dims have names of their own */
+    "kb=Add kn,tokens;ke=Concat[2] pk,kb;ve=Concat[2] pv,kb;kz=Transpose[0,1,3,2] ke;qs=Shape kb;tq=Gather qs,i2;"
+    "e=Add p,tq;e1=Unsqueeze e,ax0;x=Slice tab,p1,e1,ax0;y=Slice x,i0v,e1,ax1;u=Equal y,one;s1=MatMul kb,kz;m=Where "
+    "u,s1,minf;w=Softmax m;o=MatMul w,ve;s2=MatMul o,kz;m2=Where u,s2,minf;w2=Softmax m2;r2=MatMul w2,ve",
+    /* places that follow from the past of the values: the second attention is one only when the first one is known */
+    "qs=Shape q;tq=Gather qs,i2;pvs=Shape pv;p2=Gather pvs,i2;p3=Unsqueeze p2,ax0;e=Add tq,p2;e1=Unsqueeze e,ax0;"
+    "ce=Range i0,e,i1;rq=Range i0,tq,i1;re=Add rq,p2;rowe=Unsqueeze re,ax1;a=LessOrEqual ce,rowe;g=Where "
+    "a,zero,lowest;x=Slice tab,p3,e1,ax0;y=Slice x,i0v,e1,ax1;u=Equal y,one;m1=Where u,s,minf;m=Add m1,g;w=Softmax m;"
+    "o=MatMul w,v;c1=Min e,forty;c2=Sub c1,p2;nr=Max c2,i0;z0=Add p2,nr;z1=Unsqueeze z0,ax0;nr1=Unsqueeze nr,ax0;"
+    "bb=Slice qs,i0v,ax1;to=Concat[0] bb,heads3,nr1,eight;q2=Reshape o,to;s2=MatMul q2,kt;x2=Slice tab,p3,z1,ax0;"
+    "y2=Slice x2,i0v,z1,ax1;z2=Equal y2,one;m2=Where z2,s2,minf;m3=Add m2,g;w2=Softmax m3;r2=MatMul w2,v",
 };
 
 /* The model of the queries, keys and values of DECODER_HEAD, and of the text. */
@@ -156,6 +167,7 @@ static inline onnx_build *decoder_open(const char *from) {
   build_input(b, "vn", "f32[b,3,t,8]");
   build_input(b, "pv", "f32[b,3,p,8]");
   if (strstr(from, "bm")) build_input(b, "bm", "f32[1,1,m]");
+  if (strstr(from, "tokens")) build_input(b, "tokens", "f32[1,1,m,8]");
   spelled_constants(b);
   float big = -1e9f;
   build_f32(b, "mbig", "", &big);
