@@ -1,7 +1,8 @@
-/* Products over plain matrices (blocks.h). An item of work is a chunk of rows by one panel of a part. The loop over one
- * tile is in panel_loops.c. */
+/* Products over plain matrices (blocks.h). An item of work is a chunk of rows by one panel of a part. A long one runs
+ * in steps (cpu_relay): some rows by a block of the depth. The loop over one tile is in panel_loops.c. */
 #include "ops/cpu/product/blocks.h"
 
+#include "ops/cpu/common/relay.h"
 #include "ops/packed.h"
 #include "ops/cpu/product/whole.h"
 
@@ -49,6 +50,9 @@ void block_plan_init(block_plan *plan, cpu_team team) {
     plan->team.chunks = INT32_MAX; /* an item is a chunk */
   }
   plan->worker_floats = (plan->block_depth + chunk_rows) * PACKED_WIDTH;
+  plan->step_tiles = 0;
+  if (chunk_rows * width * plan->depth > OWN_PRODUCTS)
+    plan->step_tiles = larger(CHUNK_PRODUCTS / (plan->level_rows * width * plan->block_depth), 1);
 }
 
 static bool is_ragged(const block_plan *plan) { return plan->n_panels * PACKED_WIDTH > plan->columns; }
@@ -93,13 +97,15 @@ typedef struct item {
   int64_t c_row;
 } item;
 
-/* Multiplies the item's rows with a block of the depth, whose panel has rows panel_row apart. */
-static void multiply_block(const block_plan *plan, const item *it, int64_t k, int64_t depth, const float *panel,
-                           int64_t panel_row) {
+static int64_t tiles_of(const block_plan *plan, const item *it) { return divided(it->rows, plan->level_rows); }
+
+/* Multiplies some of the item's tiles of rows with a block of the depth, whose panel has rows panel_row apart. */
+static void multiply_block(const block_plan *plan, const item *it, int64_t first_tile, int64_t end_tile, int64_t k,
+                           int64_t depth, const float *panel, int64_t panel_row) {
   const int64_t start = 0;
   bool first = k == 0, last = k + depth == plan->depth;
-  int64_t tiles = divided(it->rows, plan->level_rows);
-  for (int64_t i = 0; i < tiles; i++) {
+  const int64_t tiles = tiles_of(plan, it);
+  for (int64_t i = first_tile; i < end_tile; i++) {
     int64_t row = it->rows * i / tiles, end = it->rows * (i + 1) / tiles;
     panel_tile t = {
         .c = it->c + row * it->c_row,
@@ -163,31 +169,69 @@ static item item_at(const block_run *run, int64_t part, int64_t chunk, int64_t p
   return it;
 }
 
-static void run_item(const block_run *run, int64_t index, float *scratch) {
+/* Item number `index`, whose sums lie in `scratch` if they are not computed in Y. */
+static item item_of(const block_run *run, int64_t index, float *scratch) {
   const block_plan *plan = run->plan;
   item it = item_at(run, index / plan->n_panels / plan->n_row_chunks, index / plan->n_panels % plan->n_row_chunks,
                     index % plan->n_panels);
   if (it.beside) it.c = scratch + plan->block_depth * PACKED_WIDTH;
-  bool in_place = plan->b_row && it.n == it.width && it.rows <= TILES_IN_PLACE * plan->level_rows;
-  int64_t k = 0;
-  do { /* once if the depth is 0 */
-    int64_t depth = smaller(plan->block_depth, plan->depth - k);
-    if (in_place) {
-      multiply_block(plan, &it, k, depth, it.at.b + k * plan->b_row + it.column, plan->b_row);
-    } else {
-      block_range range = {k, depth, it.column, it.n, it.width};
-      run->operands->fill(run->operands->context, it.at.b, &range, scratch);
-      multiply_block(plan, &it, k, depth, scratch, it.width);
-    }
-    k += depth;
-  } while (k < plan->depth);
-  finish(run, &it);
+  return it;
+}
+
+/* Multiplies some of the item's tiles with the block of depth that begins at k. The first tile fills the block's panel,
+ * which stays in `scratch` for the others. */
+static void run_tiles(const block_run *run, const item *it, int64_t first_tile, int64_t end_tile, int64_t k,
+                      float *scratch) {
+  const block_plan *plan = run->plan;
+  const int64_t depth = smaller(plan->block_depth, plan->depth - k);
+  if (plan->b_row && it->n == it->width && it->rows <= TILES_IN_PLACE * plan->level_rows) {
+    const float *b = it->at.b + k * plan->b_row + it->column;
+    multiply_block(plan, it, first_tile, end_tile, k, depth, b, plan->b_row);
+    return;
+  }
+  const block_range range = {k, depth, it->column, it->n, it->width};
+  if (first_tile == 0) run->operands->fill(run->operands->context, it->at.b, &range, scratch);
+  multiply_block(plan, it, first_tile, end_tile, k, depth, scratch, it->width);
 }
 
 static void run_items(void *context, int64_t begin, int64_t end, int32_t worker) {
   const block_run *run = context;
-  for (int64_t i = begin; i < end && !cpu_cancelled(&run->plan->team); i++)
-    run_item(run, i, run->scratch + worker * run->plan->worker_floats);
+  const block_plan *plan = run->plan;
+  float *scratch = run->scratch + worker * plan->worker_floats;
+  for (int64_t i = begin; i < end && !cpu_cancelled(&plan->team); i++) {
+    const item it = item_of(run, i, scratch);
+    int64_t k = 0;
+    do { /* once if the depth is 0 */
+      run_tiles(run, &it, 0, tiles_of(plan, &it), k, scratch);
+      k += plan->block_depth;
+    } while (k < plan->depth);
+    finish(run, &it);
+  }
+}
+
+/* A step of a long item. The place's scratch keeps the panel and the sums from step to step. */
+static bool run_step(void *context, int64_t index, int64_t step, int32_t place) {
+  const block_run *run = context;
+  const block_plan *plan = run->plan;
+  float *scratch = run->scratch + place * plan->worker_floats;
+  const item it = item_of(run, index, scratch);
+  const int64_t tiles = tiles_of(plan, &it), pieces = divided(tiles, plan->step_tiles),
+                k = step / pieces * plan->block_depth, first = step % pieces * plan->step_tiles,
+                end = smaller(first + plan->step_tiles, tiles);
+  run_tiles(run, &it, first, end, k, scratch);
+  if (end < tiles || k + plan->block_depth < plan->depth) return true;
+  finish(run, &it);
+  return false;
+}
+
+/* The steps of all items. */
+static int64_t count_steps(const block_plan *plan) {
+  int64_t pieces = 0;
+  for (int64_t i = 0; i < plan->n_row_chunks; i++) {
+    const int64_t rows = plan->rows * (i + 1) / plan->n_row_chunks - plan->rows * i / plan->n_row_chunks;
+    pieces += divided(divided(rows, plan->level_rows), plan->step_tiles);
+  }
+  return plan->parts * plan->n_panels * pieces * divided(plan->depth, plan->block_depth);
 }
 
 /* ---- shared panels ---- */
@@ -216,7 +260,7 @@ static void run_shared_items(void *context, int64_t begin, int64_t end) {
     const int64_t panel = run->first_panel + i / plan->n_row_chunks;
     item it = item_at(run, run->part, i % plan->n_row_chunks, panel);
     if (it.beside) it.c = run->shared + shared_panel_floats(plan) + it.row * PACKED_WIDTH;
-    multiply_block(plan, &it, run->k, run->depth, shared_panel(run, panel), it.width);
+    multiply_block(plan, &it, 0, tiles_of(plan, &it), run->k, run->depth, shared_panel(run, panel), it.width);
     if (run->k + run->depth == plan->depth) finish(run, &it);
   }
 }
@@ -245,8 +289,10 @@ static reed_status run_shared(block_run *run) {
 
 reed_status block_plan_run(const block_plan *plan, const block_operands *operands, void *workspace) {
   block_run run = {.plan = plan, .operands = operands, .scratch = workspace};
+  const int64_t items = plan->parts * plan->n_row_chunks * plan->n_panels;
   if (plan->shared_panels == 0)
-    return cpu_parallel_scratch(plan->team, plan->parts * plan->n_row_chunks * plan->n_panels, 1, run_items, &run);
+    return plan->step_tiles ? cpu_relay(plan->team, items, count_steps(plan), run_step, &run)
+                            : cpu_parallel_scratch(plan->team, items, 1, run_items, &run);
   run.shared = run.scratch + plan->team.threads * plan->worker_floats;
   return run_shared(&run);
 }

@@ -24,6 +24,7 @@ typedef struct block_plan {
   int level_rows;
   void (*multiply)(const panel_tile *tile);
   int64_t block_depth, n_row_chunks, n_panels, worker_floats;
+  int64_t step_tiles;    /* of rows, that a step of a long item computes; 0: items are short */
   int64_t shared_panels; /* that are filled together, a block of depth at a time; 0: an item fills for itself */
 } block_plan;
 

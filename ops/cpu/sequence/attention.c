@@ -1,6 +1,7 @@
 /* Attention over blocks of queries and keys, after Dao et al. 2022, "FlashAttention": the scores of a block are
  * computed, weighted and applied to the values while they are in the cache, and no [queries, keys] tensor exists. Work
- * is shared out by batch, head and block of queries. Few queries are computed otherwise: attention_few.c.
+ * is shared out by batch, head and block of queries; where an item of so many keys would take long, it is run in steps
+ * of one or more blocks of keys (cpu_relay). Few queries are computed otherwise: attention_few.c.
  *
  * Scores have a row for each key and a column for each query: a block of K is read in place, and both the softmax and
  * the product with V run over contiguous columns. Everything is f32 inside; other float dtypes are converted block by
@@ -9,12 +10,17 @@
  * The reference: reference/attention.c. */
 #include <math.h>
 
+#include "ops/cpu/common/relay.h"
 #include "ops/cpu/common/rows_loops.h"
 #include "ops/cpu/sequence/attention_loops.h"
 #include "ops/cpu/sequence/attention_state.h"
 
-#define QUERIES 64
-#define KEYS 128
+#define QUERIES 64 /* of a block, at most */
+#define QUERIES_LEAST 32
+#define KEYS 128                         /* of a block, at most */
+#define KEYS_WANTED 64                   /* of a block: of fewer, fewer queries are a block */
+#define KEYS_GRAIN 16                    /* of a block of fewer */
+#define STEP_PRODUCTS ((int64_t)1 << 20) /* of a step, at most: some 30 us */
 
 /* ---- one block of queries ---- */
 
@@ -76,9 +82,8 @@ static void mask_scores(const query_block *b, int64_t j, int64_t n) {
   const attention *a = &b->s->a;
   int64_t columns = b->columns, shown = a->mask_keys - j < n ? a->mask_keys - j : n;
   if (shown < 0) shown = 0;
-  for (int64_t i = 0; a->mask_dtype != REED_NONE && i < b->n; i++)
-    attention_mask_query(b->s, b->buffers->inputs[3], (const int64_t[]){b->batch, b->head, b->first + i, j}, shown,
-                         b->m.scores + i, columns, b->m.line);
+  attention_mask_queries(b->s, b->buffers->inputs[3], (const int64_t[]){b->batch, b->head, b->first, j}, b->n, shown,
+                         b->m.scores, columns, b->m.line);
   for (int64_t k = shown; k < n; k++)
     for (int64_t i = 0; i < columns; i++) b->m.scores[k * columns + i] = -INFINITY;
   if (a->after < ATTENTION_ANY_DISTANCE) /* queries before the first one that may look at the key */
@@ -112,15 +117,35 @@ static void take_keys(const query_block *b, const attention_view *kv, const char
   attention_weigh_values(s, b->m.sums, b->m.scores, 1, columns, b->n, &values);
 }
 
-/* Processes the keys of one tensor, earlier or new ones: numbers first .. first + n, of them those in begin .. end. */
-static void take_tensor(const query_block *b, const attention_view *kv, const void *k, const attention_view *vv,
-                        const void *v, int64_t first, int64_t n, int64_t begin, int64_t end) {
+/* The keys that a block of queries meets: those of earlier calls, then those of this call, each in blocks. */
+typedef struct met_keys {
+  int64_t past, now, end;   /* the first of each, counted from the first of all, and the end of all */
+  int64_t n_past, n_blocks; /* blocks of the earlier keys, of all */
+} met_keys;
+
+static met_keys keys_met(const attention_state *s, const attention_reach *reach, int64_t first, int64_t n) {
+  const attention *a = &s->a;
+  int64_t begin = attention_first(a, reach, first), end = attention_end(a, reach, first + n - 1),
+          past_end = end < a->past ? end : a->past;
+  met_keys met = {.past = begin, .now = begin > a->past ? begin : a->past, .end = end};
+  if (past_end > begin) met.n_past = (past_end - begin + s->block_keys - 1) / s->block_keys;
+  met.n_blocks = met.n_past;
+  if (end > met.now) met.n_blocks += (end - met.now + s->block_keys - 1) / s->block_keys;
+  return met;
+}
+
+/* Processes block number `block` of the keys. */
+static void take_block(const query_block *b, const met_keys *met, int64_t block) {
   const attention *a = &b->s->a;
-  int64_t head = b->head / (a->heads / a->kv_heads);
-  if (first + n > end) n = end - first;
-  for (int64_t j = begin > first ? begin - first : 0; j < n; j += KEYS)
-    take_keys(b, kv, attention_row(kv, k, b->batch, head, j), vv, attention_row(vv, v, b->batch, head, j), first + j,
-              n - j < KEYS ? n - j : KEYS);
+  const void *const *inputs = b->buffers->inputs;
+  bool past = block < met->n_past;
+  const attention_view *kv = past ? &a->past_k : &a->k, *vv = past ? &a->past_v : &a->v;
+  int64_t head = b->head / (a->heads / a->kv_heads), first = past ? 0 : a->past,
+          j = past ? met->past + block * b->s->block_keys : met->now + (block - met->n_past) * b->s->block_keys,
+          end = past && a->past < met->end ? a->past : met->end;
+  take_keys(b, kv, attention_row(kv, inputs[past ? 4 : 1], b->batch, head, j - first), vv,
+            attention_row(vv, inputs[past ? 5 : 2], b->batch, head, j - first), j,
+            end - j < b->s->block_keys ? end - j : b->s->block_keys);
 }
 
 static void give_rows(const query_block *b) {
@@ -129,17 +154,10 @@ static void give_rows(const query_block *b) {
                    b->m.sums + i * b->s->value_columns, b->m.sum[i], b->m.line);
 }
 
-static void attend(query_block *b) {
-  const attention_state *s = b->s;
-  const attention *a = &s->a;
-  int64_t begin = attention_first(a, &b->reach, b->first), end = attention_end(a, &b->reach, b->first + b->n - 1);
+static void begin_block(const query_block *b) {
   take_queries(b);
-  memset(b->m.sums, 0, (size_t)(b->n * s->value_columns) * sizeof(float));
+  memset(b->m.sums, 0, (size_t)(b->n * b->s->value_columns) * sizeof(float));
   for (int64_t i = 0; i < b->columns; i++) b->m.most[i] = -INFINITY, b->m.sum[i] = 0;
-  if (a->past)
-    take_tensor(b, &a->past_k, b->buffers->inputs[4], &a->past_v, b->buffers->inputs[5], 0, a->past, begin, end);
-  take_tensor(b, &a->k, b->buffers->inputs[1], &a->v, b->buffers->inputs[2], a->past, a->keys, begin, end);
-  give_rows(b);
 }
 
 /* ---- running ---- */
@@ -149,23 +167,67 @@ typedef struct attention_job {
   const reed_kernel_buffers *buffers;
 } attention_job;
 
-/* Items begin..end of (batch, head, block of queries). */
+static int64_t query_blocks(const attention_state *s) {
+  return (s->a.queries + s->block_queries - 1) / s->block_queries;
+}
+
+/* Item number `item` of (batch, head, block of queries), in a worker's memory. */
+static query_block block_at(const attention_job *job, int64_t item, int32_t worker) {
+  const attention_state *s = job->s;
+  const attention *a = &s->a;
+  const int64_t blocks = query_blocks(s);
+  query_block b = {.s = s,
+                   .buffers = job->buffers,
+                   .m = scratch_at(s, (float *)job->buffers->workspace + worker * s->scratch_floats),
+                   .first = item % blocks * s->block_queries,
+                   .head = item / blocks % a->heads,
+                   .batch = item / blocks / a->heads};
+  b.n = a->queries - b.first < s->block_queries ? a->queries - b.first : s->block_queries;
+  b.columns = (b.n + LANES_MOST - 1) / LANES_MOST * LANES_MOST;
+  b.reach = attention_reach_of(a, job->buffers, b.batch);
+  return b;
+}
+
+/* Items begin..end. */
 static void attend_range(void *context, int64_t begin, int64_t end, int32_t worker) {
   const attention_job *job = context;
-  const attention *a = &job->s->a;
-  int64_t blocks = (a->queries + QUERIES - 1) / QUERIES;
-  query_block b = {.s = job->s,
-                   .buffers = job->buffers,
-                   .m = scratch_at(job->s, (float *)job->buffers->workspace + worker * job->s->scratch_floats)};
-  for (int64_t i = begin; i < end && !cpu_cancelled(&a->team); i++) {
-    b.first = i % blocks * QUERIES;
-    b.head = i / blocks % a->heads;
-    b.batch = i / blocks / a->heads;
-    b.n = a->queries - b.first < QUERIES ? a->queries - b.first : QUERIES;
-    b.columns = (b.n + LANES_MOST - 1) / LANES_MOST * LANES_MOST;
-    b.reach = attention_reach_of(a, job->buffers, b.batch);
-    attend(&b);
+  for (int64_t i = begin; i < end && !cpu_cancelled(&job->s->a.team); i++) {
+    const query_block b = block_at(job, i, worker);
+    const met_keys met = keys_met(job->s, &b.reach, b.first, b.n);
+    begin_block(&b);
+    for (int64_t k = 0; k < met.n_blocks; k++) take_block(&b, &met, k);
+    give_rows(&b);
   }
+}
+
+/* A step of an item: some blocks of keys. The place's memory keeps the item's softmax from step to step. */
+static bool attend_step(void *context, int64_t item, int64_t step, int32_t place) {
+  const attention_job *job = context;
+  const attention_state *s = job->s;
+  const query_block b = block_at(job, item, place);
+  const met_keys met = keys_met(s, &b.reach, b.first, b.n);
+  if (step == 0) begin_block(&b);
+  int64_t k = step * s->step_blocks, end = k + s->step_blocks;
+  for (; k < end && k < met.n_blocks; k++) take_block(&b, &met, k);
+  if (k < met.n_blocks) return true;
+  give_rows(&b);
+  return false;
+}
+
+/* The steps of all items. */
+static int64_t count_steps(const attention_job *job) {
+  const attention_state *s = job->s;
+  const attention *a = &s->a;
+  int64_t n_steps = 0;
+  for (int64_t batch = 0; batch < a->batch; batch++) {
+    const attention_reach reach = attention_reach_of(a, job->buffers, batch);
+    for (int64_t i = 0; i < a->queries; i += s->block_queries) {
+      const met_keys met =
+          keys_met(s, &reach, i, a->queries - i < s->block_queries ? a->queries - i : s->block_queries);
+      n_steps += met.n_blocks > 0 ? (met.n_blocks + s->step_blocks - 1) / s->step_blocks : 1;
+    }
+  }
+  return n_steps * a->heads;
 }
 
 static reed_status run_attention(const void *state, const reed_kernel_buffers *buffers) {
@@ -173,17 +235,35 @@ static reed_status run_attention(const void *state, const reed_kernel_buffers *b
   attention_job job = {s, buffers};
   reed_status status = attention_write_present(&s->a, buffers);
   if (status != REED_OK) return status;
-  status = cpu_parallel_scratch(s->a.team, s->a.batch * s->a.heads * ((s->a.queries + QUERIES - 1) / QUERIES), 1,
-                                attend_range, &job);
+  const int64_t n = s->a.batch * s->a.heads * query_blocks(s);
+  status = s->step_blocks ? cpu_relay(s->a.team, n, count_steps(&job), attend_step, &job)
+                          : cpu_parallel_scratch(s->a.team, n, 1, attend_range, &job);
   if (status == REED_OK)
     attention_give_hidden(s, buffers, (float *)buffers->workspace + s->a.team.threads * s->scratch_floats);
   return status;
 }
 
+/* Chooses the queries and keys of a block, and the blocks of a step: 0 if an item is no longer than a step. They follow
+ * from the extents alone. */
+static void choose_steps(attention_state *s) {
+  const attention *a = &s->a;
+  const int64_t wide = a->size + s->value_columns;
+  const bool converts = s->load_k || s->load_v; /* every block of queries anew */
+  s->block_queries = !converts && QUERIES * KEYS_WANTED * wide > STEP_PRODUCTS ? QUERIES_LEAST : QUERIES;
+  int64_t columns = a->queries < s->block_queries ? (a->queries + LANES_MOST - 1) / LANES_MOST * LANES_MOST
+                                                  : s->block_queries,
+          keys = STEP_PRODUCTS / (columns * wide) / KEYS_GRAIN * KEYS_GRAIN;
+  s->block_keys = keys > KEYS ? KEYS : keys > KEYS_GRAIN ? keys : KEYS_GRAIN;
+  s->step_blocks = STEP_PRODUCTS / (columns * wide * s->block_keys);
+  if (s->step_blocks < 1) s->step_blocks = 1;
+  if (a->total <= s->step_blocks * s->block_keys) s->step_blocks = 0;
+}
+
 reed_status attention_prepare_blocks(attention_state *s, reed_kernel *out_kernel) {
   const attention *a = &s->a;
   s->scratch_floats = (scratch_floats(s) + 15) / 16 * 16;
-  int64_t work = a->batch * a->heads * a->queries * (a->total + 1) * (a->size + a->value_size + 8);
+  choose_steps(s);
+  int64_t work = a->batch * a->heads * a->queries * (a->total + 5) * (a->size + a->value_size + 8);
   s->a.team = cpu_team_for(a->team, work);
   cpu_kernel_set(out_kernel, run_attention, s);
   out_kernel->workspace_bytes =

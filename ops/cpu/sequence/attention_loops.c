@@ -80,6 +80,25 @@ void CPU_LEVELED(multiply_add)(float *c, int64_t c_row, const float *a, int64_t 
   }
 }
 
+/* ---- a mask ---- */
+
+void CPU_LEVELED(add_transposed)(float *c, int64_t c_row, const float *a, int64_t a_row, int64_t n, int64_t k) {
+  for (int64_t i = 0; i < n; i += 4) {
+    int64_t j = 0;
+    for (; n - i >= 4 && k - j >= 4; j += 4) {
+      __m128 rows[4];
+      for (int r = 0; r < 4; r++) rows[r] = _mm_loadu_ps(a + (i + r) * a_row + j);
+      _MM_TRANSPOSE4_PS(rows[0], rows[1], rows[2], rows[3]);
+      for (int r = 0; r < 4; r++) {
+        float *to = c + (j + r) * c_row + i;
+        _mm_storeu_ps(to, _mm_loadu_ps(to) + rows[r]);
+      }
+    }
+    for (; j < k; j++)
+      for (int64_t r = i; r < n && r < i + 4; r++) c[j * c_row + r] += a[r * a_row + j];
+  }
+}
+
 /* ---- dot products of few queries with keys ---- */
 
 #if defined(__AVX512F__)

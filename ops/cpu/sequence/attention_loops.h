@@ -14,6 +14,8 @@ CPU_LOOP(void, multiply_add,
 CPU_LOOP(void, score_keys,
          (float *scores, int64_t scores_row, const float *q, int64_t q_row, int64_t rows, const float *k, int64_t k_row,
           int64_t n, int64_t size));
+/* c[j * c_row + i] += a[i * a_row + j] for i < n, j < k: a matrix is added to the transposed one */
+CPU_LOOP(void, add_transposed, (float *c, int64_t c_row, const float *a, int64_t a_row, int64_t n, int64_t k));
 /* one block of keys in one query's softmax that goes on over blocks; n a multiple of 16. Returns the factor for earlier
  * sums. */
 CPU_LOOP(float, attend_row, (float *scores, int64_t n, float *most, float *sum));

@@ -128,6 +128,22 @@ void attention_mask_query(const attention_state *s, const void *mask, const int6
   for (int64_t j = 0; j < n; j++) column[j * columns] += numbers[j * step];
 }
 
+void attention_mask_queries(const attention_state *s, const void *mask, const int64_t *place, int64_t n_queries,
+                            int64_t n, float *scores, int64_t columns, float *line) {
+  const attention *a = &s->a;
+  const bool is_dense = a->mask_dtype == REED_F32 && a->mask_strides[3] == 1;
+  if (is_dense && n > 0) {
+    int64_t at = 0;
+    for (int32_t d = 0; d < 4; d++) at += place[d] * a->mask_strides[d];
+    CPU_PICK(a->level, add_transposed)
+    (scores, columns, (const float *)mask + at, a->mask_strides[2], n_queries, n);
+    return;
+  }
+  for (int64_t i = 0; a->mask_dtype != REED_NONE && i < n_queries; i++)
+    attention_mask_query(s, mask, (const int64_t[]){place[0], place[1], place[2] + i, place[3]}, n, scores + i, columns,
+                         line);
+}
+
 void attention_give(const attention_state *s, const reed_kernel_buffers *buffers, const int64_t *place,
                     const float *sums, float sum, float *line) {
   const attention *a = &s->a;

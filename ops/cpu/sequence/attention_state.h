@@ -14,6 +14,7 @@ typedef struct attention_state {
   convert_fn load_q, load_k, load_v, load_mask, store; /* to and from f32; NULL: as it is */
   int64_t value_columns;                               /* value_size, up to a multiple of LANES_MOST */
   int64_t scratch_floats;                              /* of a thread */
+  int64_t block_queries, block_keys, step_blocks;      /* of attention.c */
   int64_t rows, parts, part_floats;                    /* of attention_few.c */
   bool plain; /* of attention_few.c: nothing changes the scores, and there is one row or one key */
 } attention_state;
@@ -46,6 +47,9 @@ void attention_cap(const attention *a, float *scores, int64_t n);
 /* Masks the scores column[0], column[columns], ... of n keys; place: batch, head, query, first key. line: n floats. */
 void attention_mask_query(const attention_state *s, const void *mask, const int64_t *place, int64_t n, float *column,
                           int64_t columns, float *line);
+/* As attention_mask_query, for n_queries queries from place[2] on: score k * columns + i is key k's and query i's. */
+void attention_mask_queries(const attention_state *s, const void *mask, const int64_t *place, int64_t n_queries,
+                            int64_t n, float *scores, int64_t columns, float *line);
 /* Writes sums / sum to row `place` (batch, head, query) of Y. line: value_size floats. */
 void attention_give(const attention_state *s, const reed_kernel_buffers *buffers, const int64_t *place,
                     const float *sums, float sum, float *line);

@@ -4,22 +4,26 @@
  * R is packed in panels: a panel holds, for a block of units, the columns of all its gates, step k of the depth after
  * step k - 1, so that the thread of a block has all it needs for its units' new state. h alternates between two
  * buffers: a step reads the buffer that the step before wrote. Threads take sequences or directions, which need nothing
- * of each other, for a stretch of steps; if there are too few of these, threads take blocks of units and meet after
- * each step.
+ * of each other, and run them in turns of some steps, or of some blocks of a long step (cpu_relay); if there are too
+ * few of these, threads take blocks of units and meet after each step.
  *
  * The reference: reference/recurrent.c. */
 #include <math.h>
 
 #include "ops/cpu/calls/recurrent.h"
+#include "ops/cpu/common/relay.h"
 #include "ops/cpu/formulas/formulas.h"
 #include "ops/cpu/product/matrix.h"
+#include "ops/cpu/product/whole.h"
 #include "ops/cpu/sequence/recurrent_loops.h"
 
 #define CHUNK_ROWS 256 /* rows of the input's product at a time: its result stays in the second cache */
 #define DEPTH_GRAIN 8  /* recurrent_multiply's depth is a multiple of it */
 #define PACK_STEPS 16  /* of the depth at a time: one line of the weights */
-#define STRETCH_WORK (8 * CPU_WORK_PER_CHUNK) /* of a group, in products and sums: some 50 us */
-#define FLOATS_GRAIN 16                       /* places in the workspace are cache lines */
+#define TURN_PRODUCTS (6 * CPU_WORK_PER_CHUNK) /* of one sequence: some 40 us; several take half as long each */
+#define CELL_PRODUCTS 32                       /* that take as long as a gate's part of a cell */
+#define READ_BYTES (512 << 10)                 /* some 40 us from memory */
+#define FLOATS_GRAIN 16                        /* places in the workspace are cache lines */
 
 typedef void (*cell_fn)(const recurrent_cell *cell);
 
@@ -46,7 +50,8 @@ typedef struct fast_recurrent {
   bool by_blocks; /* how threads share a step */
   cpu_team team;
   int64_t n_groups;        /* of sequences, if the threads share sequences */
-  int64_t stretch;         /* steps of a group between two points at which the threads meet */
+  int64_t turn_steps;      /* that a group computes before another thread may go on with it; */
+  int64_t pieces;          /* of the blocks, if a step is longer than a turn; else 1 */
   int64_t chunk;           /* steps */
   matrix_plan products[2]; /* of a chunk, of the steps left over */
   kernel_cache *cache;
@@ -270,36 +275,37 @@ static void run_phase(const job *j, int32_t which, const share *s, int64_t at) {
   }
 }
 
-/* Some steps of a chunk. */
-typedef struct stretch {
-  const job *j;
-  int64_t first, end;
-} stretch;
-
-/* Items are directions times groups of sequences, and all steps of the stretch for each. */
-static void run_groups(void *context, int64_t begin, int64_t end) {
-  const stretch *steps = context;
-  const job *j = steps->j;
-  const fast_recurrent *f = j->f;
-  for (int64_t i = begin; i < end; i++) {
-    int64_t group = i % f->n_groups;
-    share s = {i / f->n_groups, f->r.sequences * group / f->n_groups, f->r.sequences * (group + 1) / f->n_groups, 0,
-               f->n_blocks};
-    for (int64_t at = steps->first; at < steps->end && !cpu_cancelled(&f->team); at++)
-      for (int32_t k = 0; k < f->n_phases; k++) run_phase(j, k, &s, at);
-  }
+static share share_of(const fast_recurrent *f, int64_t item, int64_t piece) {
+  const int64_t group = item % f->n_groups;
+  return (share){item / f->n_groups, f->r.sequences * group / f->n_groups, f->r.sequences * (group + 1) / f->n_groups,
+                 f->n_blocks * piece / f->pieces, f->n_blocks * (piece + 1) / f->pieces};
 }
 
-/* Threads that share sequences and directions meet after each stretch: none waits longer for another. */
-static reed_status run_stretches(const job *j) {
+/* A turn of an item, which is a direction's group of sequences: some steps of the chunk, or a piece of a step's phase.
+ */
+static bool run_turn(void *context, int64_t item, int64_t turn, int32_t place) {
+  (void)place; /* sequences have their own memory */
+  const job *j = context;
   const fast_recurrent *f = j->f;
-  const int64_t end = j->first + j->n;
-  reed_status status = REED_OK;
-  for (int64_t at = j->first, next; at < end && status == REED_OK; at = next) {
-    next = end - at < f->stretch ? end : at + f->stretch;
-    status = cpu_parallel(f->team, f->r.n_directions * f->n_groups, 1, run_groups, &(stretch){j, at, next});
+  if (f->pieces > 1) {
+    const int64_t of_step = f->n_phases * f->pieces;
+    const share s = share_of(f, item, turn % f->pieces);
+    run_phase(j, (int32_t)(turn % of_step / f->pieces), &s, j->first + turn / of_step);
+    return turn + 1 < j->n * of_step;
   }
-  return status;
+  const share s = share_of(f, item, 0);
+  const int64_t end = smaller((turn + 1) * f->turn_steps, j->n);
+  for (int64_t at = turn * f->turn_steps; at < end; at++)
+    for (int32_t k = 0; k < f->n_phases; k++) run_phase(j, k, &s, j->first + at);
+  return end < j->n;
+}
+
+/* Groups need nothing of each other: a thread goes on with a group until the chunk's end. */
+static reed_status run_groups(job *j) {
+  const fast_recurrent *f = j->f;
+  const int64_t n = f->r.n_directions * f->n_groups;
+  const int64_t turns = f->pieces > 1 ? j->n * f->n_phases * f->pieces : divided(j->n, f->turn_steps);
+  return cpu_relay(f->team, n, n * turns, run_turn, j);
 }
 
 /* A phase of a step. */
@@ -415,7 +421,7 @@ static reed_status run_fast(const void *state, const reed_kernel_buffers *buffer
     j.gates_sequence = r->batch_first ? j.n * row : row;
     status = run_products(&j);
     if (status != REED_OK) return status;
-    status = f->by_blocks ? run_blocks(&j) : run_stretches(&j);
+    status = f->by_blocks ? run_blocks(&j) : run_groups(&j);
     if (status != REED_OK) return status;
   }
   return REED_OK;
@@ -457,22 +463,38 @@ static void plan_phases(fast_recurrent *f) {
   }
 }
 
-/* Plans the threads' shares. Sequences and directions need nothing of each other; the blocks of a step wait for those
- * of the step before. */
+/* The turns that a step of so many sequences of a direction takes. */
+static double turns_of(const recurrent *r, int64_t sequences) {
+  const double weights = (double)r->n_gates * (double)r->hidden * (double)r->hidden,
+               cells = (double)r->n_gates * (double)r->hidden * CELL_PRODUCTS;
+  const bool far = weights * (double)sizeof(float) > WEIGHTS_NEAR_BYTES;
+  if (sequences == 1) return ((far ? 4 : 1) * weights + cells) / (double)TURN_PRODUCTS;
+  return (weights + cells) * (double)sequences / (2 * (double)TURN_PRODUCTS);
+}
+
+/* Plans the threads' shares. Sequences and directions need nothing of each other: groups are as many as threads want,
+ * or more, of RECURRENT_ROWS sequences at least, so that a step of a group is no longer than a turn; one thread, for
+ * which nobody waits, takes all sequences at once. The blocks of a step wait for those of the step before. */
 static void plan_threads(fast_recurrent *f) {
   const recurrent *r = &f->r;
   const double step =
       (double)r->n_directions * (double)r->sequences * (double)r->n_gates * (double)r->hidden * (double)r->hidden;
   const int64_t step_work = step < 1e15 ? (int64_t)step : (int64_t)1e15,
-                wanted = (r->team.threads + r->n_directions - 1) / r->n_directions;
-  const int64_t most_groups = (r->sequences + 1) / 2;
-  f->n_groups = wanted < most_groups ? wanted : most_groups;
-  const int64_t n_items = r->n_directions * f->n_groups, of_group = step_work / (n_items > 0 ? n_items : 1);
-  f->stretch = of_group < STRETCH_WORK ? STRETCH_WORK / (of_group + 1) : 1;
-  const cpu_team for_blocks = cpu_team_for(r->team, step_work);
+                wanted = smaller(divided(r->team.threads, r->n_directions), divided(r->sequences, 2)),
+                n_items = r->n_directions * wanted, most = divided(r->sequences, RECURRENT_ROWS),
+                short_ones = round_up(smaller((int64_t)turns_of(r, r->sequences) + 1, most), larger(wanted, 1));
+  f->n_groups = r->team.threads > 1 ? larger(wanted, smaller(short_ones, most)) : wanted;
+  const double turns = turns_of(r, divided(r->sequences, larger(f->n_groups, 1)));
+  f->turn_steps = turns < 1 ? (int64_t)(1 / (turns + 1e-6)) : 1;
+  f->pieces = r->team.threads == 1 || turns < 1.5 ? 1 : smaller((int64_t)turns + 1, f->n_blocks);
+  cpu_team for_blocks = cpu_team_for(r->team, step_work);
+  if (for_blocks.threads > 1) { /* no chunk reads more of R than READ_BYTES, or one block */
+    const int64_t block = r->n_gates * f->units * f->depth * (int64_t)sizeof(float),
+                  chunks = divided(r->n_directions * f->n_blocks, larger(READ_BYTES / block, 1));
+    for_blocks.chunks = (int32_t)larger(for_blocks.chunks, smaller(chunks, INT32_MAX));
+  }
   f->team = cpu_team_for(r->team, step_work * (f->chunk < 1024 ? f->chunk : 1024));
   if (f->team.threads > n_items) f->team.threads = (int32_t)(n_items > 1 ? n_items : 1);
-  f->team.chunks = (int32_t)(n_items < INT32_MAX ? n_items : INT32_MAX);
   f->by_blocks = for_blocks.threads > f->team.threads;
   if (f->by_blocks) f->team = for_blocks;
 }

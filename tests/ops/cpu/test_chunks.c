@@ -1,0 +1,85 @@
+/* Chunks of long kernels: with several threads a call's work is cut so that no chunk is long, and its bits are the same
+ * for any number of threads. The number of chunks stands for their length, because a time would depend on the machine:
+ * a row's least is the number of chunks of some 50 us on a CPU at level avx512. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/team.h"
+#include "tests/ops/cpu/kernel_case.h"
+#include "tests/suite.h"
+
+typedef struct row {
+  op_id op;
+  int64_t inputs[4][5]; /* rank and extents; rank 0: absent */
+  int32_t n_inputs, n_outputs;
+  int64_t hidden; /* attribute hidden_size, 0: none */
+  const char *direction;
+  int64_t pads[4]; /* 0 at the first place: none */
+  int least;       /* chunks with two threads */
+} row;
+
+static const row rows[] = {
+    /* a block of queries by many keys, with a mask, with few queries in a block, with heads so large that blocks are
+     * small */
+    {OP_Attention, {{4, 1, 2, 128, 64}, {4, 1, 2, 1300, 64}, {4, 1, 2, 1300, 64}}, 3, 1, .least = 40},
+    {OP_Attention, {{4, 1, 1, 70, 64}, {4, 1, 1, 900, 64}, {4, 1, 1, 900, 64}, {2, 70, 900}}, 4, 1, .least = 10},
+    {OP_Attention, {{4, 1, 2, 20, 32}, {4, 1, 1, 3000, 32}, {4, 1, 1, 3000, 32}}, 3, 1, .least = 4},
+    {OP_Attention, {{4, 1, 1, 64, 256}, {4, 1, 1, 512, 256}, {4, 1, 1, 512, 256}}, 3, 1, .least = 12},
+    /* a panel of few windows by a long depth */
+    {OP_Conv, {{4, 1, 256, 8, 8}, {4, 256, 256, 3, 3}}, 2, 1, .pads = {1, 1, 1, 1}, .least = 24},
+    /* directions of one sequence, whose steps are long; some sequences; blocks of a step */
+    {OP_LSTM, {{3, 3, 1, 32}, {3, 2, 2048, 32}, {3, 2, 2048, 512}}, 3, 1, 512, "bidirectional", .least = 40},
+    {OP_GRU, {{3, 2, 40, 16}, {3, 1, 768, 16}, {3, 1, 768, 256}}, 3, 1, 256, "forward", .least = 12},
+    {OP_LSTM, {{3, 2, 1, 16}, {3, 1, 2560, 16}, {3, 1, 2560, 640}}, 3, 1, 640, "forward", .least = 24},
+};
+#define N_ROWS (int)(sizeof rows / sizeof *rows)
+
+static void open_row(kernel_case *c, const row *r) {
+  case_init(c, r->op);
+  for (int i = 0; i < r->n_inputs; i++)
+    if (r->inputs[i][0]) case_input(c, REED_F32, (int32_t)r->inputs[i][0], r->inputs[i] + 1, 1);
+    else case_absent(c);
+  if (r->hidden) case_attr_int(c, "hidden_size", r->hidden);
+  if (r->direction) case_attr_string(c, "direction", r->direction);
+  if (r->pads[0]) case_attr_ints(c, "pads", r->pads, 4);
+  c->n_outputs = r->n_outputs;
+  c->hide_values = true; /* operands that are no constants, each with the general kernel */
+}
+
+START_TEST(long_calls_have_many_chunks_and_the_same_bits) {
+  const row *r = &rows[_i];
+  for (cpu_level level = CPU_BASE; level <= cpu_level_best(); level++) {
+    kernel_case c;
+    open_row(&c, r);
+    void *first = NULL;
+    for (int threads = 1; threads <= 4; threads++) {
+      team_measure measure;
+      c.n_threads = threads;
+      team_measure_begin(&measure);
+      reed_status status = case_run(&c, cpu_level_name(level));
+      team_measure_end();
+      ck_assert_msg(status == REED_OK, "%s", case_where(&c));
+      const size_t bytes = (size_t)desc_bytes(&c.outputs[0].desc);
+      if (!first) {
+        first = malloc(bytes);
+        ck_assert(first);
+        memcpy(first, c.outputs[0].data, bytes);
+      }
+      ck_assert_msg(memcmp(first, c.outputs[0].data, bytes) == 0, "%s: other bits", case_where(&c));
+      ck_assert_msg(threads == 1 || measure.n_chunks >= r->least, "%s: %lld chunks", case_where(&c),
+                    (long long)measure.n_chunks);
+    }
+    free(first);
+    case_close(&c);
+  }
+}
+END_TEST
+
+int main(void) {
+  Suite *suite = suite_create("chunks");
+  TCase *tc = tcase_create("chunks");
+  tcase_set_timeout(tc, 240);
+  tcase_add_loop_test(tc, long_calls_have_many_chunks_and_the_same_bits, 0, N_ROWS);
+  suite_add_tcase(suite, tc);
+  return suite_run(suite);
+}
