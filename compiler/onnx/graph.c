@@ -294,6 +294,47 @@ static reed_status read_operator(onnx_reader *r, onnx_frame *f, const Onnx__Node
   return status == REED_OK && op == op_builtin(OP_Scan) ? onnx_scan_to_loop(r, n, opset_of(f)) : status;
 }
 
+/* The rank that the model declares for a value between nodes of the main graph; -1: none. */
+static int32_t declared_rank(const onnx_reader *r, const onnx_frame *f, const char *name) {
+  const Onnx__GraphProto *g = r->model->graph;
+  for (size_t i = 0; f->graph == r->m->main && !f->function && i < g->n_value_info; i++) {
+    const Onnx__ValueInfoProto *info = g->value_info[i];
+    const Onnx__TypeProto *type = info->type;
+    if (strcmp(onnx_text(info->name), name) == 0 && type && type->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE &&
+        type->tensor_type && type->tensor_type->shape)
+      return type->tensor_type->shape->n_dim > REED_MAX_RANK ? -1 : (int32_t)type->tensor_type->shape->n_dim;
+  }
+  return -1;
+}
+
+/* Reads an Einsum: its output is what the nodes made of it compute. */
+static reed_status read_einsum(onnx_reader *r, onnx_frame *f, const Onnx__NodeProto *node, const char *node_name) {
+  const Onnx__AttributeProto *equation = NULL;
+  ir_value *operands[REED_MAX_OPERANDS], *result;
+  int32_t ranks[REED_MAX_OPERANDS];
+  for (size_t i = 0; i < node->n_attribute && !equation; i++)
+    if (strcmp(onnx_text(node->attribute[i]->name), "equation") == 0)
+      equation = onnx_dereferenced(f, node->attribute[i]);
+  if (!equation || !equation->s.data || memchr(equation->s.data, 0, equation->s.len))
+    return diag_fail(r->diagnosis, REED_ERROR_FORMAT, "node '%s' (Einsum) has no text 'equation'", node_name);
+  if (node->n_input < 1 || node->n_output != 1 || !*node->output[0])
+    return diag_fail(r->diagnosis, REED_ERROR_FORMAT, "node '%s' (Einsum) needs inputs and one output", node_name);
+  if (node->n_input > REED_MAX_OPERANDS)
+    return onnx_unsupported(r, node_name, "more than %d inputs or outputs", REED_MAX_OPERANDS);
+  for (size_t i = 0; i < node->n_input; i++) {
+    reed_status status = find_input(r, f, node_name, "Einsum", node->input[i], &operands[i]);
+    if (status == REED_OK && !operands[i])
+      status = diag_fail(r->diagnosis, REED_ERROR_FORMAT, "node '%s' (Einsum): input %zu is missing", node_name, i);
+    if (status != REED_OK) return status;
+    ranks[i] = operands[i]->type.rank >= 0 ? operands[i]->type.rank : declared_rank(r, f, node->input[i]);
+  }
+  const char *text = ir_text(r->m, "%.*s", (int)equation->s.len, (const char *)equation->s.data);
+  if (!text) return diag_no_memory(r->diagnosis, "an Einsum's equation");
+  reed_status status = onnx_einsum(r, f->graph, node_name, text, operands, ranks, (int32_t)node->n_input, &result);
+  if (status != REED_OK) return status;
+  return result ? define(r, f, node->output[0], result) : define_unknown_outputs(r, f, node);
+}
+
 /* ---- functions ---- */
 
 static reed_status check_opset(onnx_reader *r, const onnx_frame *f, const char *where) {
@@ -355,6 +396,7 @@ static reed_status read_node(onnx_reader *r, onnx_frame *f, const Onnx__NodeProt
   const Onnx__FunctionProto *function = onnx_find_function(r, domain, type);
   if (function) return inline_function(r, f, node, function, name);
   if (!*domain && strcmp(type, "Constant") == 0) return read_constant(r, f, node, name);
+  if (!*domain && strcmp(type, "Einsum") == 0) return read_einsum(r, f, node, name);
   const reed_op *op = op_find(r->m->registry, domain, *domain ? type : onnx_modern_name(type));
   if (op) return read_operator(r, f, node, domain, op, name);
   reed_status status = onnx_unsupported(r, name, *domain ? "operator %s of domain %s" : "operator %s", type, domain);

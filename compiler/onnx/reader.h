@@ -152,6 +152,28 @@ const char *onnx_modern_name(const char *name);
  * them. */
 reed_status onnx_upgrade(onnx_reader *r, ir_node *n, const char *name, int64_t opset) REED_MUST_CHECK;
 
+/* Makers of nodes, appended to g. They return NULL without memory, or where an operand is NULL, so that only the last
+ * one of a chain needs a check. */
+/* The output of a new node, put before `before` unless that is NULL: `result`, or a new value where `result` is NULL.
+ * attr: an int attribute; NULL: none. */
+ir_value *onnx_made(ir_graph *g, ir_node *before, op_id op, ir_value *const *inputs, int32_t n_inputs, const char *attr,
+                    int64_t value, ir_value *result);
+/* The constant vector first, first + 1, ... of n numbers, at most REED_MAX_RANK. */
+ir_value *onnx_vector(ir_module *m, int64_t first, int64_t n);
+/* x[begin:end] of a vector. */
+ir_value *onnx_part(ir_graph *g, ir_value *x, int64_t begin, int64_t end);
+/* The product of a vector's elements, a vector of one. */
+ir_value *onnx_product(ir_graph *g, ir_value *x);
+/* x with the extents of the vectors a, b and c. */
+ir_value *onnx_reshaped(ir_graph *g, ir_value *x, ir_value *a, ir_value *b, ir_value *c, ir_value *result);
+
+/* Reads an Einsum: appends nodes that compute it from the operands, of which `ranks` are -1 if not known. *out_value is
+ * NULL where a rank that it needs is not known, or the equation has too many letters: that is noted as unsupported.
+ * ERROR_FORMAT: the equation is malformed, or does not fit the operands. */
+reed_status onnx_einsum(onnx_reader *r, ir_graph *g, const char *node_name, const char *equation,
+                        ir_value *const *operands, const int32_t *ranks, int32_t n_operands,
+                        ir_value **out_value) REED_MUST_CHECK;
+
 /* Rewrites a Scan with its body, the last node of its graph, to a Loop with nodes before and after it. The Scan's
  * output values are kept. */
 reed_status onnx_scan_to_loop(onnx_reader *r, ir_node *n, int64_t opset) REED_MUST_CHECK;

@@ -21,26 +21,12 @@ static ir_value *scalar(ir_module *m, reed_dtype dtype, int64_t value) {
   return ir_constant(m, &(reed_desc){.dtype = dtype}, dtype == REED_BOOL ? (const void *)&truth : &value, false, NULL);
 }
 
-/* The output of a new node: `result`, or a new value where `result` is NULL. attr: an int attribute; NULL: none.
- * Returns NULL without memory, or where an input is NULL. */
-static ir_value *made(ir_graph *g, ir_node *before, op_id op, ir_value *const *inputs, int32_t n_inputs,
-                      const char *attr, int64_t value, ir_value *result) {
-  for (int32_t i = 0; i < n_inputs; i++)
-    if (!inputs[i]) return NULL; /* an input could not be made */
-  ir_node *n = ir_node_new(g, before, op_builtin(op), NULL, inputs, n_inputs, result ? &result : NULL, 1);
-  if (!n || (attr && !ir_set_attr_int(n, attr, value))) return NULL;
-  const reed_op_output *row = reed_op_output_at(n->op, 0);
-  if (!result)
-    n->outputs[0]->type.dtype = row->type_rule == REED_TYPE_FIXED ? (reed_dtype)row->type_arg : inputs[0]->type.dtype;
-  return n->outputs[0];
-}
-
 /* The extent of x along the axis as a scalar, computed before the node `before`. */
 static ir_value *extent(ir_node *before, ir_value *x, int64_t axis) {
   if (axis < 0 && x->type.rank >= 0) axis += x->type.rank;
   ir_graph *g = before->graph;
-  ir_value *shape = made(g, before, OP_Shape, &x, 1, NULL, 0, NULL);
-  return made(g, before, OP_Gather, (ir_value *[]){shape, scalar(g->module, REED_I64, axis)}, 2, "axis", 0, NULL);
+  ir_value *shape = onnx_made(g, before, OP_Shape, &x, 1, NULL, 0, NULL);
+  return onnx_made(g, before, OP_Gather, (ir_value *[]){shape, scalar(g->module, REED_I64, axis)}, 2, "axis", 0, NULL);
 }
 
 /* Gives a body a Loop's first two parameters and first result, in place of its own parameters and results.
@@ -86,42 +72,24 @@ static reed_status check_output_axis(const scan *s, int32_t k) {
                    (long long)given, rank + 1, known < 0 ? " or less" : "");
 }
 
-static ir_value *vector(ir_module *m, int64_t first, int64_t n) {
-  int64_t numbers[REED_MAX_RANK];
-  for (int64_t i = 0; i < n; i++) numbers[i] = first + i;
-  return ir_constant_i64(m, numbers, n, NULL);
-}
-
-/* x[begin:end] of a vector. */
-static ir_value *part(ir_graph *g, ir_value *x, int64_t begin, int64_t end) {
-  return made(g, NULL, OP_Slice, (ir_value *[]){x, vector(g->module, begin, 1), vector(g->module, end, 1)}, 3, NULL, 0,
-              NULL);
-}
-
-static ir_value *product(ir_graph *g, ir_value *x) { return made(g, NULL, OP_ReduceProd, &x, 1, "keepdims", 1, NULL); }
-
-static ir_value *reshaped(ir_graph *g, ir_value *x, ir_value *a, ir_value *b, ir_value *c, ir_value *result) {
-  ir_value *shape = made(g, NULL, OP_Concat, (ir_value *[]){a, b, c}, 3, "axis", 0, NULL);
-  return made(g, NULL, OP_Reshape, (ir_value *[]){x, shape}, 2, "allowzero", 1, result);
-}
-
 /* Moves axis 0 of x, a tensor of unknown rank, to `axis` as `result`: the axes before its place are seen as one axis,
  * and those after it as another. Returns NULL without memory. */
 static ir_value *move_axis(ir_graph *g, ir_value *x, int64_t axis, ir_value *result) {
   ir_module *m = g->module;
-  ir_value *shape = made(g, NULL, OP_Shape, &x, 1, NULL, 0, NULL), *before, *after;
+  ir_value *shape = onnx_made(g, NULL, OP_Shape, &x, 1, NULL, 0, NULL), *before, *after;
   if (axis >= 0) { /* Gather fails in the run if there are not so many axes */
-    before = made(g, NULL, OP_Gather, (ir_value *[]){shape, vector(m, 1, axis)}, 2, "axis", 0, NULL);
-    after = part(g, shape, axis + 1, INT64_MAX);
+    before = onnx_made(g, NULL, OP_Gather, (ir_value *[]){shape, onnx_vector(m, 1, axis)}, 2, "axis", 0, NULL);
+    after = onnx_part(g, shape, axis + 1, INT64_MAX);
   } else { /* -1 - axis axes come after it */
-    before = part(g, shape, 1, axis == -1 ? INT64_MAX : axis + 1);
-    after = made(g, NULL, OP_Gather, (ir_value *[]){shape, vector(m, axis + 1, -1 - axis)}, 2, "axis", 0, NULL);
+    before = onnx_part(g, shape, 1, axis == -1 ? INT64_MAX : axis + 1);
+    after =
+        onnx_made(g, NULL, OP_Gather, (ir_value *[]){shape, onnx_vector(m, axis + 1, -1 - axis)}, 2, "axis", 0, NULL);
   }
-  ir_value *trips = part(g, shape, 0, 1);
-  ir_value *three = reshaped(g, x, trips, product(g, before), product(g, after), NULL);
-  ir_value *turned = made(g, NULL, OP_Transpose, &three, 1, NULL, 0, NULL);
+  ir_value *trips = onnx_part(g, shape, 0, 1);
+  ir_value *three = onnx_reshaped(g, x, trips, onnx_product(g, before), onnx_product(g, after), NULL);
+  ir_value *turned = onnx_made(g, NULL, OP_Transpose, &three, 1, NULL, 0, NULL);
   if (!turned || !ir_set_attr_ints(turned->producer, "perm", (int64_t[]){1, 0, 2}, 3)) return NULL;
-  return reshaped(g, turned, before, trips, after, result);
+  return onnx_reshaped(g, turned, before, trips, after, result);
 }
 
 /* As move_axis, for a tensor of this rank. */
@@ -129,7 +97,7 @@ static ir_value *transpose(ir_graph *g, ir_value *x, int64_t axis, int32_t rank,
   int64_t perm[REED_MAX_RANK];
   if (axis < 0) axis += rank;
   for (int32_t i = 0, from = 1; i < rank; i++) perm[i] = i == axis ? 0 : from++;
-  ir_value *turned = made(g, NULL, OP_Transpose, &x, 1, NULL, 0, result);
+  ir_value *turned = onnx_made(g, NULL, OP_Transpose, &x, 1, NULL, 0, result);
   return turned && ir_set_attr_ints(turned->producer, "perm", perm, rank) ? turned : NULL;
 }
 
@@ -152,12 +120,12 @@ static reed_status arrange_output(const scan *s, int32_t k) {
   stacked->producer_output = s->n_states + k;
   n->outputs[s->n_states + k] = stacked;
   if (reverse)
-    stacked =
-        made(g, NULL, OP_Slice,
-             (ir_value *[]){stacked, ir_constant_i64(m, (int64_t[]){-1}, 1, NULL),
-                            ir_constant_i64(m, (int64_t[]){-INT64_MAX}, 1, NULL),
-                            ir_constant_i64(m, (int64_t[]){0}, 1, NULL), ir_constant_i64(m, (int64_t[]){-1}, 1, NULL)},
-             5, NULL, 0, turn ? NULL : wanted);
+    stacked = onnx_made(g, NULL, OP_Slice,
+                        (ir_value *[]){stacked, ir_constant_i64(m, (int64_t[]){-1}, 1, NULL),
+                                       ir_constant_i64(m, (int64_t[]){-INT64_MAX}, 1, NULL),
+                                       ir_constant_i64(m, (int64_t[]){0}, 1, NULL),
+                                       ir_constant_i64(m, (int64_t[]){-1}, 1, NULL)},
+                        5, NULL, 0, turn ? NULL : wanted);
   if (turn && stacked)
     stacked = rank < 0 ? move_axis(g, stacked, s->output_axes[k], wanted)
                        : transpose(g, stacked, s->output_axes[k], rank + 1, wanted);
@@ -177,11 +145,12 @@ static reed_status to_loop(const scan *s) {
   for (int32_t k = 0; k < s->n_inputs && ok; k++) {
     bool reverse = number(s->input_directions, k) != 0;
     if (reverse && !backward) {
-      last = made(n->graph, n, OP_Sub, (ir_value *[]){trips, scalar(n->graph->module, REED_I64, 1)}, 2, NULL, 0, NULL);
-      backward = made(body, first, OP_Sub, (ir_value *[]){last, iteration}, 2, NULL, 0, NULL);
+      last = onnx_made(n->graph, n, OP_Sub, (ir_value *[]){trips, scalar(n->graph->module, REED_I64, 1)}, 2, NULL, 0,
+                       NULL);
+      backward = onnx_made(body, first, OP_Sub, (ir_value *[]){last, iteration}, 2, NULL, 0, NULL);
     }
-    ok = made(body, first, OP_Gather, (ir_value *[]){scanned[k], reverse ? backward : iteration}, 2, "axis",
-              number(s->input_axes, k), params[s->n_states + k]) != NULL;
+    ok = onnx_made(body, first, OP_Gather, (ir_value *[]){scanned[k], reverse ? backward : iteration}, 2, "axis",
+                   number(s->input_axes, k), params[s->n_states + k]) != NULL;
   }
   for (int32_t i = 0; i < s->n_states && ok; i++) ok = ir_add_param(body, params[i]);
   for (int32_t i = 0; i < n_results && ok; i++) ok = ir_add_result(body, results[i]);
@@ -204,8 +173,8 @@ static reed_status unbatch(scan *s) {
   ir_graph *g = ir_graph_new(m, outer, NULL);
   bool ok = trips && g && loop_body(g, &iteration);
   for (int32_t i = 0; i < n_inputs && ok; i++)
-    ok = (entries[i] = made(g, NULL, OP_Gather, (ir_value *[]){outer->inputs[i], iteration}, 2, "axis", 0, NULL)) !=
-         NULL;
+    ok = (entries[i] =
+              onnx_made(g, NULL, OP_Gather, (ir_value *[]){outer->inputs[i], iteration}, 2, "axis", 0, NULL)) != NULL;
   ir_node *inner = ok ? ir_node_new(g, NULL, outer->op, outer->name, entries, n_inputs, NULL, outer->n_outputs) : NULL;
   ir_graph **regions = ir_alloc(m, sizeof *regions);
   ok = inner && regions && make_loop(outer, trips, NULL, 0);

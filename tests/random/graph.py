@@ -21,7 +21,7 @@ MOVED = {"ReduceSum": (1, "axes", 13), "Squeeze": (1, "axes", 13), "Unsqueeze": 
 MOVED.update({op: (1, "axes", 18) for op in ("ReduceMean", "ReduceMax", "ReduceMin", "ReduceL1", "ReduceL2", "ReduceProd", "ReduceLogSum", "ReduceLogSumExp",
                                               "ReduceSumSquare")})
 # First opset of an operator that is younger than the oldest here.
-SINCE = {"Celu": 12, "GreaterOrEqual": 12, "LessOrEqual": 12, "HardSwish": 14, "Trilu": 14, "CastLike": 15, "LayerNormalization": 17, "Mish": 18,
+SINCE = {"Celu": 12, "Einsum": 12, "GreaterOrEqual": 12, "LessOrEqual": 12, "HardSwish": 14, "Trilu": 14, "CastLike": 15, "LayerNormalization": 17, "Mish": 18,
          "BitwiseAnd": 18, "BitwiseOr": 18, "BitwiseXor": 18, "BitwiseNot": 18, "GroupNormalization": 21, "CenterCropPad": 18, "Gelu": 20, "RMSNormalization": 23}
 
 

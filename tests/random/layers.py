@@ -98,6 +98,30 @@ def matmul(g):
 
 
 @operator(1.5)
+def einsum(g):
+    """A value by itself, each axis of the second under the first's letter or one of its own; by weights; summed, turned, a diagonal taken."""
+    v = g.pick(FLOATS, rank=(1, 2, 3, 4), nonempty=True)
+    letters = [str(c) for c in g.r.permutation(list("abcdefgh"))[:v.rank]]
+    terms, operands = ["".join(letters)], [v]
+    if g.flag(.7):
+        own = iter("ijklmnop")
+        terms.append("".join(c if g.flag(.7) else next(own) for c in letters))
+        operands.append(v)
+    fixed = [i for i in range(v.rank) if v.fixed(i)]
+    if fixed and g.flag():
+        axis, n = int(g.r.choice(fixed)), int(g.r.integers(1, 5))
+        w = [letters[axis], "z"] + ([letters[axis]] if g.flag(.2) else [])
+        extents = [v.fixed(axis) if c != "z" else n for c in w]
+        order = g.r.permutation(len(w))
+        terms.append("".join(w[i] for i in order))
+        operands.append(g.const(g.random([extents[i] for i in order], v.dtype) * .5, v.dtype))
+    names = sorted(set("".join(terms)))
+    kept = [str(c) for c in g.r.permutation(names)[:int(g.r.integers(0, min(len(names), 5) + 1))]]
+    equation = (", " if g.flag(.2) else ",").join(terms)
+    g.node("Einsum", operands, equation=equation if g.flag(.2) else f"{equation}->{''.join(kept)}")
+
+
+@operator(1.5)
 def gemm(g):
     a = g.pick(FLOATS, rank=(2,), where=lambda v: v.fixed(1) is not None)
     k, n, trans = a.fixed(1), int(g.r.integers(1, 6)), g.flag()

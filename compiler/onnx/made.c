@@ -1,0 +1,35 @@
+/* Nodes that stand for an operator of the model which Reed has no kernel for: scan.c, einsum.c. */
+#include "compiler/onnx/reader.h"
+
+ir_value *onnx_made(ir_graph *g, ir_node *before, op_id op, ir_value *const *inputs, int32_t n_inputs, const char *attr,
+                    int64_t value, ir_value *result) {
+  for (int32_t i = 0; i < n_inputs; i++)
+    if (!inputs[i]) return NULL; /* an input could not be made */
+  ir_node *n = ir_node_new(g, before, op_builtin(op), NULL, inputs, n_inputs, result ? &result : NULL, 1);
+  if (!n || (attr && !ir_set_attr_int(n, attr, value))) return NULL;
+  const reed_op_output *row = reed_op_output_at(n->op, 0);
+  if (!result)
+    n->outputs[0]->type.dtype = row->type_rule == REED_TYPE_FIXED ? (reed_dtype)row->type_arg : inputs[0]->type.dtype;
+  return n->outputs[0];
+}
+
+ir_value *onnx_vector(ir_module *m, int64_t first, int64_t n) {
+  int64_t numbers[REED_MAX_RANK];
+  for (int64_t i = 0; i < n; i++) numbers[i] = first + i;
+  return ir_constant_i64(m, numbers, n, NULL);
+}
+
+ir_value *onnx_part(ir_graph *g, ir_value *x, int64_t begin, int64_t end) {
+  return onnx_made(g, NULL, OP_Slice,
+                   (ir_value *[]){x, onnx_vector(g->module, begin, 1), onnx_vector(g->module, end, 1)}, 3, NULL, 0,
+                   NULL);
+}
+
+ir_value *onnx_product(ir_graph *g, ir_value *x) {
+  return onnx_made(g, NULL, OP_ReduceProd, &x, 1, "keepdims", 1, NULL);
+}
+
+ir_value *onnx_reshaped(ir_graph *g, ir_value *x, ir_value *a, ir_value *b, ir_value *c, ir_value *result) {
+  ir_value *shape = onnx_made(g, NULL, OP_Concat, (ir_value *[]){a, b, c}, 3, "axis", 0, NULL);
+  return onnx_made(g, NULL, OP_Reshape, (ir_value *[]){x, shape}, 2, "allowzero", 1, result);
+}
