@@ -1,16 +1,20 @@
 /* Pad (ONNX 21), all modes. A negative pad crops; modes other than constant repeat the cropped input. For each dim a
  * map gives the source coordinate of an output coordinate, or -1 for the constant: the modes differ only in the maps
- * that prepare makes. Rows are copied as one block if the innermost map is consecutive. The reference:
+ * that prepare makes. A row's middle is copied as one block. Long rows are shared out by pieces. The reference:
  * reference/movement.c. */
 #include "ops/cpu/common/common.h"
 #include "ops/cpu/common/strided.h"
+
+#define PIECE 8192 /* elements of a row that are taken at a time */
+#define SHORT 16   /* so many elements are written one by one */
 
 typedef struct pad_state {
   int32_t rank;
   cpu_team team;
   int64_t size;                   /* bytes of an element */
   int64_t n_rows;                 /* of the output's innermost dim */
-  int64_t block_begin, block_end; /* innermost: the longest prefix-suffix cut that is consecutive in the source */
+  int64_t block_begin, block_end; /* innermost: the elements between the pads */
+  bool repeats;                   /* mode constant or edge: each pad of a row is one element, repeated */
   bool has_value;                 /* input 2 */
   int64_t extents[REED_MAX_RANK]; /* of the output */
   int64_t strides[REED_MAX_RANK]; /* of the source, in bytes */
@@ -23,38 +27,62 @@ typedef struct pad_job {
   char *out;
 } pad_job;
 
+/* Elements begin..end-1 of a row's pads. */
+#define PAD_ELEMENTS(T, name) \
+  static void name(T *row, const T *from, const int64_t *map, const T *value, int64_t begin, int64_t end) { \
+    for (int64_t i = begin; i < end; i++) row[i] = map[i] < 0 ? *value : from[map[i]]; \
+  }
+PAD_ELEMENTS(uint8_t, pad_1)
+PAD_ELEMENTS(uint16_t, pad_2)
+PAD_ELEMENTS(uint32_t, pad_4)
+PAD_ELEMENTS(uint64_t, pad_8)
+
 static void pad_span(const pad_job *job, char *row, const char *from, int64_t begin, int64_t end) {
   const pad_state *s = job->s;
   const int64_t *map = s->maps[s->rank - 1];
-  for (int64_t i = begin; i < end; i++)
-    memcpy(row + i * s->size, map[i] < 0 ? job->value : from + map[i] * s->size, (size_t)s->size);
+  if (s->repeats && end - begin > SHORT) {
+    strided_fill(row + begin * s->size, map[begin] < 0 ? job->value : from + map[begin] * s->size, s->size,
+                 end - begin);
+    return;
+  }
+  switch (s->size) {
+    case 1: pad_1((void *)row, (const void *)from, map, (const void *)job->value, begin, end); break;
+    case 2: pad_2((void *)row, (const void *)from, map, (const void *)job->value, begin, end); break;
+    case 4: pad_4((void *)row, (const void *)from, map, (const void *)job->value, begin, end); break;
+    default: pad_8((void *)row, (const void *)from, map, (const void *)job->value, begin, end);
+  }
 }
 
-static void pad_rows(void *context, int64_t begin, int64_t end) {
-  const pad_job *job = context;
+/* Elements begin..end-1 of row r. */
+static void pad_part(const pad_job *job, int64_t r, int64_t begin, int64_t end) {
   const pad_state *s = job->s;
-  int64_t width = s->extents[s->rank - 1];
-  for (int64_t r = begin; r < end; r++) {
-    const char *from = job->in;
-    int64_t index = r;
-    bool outside = false;
-    for (int32_t d = s->rank - 2; d >= 0; d--) {
-      int64_t at = s->maps[d][index % s->extents[d]];
-      index /= s->extents[d];
-      outside |= at < 0;
-      from += at < 0 ? 0 : at * s->strides[d];
-    }
-    char *row = job->out + r * width * s->size;
-    if (outside) {
-      strided_fill(row, job->value, s->size, width);
-      continue;
-    }
-    pad_span(job, row, from, 0, s->block_begin);
-    int64_t n = s->block_end - s->block_begin;
-    if (n)
-      memcpy(row + s->block_begin * s->size, from + s->maps[s->rank - 1][s->block_begin] * s->size,
-             (size_t)(n * s->size));
-    pad_span(job, row, from, s->block_end, width);
+  const char *from = job->in;
+  char *row = job->out + r * s->extents[s->rank - 1] * s->size;
+  bool outside = false;
+  for (int32_t d = s->rank - 2; d >= 0; d--) {
+    int64_t at = s->maps[d][r % s->extents[d]];
+    r /= s->extents[d];
+    outside |= at < 0;
+    from += at < 0 ? 0 : at * s->strides[d];
+  }
+  if (outside) {
+    strided_fill(row + begin * s->size, job->value, s->size, end - begin);
+    return;
+  }
+  int64_t first = cpu_clamp(s->block_begin, begin, end), last = cpu_clamp(s->block_end, begin, end);
+  pad_span(job, row, from, begin, first);
+  if (first < last)
+    memcpy(row + first * s->size, from + s->maps[s->rank - 1][first] * s->size, (size_t)((last - first) * s->size));
+  pad_span(job, row, from, last > first ? last : first, end);
+}
+
+/* Units begin..end-1: the pieces of the rows. */
+static void pad_units(void *context, int64_t begin, int64_t end) {
+  const pad_job *job = context;
+  int64_t width = job->s->extents[job->s->rank - 1], pieces = (width + PIECE - 1) / PIECE;
+  for (int64_t i = begin; i < end; i++) {
+    int64_t row = pieces == 1 ? i : i / pieces, first = (i - row * pieces) * PIECE;
+    pad_part(job, row, first, first + PIECE < width ? first + PIECE : width);
   }
 }
 
@@ -62,7 +90,8 @@ static reed_status run_pad(const void *state, const reed_kernel_buffers *buffers
   const pad_state *s = state;
   static const uint64_t zero = 0;
   pad_job job = {s, buffers->inputs[0], s->has_value ? buffers->inputs[2] : (const void *)&zero, buffers->outputs[0]};
-  return cpu_parallel(s->team, s->n_rows, 1, pad_rows, &job);
+  int64_t width = s->extents[s->rank - 1];
+  return cpu_parallel(s->team, s->n_rows * ((width + PIECE - 1) / PIECE), 1, pad_units, &job);
 }
 
 /* One dim: the crop leaves source coordinates first .. first + extent - 1, after `before` pads. */
@@ -122,6 +151,7 @@ reed_status cpu_prepare_pad(const reed_kernel_call *call, reed_kernel *out_kerne
   int64_t *map = (int64_t *)(s + 1);
   s->rank = in->rank;
   s->size = (int64_t)reed_dtype_bytes(in->dtype);
+  s->repeats = mode[0] == 'c' || mode[0] == 'e';
   s->has_value = cpu_present(call, 2) && desc_elements(&call->inputs[2]) > 0;
   cpu_dense_strides(in->rank, in->dims, strides);
   for (int32_t d = 0; d < in->rank && n_out; d++) {

@@ -1,11 +1,12 @@
 /* BatchNormalization (ONNX opset 15), InstanceNormalization (22), GroupNormalization (21), LayerNormalization (17) and
  * RMSNormalization (23) for f32. Statistics are sums of short runs of distances from an element, in float, added in
- * double. The reference computes training, other dtypes and repeated layer parameters. The reference: reference/norm.c.
- * Channels last: norm_last.c. */
+ * double. Of f64, in training and with repeated layer parameters: norm_double.c. Channels last: norm_last.c. The
+ * reference: reference/norm.c. */
 #include <math.h>
 
 #include "ops/cpu/calls/norm.h"
 #include "ops/cpu/common/rows_loops.h"
+#include "ops/cpu/reduce/lines_double.h"
 #include "ops/cpu/reduce/norm_last.h"
 #include "ops/cpu/reduce/short_rows.h"
 #include "ops/cpu/views/view.h"
@@ -193,7 +194,7 @@ static reed_status prepare(const cpu_view *view, norm_kind kind, reed_kernel_run
   if (status != REED_OK) return status;
   bool fast = n.dtype == REED_F32 && !n.training && ((kind != NORM_LAYER && kind != NORM_RMS) || n.plain) &&
               desc_elements(&call->inputs[0]) > 0;
-  if (!fast) return REED_OK;
+  if (!fast) return view->last ? REED_OK : norm_prepare_double(call, kind, &n, out_kernel);
   if (view->last) return norm_prepare_last(call, kind, &n, out_kernel);
   void *state = mem_copy(&n, sizeof n);
   if (!state) return cpu_no_memory(call);

@@ -1,10 +1,10 @@
 /* Softmax and LogSoftmax of f32 (ONNX opset 13; `flattened` is the older form: one softmax over all axes from `axis`
- * on). The reference computes other dtypes. Hardmax and LpNormalization: hardmax.c. The reference:
- * reference/softmax.c. */
+ * on). Of f64: softmax_double.c. Hardmax and LpNormalization: hardmax.c. The reference: reference/softmax.c. */
 #include <math.h>
 
 #include "ops/cpu/common/rows_loops.h"
 #include "ops/cpu/reduce/hardmax.h"
+#include "ops/cpu/reduce/lines_double.h"
 #include "ops/cpu/reduce/short_rows.h"
 
 /* Columns done at a time where the axis is not the last: as few of long ones that a chunk stays short, but whole lines
@@ -227,7 +227,7 @@ static reed_status run_softmax(const void *state, const reed_kernel_buffers *buf
 reed_status cpu_prepare_softmax(const reed_kernel_call *call, reed_kernel *out_kernel) {
   softmax s;
   softmax_read(call, &s);
-  if (s.dtype != REED_F32) return REED_OK;
+  if (s.dtype != REED_F32) return softmax_prepare_double(call, &s, out_kernel);
   if (s.kind == SOFTMAX_HARD || s.kind == SOFTMAX_LP) return hardmax_prepare(call, &s, out_kernel);
   void *state = mem_copy(&s, sizeof s);
   if (!state) return cpu_no_memory(call);

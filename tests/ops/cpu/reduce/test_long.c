@@ -48,10 +48,26 @@ static const struct {
     {OP_TopK, REED_I64, 2, {40000, 2}, 0, "largest", 0},
     {OP_CumSum, REED_F32, 3, {1, 16500, 9}, 1, "reverse", 1e-5},
     {OP_CumSum, REED_I32, 3, {2, 500, 19}, 1, "exclusive", 0},
+    {OP_Softmax, REED_F64, 2, {2, 20001}, 1, NULL, 1e-12},
+    {OP_LogSoftmax, REED_F64, 2, {9000, 3}, 0, NULL, 1e-12},
+    {OP_LpNormalization, REED_F64, 2, {1, 50000}, 1, "p", 1e-12},
+    {OP_Softmax, REED_F64, 3, {3, 700, 50}, 1, NULL, 1e-12},
+    {OP_LayerNormalization, REED_F64, 2, {2, 40001}, 1, NULL, 1e-10},
+    {OP_RMSNormalization, REED_F64, 2, {3, 20000}, 1, NULL, 1e-10},
+    {OP_InstanceNormalization, REED_F64, 3, {2, 3, 20000}, 0, NULL, 1e-10},
+    {OP_GroupNormalization, REED_F64, 3, {2, 6, 5000}, 0, NULL, 1e-10},
+    {OP_BatchNormalization, REED_F64, 3, {2, 2, 30000}, 0, NULL, 1e-10},
+    {OP_BatchNormalization, REED_F32, 3, {3, 2, 30000}, 0, "training_mode", 1e-6},
+    {OP_BatchNormalization, REED_F64, 3, {3, 5, 999}, 0, "training_mode", 1e-10},
+    {OP_BatchNormalization, REED_F32, 2, {4000, 30}, 0, "training_mode", 1e-6},
+    {OP_Pad, REED_F32, 2, {2, 30001}, 1, "reflect", 0},
+    {OP_Pad, REED_F64, 1, {1000}, 0, "wrap", 0},
+    {OP_Pad, REED_I8, 2, {3, 9000}, 1, "edge", 0},
+    {OP_Pad, REED_F16, 2, {300, 700}, 1, "constant", 0},
 };
 
 static void add_vector(kernel_case *c, int64_t n, double least) {
-  value *v = case_input(c, REED_F32, DIMS(n), 1);
+  value *v = case_input(c, c->inputs[0].desc.dtype, DIMS(n), 1);
   for (int64_t i = 0; i < n; i++) case_set(v, i, fabs(case_get(v, i)) + least);
 }
 
@@ -61,8 +77,13 @@ static void make(kernel_case *c, int row) {
   int32_t last = lines[row].rank - 1;
   case_init(c, op);
   case_input(c, lines[row].dtype, lines[row].rank, x, 10);
-  if (lines[row].flag) case_attr_int(c, lines[row].flag, 1);
+  if (lines[row].flag && op != OP_Pad) case_attr_int(c, lines[row].flag, 1);
   switch (op) {
+    case OP_Pad: /* of every axis, but mostly of the last one */
+      case_attr_string(c, "mode", lines[row].flag);
+      if (lines[row].rank == 1) case_ints(c, 2, 30000, 20001);
+      else case_ints(c, 4, 1, 20000, 2, 9001);
+      break;
     case OP_CumSum: case_scalar(c, REED_I64, (double)lines[row].axis); break;
     case OP_TopK:
       c->n_outputs = 2;

@@ -1,0 +1,148 @@
+/* Softmax, LogSoftmax and LpNormalization of f64. The pieces of all lines are shared out in three passes: the largest
+ * elements, the sums, the results; sums are added piece by piece. The reference: reference/softmax.c. */
+#include <math.h>
+
+#include "ops/cpu/reduce/lines_double.h"
+
+typedef struct softmax_job {
+  const softmax *s;
+  const double *x;
+  double *y;
+  int64_t n_pieces;
+  double *most, *sums;           /* [line][piece], the workspace */
+  double *line_most, *line_rest; /* of lines: the largest element; the divisor, or the logarithm to subtract */
+} softmax_job;
+
+/* A piece of a line, whose elements are `inner` apart. */
+typedef struct piece {
+  int64_t line, at, n;
+} piece;
+
+static piece piece_at(const softmax_job *job, int64_t i) {
+  const softmax *s = job->s;
+  int64_t line = i / job->n_pieces, first = i % job->n_pieces * DOUBLE_PIECE, left = s->axis - first;
+  return (piece){line, line / s->inner * s->axis * s->inner + line % s->inner + first * s->inner,
+                 left < DOUBLE_PIECE ? left : DOUBLE_PIECE};
+}
+
+static void find_most(void *context, int64_t begin, int64_t end) {
+  const softmax_job *job = context;
+  int64_t step = job->s->inner;
+  for (int64_t i = begin; i < end; i++) {
+    piece p = piece_at(job, i);
+    const double *x = job->x + p.at;
+    double most = -INFINITY;
+    for (int64_t k = 0; k < p.n; k++) most = x[k * step] > most ? x[k * step] : most;
+    job->most[i] = most;
+  }
+}
+
+static void sum_pieces(void *context, int64_t begin, int64_t end) {
+  const softmax_job *job = context;
+  const softmax *s = job->s;
+  int64_t step = s->inner;
+  for (int64_t i = begin; i < end; i++) {
+    piece p = piece_at(job, i);
+    const double *x = job->x + p.at;
+    double *y = job->y + p.at, sum = 0, most = s->kind == SOFTMAX_LP ? 0 : job->line_most[p.line];
+    switch (s->kind) {
+      case SOFTMAX:
+        for (int64_t k = 0; k < p.n; k++) sum += y[k * step] = exp(x[k * step] - most);
+        break;
+      case SOFTMAX_LOG:
+        for (int64_t k = 0; k < p.n; k++) sum += exp(x[k * step] - most);
+        break;
+      default:
+        for (int64_t k = 0; k < p.n; k++) sum += s->p == 1 ? fabs(x[k * step]) : x[k * step] * x[k * step];
+    }
+    job->sums[i] = sum;
+  }
+}
+
+static void finish_pieces(void *context, int64_t begin, int64_t end) {
+  const softmax_job *job = context;
+  const softmax *s = job->s;
+  int64_t step = s->inner;
+  for (int64_t i = begin; i < end; i++) {
+    piece p = piece_at(job, i);
+    const double *x = job->x + p.at;
+    double *y = job->y + p.at, rest = job->line_rest[p.line];
+    switch (s->kind) {
+      case SOFTMAX:
+        for (int64_t k = 0; k < p.n; k++) y[k * step] /= rest;
+        break;
+      case SOFTMAX_LOG:
+        for (int64_t k = 0; k < p.n; k++) y[k * step] = x[k * step] - job->line_most[p.line] - rest;
+        break;
+      default: /* a line without length stays 0 */
+        for (int64_t k = 0; k < p.n; k++) y[k * step] = rest == 0 ? 0 : x[k * step] / rest;
+    }
+  }
+}
+
+/* Lines begin..end-1 join what their pieces have found. */
+static void join_most(void *context, int64_t begin, int64_t end) {
+  const softmax_job *job = context;
+  for (int64_t line = begin; line < end; line++) {
+    double most = -INFINITY;
+    for (int64_t k = line * job->n_pieces; k < (line + 1) * job->n_pieces; k++)
+      most = job->most[k] > most ? job->most[k] : most;
+    job->line_most[line] = most;
+  }
+}
+
+static void join_sums(void *context, int64_t begin, int64_t end) {
+  const softmax_job *job = context;
+  const softmax *s = job->s;
+  for (int64_t line = begin; line < end; line++) {
+    double sum = 0;
+    for (int64_t k = line * job->n_pieces; k < (line + 1) * job->n_pieces; k++) sum += job->sums[k];
+    job->line_rest[line] = s->kind == SOFTMAX_LOG ? log(sum) : s->kind == SOFTMAX_LP && s->p == 2 ? sqrt(sum) : sum;
+  }
+}
+
+static bool seeks_most(const softmax *s) { return s->kind != SOFTMAX_LP; }
+
+/* Whole lines of one piece each. */
+static void whole_lines(void *context, int64_t begin, int64_t end) {
+  for (int64_t line = begin; line < end; line++) {
+    if (seeks_most(((const softmax_job *)context)->s)) {
+      find_most(context, line, line + 1);
+      join_most(context, line, line + 1);
+    }
+    sum_pieces(context, line, line + 1);
+    join_sums(context, line, line + 1);
+    finish_pieces(context, line, line + 1);
+  }
+}
+
+static int64_t pieces_of(const softmax *s) { return (s->axis + DOUBLE_PIECE - 1) / DOUBLE_PIECE; }
+
+static reed_status run_double(const void *state, const reed_kernel_buffers *buffers) {
+  const softmax *s = state;
+  int64_t lines = s->outer * s->inner, n = lines * pieces_of(s);
+  softmax_job job = {
+      .s = s, .x = buffers->inputs[0], .y = buffers->outputs[0], .n_pieces = pieces_of(s), .most = buffers->workspace};
+  job.sums = job.most + n;
+  job.line_most = job.sums + n;
+  job.line_rest = job.line_most + lines;
+  cpu_team team = cpu_team_for(s->team, lines * s->axis * 64), joining = cpu_team_for(s->team, n * 16);
+  if (job.n_pieces == 1) return cpu_parallel(team, lines, 1, whole_lines, &job);
+  reed_status status = REED_OK;
+  if (seeks_most(s)) {
+    status = cpu_parallel(team, n, 1, find_most, &job);
+    if (status == REED_OK) status = cpu_parallel(joining, lines, 1, join_most, &job);
+  }
+  if (status == REED_OK) status = cpu_parallel(team, n, 1, sum_pieces, &job);
+  if (status == REED_OK) status = cpu_parallel(joining, lines, 1, join_sums, &job);
+  return status == REED_OK ? cpu_parallel(team, n, 1, finish_pieces, &job) : status;
+}
+
+reed_status softmax_prepare_double(const reed_kernel_call *call, const softmax *s, reed_kernel *out_kernel) {
+  if (s->dtype != REED_F64 || s->kind == SOFTMAX_HARD || s->outer * s->axis * s->inner == 0) return REED_OK;
+  void *state = mem_copy(s, sizeof *s);
+  if (!state) return cpu_no_memory(call);
+  cpu_kernel_set(out_kernel, run_double, state);
+  out_kernel->workspace_bytes = s->outer * s->inner * (2 * pieces_of(s) + 2) * (int64_t)sizeof(double);
+  return REED_OK;
+}
