@@ -5,6 +5,8 @@
 #include "ops/cpu/product/winograd.h"
 
 #include <stdio.h>
+
+#include "ops/cpu/common/relay.h"
 #include "ops/cpu/product/whole.h"
 #include "ops/cpu/views/half.h"
 
@@ -25,9 +27,10 @@
 #define OWN_MOST (1 << 20)    /* and at most */
 #define OWN_TILES 28          /* at least: two passes of the products' loop */
 #define OWN_BLOCKS 4          /* of each thread, at least: the last ones leave threads without work */
-#define WEIGHT_CHANNELS 32    /* of a panel's weights that are transformed together: a chunk or two */
-#define SAVED 4               /* times fewer products than of a direct convolution, about */
-#define PRODUCTS_PER_BYTE 8   /* products that take as long as a byte in cpu_team_for's count */
+#define OWN_PRODUCTS (3 * CHUNK_PRODUCTS) /* of a step of it */
+#define WEIGHT_CHANNELS 32                /* of a panel's weights that are transformed together: a chunk or two */
+#define SAVED 4                           /* times fewer products than of a direct convolution, about */
+#define PRODUCTS_PER_BYTE 8               /* products that take as long as a byte in cpu_team_for's count */
 
 /* ---- plans ---- */
 
@@ -519,25 +522,50 @@ typedef struct own_run {
   const winograd_section *section;
 } own_run;
 
-/* Blocks begin..end of a section, with V and M of the worker. */
-static void run_own(void *context, int64_t begin, int64_t end, int32_t worker) {
+enum { OWN_PARTS = 3 };
+
+/* The work on a block, from X to Y, in items of some 30 us. Returns their number. */
+static int64_t own_parts(const winograd_plan *plan, const step *t, part *out_parts) {
+  const int64_t ends[] = {t->tiles, products_of(plan, t, 0), t->tiles}, positions = t->s->positions,
+                costs[] = {positions * plan->v_row * COST_INPUT,
+                           smaller(t->tiles, product_tiles(plan)) * plan->depth * plan->width,
+                           positions * t->columns * COST_OUTPUT};
+  int64_t items = 0;
+  for (int i = 0; i < OWN_PARTS; items += items_of_step(&out_parts[i++]))
+    out_parts[i] = (part){.fn = i == 0   ? transform_input
+                                : i == 1 ? multiply
+                                         : transform_output,
+                          .end = ends[i],
+                          .each = larger(OWN_PRODUCTS / costs[i], 1)};
+  return items;
+}
+
+/* A step of a block of a section, with V and M of the place. */
+static bool run_own(void *context, int64_t block, int64_t index, int32_t place) {
   const own_run *own = context;
   const winograd_plan *plan = own->run->plan;
   winograd_run run = *own->run;
-  run.v += worker * plan->worker_v;
-  run.m += worker * plan->worker_m;
-  for (int64_t i = begin; i < end; i++) {
-    step t = step_at(plan, own->section, i);
-    if (t.tiles <= 0) break; /* blocks are rounded up */
-    transform_input(&run, &t, 0, t.tiles);
-    multiply(&run, &t, 0, products_of(plan, &t, 0));
-    transform_output(&run, &t, 0, t.tiles);
-  }
+  run.v += place * plan->worker_v;
+  run.m += place * plan->worker_m;
+  const step t = step_at(plan, own->section, block);
+  if (t.tiles <= 0) return false; /* blocks are rounded up */
+  part parts[OWN_PARTS];
+  const bool last = index + 1 == own_parts(plan, &t, parts);
+  const part *at = parts;
+  for (; index >= items_of_step(at); at++) index -= items_of_step(at);
+  at->fn(&run, &t, index * at->each, smaller((index + 1) * at->each, at->end));
+  return !last;
+}
+
+static reed_status run_own_blocks(const winograd_run *run, const step *t) {
+  part parts[OWN_PARTS];
+  own_run own = {run, t->s};
+  return cpu_relay(run->plan->team, t->s->n_blocks, t->s->n_blocks * own_parts(run->plan, t, parts), run_own, &own);
 }
 
 static reed_status products(const winograd_run *run, const step *t) {
   const winograd_plan *plan = run->plan;
-  if (t->s->own) return cpu_parallel_scratch(plan->team, t->s->n_blocks, 1, run_own, &(own_run){run, t->s});
+  if (t->s->own) return run_own_blocks(run, t);
   stage stage = {.run = run};
   int64_t first = products_of(plan, t, 0);
   int64_t pieces = divided(t->n[0], product_tiles(plan));

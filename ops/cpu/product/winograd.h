@@ -67,7 +67,7 @@ typedef struct winograd_section {
   int64_t k_width, n_ks;  /* outputs whose weights are transformed together */
   bool narrow; /* a step is a panel; as many steps as threads share their jobs, each with M and U of its own */
   bool past;   /* transformed weights are written past the caches */
-  bool own;    /* a chunk takes all work on a block, after the transform of the weights (several threads) */
+  bool own;    /* a thread takes all work on a block, after the transform of the weights (several threads) */
 } winograd_section;
 
 enum { WINOGRAD_SECTIONS = WINOGRAD_SIZES * WINOGRAD_SIZES, WINOGRAD_PHASES = 4 };

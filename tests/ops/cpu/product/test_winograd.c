@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/team.h"
 #include "ops/call.h"
 #include "ops/cpu/product/winograd.h"
 #include "tests/ops/cpu/product/drawn.h"
@@ -245,9 +246,9 @@ START_TEST(blocks_and_parts_are_near_float64) {
 }
 END_TEST
 
-/* The team has several threads, and a block of tiles fits into a core's own cache: a chunk does all work on it. The
- * activation is one whose last bits depend on the vectors in which it is computed. */
-START_TEST(blocks_that_are_chunks_have_the_bits_of_one_thread) {
+/* The team has several threads, and a block of tiles fits into a core's own cache: a thread does all work on it, in
+ * several chunks. The activation is one whose last bits depend on the vectors in which it is computed. */
+START_TEST(blocks_of_a_thread_have_the_bits_of_one_thread) {
   static const int64_t rows[][5] = {{1, 150, 160, 32, 20}, {2, 131, 90, 17, 40}};
   for (int size = 0; size < WINOGRAD_SIZES; size++) {
     drawn_state = (uint64_t)_i + 17;
@@ -261,12 +262,17 @@ START_TEST(blocks_that_are_chunks_have_the_bits_of_one_thread) {
                      .activation = {.kind = _i ? ACTIVATION_SIGMOID : ACTIVATION_NONE}},
                .with_bias = true};
     for (int axis = 0; axis < 2; axis++) cut(&t, axis, size, _i == 1);
+    winograd_plan plan;
     for (int32_t threads = 1; threads <= 5; threads++) {
-      winograd_plan plan;
       winograd_plan_init(&plan, &t.p, &t.form, (cpu_team){.threads = threads, .chunks = 1});
       ck_assert(plan.sections[0].own == (threads > 1));
     }
     trial_init(&t, false);
+    team_measure measure;
+    team_measure_begin(&measure);
+    run(&t, cpu_level_best(), 2, t.y);
+    team_measure_end();
+    ck_assert_int_ge(measure.n_chunks, 2 * plan.sections[0].n_blocks);
     check(&t);
     trial_fini(&t);
   }
@@ -561,7 +567,7 @@ int main(void) {
   tcase_set_timeout(t, 240);
   tcase_add_loop_test(t, every_tile_size_is_near_float64, 0, 4 * WINOGRAD_SIZES * WINOGRAD_SIZES);
   tcase_add_loop_test(t, blocks_and_parts_are_near_float64, 0, 10);
-  tcase_add_loop_test(t, blocks_that_are_chunks_have_the_bits_of_one_thread, 0, 2);
+  tcase_add_loop_test(t, blocks_of_a_thread_have_the_bits_of_one_thread, 0, 2);
   tcase_add_loop_test(t, blocks_in_halves_have_the_bits_of_one_thread, 0, 2);
   tcase_add_loop_test(t, weights_written_past_the_caches_have_the_same_bits, 0, LINE_FLOATS + 1);
   tcase_add_test(t, large_weights_are_written_past_the_caches);
