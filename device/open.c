@@ -9,11 +9,10 @@
 #include "base/text.h"
 #include "device/host.h"
 #include "device/module.h"
+#include "ops/device_options.h"
 #include "ops/kernel.h"
 #include "reed/device.h"
 #include "reed/dlpack.h"
-
-enum { MOST_OF_A_KIND = 64 };
 
 /* A name in parts. */
 typedef struct device_name {
@@ -40,12 +39,12 @@ static const device_services services = {&reed_allocator_hook, kernel_cpu};
 
 /* DLDeviceType by kind. */
 static const int32_t dlpack_types[] = {
-#define TARGET(name, dlpack, host_kernels, list, summary) dlpack,
+#define TARGET(name, dlpack, host_kernels, list, options, summary) dlpack,
 #include "ops/targets.def"
 };
 
 static const reed_device_info kinds[] = {
-#define TARGET(name, dlpack, host_kernels, list, summary) {#name, summary, false},
+#define TARGET(name, dlpack, host_kernels, list, options, summary) {#name, summary, false},
 #include "ops/targets.def"
 };
 enum { N_KINDS = sizeof kinds / sizeof *kinds };
@@ -75,14 +74,14 @@ bool reed_device_kind(size_t i, reed_device_info *out_info) {
 static reed_status parse(const char *text, device_name *out_name, reed_diagnosis *diagnosis) {
   const char *options = strchr(text, '?'), *end = options ? options : text + strlen(text), *colon = end;
   *out_name = (device_name){.options = options ? options + 1 : ""};
+  if (options && !options[1])
+    return diag_fail(diagnosis, REED_ERROR_ARGUMENT, "device '%s': options are missing behind the '?'", text);
   while (colon > text && colon[-1] >= '0' && colon[-1] <= '9') colon--;
   bool numbered = colon < end && colon > text + 1 && colon[-1] == ':';
   if (numbered) {
-    long index = end - colon > 6 ? MOST_OF_A_KIND : strtol(colon, NULL, 10);
-    if (index >= MOST_OF_A_KIND)
+    if (!device_number_read(colon, (size_t)(end - colon), &out_name->index))
       return diag_fail(diagnosis, REED_ERROR_ARGUMENT, "device '%s': devices of a kind are numbered 0..%d", text,
-                       MOST_OF_A_KIND - 1);
-    out_name->index = (int32_t)index;
+                       DEVICES_OF_A_KIND - 1);
     end = colon - 1;
   }
   size_t n = (size_t)(end - text);

@@ -9,6 +9,7 @@
 
 #include "base/mem.h"
 #include "base/vec.h"
+#include "ops/device_options.h"
 #include "ops/kernel.h"
 
 /* ---- the table ---- */
@@ -32,7 +33,7 @@ static const char cuda_list[] = "only="
 #define CUDA_LIST cuda_list
 
 static const target_row rows[] = {
-#define TARGET(name, dlpack, host_kernels, list, about) {#name, list, host_kernels},
+#define TARGET(name, dlpack, host_kernels, list, options, about) {#name, list, host_kernels},
 #include "ops/targets.def"
 };
 #define N_ROWS (sizeof rows / sizeof *rows)
@@ -168,27 +169,19 @@ static reed_status read_item(capability *c, word text, item_kind kind, const ree
   return VEC_PUSH(&c->items, it) ? REED_OK : diag_no_memory(diagnosis, "a list of operators");
 }
 
-/* lacks=ITEM+ITEM, only=ITEM+ITEM or counts=ITEM+ITEM; KEY=NUMBER and card=NAME are skipped, because such options are
- * the device's. In a row's own list items may be empty. */
-static reed_status read_option(capability *c, target *t, word option, const reed_registry *registry,
-                               reed_diagnosis *diagnosis) {
-  const bool of_row = option.text >= t->row->list && option.text <= t->row->list + strlen(t->row->list);
-  word list = option, key = take(&list, '=');
+/* lacks=ITEM+ITEM, only=ITEM+ITEM or counts=ITEM+ITEM; other options are the device's, which are checked alone. In a
+ * row's own list items may be empty. */
+static reed_status read_option(capability *c, target *t, const device_option *option, bool of_row,
+                               const reed_registry *registry, reed_diagnosis *diagnosis) {
+  int64_t number;
+  reed_status status =
+      of_row ? REED_OK : device_option_read(t->row->name, "target", c->text, option, &number, diagnosis);
+  if (status != REED_OK || !device_option_is_list(option)) return status;
   int kind = 0;
-  while (kind < ITEM_KINDS && !is(key, kind_names[kind])) kind++;
-  if (!list.n || kind == ITEM_KINDS) {
-    size_t digits = 0;
-    while (digits < list.n && list.text[digits] >= '0' && list.text[digits] <= '9') digits++;
-    if (list.n && (digits == list.n || is(key, "card"))) return REED_OK;
-    return diag_fail(
-        diagnosis, REED_ERROR_ARGUMENT,
-        "target '%s': '%.*s' is neither a list of operators (lacks=, only= or counts=, such as lacks=Conv+TopK) nor an "
-        "option of the device, such as seed=7: those have numbers from 0 on",
-        c->text, (int)option.n, option.text);
-  }
+  while (!device_option_is(option, kind_names[kind])) kind++;
   t->has_only |= kind == ITEM_ONLY;
   t->has_counts |= kind == ITEM_COUNTS;
-  reed_status status = REED_OK;
+  word list = {option->value, option->n_value};
   bool more = true; /* a list ends with an item, so a sign at its end is followed by an empty one */
   while (more && status == REED_OK) {
     more = list.n && memchr(list.text, '+', list.n) != NULL;
@@ -198,10 +191,12 @@ static reed_status read_option(capability *c, target *t, word option, const reed
   return status;
 }
 
-static reed_status read_options(capability *c, target *t, word rest, const reed_registry *registry,
+static reed_status read_options(capability *c, target *t, word rest, bool of_row, const reed_registry *registry,
                                 reed_diagnosis *diagnosis) {
   reed_status status = REED_OK;
-  while (rest.n && status == REED_OK) status = read_option(c, t, take(&rest, '&'), registry, diagnosis);
+  const char *at = rest.text, *end = rest.text + rest.n;
+  for (device_option option; status == REED_OK && device_option_next(&at, end, &option);)
+    status = read_option(c, t, &option, of_row, registry, diagnosis);
   return status;
 }
 
@@ -215,13 +210,15 @@ static reed_status read_target(capability *c, word text, const reed_registry *re
     return diag_fail(diagnosis, REED_ERROR_ARGUMENT, "there is no target '%.*s' in this build; known: %s", (int)name.n,
                      name.text, known);
   }
-  bool digits = name.n == whole.n || numbered.n;
-  for (size_t i = 0; i < numbered.n; i++) digits &= numbered.text[i] >= '0' && numbered.text[i] <= '9';
-  if (!digits)
-    return diag_fail(diagnosis, REED_ERROR_ARGUMENT, "target '%.*s': '%.*s' is no number of a device", (int)text.n,
-                     text.text, (int)numbered.n, numbered.text);
-  reed_status status = read_options(c, &t, (word){t.row->list, strlen(t.row->list)}, registry, diagnosis);
-  if (status == REED_OK) status = read_options(c, &t, rest, registry, diagnosis);
+  int32_t number;
+  if (name.n < whole.n && !device_number_read(numbered.text, numbered.n, &number))
+    return diag_fail(diagnosis, REED_ERROR_ARGUMENT, "target '%.*s': '%.*s' is no number of a device, from 0 to %d",
+                     (int)text.n, text.text, (int)numbered.n, numbered.text, DEVICES_OF_A_KIND - 1);
+  if (whole.n < text.n && !rest.n)
+    return diag_fail(diagnosis, REED_ERROR_ARGUMENT, "target '%.*s': options are missing behind the '?'", (int)text.n,
+                     text.text);
+  reed_status status = read_options(c, &t, (word){t.row->list, strlen(t.row->list)}, true, registry, diagnosis);
+  if (status == REED_OK) status = read_options(c, &t, rest, false, registry, diagnosis);
   if (status != REED_OK) return status;
   t.n = c->items.n - t.first;
   return VEC_PUSH(&c->targets, t) ? REED_OK : diag_no_memory(diagnosis, "a list of targets");

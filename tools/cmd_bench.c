@@ -14,11 +14,11 @@
 
 static const flag flags[] = {
     FLAG_OF_INPUTS,
-    {"--runs", NULL, FLAG_INT, offsetof(options, runs), "N", "runs that are timed (default 20)", NULL, 1},
+    {"--runs", NULL, FLAG_INT, offsetof(options, runs), "N", "runs that are timed (default 20)", NULL, 1, MOST_RUNS},
     {"--warmup", NULL, FLAG_INT, offsetof(options, warmup), "N",
-     "runs before the timed runs (default 3; the first run is timed on its own)"},
+     "runs before the timed runs (default 3; the first run is timed on its own)", NULL, 0, MOST_RUNS},
     {"--fresh", NULL, FLAG_INT, offsetof(options, fresh), "N",
-     "processes that load and run once, one after the other (default 1: this one)", NULL, 1},
+     "processes that load and run once, one after the other (default 1: this one)", NULL, 1, MOST_RUNS},
     FLAG_OF_DEVICE,
     FLAG_OF_GRAPHS,
     {"--fetch-outputs", NULL, FLAG_SWITCH, offsetof(options, fetch_outputs), NULL,

@@ -7,7 +7,13 @@
 #include "tools/model.h"
 #include "tools/print.h"
 
-static const flag flags[] = {FLAG_OF_DEVICE, FLAG_OF_JSON, FLAG_OF_PLUGINS, FLAG_END};
+static const flag flags[] = {
+    {"--device", "-d", FLAG_CHOICE, offsetof(options, device), "KIND",
+     "a kind of device: where each operator runs with it, and why", (const char *const *)device_names},
+    FLAG_OF_JSON,
+    FLAG_OF_PLUGINS,
+    FLAG_END,
+};
 
 /* "data:shape starts:value [axes:value]" */
 static char *operands_text(const cJSON *operands, const char *key) {
@@ -165,13 +171,6 @@ static int print_device(const cJSON *operators, const char *kind, model *m, comp
   return status;
 }
 
-/* The kind of device in a name: "cuda" of "cuda:1" and of "cuda?lacks=Conv". */
-static char *kind_of(const char *name) {
-  char *kind = strdup(name);
-  if (kind) kind[strcspn(kind, ":?,")] = 0;
-  return kind;
-}
-
 static int run(const options *o, complaint *c) {
   model m = {0};
   char *text = NULL;
@@ -182,11 +181,9 @@ static int run(const options *o, complaint *c) {
   }
   if (!status && (!o->json || strcmp(o->json, "-"))) {
     cJSON *root = json_parse(text, c);
-    char *kind = o->device ? kind_of(o->device) : NULL;
-    if (root && kind) status = print_device(cJSON_GetObjectItemCaseSensitive(root, "operators"), kind, &m, c);
+    if (root && o->device) status = print_device(cJSON_GetObjectItemCaseSensitive(root, "operators"), o->device, &m, c);
     else if (root) print_operators(cJSON_GetObjectItemCaseSensitive(root, "operators"));
     else status = c->exit_status;
-    free(kind);
     cJSON_Delete(root);
   }
   if (!status && o->json) status = file_write(o->json, text, strlen(text), c);
@@ -204,7 +201,7 @@ static const char notes[] =
     "no elements); any_rank (inputs may be of unknown rank); packable (its constant weights may be packed).";
 
 const command command_ops = {"ops",
-                             "[--device D] [--json FILE]",
+                             "[--device KIND] [--json FILE]",
                              "lists the operators, and what their shape functions read of each input",
                              notes,
                              flags,

@@ -26,7 +26,7 @@ static const flag flags[] = {
     {"--labels", NULL, FLAG_TEXT, offsetof(options, labels), "FILE",
      "names of the labels, one a line, the first for label 0"},
     {"--draw-scale", NULL, FLAG_INT, offsetof(options, draw_scale), "N",
-     "enlarge the picture that is drawn (default 1)", NULL, 1},
+     "enlarge the picture that is drawn (default 1)", NULL, 1, 100},
     {"--min-score", NULL, FLAG_REAL, offsetof(options, min_score), "S",
      "draw detections from this score up (default 0)"},
     {"--trace", NULL, FLAG_TEXT, offsetof(options, trace), "FILE.json",

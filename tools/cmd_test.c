@@ -16,7 +16,7 @@ static const flag flags[] = {
     {"--runs", NULL, FLAG_INT, offsetof(options, runs), "N",
      "runs of each data set, all compared (default 1; a graph is recorded in the second and replayed from the third "
      "on)",
-     NULL, 1},
+     NULL, 1, MOST_RUNS},
     FLAG_OF_JSON,
     FLAG_OF_TOLERANCES,
     FLAG_OF_DISABLED,

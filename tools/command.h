@@ -58,6 +58,7 @@ COMMAND_LIST(COMMAND_DECLARE)
     "--layout", NULL, FLAG_CHOICE, offsetof(options, picture.layout), "L", \
         "chw, nchw, hwc or nhwc (default: the input's own, else chw)", layout_names \
   }
+enum { MOST_RUNS = 1000000000 };
 #define FLAG_OF_DEVICE \
   { \
     "--device", "-d", FLAG_DEVICES, offsetof(options, device), "DEVICE", \
@@ -70,12 +71,12 @@ COMMAND_LIST(COMMAND_DECLARE)
         graphs_names \
   }
 #define FLAG_OF_THREADS \
-  { "--threads", NULL, FLAG_INT, offsetof(options, threads), "N", "CPU threads (default: all)" }
+  { "--threads", NULL, FLAG_INT, offsetof(options, threads), "N", "CPU threads (default 0: all)", NULL, 0, 1024 }
 #define FLAG_OF_JSON \
   { "--json", NULL, FLAG_TEXT, offsetof(options, json), "FILE", "the figures as JSON ('-': standard output)" }
 #define FLAG_OF_MEMORY_CAP \
   { \
-    "--memory-cap", NULL, FLAG_INT, offsetof(options, memory_cap), "BYTES", \
+    "--memory-cap", NULL, FLAG_BYTES, offsetof(options, memory_cap), "BYTES", \
         "most memory per device; k, M and G may follow (default 0: no cap)" \
   }
 #define FLAG_OF_CHECKSUM \

@@ -109,7 +109,7 @@ static int find_number(const words *w, const char *flag, const char *name, doubl
     const char *number = strrchr(w->items[i], '='), *text = number ? number + 1 : w->items[i];
     bool mine = number && (size_t)(number - w->items[i]) == n && strncmp(w->items[i], name, n) == 0;
     double value;
-    if (!parse_real(text, &value) || !(value >= 0))
+    if (!parse_real(text, &value) || !(value >= 0) || isinf(value))
       return complain(c, MISUSE, "%s takes a number from 0 up, or NAME=number, not '%s'", flag, w->items[i]);
     if ((number && !mine) || (!mine && best == 2)) continue;
     best = mine ? 2 : 1;

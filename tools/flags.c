@@ -2,6 +2,7 @@
 #include "tools/flags.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -121,13 +122,19 @@ static int set(const flag *f, const char *value, void *target, complaint *c) {
     case FLAG_DEVICES: return set_devices(f, value, field, c);
     case FLAG_WORDS: words_add(field, value); return DONE;
     case FLAG_INT:
-      if (!parse_bytes(value, &number) || number < f->minimum)
-        return complain(c, MISUSE, "%s takes a whole number from %lld up, not '%s'", shown(f), (long long)f->minimum,
-                        value);
+      if (!parse_int(value, &number) || number < f->minimum || number > f->maximum)
+        return complain(c, MISUSE, "%s takes a whole number from %lld to %lld, not '%s'", shown(f),
+                        (long long)f->minimum, (long long)f->maximum, value);
+      *(int64_t *)field = number;
+      return DONE;
+    case FLAG_BYTES:
+      if (!parse_bytes(value, &number) || number < 0)
+        return complain(c, MISUSE, "%s takes a whole number from 0 up, perhaps with k, M or G behind it, not '%s'",
+                        shown(f), value);
       *(int64_t *)field = number;
       return DONE;
     case FLAG_REAL:
-      if (!parse_real(value, &real) || !(real >= 0))
+      if (!parse_real(value, &real) || !(real >= 0) || isinf(real))
         return complain(c, MISUSE, "%s takes a number from 0 up, not '%s'", shown(f), value);
       *(double *)field = real;
       return DONE;

@@ -11,8 +11,9 @@ typedef enum flag_type {
   FLAG_DEVICES, /* const char *: devices with commas between: each one of `choices`, perhaps with :NUMBER or ?OPTIONS,
                    or a module's path */
   FLAG_WORDS,   /* words: may be given any number of times */
-  FLAG_INT,     /* int64_t, minimum .. INT64_MAX */
-  FLAG_REAL,    /* double, not negative */
+  FLAG_INT,     /* int64_t, minimum .. maximum */
+  FLAG_BYTES,   /* int64_t from 0 on; k, M or G (powers of 1024) may follow */
+  FLAG_REAL,    /* double, finite, not negative */
   FLAG_TRIPLE   /* double[3]: "a,b,c" or one number for all three */
 } flag_type;
 
@@ -23,7 +24,7 @@ typedef struct flag {
   const char *argument;       /* the value's name in the help; NULL for switches */
   const char *help;           /* NULL: not shown in the help */
   const char *const *choices; /* the choices that help shows, NULL, the hidden choices, NULL */
-  int64_t minimum;
+  int64_t minimum, maximum;
 } flag;
 
 /* Fills the fields of *target from the flags among the arguments, and appends all other arguments to *positional.

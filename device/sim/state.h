@@ -130,7 +130,7 @@ typedef struct sim_device {
 
 static inline sim_device *sim_of(const device_queue *queue) { return (sim_device *)queue->device; }
 
-/* options.c: as loadable_options_read. */
+/* options.c: as device_options_read. */
 reed_status sim_options_read(const char *text, sim_options *out_options, reed_diagnosis *diagnosis) REED_MUST_CHECK;
 
 /* sim.c */

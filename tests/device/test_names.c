@@ -86,6 +86,15 @@ START_TEST(what_is_no_device_is_refused_in_a_sentence) {
       {"sim?seed=1x", "option 'seed' takes a number", true},
       {"sim?seed=+1", "option 'seed' takes a number", true},
       {"sim?seed=9223372036854775808", "option 'seed' takes a number", true},
+      {"sim?", "options are missing behind the '?'", true},
+      {"sim:1?", "options are missing behind the '?'", true},
+      {"sim?seed=1&", "an option is missing behind the last '&'", true},
+      {"sim?&seed=1", "no option ''", true},
+      {"sim?late=2", "option 'late' takes a number from 0 to 1", true},
+      {"sim?delay_us=10000001", "option 'delay_us' takes a number from 0 to 10000000", true},
+      {"sim?lacks=", "option 'lacks' takes a list", true},
+      {"sim?only", "option 'only' takes a list", true},
+      {"sim?card=H100", "no option 'card'", true},
       {"sim?seed=1&late", "option 'late' takes a number", true},
       {"/nowhere/libreed-x.so", "there is no device module at '/nowhere/libreed-x.so'"},
       {OLD_PATH, "is of version 0.0.9, this library of "},
@@ -110,7 +119,7 @@ END_TEST
 
 START_TEST(the_list_of_kinds_is_the_table) {
   static const char *const expected[] = {
-#define TARGET(name, dlpack, host_kernels, list, summary) #name,
+#define TARGET(name, dlpack, host_kernels, list, options, summary) #name,
 #include "ops/targets.def"
   };
   enum { N = sizeof expected / sizeof *expected };

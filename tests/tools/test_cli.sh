@@ -189,7 +189,25 @@ expect 4 "there is no device module at './libreed-none.so'" run add.reed -i "$x"
 expect 2 "no option 'colour'" run add.reed -i "$x" -i "$b" --device 'sim?colour=1'
 expect 0 '' run add.reed -i "$x" -i "$b" --device sim:2
 expect 0 'here: host (default), sim' help run
+expect 2 "no option 'colour'; known: fail_allocation" compile "$root/examples/shapes/shapes.onnx" -o x.reed --target 'sim?colour=1'
+expect 2 "option 'late' takes a number from 0 to 1" compile "$root/examples/shapes/shapes.onnx" -o x.reed --target 'host,sim?late=2'
+expect 2 "'64' is no number of a device, from 0 to 63" compile "$root/examples/shapes/shapes.onnx" -o x.reed --target sim:64
+[ ! -e x.reed ] || fail 'a refused target leaves a module'
+expect 2 "options are missing behind the '?'" run add.reed -i "$x" -i "$b" --device 'sim?'
+expect 2 "an option is missing behind the last '&'" run add.reed -i "$x" -i "$b" --device 'sim?seed=1&'
+expect 2 "not 'sim?late=1'" ops --device 'sim?late=1'
+expect 2 "not 'sim:1'" ops --device sim:1
+expect 2 "from 0 to 1024, not '1025'" run add.reed -i "$x" -i "$b" --threads 1025
+expect 2 "from 0 to 1024, not '4k'" run add.reed -i "$x" -i "$b" --threads 4k
+expect 2 "from 0 to 1024, not ''" run add.reed -i "$x" -i "$b" --threads ''
+expect 2 "from 1 to 100, not '101'" run add.reed -i "$x" -i "$b" --draw-scale 101
+expect 2 "with k, M or G behind it, not '1kk'" run add.reed -i "$x" -i "$b" --memory-cap 1kk
+expect 2 "with k, M or G behind it, not '-1'" run add.reed -i "$x" -i "$b" --memory-cap -1
+expect 2 "with k, M or G behind it, not '9999999999G'" run add.reed -i "$x" -i "$b" --memory-cap 9999999999G
+expect 2 'takes a number from 0 up' run add.reed -i "$x" -i "$b" --rtol inf
+expect 2 'takes a number from 0 up' run add.reed -i "$x" -i "$b" --min-score 1e999
 expect 2 'takes a whole number' bench add.reed --runs many
+expect 2 'takes a whole number from 1 to 1000000000' bench add.reed --runs 1000000001
 expect 2 'takes a number from 0 up' run add.reed -i "$x" -i "$b" --rtol -1
 expect 2 'expected extents' plan add.reed -s x=4y3 -s bias=3
 expect 2 "did you mean 'fusion'?" compile "$root/examples/shapes/shapes.onnx" -o x.reed --disable fusoin

@@ -122,9 +122,6 @@ reed_status cuda_driver_open(const char *options, cuda_driver *out_driver, reed_
 void cuda_driver_describe(json_writer *json);
 /* Ends the use of an opened driver. */
 void cuda_driver_close(cuda_driver *driver);
-/* The names of the driver's own options, those that take a number and those that take a word, with commas between them:
- * "" for the real driver. */
-extern const char *const cuda_driver_options, *const cuda_driver_words;
 
 /* A kernel of the embedded images: the hash of its PTX, and the run that has proven this PTX on a card. */
 typedef struct cuda_proof {

@@ -5,8 +5,6 @@
 #include "device/symbols.h"
 #include "device/cuda/driver/driver.h"
 
-const char *const cuda_driver_options = "", *const cuda_driver_words = "";
-
 static reed_status say(cuda_driver *driver, cu_result error, reed_diagnosis *diagnosis) {
   const char *text = NULL, *visible = getenv("CUDA_VISIBLE_DEVICES");
   if (error == CU_NO_DEVICE && visible)

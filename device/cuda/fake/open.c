@@ -7,10 +7,7 @@
 
 #include "base/mem.h"
 #include "device/cuda/fake/state.h"
-
-const char *const cuda_driver_options =
-    "fail_call, fail_memory, fail_work, fail_cudnn, fail_cublas, seed, late, order, clock, memory, version";
-const char *const cuda_driver_words = "card";
+#include "ops/device_options.h"
 
 static const fake_card any_card = {"", "card", 0, 132, SIMT_SHARED_MOST, 9, 0}, cards[] = {
 #define CARD(name, full_name, gib, multiprocessors, shared_kib, major, minor) \
@@ -33,28 +30,16 @@ static reed_status find_card(const char *name, size_t n, const fake_card **out_c
 }
 
 static reed_status read_options(const char *text, fake_options *out, reed_diagnosis *diagnosis) {
-  static const struct {
-    const char *key;
-    size_t at;
-  } keys[] = {
-#define KEY(name) {#name, offsetof(fake_options, name)}
-      KEY(fail_call), KEY(fail_memory), KEY(fail_work), KEY(fail_cudnn), KEY(fail_cublas), KEY(seed),
-      KEY(late),      KEY(order),       KEY(clock),     KEY(memory),     KEY(version),
-#undef KEY
+  static const device_option_place places[] = {
+#define EMULATED_OPTION(key, most) {#key, offsetof(fake_options, key)},
+#include "ops/device_options.def"
   };
   *out = (fake_options){.card = &any_card};
-  reed_status status = REED_OK;
-  while (*text && status == REED_OK) {
-    size_t n = strcspn(text, "&"), n_key = strcspn(text, "=&");
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
-      if (strlen(keys[i].key) == n_key && memcmp(keys[i].key, text, n_key) == 0)
-        *(int64_t *)((char *)out + keys[i].at) = strtoll(text + n_key + 1, NULL, 10); /* the module has checked it */
-    if (n_key == 4 && memcmp(text, "card", 4) == 0)
-      status = find_card(text + n_key + (n > n_key), n - n_key - (n > n_key), &out->card, diagnosis);
-    text += n;
-    text += *text == '&';
-  }
-  return status;
+  const reed_status status =
+      device_options_read("cuda-emulated", text, places, sizeof places / sizeof *places, out, diagnosis);
+  size_t n;
+  const char *card = device_option_word(text, "card", &n);
+  return status == REED_OK && card ? find_card(card, n, &out->card, diagnosis) : status;
 }
 
 void cuda_driver_describe(json_writer *json) { (void)json; }
