@@ -16,41 +16,50 @@
 static inline int64_t element_bytes(reed_dtype dtype) { return dtype == REED_F16 || dtype == REED_BF16 ? 2 : 4; }
 
 /* A vector of halves. */
-INLINE lanes load_half(reed_dtype dtype, const uint16_t *p) {
-  if (dtype == REED_BF16) return load_bf16(p);
 #if defined(__AVX512F__)
-  return _mm512_cvtph_ps(_mm256_loadu_si256((const void *)p));
-#elif defined(__F16C__)
+INLINE lanes lanes_of(reed_dtype dtype, __m256i halves) {
+  if (dtype == REED_F16) return _mm512_cvtph_ps(halves);
+  return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(halves), 16));
+}
+INLINE __m256i halves_of(reed_dtype dtype, lanes x) {
+  if (dtype == REED_F16) return _mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+  /* as store_bf16, in fewer instructions than gcc makes of its comparison */
+  const __m512i bits = _mm512_castps_si512(x),
+                odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1)),
+                up = _mm512_add_epi32(_mm512_add_epi32(bits, _mm512_set1_epi32(0x7fff)), odd);
+  const __mmask16 nan = _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q);
+  const __m512i rounded = _mm512_mask_or_epi32(up, nan, bits, _mm512_set1_epi32(0x400000));
+  return _mm512_cvtepi32_epi16(_mm512_srli_epi32(rounded, 16));
+}
+#endif
+
+INLINE lanes load_half(reed_dtype dtype, const uint16_t *p) {
+#if defined(__AVX512F__)
+  return lanes_of(dtype, _mm256_loadu_si256((const void *)p));
+#else
+  if (dtype == REED_BF16) return load_bf16(p);
+#if defined(__F16C__)
   return _mm256_cvtph_ps(_mm_loadu_si128((const void *)p));
 #else
   lanes x = {0};
   for (int i = 0; i < LANES; i++) x[i] = f16_to_f32(p[i]);
   return x;
 #endif
+#endif
 }
 INLINE void store_half(reed_dtype dtype, uint16_t *p, lanes x) {
 #if defined(__AVX512F__)
-  if (dtype == REED_BF16) { /* as store_bf16, in fewer instructions than gcc makes of its comparison */
-    const __m512i bits = _mm512_castps_si512(x),
-                  odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1)),
-                  up = _mm512_add_epi32(_mm512_add_epi32(bits, _mm512_set1_epi32(0x7fff)), odd);
-    const __mmask16 nan = _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q);
-    const __m512i rounded = _mm512_mask_or_epi32(up, nan, bits, _mm512_set1_epi32(0x400000));
-    _mm256_storeu_si256((void *)p, _mm512_cvtepi32_epi16(_mm512_srli_epi32(rounded, 16)));
-    return;
-  }
+  _mm256_storeu_si256((void *)p, halves_of(dtype, x));
 #else
   if (dtype == REED_BF16) {
     store_bf16(p, x);
     return;
   }
-#endif
-#if defined(__AVX512F__)
-  _mm256_storeu_si256((void *)p, _mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
-#elif defined(__F16C__)
+#if defined(__F16C__)
   _mm_storeu_si128((void *)p, _mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
 #else
   for (int i = 0; i < LANES; i++) p[i] = f16_from_f32(x[i]);
+#endif
 #endif
 }
 
@@ -87,9 +96,14 @@ static inline void read_first(reed_dtype dtype, const void *tensor, int64_t n, f
   for (int v = 0; v < VECTORS && element_bytes(dtype) == 4; v++)
     store(pixel + v * LANES, load_some((const float *)tensor + v * LANES, lanes_between(0, n - v * LANES)));
   if (element_bytes(dtype) == 4) return;
+#if defined(__AVX512BW__) && defined(__AVX512VL__)
+  /* not by way of memory: a load after a masked store to it waits until the store has left the core */
+  store(pixel, lanes_of(dtype, _mm256_maskz_loadu_epi16(lanes_between(0, n), tensor)));
+#else
   uint16_t halves[ROI_LANES] = {0};
   move_halves(tensor, n, halves);
   read_halves(dtype, halves, pixel);
+#endif
 }
 static inline void write_first(reed_dtype dtype, const float *pixel, int64_t n, void *tensor) {
   if (element_bytes(dtype) == 2) {
@@ -256,6 +270,34 @@ static void read_four_halves(const roi_lane_form *f, const char *tensor, int64_t
   }
 }
 
+#if defined(__AVX512BW__) && defined(__AVX512VL__)
+/* Places of four elements of eight lanes, 0 to 7 or 8 to 15, in four blocks of halves. */
+#define OF_LANE(k) k, ROI_LANES + k, 2 * ROI_LANES + k, 3 * ROI_LANES + k
+static const uint16_t eight_lanes[2][32] = {
+    {OF_LANE(0), OF_LANE(1), OF_LANE(2), OF_LANE(3), OF_LANE(4), OF_LANE(5), OF_LANE(6), OF_LANE(7)},
+    {OF_LANE(8), OF_LANE(9), OF_LANE(10), OF_LANE(11), OF_LANE(12), OF_LANE(13), OF_LANE(14), OF_LANE(15)}};
+
+static void write_four_halves(const roi_lane_form *f, const float *block, int64_t pixels, char *tensor) {
+  int64_t step = f->pixel * 2, lane = f->lane * 2;
+  for (int64_t i = 0; i < pixels; i++, tensor += step, block += ROI_LANES) {
+    __m256i halves[ROI_FOURS];
+    for (int c = 0; c < ROI_FOURS; c++) halves[c] = halves_of(f->dtype, load(block + c * f->apart));
+    const __m512i low = _mm512_inserti64x4(_mm512_castsi256_si512(halves[0]), halves[1], 1),
+                  high = _mm512_inserti64x4(_mm512_castsi256_si512(halves[2]), halves[3], 1);
+    char *to = tensor;
+    for (int32_t k = 0; k < f->n; k += 8) {
+      const __m512i eight = _mm512_permutex2var_epi16(low, _mm512_loadu_si512(eight_lanes[k / 8]), high);
+      const __m128i two[] = {_mm512_castsi512_si128(eight), _mm512_extracti32x4_epi32(eight, 1),
+                             _mm512_extracti32x4_epi32(eight, 2), _mm512_extracti32x4_epi32(eight, 3)};
+      for (int p = 0; p < 8 && k + p < f->n; p++, to += lane) {
+        if (p & 1) _mm_storeh_pd((void *)to, _mm_castsi128_pd(two[p >> 1]));
+        else _mm_storel_epi64((void *)to, two[p >> 1]);
+        ask(to, step, 1);
+      }
+    }
+  }
+}
+#else
 static void write_four_halves(const roi_lane_form *f, const float *block, int64_t pixels, char *tensor) {
   int64_t step = f->pixel * 2, lane = f->lane * 2;
   for (int64_t i = 0; i < pixels; i++, tensor += step, block += ROI_LANES) {
@@ -278,6 +320,7 @@ static void write_four_halves(const roi_lane_form *f, const float *block, int64_
     }
   }
 }
+#endif
 
 static void read_fours(const roi_lane_form *f, const char *tensor, int64_t pixels, float *block) {
   int64_t step = f->pixel * 4, lane = f->lane * 4;

@@ -163,6 +163,13 @@ static void make_spans(const roi_lanes_job *j) {
 
 static int64_t units_of_block(const roi_lanes_kernel *s) { return (s->slots + s->together - 1) / s->together; }
 
+/* A worker takes the parts of a share: of a unit, so that it copies the unit's rows once, or of a band of rows, whose
+ * parts are its rows in all units. */
+static int64_t shares_of(const roi_lanes_kernel *s) { return s->banded ? s->divided : s->blocks * units_of_block(s); }
+
+/* Lists of regions in the order of work: one of all, and of those of each band. */
+static int64_t lists_of(const roi_lanes_kernel *s) { return 1 + (s->c.backward && s->divided > 1 ? s->divided : 0); }
+
 static roi_lanes_unit unit_of(const roi_lanes_kernel *s, int64_t number) {
   int64_t each = units_of_block(s), first = number / each * ROI_LANES, rest = s->outputs - first,
           bin = number % each * s->together, slots = s->slots - bin;
@@ -308,10 +315,8 @@ static void pool_part(const roi_lanes_job *j, const roi_lanes_worker *w, const r
 static void add_region(const roi_lanes_job *j, const roi_lanes_worker *w, const roi_lanes_unit *u, roi_band band,
                        int64_t region) {
   const roi_lanes_kernel *s = j->s;
-  const roi_note *n = &j->notes[region];
   const roi_align *r = &s->c.maps[0];
   int64_t at, bins = s->position_sensitive ? 1 : s->bins;
-  if (n->row >= band.after || n->after_row <= band.first) return;
   roi_lane_form form = roi_lanes_bins_form(s, u, s->c.dtype, region, &at);
   CPU_PICK(s->c.level, roi_lanes_read)
   (&form, (const char *)j->buffers->inputs[0] + at * roi_lanes_bytes(s), bins, w->bins);
@@ -347,9 +352,33 @@ static void write_row(const roi_lanes_job *j, const roi_lanes_worker *w, const r
   }
 }
 
-/* The rows of a band in all images. */
-static void add_band(const roi_lanes_job *j, const roi_lanes_worker *w, const roi_lanes_unit *u, roi_band band) {
+static roi_band band_of(const roi_lanes_kernel *s, int64_t part) {
+  return (roi_band){s->rows * part / s->divided, s->rows * (part + 1) / s->divided};
+}
+
+/* Lists the regions that touch each band, in the order of all, after the list of all regions. */
+static void list_bands(const roi_lanes_job *j) {
   const roi_lanes_kernel *s = j->s;
+  int64_t n = s->c.regions;
+  for (int64_t part = 0; part < lists_of(s) - 1; part++) {
+    const roi_band band = band_of(s, part);
+    int64_t *begins = j->begins + (part + 1) * (s->n_groups + 2);
+    for (int64_t group = 0; group <= s->n_groups; group++) {
+      begins[group] = n;
+      for (int64_t i = j->begins[group]; i < j->begins[group + 1]; i++) {
+        const roi_note *note = &j->notes[j->order[i]];
+        if (note->row < band.after && note->after_row > band.first) j->order[n++] = j->order[i];
+      }
+    }
+    begins[s->n_groups + 1] = n;
+  }
+}
+
+/* The rows of a band in all images. */
+static void add_band(const roi_lanes_job *j, const roi_lanes_worker *w, const roi_lanes_unit *u, int64_t part) {
+  const roi_lanes_kernel *s = j->s;
+  const roi_band band = band_of(s, part);
+  const int64_t *begins = j->begins + (lists_of(s) > 1 ? part + 1 : 0) * (s->n_groups + 2);
   int64_t row_floats = s->c.maps[0].width * ROI_LANES;
   for (int64_t image = 0; image < s->n_groups && !cpu_cancelled(&s->c.team); image++) {
     const roi_columns *spans = j->spans + image * s->rows;
@@ -359,10 +388,10 @@ static void add_band(const roi_lanes_job *j, const roi_lanes_worker *w, const ro
       for (int64_t row = band.first; row < band.after; row++)
         if (spans[row].first < spans[row].after)
           memset(own.map + row * row_floats, 0, (size_t)row_floats * sizeof *own.map);
-      for (int64_t i = j->begins[image]; i < j->begins[image + 1] && !s->boxes; i++)
+      for (int64_t i = begins[image]; i < begins[image + 1] && !s->boxes; i++)
         add_region(j, &own, &one, band, j->order[i]);
     }
-    if (s->boxes) roi_boxes_run(j, w, u, band, j->begins[image], j->begins[image + 1]);
+    if (s->boxes) roi_boxes_run(j, w, u, band, begins[image], begins[image + 1]);
     memset(w->sums, 0, (size_t)row_floats * sizeof *w->sums);
     for (int64_t i = 0; i < band.after - band.first; i++) {
       int64_t row = band.first + roi_lanes_round(j, w, i, band.after - band.first);
@@ -371,23 +400,31 @@ static void add_band(const roi_lanes_job *j, const roi_lanes_worker *w, const ro
   }
 }
 
-/* A worker takes the parts of one unit after the other, so that it copies the unit's rows once; then those of a unit
- * that nobody has begun; and when there is none, of the unit that has the most left. There are as many calls as parts,
- * so each call finds one. */
-static int64_t next_part(const roi_lanes_job *j, roi_held_rows *held) {
-  const int64_t units = j->s->blocks * units_of_block(j->s), divided = j->s->divided;
-  for (;;) {
-    if (held->taken) {
-      int64_t unit = held->taken - 1, part = atomic_fetch_add(&j->begun[unit], 1);
-      if (part < divided) return unit * divided + part;
-    }
-    int64_t unit = atomic_load(j->n_begun) < units ? atomic_fetch_add(j->n_begun, 1) : units;
-    if (unit >= units) {
-      unit = 0;
-      for (int64_t i = 1; i < units; i++)
-        if (atomic_load(&j->begun[i]) < atomic_load(&j->begun[unit])) unit = i;
-    }
-    held->taken = unit + 1;
+/* The share of the work that a worker takes next: one that nobody has begun, else the one that has the most left. Each
+ * worker looks from its last share on, at first from another one than the others. */
+static int64_t next_share(const roi_lanes_job *j, const roi_held_rows *held, int32_t number) {
+  const int64_t shares = shares_of(j->s), from = held->taken ? held->taken : shares * number / j->s->c.team.threads;
+  int64_t most_left = 0, least = INT64_MAX;
+  for (int64_t i = 0; i < shares && least > 0; i++) {
+    int64_t share = from + i < shares ? from + i : from + i - shares, parts = atomic_load(&j->begun[share]);
+    if (parts >= least) continue;
+    least = parts;
+    most_left = share;
+  }
+  return most_left;
+}
+
+/* A worker takes the parts of one share after the other; then those of another. There are as many calls as parts, so
+ * each call finds one. Returns the number of the unit, and of its part. */
+static int64_t next_part(const roi_lanes_job *j, roi_held_rows *held, int32_t number, int64_t *out_part) {
+  const roi_lanes_kernel *s = j->s;
+  const int64_t parts = s->blocks * units_of_block(s) * s->divided / shares_of(s);
+  for (;; held->taken = next_share(j, held, number) + 1) {
+    if (!held->taken) continue;
+    int64_t share = held->taken - 1, part = atomic_fetch_add(&j->begun[share], 1);
+    if (part >= parts) continue;
+    *out_part = s->banded ? share : part;
+    return s->banded ? part : share;
   }
 }
 
@@ -396,12 +433,11 @@ static void run_units(void *context, int64_t begin, int64_t end, int32_t number)
   const roi_lanes_kernel *s = j->s;
   roi_lanes_worker w = worker_at(j, number);
   for (int64_t i = begin; i < end && !cpu_cancelled(&s->c.team); i++) {
-    int64_t taken = next_part(j, w.held), part = taken % s->divided;
-    roi_lanes_unit u = unit_of(s, taken / s->divided);
-    int64_t n = s->c.backward ? s->rows : s->c.regions, first = n * part / s->divided,
-            after = n * (part + 1) / s->divided;
-    if (s->c.backward) add_band(j, &w, &u, (roi_band){first, after});
-    else pool_part(j, &w, &u, first, after);
+    int64_t part;
+    roi_lanes_unit u = unit_of(s, next_part(j, w.held, number, &part));
+    const int64_t n = s->c.regions;
+    if (s->c.backward) add_band(j, &w, &u, part);
+    else pool_part(j, &w, &u, n * part / s->divided, n * (part + 1) / s->divided);
   }
 }
 
@@ -416,9 +452,7 @@ static reed_status run_roi_lanes(const void *state, const reed_kernel_buffers *b
   reed_status status = roi_call_check(&s->c, buffers);
   if (status != REED_OK) return status;
   char *memory = buffers->workspace;
-  const int64_t units = s->blocks * units_of_block(s);
   roi_held_rows held[TEAM_MAX_WORKERS] = {0};
-  _Atomic int64_t n_begun = 0;
   roi_lanes_job j = {s,
                      buffers,
                      (roi_note *)(memory + s->notes_at),
@@ -426,9 +460,8 @@ static reed_status run_roi_lanes(const void *state, const reed_kernel_buffers *b
                      (int64_t *)(memory + s->begins_at),
                      (roi_columns *)(memory + s->spans_at),
                      held,
-                     (_Atomic int64_t *)(memory + s->begun_at),
-                     &n_begun};
-  for (int64_t i = 0; i < units; i++) atomic_init(&j.begun[i], 0);
+                     (_Atomic int64_t *)(memory + s->begun_at)};
+  for (int64_t i = 0; i < shares_of(s); i++) atomic_init(&j.begun[i], 0);
   cpu_team team = cpu_team_for(s->c.team, s->c.regions * 8192);
   if ((status = cpu_parallel_scratch(team, s->c.regions, 1, make_notes, &j)) != REED_OK) return status;
   roi_order_make(&(roi_order){.notes = j.notes,
@@ -441,9 +474,10 @@ static reed_status run_roi_lanes(const void *state, const reed_kernel_buffers *b
                               .spare = (int32_t *)(memory + s->spare_at),
                               .begins = j.begins,
                               .counts = (int64_t *)(memory + s->counts_at)});
+  list_bands(&j);
   make_spans(&j);
   team = cpu_team_for(s->c.team, pool_work(s));
-  return cpu_parallel_scratch(team, units * s->divided, 1, run_units, &j);
+  return cpu_parallel_scratch(team, s->blocks * units_of_block(s) * s->divided, 1, run_units, &j);
 }
 
 /* ---- preparation ---- */
@@ -456,12 +490,12 @@ static int64_t lay_workspace(roi_lanes_kernel *s) {
     int64_t *place, bytes;
   } parts[] = {
       {&s->notes_at, s->c.regions * (int64_t)sizeof(roi_note)},
-      {&s->order_at, s->c.regions * 4},
+      {&s->order_at, lists_of(s) * s->c.regions * 4},
       {&s->spare_at, s->c.regions * 4},
       {&s->counts_at, roi_order_counts(s->n_groups, s->rows, w->width, by_extents(s)) * 8},
-      {&s->begins_at, (s->n_groups + 2) * 8},
+      {&s->begins_at, lists_of(s) * (s->n_groups + 2) * 8},
       {&s->spans_at, s->n_groups * s->rows * (int64_t)sizeof(roi_columns)},
-      {&s->begun_at, s->blocks * units_of_block(s) * 8},
+      {&s->begun_at, shares_of(s) * 8},
       {&s->plans_at, s->stored ? s->c.regions * s->plan_bytes : 0},
       {&s->workers_at, 0},
   };
@@ -514,6 +548,8 @@ reed_status roi_lanes_prepare(const reed_kernel_call *call, const roi_call *c, r
   int64_t wanted = roi_parts_wanted(s.c.team, c->backward ? 0 : pool_work(&s)),
           most = c->backward ? s.rows : c->regions;
   s.divided = units < wanted ? (wanted + units - 1) / units : 1;
+  s.banded = s.position_sensitive && c->backward && c->last;
+  if (s.banded && s.divided < s.c.team.threads) s.divided = s.c.team.threads;
   if (s.divided > most) s.divided = most;
   if (has_ranges(&s)) {
     s.plan_bytes = ranges_bytes;

@@ -17,6 +17,7 @@ typedef struct roi_lanes_kernel {
   int64_t together;        /* slots of a unit: 1, or ROI_FOURS */
   int64_t map_floats;      /* of a map in block form, of which a thread has `together` */
   int64_t blocks, divided; /* divided: each unit's parts of regions, or bands of rows if backward */
+  bool banded;             /* a thread takes bands, not units, because units write the same lines of the cache */
   int64_t rows;            /* the most of any map */
   int64_t group_base[ROI_MAPS_MOST], n_groups;
   int64_t room_y, room_x, plan_bytes;
@@ -31,11 +32,11 @@ typedef struct roi_lanes_job {
   const roi_lanes_kernel *s;
   const reed_kernel_buffers *buffers;
   roi_note *notes;
-  int32_t *order;                   /* regions in the order of work */
-  int64_t *begins;                  /* the first place of each group in `order`, n_groups + 2 */
-  roi_columns *spans;               /* by group and row */
-  roi_held_rows *held;              /* by worker */
-  _Atomic int64_t *begun, *n_begun; /* by unit: the parts that workers have taken; the units of which some are */
+  int32_t *order;         /* regions in the order of work: of all, then of each band */
+  int64_t *begins;        /* the first place of each group in `order`, n_groups + 2, likewise */
+  roi_columns *spans;     /* by group and row */
+  roi_held_rows *held;    /* by worker */
+  _Atomic int64_t *begun; /* by share: the parts that workers have taken */
 } roi_lanes_job;
 
 /* Memory of a thread. */

@@ -35,7 +35,7 @@ void roi_order_make(const roi_order *o);
  * first..after. */
 typedef struct roi_held_rows {
   int64_t unit, group, first, after;
-  int64_t taken; /* the unit whose parts the thread takes, counted from 1; 0: none yet */
+  int64_t taken; /* the share whose parts the thread takes, counted from 1; 0: none yet */
 } roi_held_rows;
 
 /* Forgets rows of another unit or group, before rows from `begin` on are added. Rows that no region touches lie between

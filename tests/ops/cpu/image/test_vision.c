@@ -202,8 +202,10 @@ static void expect_same_bits(kernel_case *c) {
 }
 
 START_TEST(results_have_the_same_bits_for_any_number_of_threads) {
-  for (int k = 0; k < 12; k++) { /* few regions, many, and many with few channels */
-    form f = {_i, REED_F32, 2, k < 8 ? 37 : 5, 40, 50, k < 4 ? 60 : 300, 3, 3, 2, 1, false, k % 2, true, k / 2 % 2};
+  for (int i = 0; i < 24; i++) { /* few regions, many, and many with few channels */
+    const int k = i % 12;
+    const reed_dtype dtype = i < 12 ? REED_F32 : REED_BF16;
+    form f = {_i, dtype, 2, k < 8 ? 37 : 5, 40, 50, k < 4 ? 60 : 300, 3, 3, 2, 1, false, k % 2, true, k / 2 % 2};
     kernel_case c;
     regions_case(&c, &f);
     expect_same_bits(&c);
