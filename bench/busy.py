@@ -5,7 +5,8 @@
     busy.py --build BUILDDIR [FLAGS] MODEL.onnx INPUT...
 
 Every extent that the model leaves open needs a value; or each input is given, as bench_open takes it: "2x1x128", "=16000". Each engine has a process
-of its own; one engine works at a time. A round is one turn of each engine beside each number of busy processes; a turn is --runs runs with a pause of --pause ms before each. The figures are the median over all runs of all rounds, and the mean, which shows runs that stall.
+of its own; one engine works at a time. A round is one turn of each engine beside each number of busy processes; a turn is --runs runs with a pause of --pause ms before each. The figures are the median over all runs of all rounds, and the mean, which shows runs that stall; then a run's CPU time on the idle machine over its share of the CPUs, if the scheduler shares them evenly among the busy processes and the engine's threads:
+so long takes a run that wastes nothing.
 With --torch each process multiplies matrices with PyTorch's own threads (OpenMP) before each run, so that two teams of threads share the process.
 The inputs are the same for all engines: floats from a seeded normal distribution, ones for integers.
 """
@@ -77,17 +78,18 @@ def work(arguments):
     for _ in range(3):
         engine(arrays)
     for _ in sys.stdin:
-        seconds, torch_seconds = [], []
+        seconds, torch_seconds, cpu_seconds = [], [], []
         for _ in range(arguments.runs):
             time.sleep(arguments.pause / 1e3)
             if beside:
                 start = time.perf_counter()
                 beside()
                 torch_seconds.append(time.perf_counter() - start)
-            start = time.perf_counter()
+            start, cpu_start = time.perf_counter(), time.process_time()
             engine(arrays)
             seconds.append(time.perf_counter() - start)
-        answer_with({"seconds": seconds, "torch": torch_seconds})
+            cpu_seconds.append(time.process_time() - cpu_start)
+        answer_with({"seconds": seconds, "torch": torch_seconds, "cpu": cpu_seconds})
 
 
 # ---- the parent ----
@@ -100,6 +102,8 @@ def main():
     workers = {e: Worker([os.path.abspath(__file__), "--worker", e, *sys.argv[1:]], arguments.threads) for e in ENGINES}
     found = {(n, e): [] for n in counts for e in ENGINES}
     torch_found = {(n, e): [] for n in counts for e in ENGINES}
+    cpu_idle = {e: [] for e in ENGINES}
+    n_cpus = len(os.sched_getaffinity(0))
     for worker in workers.values():
         worker.ask()  # each engine opens the model
     for _ in range(arguments.rounds):
@@ -110,15 +114,16 @@ def main():
                 answer = worker.ask() or sys.exit(f"busy.py: {e}: {worker.error}")
                 found[n, e] += answer["seconds"]
                 torch_found[n, e] += answer["torch"]
+                cpu_idle[e] += answer["cpu"] if n == counts[0] else []
             for other in others:
                 other.kill()
                 other.wait()
-    print(f"{'busy':>4}  " + "  ".join(f"{e:>12} median    mean  slowdown" for e in ENGINES) + "   onnxruntime / Reed")
+    print(f"{'busy':>4}  " + "  ".join(f"{e:>12} median    mean  slowdown    even" for e in ENGINES) + "   onnxruntime / Reed")
     for n in counts:
-        cells = []
+        cells, share = [], min(arguments.threads, n_cpus, n_cpus * arguments.threads / (n + arguments.threads))
         for e in ENGINES:
             median, mean, idle = statistics.median(found[n, e]), statistics.fmean(found[n, e]), statistics.fmean(found[counts[0], e])
-            cells.append(f"{median * 1e3:>16.2f} ms {mean * 1e3:>7.2f}  {mean / idle:>7.2f}x")
+            cells.append(f"{median * 1e3:>16.2f} ms {mean * 1e3:>7.2f}  {mean / idle:>7.2f}x {statistics.fmean(cpu_idle[e]) / share * 1e3:>7.2f}")
         print(f"{n:>4}  " + "  ".join(cells) + f"   {statistics.fmean(found[n, 'onnxruntime']) / statistics.fmean(found[n, 'reed']):.2f}")
         if arguments.torch:
             print("      PyTorch's product: " + ", ".join(f"beside {e} {statistics.median(torch_found[n, e]) * 1e3:.2f} ms (mean {statistics.fmean(torch_found[n, e]) * 1e3:.2f})" for e in ENGINES))
