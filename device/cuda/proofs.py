@@ -2,7 +2,8 @@
 
 usage: proofs.py OUT.h VERIFIED.tsv FILE.ptx...
 
-VERIFIED.tsv (tests/cuda/verified.tsv, written by scripts/gpu_check.sh) has the columns kernel, hash, card, driver, date. A row counts if its hash is the kernel's. A kernel's hash
+VERIFIED.tsv (tests/cuda/verified.tsv, written by scripts/gpu_check.sh) has the columns kernel, hash, card, driver, date, and one row for a kernel; another form is an error. A row counts if its hash
+is the kernel's; a row of a kernel that is no longer there does not matter. A kernel's hash
 covers its own code and everything in its file that belongs to no kernel (functions, tables); comments and the lines that name the PTX version and the architecture do not count."""
 import hashlib, re, sys
 
@@ -21,10 +22,20 @@ def kernels_of(text):
 
 
 def rows_of(path):
-    with open(path) as f: rows = [line.rstrip('\n').split('\t') for line in f if line.strip() and not line.startswith('#')]
-    wrong = [row for row in rows if len(row) != 5]
-    if wrong: sys.exit(f'{path}: a row has 5 columns, this one {len(wrong[0])}: {wrong[0]}')
-    return {(row[0], row[1]): row[2:] for row in rows}
+    """{kernel: (hash, card, driver, date)}; ends the program with a sentence if the file is missing or a row is wrong."""
+    rows = {}
+    try:
+        with open(path) as f: lines = f.read().splitlines()
+    except OSError as e: sys.exit(f'{path}: {e.strerror}; scripts/gpu_check.sh writes it, and without proofs it has its two lines of comments alone')
+    for number, line in enumerate(lines, 1):
+        if not line.strip() or line.startswith('#'): continue
+        row = line.split('\t')
+        if len(row) != 5 or not all(cell.strip() for cell in row): sys.exit(f'{path}:{number}: a row has 5 columns, none of them empty, this one: {row}')
+        if not re.fullmatch('[0-9a-f]{16}', row[1]): sys.exit(f"{path}:{number}: a kernel's hash has 16 hexadecimal digits, not '{row[1]}'")
+        if not re.fullmatch(r'\d{4}-\d\d-\d\d', row[4]): sys.exit(f"{path}:{number}: a date is YYYY-MM-DD, not '{row[4]}'")
+        if row[0] in rows: sys.exit(f"{path}:{number}: a second row of the kernel '{row[0]}'")
+        rows[row[0]] = row[1:]
+    return rows
 
 
 def main(out, verified, files):
@@ -35,7 +46,8 @@ def main(out, verified, files):
     with open(out, 'w') as f:
         f.write('const cuda_proof cuda_proofs[] = {\n')
         for kernel in sorted(found):
-            proof = rows.get((kernel, found[kernel]))
+            row = rows.get(kernel)
+            proof = row[1:] if row and row[0] == found[kernel] else None
             f.write('  {' + ', '.join([text(kernel), text(found[kernel])] + ([text(x) for x in proof] if proof else ['0', '0', '0'])) + '},\n')
         f.write('  {0}};\n')
 

@@ -1,9 +1,9 @@
-"""Plants faults of order: each barrier of a kernel, and each recording of an event and each wait for one in the module, and each entering and leaving of
-the card's context, is left out once, and the tests must notice.
+"""Plants faults of order and of alignment: each barrier of a kernel, each check of an address before a vector is loaded or stored, each recording of an event and each wait for one
+in the module, and each entering and leaving of the card's context, is left out once, and the tests must notice.
 
-usage: mutants.py --build build-test [--only topk.cu,queue.c] [--jobs 2]
+usage: mutants.py --build build-test [--only topk.cu,queue.c] [--text in_vectors] [--jobs 2]
 
-A mutant of a kernel (device/cuda/kernels/*.cu, *.cuh) lacks one __syncthreads, __syncwarp or wait for copies. It is linked into the kernel tests that run the kernel, which go forward, in reverse and in random
+A mutant of a kernel (device/cuda/kernels/*.cu, *.cuh) lacks one __syncthreads, __syncwarp or wait for copies, or takes one address for a multiple of 16. It is linked into the kernel tests that run the kernel, which go forward, in reverse and in random
 order of threads. A mutant of the module (device/cuda/*.c) lacks one call of the driver that orders work, or does not enter or leave the card's context; it takes the place of libreed-cuda-emulated.so in the build folder while its tests run. The build
 must be one without sanitizers, and up to date: `ninja -C build-test`. Each survivor is printed. Exit status 1: one survives."""
 import argparse
@@ -20,11 +20,13 @@ from concurrent.futures import ThreadPoolExecutor
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 KERNELS = "device/cuda/kernels"
 BARRIER = re.compile(r"^(?P<before>(?:.*[;{)]\s*|\s*(?:else\s+)?))(?P<statement>__syncthreads\(\)|__syncwarp\([^;]*\)|\w+(?:\.|->)wait(?:_all)?(?:<[^>]*>)?\([^;]*\));")
+# The address in a check; not in the declaration of in_vectors.
+ADDRESS = re.compile(r"(?<=\bin_vectors\()(?!const\b)[^,()]+(?=,)|(?<=\()reinterpret_cast<uintptr_t>\(data\)(?= \+)")
 # A program of tests that runs late on a busy machine has noticed nothing.
 ENVIRONMENT = dict(os.environ, CK_TIMEOUT_MULTIPLIER="30", REED_EXAMPLES=os.path.join(ROOT, "examples/shapes"))
 ORDERING = re.compile(r"(?:\w+->)+(?:driver\.)?(?:event_record|stream_wait|event_synchronize|stream_synchronize)\(|(?P<enter>\bcuda_enter\()(?!cuda_device)|(?P<leave>\bcuda_leave\()(?!cuda_device)")
 # Tests of a kernel file beside those whose name begins with the file's.
-TESTS = {"attention": ["cuda_attention"], "attention_mma": ["attention_mma", "cuda_attention"], "conv": ["cuda_linear", "mma"], "norm_rows": ["cuda_norm", "long_rows"], "regions": ["cuda_results", "bounded"],
+TESTS = {"parts": ["vectors", "cuda_elementwise"], "indices": ["cuda_movement", "cuda_rooms"], "cache": ["cuda_attention"], "attention": ["cuda_attention"], "attention_mma": ["attention_mma", "cuda_attention"], "conv": ["cuda_linear", "mma"], "norm_rows": ["cuda_norm", "long_rows"], "regions": ["cuda_results", "bounded"],
          "select": ["cuda_movement", "cuda_unique"], "blocks": ["cuda_topk", "cuda_movement", "cuda_reduce"], "product": ["cuda_linear", "mma"], "product_mma": ["mma", "cuda_linear"],
          "scan": ["cuda_reduce"], "nms": ["cuda_nms", "nms"], "topk": ["cuda_topk", "bounded"], "softmax": ["cuda_softmax"], "reduce": ["cuda_reduce"], "recurrent": ["cuda_recurrent"]}
 MODULE_TESTS = ["tests/device/cuda/test_cuda_module", "tests/device/cuda/test_cuda_graph", "tests/whole/test_streams", "tests/whole/test_counts", "tests/whole/test_graphs"]
@@ -62,6 +64,9 @@ def mutants_of(path):
             instead = "REED_OK" if m["enter"] else "(void)0" if m["leave"] else "(cu_result)0"
             made.append((Mutant(path, len(made), line, text[m.start():end].replace("\n", " ")), text[:m.start()] + instead + text[end:]))
         return made
+    for m in ADDRESS.finditer(text):
+        line = text.count("\n", 0, m.start()) + 1
+        made.append((Mutant(path, len(made), line, text.split("\n")[line - 1].strip()), text[:m.start()] + ("uintptr_t{0}" if "<" in m[0] else "nullptr") + text[m.end():]))
     lines = text.split("\n")
     for i, line in enumerate(lines):
         m = BARRIER.match(line)
@@ -162,6 +167,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--build", default="build-test")
     parser.add_argument("--only", type=lambda text: text.split(","))
+    parser.add_argument("--text", default="", help="only mutants whose text has this part")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--list", action="store_true", help="the mutants alone")
     options = parser.parse_args()
@@ -170,7 +176,7 @@ def main():
     kernels = sorted(f"{KERNELS}/{n}" for n in os.listdir(os.path.join(ROOT, KERNELS)) if n.endswith((".cu", ".cuh")) and n != "ptx.cuh")
     module = sorted(f"device/cuda/{n}" for n in os.listdir(os.path.join(ROOT, "device/cuda")) if n.endswith(".c"))
     wanted = [p for p in kernels + module if not options.only or os.path.basename(p) in options.only]
-    all_mutants = [pair for path in wanted for pair in mutants_of(path)]
+    all_mutants = [pair for path in wanted for pair in mutants_of(path) if options.text in pair[0].text]
     if options.list: return print("\n".join(str(m) for m, _ in all_mutants))
     survivors = []
 

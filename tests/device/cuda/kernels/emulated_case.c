@@ -1,5 +1,7 @@
 /* The kernel cases of tests/ops/cpu on the CUDA device's kernels under the emulation, without the module and its
- * driver: the plan of launches is made and run here. The devices' names are orders of threads. */
+ * driver: the plan of launches is made and run here. The devices' names are orders of threads, and the places of the
+ * operands: "aligned" to 64 bytes, or "tight", each at an address that is a multiple of its element's size and of no
+ * greater power of 2, because a view may begin at any element. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,12 +15,13 @@
 
 extern const simt_kernel simt_kernels[];
 
-enum { LAUNCH = 7, MOST_OPERANDS = 1200, MANY_ELEMENTS = 500 };
+enum { LAUNCH = 7, MOST_OPERANDS = 1200, MANY_ELEMENTS = 500, ALIGNMENT = 64 };
 
 bool case_devices_only(void) { return true; }
 
 const char *const *case_devices(void) {
-  static const char *const names[] = {"emulated forward", "emulated reverse", "emulated random", NULL};
+  static const char *const names[] = {"emulated forward aligned", "emulated forward tight", "emulated reverse aligned",
+                                      "emulated random tight", NULL};
   return names;
 }
 
@@ -39,17 +42,22 @@ static bool has_call(kernel_case *c, const case_call *made) {
   return cuda_kernel_of(made->call.op, CUDA_MATH_PLAIN) && case_call_listed(made, list);
 }
 
+static bool is_tight(const char *name) { return strstr(name, "tight") != NULL; }
+
+/* Memory of a launch. Outputs have copies in the case once the launches have run. */
 typedef struct memory {
   kernel_case *c;
-  char *workspace;
+  char *inputs[CASE_INPUTS], *outputs[CASE_OUTPUTS], *workspace; /* NULL: no bytes */
+  void *blocks[CASE_INPUTS + CASE_OUTPUTS + 1];
+  int n_blocks;
   cuda_fault fault;
   uint32_t number;
 } memory;
 
 static char *address(memory *m, const cuda_pointer *p) {
   switch ((cuda_source)p->source) {
-    case CUDA_FROM_INPUT: return (char *)m->c->inputs[p->index].data;
-    case CUDA_FROM_OUTPUT: return (char *)m->c->outputs[p->index].data;
+    case CUDA_FROM_INPUT: return m->inputs[p->index];
+    case CUDA_FROM_OUTPUT: return m->outputs[p->index];
     case CUDA_FROM_WORKSPACE: return m->workspace;
     case CUDA_FROM_EXTENTS: return (char *)&m->c->extents[p->index];
     case CUDA_FROM_FAULT: return (char *)&m->fault;
@@ -98,18 +106,43 @@ static void run_launch(memory *m, const cuda_prepared *plan, const cuda_launch *
   if (!simt_run(&launch, said, sizeof said)) case_fail(m->c, "%s", said);
 }
 
-static reed_status launch(kernel_case *c, const case_call *made, const reed_kernel *kernel, uint64_t order) {
+/* Memory whose address is a multiple of `alignment` and of no greater power of 2, at most 64; filled with bytes 0xff.
+ */
+static char *place(memory *m, int64_t bytes, size_t alignment) {
+  enum { BOUNDARY = 128 };
+  if (!bytes) return NULL;
+  char *block = aligned_alloc(BOUNDARY, ((size_t)bytes + 2 * BOUNDARY - 1) / BOUNDARY * BOUNDARY);
+  if (!block) case_fail(m->c, "out of memory");
+  m->blocks[m->n_blocks++] = block;
+  return memset(block + alignment, 0xff, (size_t)bytes);
+}
+
+static void place_operands(memory *m, const case_call *made, int64_t workspace_bytes, bool tight) {
+  kernel_case *c = m->c;
+  for (int32_t i = 0; i < c->n_inputs; i++) {
+    const reed_desc *desc = &c->inputs[i].desc;
+    if (!c->inputs[i].data) continue;
+    m->inputs[i] = place(m, desc_bytes(desc), tight ? reed_dtype_bytes(desc->dtype) : ALIGNMENT);
+    memcpy(m->inputs[i], c->inputs[i].data, (size_t)desc_bytes(desc));
+  }
+  for (int32_t i = 0; i < c->n_outputs; i++) {
+    if (c->unwanted[i]) continue;
+    case_open_output(c, i, &made->out[i]);
+    m->outputs[i] = place(m, desc_bytes(&made->out[i]), tight ? reed_dtype_bytes(made->out[i].dtype) : ALIGNMENT);
+  }
+  m->workspace = place(m, workspace_bytes, ALIGNMENT);
+}
+
+static reed_status launch(kernel_case *c, const case_call *made, const reed_kernel *kernel) {
   const cuda_prepared *plan = kernel->state;
   memory m = {.c = c, .number = LAUNCH};
-  for (int32_t i = 0; i < c->n_outputs; i++)
-    if (!c->unwanted[i]) case_open_output(c, i, &made->out[i]);
+  place_operands(&m, made, kernel->workspace_bytes, is_tight(c->device));
   memset(c->extents, 0xff, sizeof c->extents);
-  const size_t bytes = (size_t)kernel->workspace_bytes;
-  m.workspace = bytes ? aligned_alloc(64, (bytes + 63) / 64 * 64) : NULL;
-  if (bytes) memset(m.workspace, 0xff, bytes);
   if (kernel->run == cuda_run)
-    for (uint32_t i = 0; i < plan->n_launches; i++) run_launch(&m, plan, &plan->launches[i], order);
-  free(m.workspace);
+    for (uint32_t i = 0; i < plan->n_launches; i++) run_launch(&m, plan, &plan->launches[i], order_of(c, c->device));
+  for (int32_t i = 0; i < c->n_outputs; i++)
+    if (m.outputs[i]) memcpy(c->outputs[i].data, m.outputs[i], (size_t)desc_bytes(&made->out[i]));
+  for (int i = 0; i < m.n_blocks; i++) free(m.blocks[i]);
   if (m.fault.taken) {
     if (m.fault.launch != LAUNCH) case_fail(c, "the failure is of launch %u", m.fault.launch);
     reed_fault fault = {m.fault.record.code, m.fault.record.operand, m.fault.record.element, m.fault.record.value,
@@ -135,6 +168,12 @@ static int64_t most_elements(op_id op) {
   }
 }
 
+/* Cases of many elements run in one order of threads and at one kind of place, which follows from the seed, because
+ * more runs take time and show nothing more. */
+static bool runs_large_case(const kernel_case *c, const char *name) {
+  return order_of(c, name) == SIMT_FORWARD && is_tight(name) == (__builtin_popcountll(c->seed) % 2 == 0);
+}
+
 reed_status case_run_on(kernel_case *c, const char *name, bool *out_has) {
   case_call made;
   reed_kernel kernel = {0};
@@ -143,17 +182,15 @@ reed_status case_run_on(kernel_case *c, const char *name, bool *out_has) {
   reed_status status = case_call_init(c, cpu_level_name(cpu_level_best()), &made);
   if (status) return status;
   const int64_t elements = case_elements(c, &made);
-  /* cases of many elements run in one order of threads only, because a second order takes time and shows nothing more
-   */
   const char *bound = getenv("REED_CASE_ELEMENTS");
   const int64_t most = bound                         ? strtoll(bound, NULL, 10)
                        : getenv("REED_ALL_EMULATED") ? INT64_MAX
                                                      : most_elements(c->op);
-  *out_has = has_call(c, &made) && elements <= most && (elements <= MANY_ELEMENTS || order_of(c, name) == SIMT_FORWARD);
+  *out_has = has_call(c, &made) && elements <= most && (elements <= MANY_ELEMENTS || runs_large_case(c, name));
   made.call.device = name;
   made.call.prepare = cuda_kernel_of(made.call.op, math_of(name));
   if (*out_has) status = op_call_prepare(&made.call, &kernel);
-  if (*out_has && status == REED_OK) status = launch(c, &made, &kernel, order_of(c, name));
+  if (*out_has && status == REED_OK) status = launch(c, &made, &kernel);
   if (kernel.free) kernel.free(kernel.state);
   case_call_fini(&made);
   return status;
