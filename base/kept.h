@@ -9,5 +9,8 @@ enum { KEPT_MAPPED_FROM = 1 << 16 }; /* bytes from which a kept block is a mappi
 
 /* As mem_alloc_bulk_room (mem.h), for a block that is kept. Released by mem_free_aligned only. */
 void *kept_alloc(size_t bytes, size_t capacity);
+/* `bytes` up to the end of their last huge page, of which the system gives the whole in the time that it takes for a
+ * tenth of its pages; less than 4 MiB stay as they are. */
+size_t kept_whole_pages(size_t bytes);
 
 #endif

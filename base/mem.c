@@ -115,6 +115,11 @@ void mem_extend_bulk(void *block, size_t before, size_t bytes) {
   if (bytes >= HUGE_FROM) ask_huge_pages(block, before, bytes);
 }
 
+size_t kept_whole_pages(size_t bytes) {
+  size_t beyond = bytes % HUGE_PAGE_BYTES;
+  return bytes < HUGE_FROM || !beyond || bytes > SIZE_MAX - HUGE_PAGE_BYTES ? bytes : bytes - beyond + HUGE_PAGE_BYTES;
+}
+
 /* The system zeroes a mapping's pages. Those that are not huge are taken at once, because a fault for each of them
  * would cost more than writing zeros into the heap. */
 void *mem_calloc_bulk(size_t bytes) {

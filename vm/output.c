@@ -306,10 +306,12 @@ static int64_t new_capacity(const output_store *store, int64_t bytes, int64_t mo
   return roomy ? bytes * ROOMY_TIMES : capacity;
 }
 
-/* Faults in the pages of the block and of its headroom, if no request to the block was as large as `bytes` so far. */
+/* Faults in the pages of the block and of its headroom, if no request to the block was as large as `bytes` so far. From
+ * the second size on, the headroom reaches to the end of a huge page where there are addresses. */
 static void warm(output_store *store, output_block *block, int64_t bytes) {
   if (!store->headroom || store->memory != OUTPUT_HEAP || block->warm_bytes >= bytes) return;
   int64_t end = with_headroom(store, bytes);
+  if (store->headroom > POOL_HEADROOM_FIRST) end = (int64_t)kept_whole_pages((size_t)end);
   if (end > block->capacity) end = block->capacity;
   mem_extend_bulk(block->storage.data, (size_t)block->warm_bytes, (size_t)end);
   if (block->capacity >= WARM_FROM)
