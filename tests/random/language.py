@@ -5,7 +5,7 @@ usage: language.py FOLDER [NAME ...] [--layers 1] [--exporter dynamo] [--opset 0
 
 exporter: dynamo (torch.export) or trace (TorchScript); opset 0: the exporter's own choice; attention: transformers' implementation, sdpa or eager.
 
-A decoder's inputs are ids i64[batch, tokens], then (T5, Whisper, BART, Marian) the encoder's states, then for each layer a cache of keys and one of values, f32[batch, heads,
+A decoder's inputs are ids i64[batch, tokens], then (T5, Whisper, BART, Marian, Pegasus, Blenderbot) the encoder's states, then for each layer a cache of keys and one of values, f32[batch, heads,
 past, size]; its outputs are the logits and the grown caches. Further inputs, after the ids: `mask` i64[batch, past + tokens], 0 at padding; `positions` i64[batch, tokens]. `cross`: the
 encoder's keys and values of each layer, f32[batch, heads, states, size], which replace its states in decoders that have an encoder."""
 import argparse
@@ -49,6 +49,15 @@ CAUSAL = {
     "glm": ("GlmForCausalLM", "GlmConfig", {**WIDE, "num_key_value_heads": 1, "head_dim": 8}, "num_hidden_layers", 1),
     "persimmon": ("PersimmonForCausalLM", "PersimmonConfig", WIDE, "num_hidden_layers", HEADS),
     "gpt_oss": ("GptOssForCausalLM", "GptOssConfig", {**WIDE, "num_key_value_heads": 1, "head_dim": 8, "sliding_window": 4, "num_local_experts": 2, "num_experts_per_tok": 1}, "num_hidden_layers", 1),
+    "exaone4": ("Exaone4ForCausalLM", "Exaone4Config", {**WIDE, "num_key_value_heads": 1, "sliding_window": 4, "sliding_window_pattern": 2}, "num_hidden_layers", 1),
+    "olmo3": ("Olmo3ForCausalLM", "Olmo3Config", {**WIDE, "num_key_value_heads": 1, "sliding_window": 4}, "num_hidden_layers", 1),
+    "nemotron": ("NemotronForCausalLM", "NemotronConfig", {**WIDE, "num_key_value_heads": 1}, "num_hidden_layers", 1),
+    "nanochat": ("NanoChatForCausalLM", "NanoChatConfig", {**WIDE, "num_key_value_heads": 1}, "num_hidden_layers", 1),
+    "doge": ("DogeForCausalLM", "DogeConfig", {**WIDE, "num_key_value_heads": 1}, "num_hidden_layers", 1),
+    "biogpt": ("BioGptForCausalLM", "BioGptConfig", WIDE, "num_hidden_layers", HEADS),
+    "modernbert_decoder": ("ModernBertDecoderForCausalLM", "ModernBertDecoderConfig", {**WIDE, "local_attention": 8, "global_attn_every_n_layers": 2, "cls_token_id": 1, "sep_token_id": 2},
+                           "num_hidden_layers", HEADS),
+    "gpt_bigcode": ("GPTBigCodeForCausalLM", "GPTBigCodeConfig", {"n_embd": WIDTH, "n_head": HEADS, "vocab_size": WORDS, "n_positions": 64, "multi_query": True, **SPECIAL}, "n_layer", 1),
     "cohere": ("CohereForCausalLM", "CohereConfig", {**WIDE, "num_key_value_heads": 1}, "num_hidden_layers", 1),
     "gpt_neox": ("GPTNeoXForCausalLM", "GPTNeoXConfig", WIDE, "num_hidden_layers", HEADS),
     "opt": ("OPTForCausalLM", "OPTConfig", {**WIDE, "ffn_dim": 32, "word_embed_proj_dim": WIDTH}, "num_hidden_layers", HEADS),
@@ -67,6 +76,8 @@ AFTER_ENCODER = {
                                                       "decoder_start_token_id": 0, **SPECIAL}, "num_decoder_layers", lambda m: m.decoder, lambda m: m.lm_head),
     "whisper_decoder": ("WhisperForConditionalGeneration", "WhisperConfig", WHISPER, "decoder_layers", lambda m: m.model.decoder, lambda m: m.proj_out),
     "bart": ("BartForConditionalGeneration", "BartConfig", {**BART, "max_position_embeddings": 64}, "decoder_layers", lambda m: m.model.decoder, lambda m: m.lm_head),
+    "pegasus": ("PegasusForConditionalGeneration", "PegasusConfig", {**BART, "max_position_embeddings": 64}, "decoder_layers", lambda m: m.model.decoder, lambda m: m.lm_head),
+    "blenderbot": ("BlenderbotForConditionalGeneration", "BlenderbotConfig", {**BART, "max_position_embeddings": 64}, "decoder_layers", lambda m: m.model.decoder, lambda m: m.lm_head),
     "marian": ("MarianMTModel", "MarianConfig", {**BART, "max_position_embeddings": 64}, "decoder_layers", lambda m: m.model.decoder, lambda m: m.lm_head),
 }
 
