@@ -308,6 +308,16 @@ void CPU_LEVELED(gather_taps)(const float *x, const int32_t *index, const float 
     for (int64_t i = 0; i < n; i++) y[i] = weight[2 * i] * x[index[2 * i]] + weight[2 * i + 1] * x[index[2 * i + 1]];
     return;
   }
+  if (taps == 4) { /* cubic */
+    for (int64_t i = 0; i < n; i++) {
+      float sum = 0;
+      sum += weight[4 * i] * x[index[4 * i]];
+      sum += weight[4 * i + 1] * x[index[4 * i + 1]];
+      sum += weight[4 * i + 2] * x[index[4 * i + 2]];
+      y[i] = sum + weight[4 * i + 3] * x[index[4 * i + 3]];
+    }
+    return;
+  }
   for (int64_t i = 0; i < n; i++) {
     float sum = 0;
     for (int64_t k = 0; k < taps; k++) sum += weight[i * taps + k] * x[index[i * taps + k]];

@@ -1,8 +1,10 @@
 /* Resize (ONNX opset 19), N-dimensional. Nearest copies elements of any size; linear and cubic f32 go axis by axis
- * (interpolation is a product of axes), rows at a time. Other dtypes interpolate in the reference. Upsample is the same
- * operator under its older name. The reference: reference/resize.c. */
+ * (interpolation is a product of axes), rows at a time, long ones by pieces. Other dtypes interpolate in the reference.
+ * Upsample is the same operator under its older name. The reference: reference/resize.c. */
 #include "ops/cpu/calls/resize.h"
 #include "ops/cpu/common/rows_loops.h"
+
+#define PIECE_WORK 16384 /* taps of a piece of a long row */
 
 typedef struct resize_job {
   const resize *r;
@@ -11,7 +13,18 @@ typedef struct resize_job {
   size_t bytes;            /* of an element */
   const resize_axis *axis; /* of this pass; mode nearest: the last axis, NULL if its extent stays */
   int64_t inner;
+  int64_t piece, n_pieces; /* of a row along the last axis */
 } resize_job;
+
+/* Divides a row of `width` elements of `taps` taps each. */
+static void set_pieces(resize_job *job, int64_t width, int64_t taps) {
+  job->piece = taps < PIECE_WORK ? PIECE_WORK / taps : 1;
+  job->n_pieces = (width + job->piece - 1) / job->piece;
+}
+
+static int64_t piece_size(const resize_job *job, int64_t first, int64_t width) {
+  return width - first < job->piece ? width - first : job->piece;
+}
 
 static const resize_axis *axis_of(const resize *r, int32_t axis) {
   for (int32_t i = 0; i < r->n_axes; i++)
@@ -33,14 +46,15 @@ static void gather_row(size_t bytes, const void *from, const int32_t *index, voi
   }
 }
 
-/* Rows begin..end of the output. */
-static void nearest_rows(void *context, int64_t begin, int64_t end) {
+/* Pieces begin..end-1 of the output's rows. */
+static void nearest_pieces(void *context, int64_t begin, int64_t end) {
   const resize_job *job = context;
   const resize *r = job->r;
   int32_t last = r->y.rank - 1;
   int64_t width = r->y.dims[last];
-  for (int64_t row = begin; row < end; row++) {
-    int64_t from = 0, stride = r->x.dims[last], rest = row;
+  int64_t row = begin / job->n_pieces, first = begin % job->n_pieces * job->piece;
+  for (int64_t i = begin; i < end; i++) {
+    int64_t n = piece_size(job, first, width), from = 0, stride = r->x.dims[last], rest = row;
     for (int32_t axis = last - 1; axis >= 0; axis--) {
       const resize_axis *table = axis_of(r, axis);
       int64_t at = rest % r->y.dims[axis];
@@ -49,23 +63,35 @@ static void nearest_rows(void *context, int64_t begin, int64_t end) {
       stride *= r->x.dims[axis];
     }
     const char *source = (const char *)job->x + (size_t)from * job->bytes;
-    char *target = (char *)job->y + (size_t)(row * width) * job->bytes;
-    if (job->axis) gather_row(job->bytes, source, job->axis->index, target, width);
-    else memcpy(target, source, (size_t)width * job->bytes);
+    char *target = (char *)job->y + (size_t)(row * width + first) * job->bytes;
+    if (job->axis) gather_row(job->bytes, source, job->axis->index + first, target, n);
+    else memcpy(target, source + (size_t)first * job->bytes, (size_t)n * job->bytes);
+    first += n;
+    if (first < width) continue;
+    first = 0;
+    row++;
   }
 }
 
 /* ---- interpolation ---- */
 
-/* Computes rows begin..end of one pass: `inner` floats each, or whole rows if the pass's axis is the last. */
+/* Computes rows begin..end-1 of one pass: `inner` floats each, or pieces of rows if the pass's axis is the last. */
 static void interpolate_rows(void *context, int64_t begin, int64_t end) {
   const resize_job *job = context;
   const resize_axis *a = job->axis;
   const float *x = job->x;
   float *y = job->y;
   if (job->inner == 1) {
-    for (int64_t row = begin; row < end; row++)
-      CPU_PICK(job->r->level, gather_taps)(x + row * a->in, a->index, a->weight, a->taps, y + row * a->out, a->out);
+    int64_t row = begin / job->n_pieces, first = begin % job->n_pieces * job->piece;
+    for (int64_t i = begin; i < end; i++) {
+      int64_t n = piece_size(job, first, a->out);
+      CPU_PICK(job->r->level, gather_taps)
+      (x + row * a->in, a->index + first * a->taps, a->weight + first * a->taps, a->taps, y + row * a->out + first, n);
+      first += n;
+      if (first < a->out) continue;
+      first = 0;
+      row++;
+    }
     return;
   }
   for (int64_t row = begin, n; row < end; row += n) { /* as many rows as lie in one block of x */
@@ -108,8 +134,9 @@ static reed_status run_nearest(const void *state, const reed_kernel_buffers *buf
                     .y = buffers->outputs[0],
                     .bytes = reed_dtype_bytes(r->y.dtype),
                     .axis = axis_of(r, last)};
-  reed_status status =
-      cpu_parallel(cpu_team_for(r->team, desc_bytes(&r->y)), cpu_product(r->y.dims, 0, last), 1, nearest_rows, &job);
+  set_pieces(&job, r->y.dims[last], 1);
+  reed_status status = cpu_parallel(cpu_team_for(r->team, desc_bytes(&r->y)),
+                                    cpu_product(r->y.dims, 0, last) * job.n_pieces, 1, nearest_pieces, &job);
   if (status != REED_OK) return status;
   if (has_outside(r)) extrapolate(r, buffers->outputs[0]);
   return REED_OK;
@@ -128,8 +155,9 @@ static reed_status run_interpolation(const void *state, const reed_kernel_buffer
     job.y = final ? buffers->outputs[0] : (char *)buffers->workspace + (i % 2 ? r->first_bytes : 0);
     dims[a->axis] = a->out;
     int64_t outer = cpu_product(dims, 0, a->axis), elements = outer * a->out * job.inner;
+    if (job.inner == 1) set_pieces(&job, a->out, a->taps);
     reed_status status = cpu_parallel(cpu_team_for(r->team, elements * a->taps * 4),
-                                      job.inner == 1 ? outer : outer * a->out, 1, interpolate_rows, &job);
+                                      outer * (job.inner == 1 ? job.n_pieces : a->out), 1, interpolate_rows, &job);
     if (status != REED_OK) return status;
     job.x = job.y;
   }

@@ -39,6 +39,28 @@ START_TEST(resize_equals_the_reference) {
 }
 END_TEST
 
+/* Rows that threads share out by pieces. */
+START_TEST(resize_of_long_rows_does_not_depend_on_the_number_of_threads) {
+  for (int mode = 0; mode < 3; mode++) {
+    kernel_case c;
+    resize_case(&c, REED_F32, 3, (int64_t[]){1, 2, 9001}, (int64_t[]){1, 2, 40000}, modes[mode]);
+    ck_assert_int_eq(case_run(&c, "reference"), REED_OK);
+    enum { N = 80000 };
+    static double expected[N];
+    static float bits[N];
+    for (int64_t i = 0; i < N; i++) expected[i] = case_get(&c.outputs[0], i);
+    for (int threads = 1; threads < 6; threads += 2) {
+      c.n_threads = threads;
+      ck_assert_int_eq(case_run(&c, cpu_level_name(cpu_level_best())), REED_OK);
+      for (int64_t i = 0; i < N; i++) ck_assert_double_eq_tol(case_get(&c.outputs[0], i), expected[i], 1e-4);
+      if (threads == 1) memcpy(bits, c.outputs[0].data, sizeof bits);
+      ck_assert_msg(memcmp(bits, c.outputs[0].data, sizeof bits) == 0, "%s", case_where(&c));
+    }
+    case_close(&c);
+  }
+}
+END_TEST
+
 START_TEST(resize_nearest_rounds_as_told) {
   static const struct {
     const char *word;
@@ -118,6 +140,7 @@ int main(void) {
   TCase *t = tcase_create("all");
   tcase_set_timeout(t, 240);
   tcase_add_loop_test(t, resize_equals_the_reference, 0, ROWS(sizes));
+  tcase_add_test(t, resize_of_long_rows_does_not_depend_on_the_number_of_threads);
   tcase_add_test(t, resize_nearest_rounds_as_told);
   tcase_add_test(t, resize_linear_matches_onnx_examples);
   tcase_add_test(t, resize_crops_and_extrapolates);
