@@ -66,7 +66,7 @@ def mutants_of(path):
         return made
     for m in ADDRESS.finditer(text):
         line = text.count("\n", 0, m.start()) + 1
-        made.append((Mutant(path, len(made), line, text.split("\n")[line - 1].strip()), text[:m.start()] + ("uintptr_t{0}" if "<" in m[0] else "nullptr") + text[m.end():]))
+        made.append((Mutant(path, len(made), line, text.split("\n")[line - 1].strip()), text[:m.start()] + (f"(0 & {m[0]})" if "<" in m[0] else "nullptr") + text[m.end():]))
     lines = text.split("\n")
     for i, line in enumerate(lines):
         m = BARRIER.match(line)
