@@ -16,6 +16,7 @@
 #define SHARED_BYTES (2 << 20) /* of a block of depth of the panels that threads share, about */
 #define SHARED_ITEMS 2         /* of rows for each thread, at least */
 #define FILL_DEPTH 128         /* of a chunk that fills shared panels: some 10 us */
+#define FILL_PRODUCTS 16       /* that take as long as filling a panel with an element of B */
 #define TILES_IN_PLACE 2       /* tiles that a panel of B must serve to be worth filling, less one */
 #define PRODUCTS_PER_BYTE 8    /* products that take as long as a byte in cpu_team_for's count */
 #define MOST_PRODUCTS 1e15
@@ -50,6 +51,7 @@ void block_plan_init(block_plan *plan, cpu_team team) {
     plan->team.chunks = INT32_MAX; /* an item is a chunk */
   }
   plan->worker_floats = (plan->block_depth + chunk_rows) * PACKED_WIDTH;
+  if (width * plan->depth * larger(chunk_rows, FILL_PRODUCTS) > CHUNK_PRODUCTS / 2) plan->team.chunks = INT32_MAX;
   plan->step_tiles = 0;
   if (chunk_rows * width * plan->depth > OWN_PRODUCTS)
     plan->step_tiles = larger(CHUNK_PRODUCTS / (plan->level_rows * width * plan->block_depth), 1);

@@ -6,19 +6,23 @@
  * program if they are constants, else in each run. */
 #include "ops/cpu/product/conv_planes.h"
 
+#include "ops/cpu/common/relay.h"
 #include "ops/cpu/product/blocks.h"
 #include "ops/cpu/product/planes.h"
+#include "ops/cpu/product/whole.h"
 #include "ops/packed.h"
 
 #define FEW_OUTPUTS 8     /* groups of fewer outputs have no panels, */
 #define FEWER_OUTPUTS 24  /* nor have those of so many, if a chunk's X stays in the second-level cache, */
 #define FEWER_CHANNELS 64 /* because it has at most so many channels, and rows are not shorter than this */
 #define FEWER_WINDOWS 16
-#define COPY_BYTES ((int64_t)4 << 20) /* of a batch's copies, unless one part needs more */
-#define CHUNK_FLOATS 1024             /* of an output that few-outputs items compute at a time, about */
-#define PRODUCTS_PER_BYTE 4           /* of few outputs, in cpu_team_for's count */
-#define SEGMENTS_MOST 64              /* of a panel: each has a column or more */
-#define FLOATS_GRAIN 16               /* places in the workspace are cache lines */
+#define COPY_BYTES ((int64_t)4 << 20)   /* of a batch's copies, unless one part needs more */
+#define CHUNK_FLOATS 1024               /* of an output that few-outputs items compute at a time, about */
+#define FEW_PRODUCTS ((int64_t)3 << 19) /* of a step of such an item, about */
+#define PIECE_GRAIN 128                 /* of the windows of a step: whole passes of the loops */
+#define PRODUCTS_PER_BYTE 4             /* of few outputs, in cpu_team_for's count */
+#define SEGMENTS_MOST 64                /* of a panel: each has a column or more */
+#define FLOATS_GRAIN 16                 /* places in the workspace are cache lines */
 
 typedef struct conv_planes {
   planes p;
@@ -44,6 +48,7 @@ typedef struct planes_run {
   plane_depth depth;
   int64_t row_weights;                                        /* distance of neighbouring outputs' weights */
   int64_t rows_per_item, row_items, part_items, item_columns; /* few outputs */
+  int64_t item_pieces, piece_floats, step_outputs;            /* likewise */
 } planes_run;
 
 /* ---- operands ---- */
@@ -124,28 +129,38 @@ static void finish(const planes_run *run, const block_place *at, int64_t output,
 }
 
 /* Items are parts times pieces of rows, or rows together. Rows whose windows lie close are computed as one: the sums
- * between them are of no use. */
-static void run_few(void *context, int64_t begin, int64_t end, int32_t worker) {
+ * between them are of no use. A step is some outputs of a piece of the item's windows; the sums stay in the
+ * place's scratch. */
+static bool run_few(void *context, int64_t index, int64_t step, int32_t place_number) {
   const planes_run *run = context;
   const conv_planes *c = run->c;
   int64_t width = run->extents[2], height = run->extents[1];
-  float *scratch = run->workspace + c->scratch + worker * c->p.outputs * CHUNK_FLOATS;
-  for (int64_t i = begin; i < end && !cpu_cancelled(&c->team); i++) {
-    block_place at;
-    place(run, i / run->part_items, &at);
-    int64_t item = i % run->part_items, column = item % run->row_items * run->item_columns,
-            slab_items = (height + run->rows_per_item - 1) / run->rows_per_item;
-    int64_t slab = item / run->row_items / slab_items, row = item / run->row_items % slab_items * run->rows_per_item,
-            rows = height - row < run->rows_per_item ? height - row : run->rows_per_item,
-            n = width - column < run->item_columns ? width - column : run->item_columns;
-    const float *x = at.b + slab * run->windows[0] + row * run->windows[1] + column;
-    int64_t apart = rows > 1 ? run->windows[1] : n;
-    for (int64_t o = 0; o < c->p.outputs; o += PLANE_ROWS) CPU_PICK(c->activation.level, plane_rows)
-    ((int)(c->p.outputs - o < PLANE_ROWS ? c->p.outputs - o : PLANE_ROWS), x, &run->depth, at.a + o * run->row_weights,
-     run->row_weights, (rows - 1) * apart + n, scratch + o * CHUNK_FLOATS, CHUNK_FLOATS);
-    for (int64_t o = 0; o < c->p.outputs; o++)
-      finish(run, &at, o, rows, apart, (slab * height + row) * width + column, n, scratch + o * CHUNK_FLOATS);
-  }
+  float *scratch = run->workspace + c->scratch + place_number * c->p.outputs * CHUNK_FLOATS;
+  block_place at;
+  place(run, index / run->part_items, &at);
+  int64_t item = index % run->part_items, column = item % run->row_items * run->item_columns,
+          slab_items = (height + run->rows_per_item - 1) / run->rows_per_item;
+  int64_t slab = item / run->row_items / slab_items, row = item / run->row_items % slab_items * run->rows_per_item,
+          rows = height - row < run->rows_per_item ? height - row : run->rows_per_item,
+          n = width - column < run->item_columns ? width - column : run->item_columns;
+  const float *x = at.b + slab * run->windows[0] + row * run->windows[1] + column;
+  int64_t apart = rows > 1 ? run->windows[1] : n, first = step / run->item_pieces * run->step_outputs,
+          end = smaller(first + run->step_outputs, c->p.outputs), sums = (rows - 1) * apart + n,
+          pieces = larger(smaller(sums / run->piece_floats, run->item_pieces), 1), piece = step % run->item_pieces,
+          from = piece * run->piece_floats, to = piece + 1 < pieces ? from + run->piece_floats : sums;
+  for (int64_t o = first; o < end && piece < pieces; o += PLANE_ROWS) CPU_PICK(c->activation.level, plane_rows)
+  ((int)smaller(end - o, PLANE_ROWS), x + from, &run->depth, at.a + o * run->row_weights, run->row_weights, to - from,
+   scratch + o * CHUNK_FLOATS + from, CHUNK_FLOATS);
+  if (piece + 1 < run->item_pieces) return true;
+  for (int64_t o = first; o < end; o++)
+    finish(run, &at, o, rows, apart, (slab * height + row) * width + column, n, scratch + o * CHUNK_FLOATS);
+  return end < c->p.outputs;
+}
+
+static void run_few_items(void *context, int64_t begin, int64_t end, int32_t worker) {
+  const planes_run *run = context;
+  for (int64_t i = begin; i < end && !cpu_cancelled(&run->c->team); i++)
+    for (int64_t step = 0; run_few(context, i, step, worker); step++) continue;
 }
 
 /* True for rows of `width` windows that are computed as one, with the sums between them. */
@@ -154,11 +169,16 @@ static bool rows_are_close(int64_t apart, int64_t width) { return apart >= width
 /* How the windows of a phase are shared out. */
 static void share_few(planes_run *run) {
   int64_t width = run->extents[2], height = run->extents[1];
-  run->item_columns = width < CHUNK_FLOATS ? width : CHUNK_FLOATS;
+  run->item_columns = smaller(width, CHUNK_FLOATS);
   run->row_items = (width + run->item_columns - 1) / run->item_columns;
   bool close = run->row_items == 1 && rows_are_close(run->windows[1], width);
   run->rows_per_item = close && run->windows[1] < CHUNK_FLOATS ? CHUNK_FLOATS / run->windows[1] : 1;
   if (run->rows_per_item > height) run->rows_per_item = height;
+  const int64_t sums = run->rows_per_item > 1 ? CHUNK_FLOATS : run->item_columns,
+                products = PLANE_ROWS * larger(run->row_weights, 1);
+  run->piece_floats = round_up(larger(FEW_PRODUCTS / products, 1), PIECE_GRAIN);
+  run->item_pieces = larger(sums / run->piece_floats, 1);
+  run->step_outputs = PLANE_ROWS * larger(FEW_PRODUCTS / (products * larger(sums, 1)), 1);
   run->part_items = run->extents[0] * ((height + run->rows_per_item - 1) / run->rows_per_item) * run->row_items;
 }
 
@@ -206,7 +226,9 @@ static reed_status run_phase(planes_run *run, int64_t parts) {
     share_few(run);
     double work = (double)parts * (double)c->p.outputs * (double)run->columns * (double)(run->row_weights + 4);
     cpu_team team = cpu_team_for(c->team, work < 1e15 ? (int64_t)work / PRODUCTS_PER_BYTE : INT64_MAX);
-    return cpu_parallel_scratch(team, parts * run->part_items, 1, run_few, run);
+    const int64_t n = parts * run->part_items, steps = divided(c->p.outputs, run->step_outputs) * run->item_pieces;
+    return team.chunks > n && steps > 1 ? cpu_relay(team, n, n * steps, run_few, run)
+                                        : cpu_parallel_scratch(team, n, 1, run_few_items, run);
   }
   block_plan blocks = blocks_of(run, parts);
   block_operands operands = {.context = run, .place = place, .fill = fill, .give = c->p.transposed ? give : NULL};
@@ -215,13 +237,18 @@ static reed_status run_phase(planes_run *run, int64_t parts) {
 
 /* ---- running ---- */
 
-/* Copies channels begin..end of the batch's parts. */
-static void copy_channels(void *context, int64_t begin, int64_t end) {
+/* Copies rows begin..end of the channels of the batch's parts. */
+static void copy_rows(void *context, int64_t begin, int64_t end) {
   const planes_run *run = context;
   const planes *p = &run->c->p;
   const float *x = run->x + run->part * part_of_x(run->c);
-  for (int64_t i = begin; i < end && !cpu_cancelled(&run->c->team); i++)
-    planes_copy(p, x + i * p->in[0] * p->in[1] * p->in[2], run->workspace + run->c->copies + i * p->channel);
+  const int64_t rows = planes_rows(p);
+  for (int64_t i = begin, next; i < end; i = next) {
+    const int64_t channel = i / rows, first = channel * rows;
+    next = smaller(first + rows, end);
+    planes_copy(p, x + channel * p->in[0] * p->in[1] * p->in[2], i - first, next - first,
+                run->workspace + run->c->copies + channel * p->channel);
+  }
 }
 
 /* The place of a tap among the packed weights of a transposed convolution, which are [outputs of all
@@ -360,7 +387,7 @@ static reed_status run_batch(const planes_run *given, int64_t parts) {
   reed_status status = REED_OK;
   if (!p->in_place) {
     cpu_team team = cpu_team_for(c->team, parts * p->channels * p->channel * 8);
-    status = cpu_parallel(team, parts * p->channels, 1, copy_channels, &run);
+    status = cpu_parallel(team, parts * p->channels * planes_rows(p), 1, copy_rows, &run);
   }
   int64_t phases[PLANE_AXES] = {0};
   if (p->transposed) run.weights = c->kept ? c->kept : run.workspace + c->packed;

@@ -89,30 +89,40 @@ int64_t planes_at(const planes *p, const int64_t *position) {
          (lane[1] * p->lanes[2] + lane[2]) * p->each[1] * p->each[2] + place[1] * p->each[2] + place[2];
 }
 
-/* One row: position p of X goes to lane (p - low) % lanes. `to` is the row's place in the first lane. */
-static void copy_row(const planes *p, const float *x, float *to) {
-  int64_t lanes = p->lanes[2], apart = p->each[1] * p->each[2], low = p->low[2];
-  for (int64_t lane = 0; lane < lanes; lane++, to += apart) {
-    int64_t first = low + lane < 0 ? (-low - lane + lanes - 1) / lanes : 0; /* places first .. end lie in X */
-    int64_t end = p->in[2] > low + lane ? (p->in[2] - low - lane + lanes - 1) / lanes : 0;
-    if (end > p->each[2]) end = p->each[2];
-    const float *from = x + low + lane;
-    if (lanes == 1) {
-      if (end > first) memcpy(to + first, from + first, (size_t)(end - first) * sizeof *to);
-    } else if (lanes == 2) {
-      for (int64_t i = first; i < end; i++) to[i] = from[2 * i];
-    } else {
-      for (int64_t i = first; i < end; i++) to[i] = from[lanes * i];
-    }
+/* One lane of a row, with zeros around it: position p of X belongs to lane (p - low) % lanes. x NULL: all zeros. */
+static void copy_lane(const planes *p, const float *x, int64_t lane, float *to) {
+  int64_t lanes = p->lanes[2], low = p->low[2];
+  int64_t first = low + lane < 0 ? (-low - lane + lanes - 1) / lanes : 0; /* places first .. end lie in X */
+  int64_t end = x && p->in[2] > low + lane ? (p->in[2] - low - lane + lanes - 1) / lanes : 0;
+  if (end > p->each[2]) end = p->each[2];
+  if (end < first) end = first = 0;
+  const float *from = x + low + lane;
+  for (int64_t i = 0; i < first; i++) to[i] = 0;
+  if (lanes == 1) memcpy(to + first, from + first, (size_t)(end - first) * sizeof *to);
+  else if (lanes == 2) {
+    for (int64_t i = first; i < end; i++) to[i] = from[2 * i];
+  } else {
+    for (int64_t i = first; i < end; i++) to[i] = from[lanes * i];
   }
+  for (int64_t i = end; i < p->each[2]; i++) to[i] = 0;
 }
 
-void planes_copy(const planes *p, const float *x, float *to) {
-  memset(to, 0, (size_t)p->channel * sizeof *to);
-  for (int64_t z = 0; z < p->span[0]; z++)
-    for (int64_t y = 0; y < p->span[1]; y++) {
-      int64_t position[PLANE_AXES] = {p->low[0] + z, p->low[1] + y, p->low[2]};
-      if (position[0] < 0 || position[0] >= p->in[0] || position[1] < 0 || position[1] >= p->in[1]) continue;
-      copy_row(p, x + (position[0] * p->in[1] + position[1]) * p->in[2], to + planes_at(p, position));
-    }
+int64_t planes_rows(const planes *p) { return p->lanes[0] * p->each[0] * p->lanes[1] * p->each[1] * p->lanes[2]; }
+
+void planes_copy(const planes *p, const float *x, int64_t begin, int64_t end, float *to) {
+  const int64_t rows = p->lanes[1] * p->each[1];
+  int64_t lane = begin % p->lanes[2], y = begin / p->lanes[2] % rows, z = begin / p->lanes[2] / rows;
+  for (int64_t row = begin; row < end; row++) {
+    const int64_t position[PLANE_AXES] = {p->low[0] + z, p->low[1] + y, p->low[2] + lane};
+    /* rows behind the span make lanes equally long */
+    const bool is_inside = z < p->span[0] && y < p->span[1] && position[0] >= 0 && position[0] < p->in[0] &&
+                           position[1] >= 0 && position[1] < p->in[1];
+    copy_lane(p, is_inside ? x + (position[0] * p->in[1] + position[1]) * p->in[2] : NULL, lane,
+              to + planes_at(p, position));
+    if (++lane < p->lanes[2]) continue;
+    lane = 0;
+    if (++y < rows) continue;
+    y = 0;
+    z++;
+  }
 }

@@ -14,6 +14,7 @@ typedef struct row {
   int32_t n_inputs, n_outputs;
   int64_t hidden; /* attribute hidden_size, 0: none */
   const char *direction;
+  int64_t stride;  /* 0: not given */
   int64_t pads[4]; /* 0 at the first place: none */
   int least;       /* chunks with two threads */
 } row;
@@ -27,6 +28,11 @@ static const row rows[] = {
     {OP_Attention, {{4, 1, 1, 64, 256}, {4, 1, 1, 512, 256}, {4, 1, 1, 512, 256}}, 3, 1, .least = 12},
     /* a panel of few windows by a long depth */
     {OP_Conv, {{4, 1, 256, 8, 8}, {4, 256, 256, 3, 3}}, 2, 1, .pads = {1, 1, 1, 1}, .least = 24},
+    /* few outputs; very few of a long depth; a copy of two large channels with stride 3; a copy of one long row */
+    {OP_Conv, {{4, 1, 40, 40, 40}, {4, 24, 40, 3, 3}}, 2, 1, .pads = {1, 1, 1, 1}, .least = 12},
+    {OP_Conv, {{4, 1, 200, 30, 30}, {4, 3, 200, 3, 3}}, 2, 1, .pads = {1, 1, 1, 1}, .least = 6},
+    {OP_Conv, {{4, 1, 2, 300, 302}, {4, 2, 2, 3, 3}}, 2, 1, .pads = {1, 1, 1, 1}, .stride = 3, .least = 5},
+    {OP_Conv, {{4, 1, 1, 1, 200000}, {4, 2, 1, 1, 25}}, 2, 1, .stride = 5, .least = 6},
     /* directions of one sequence, whose steps are long; some sequences; blocks of a step */
     {OP_LSTM, {{3, 3, 1, 32}, {3, 2, 2048, 32}, {3, 2, 2048, 512}}, 3, 1, 512, "bidirectional", .least = 40},
     {OP_GRU, {{3, 2, 40, 16}, {3, 1, 768, 16}, {3, 1, 768, 256}}, 3, 1, 256, "forward", .least = 12},
@@ -42,6 +48,10 @@ static void open_row(kernel_case *c, const row *r) {
   if (r->hidden) case_attr_int(c, "hidden_size", r->hidden);
   if (r->direction) case_attr_string(c, "direction", r->direction);
   if (r->pads[0]) case_attr_ints(c, "pads", r->pads, 4);
+  static int64_t strides[2];
+  strides[0] = r->inputs[0][3] > 1 ? r->stride : 1;
+  strides[1] = r->stride;
+  if (r->stride) case_attr_ints(c, "strides", strides, 2);
   c->n_outputs = r->n_outputs;
   c->hide_values = true; /* operands that are no constants, each with the general kernel */
 }
