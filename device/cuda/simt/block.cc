@@ -11,8 +11,8 @@
 #include "base/cancel.h"
 #include "device/cuda/simt/state.hpp"
 
-thread_local simt_block *simt_now;
-thread_local dim3 simt_thread_idx, simt_block_idx, simt_block_dim, simt_grid_dim;
+__thread simt_block *simt_now;
+__thread dim3 simt_thread_idx, simt_block_idx, simt_block_dim, simt_grid_dim;
 
 #if SIMT_TSAN
 extern "C" {

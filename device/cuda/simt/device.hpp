@@ -44,9 +44,11 @@ SIMT_VECTOR4(uchar4, unsigned char, 4)
 #undef SIMT_VECTOR2
 #undef SIMT_VECTOR4
 
-/* ---- built-in variables: of the thread that runs ---- */
+/* ---- built-in variables: of the thread that runs ----
+ * __thread, because a compiler may call a function that initialises a thread_local variable of a class, and nothing
+ * defines such a function for these. */
 
-#define SIMT_TLS extern thread_local __attribute__((tls_model("initial-exec"), visibility("hidden")))
+#define SIMT_TLS extern __thread __attribute__((tls_model("initial-exec"), visibility("hidden")))
 SIMT_TLS dim3 simt_thread_idx, simt_block_idx, simt_block_dim, simt_grid_dim;
 #define threadIdx simt_thread_idx
 #define blockIdx simt_block_idx

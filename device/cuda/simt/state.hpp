@@ -71,7 +71,7 @@ struct simt_block {
 };
 
 /* The block that this host thread runs; NULL: none. */
-extern thread_local __attribute__((tls_model("initial-exec"), visibility("hidden"))) simt_block *simt_now;
+SIMT_TLS simt_block *simt_now;
 
 /* Ends the launch with a fault of the thread that runs. */
 [[noreturn]] void simt_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
