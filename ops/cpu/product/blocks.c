@@ -10,6 +10,7 @@
 #define DEPTH_BLOCK 512 /* of a block if one is not enough, about */
 #define ROWS_LEAST 128  /* of a chunk, if there are so many: filling a panel then takes a few hundredths of the time */
 #define CHUNK_PRODUCTS ((int64_t)3 << 19) /* of a chunk, about: some 25 us */
+#define CHUNK_FLOATS ((int64_t)1 << 16)   /* of A and Y that a chunk reads and writes, about: likewise */
 #define OWN_PRODUCTS \
   ((int64_t)2 << 20)           /* of a chunk that fills its panel for itself, at most, if threads may share \
                                 */
@@ -29,9 +30,15 @@ void block_plan_init(block_plan *plan, cpu_team team) {
   plan->block_depth = divided(plan->depth, blocks);
   plan->n_panels = packed_panels(plan->columns);
   int64_t width = smaller(divided(plan->columns, PACKED_STEP) * PACKED_STEP, PACKED_WIDTH),
-          rows = CHUNK_PRODUCTS / (width * (plan->depth > 0 ? plan->depth : 1));
+          rows =
+              smaller(CHUNK_PRODUCTS / (width * larger(plan->depth, 1)), CHUNK_FLOATS / larger(plan->depth + width, 1));
   plan->n_row_chunks = divided(plan->rows, rows > ROWS_LEAST ? rows : ROWS_LEAST);
   double products = (double)plan->parts * (double)plan->rows * (double)plan->columns * (double)plan->depth;
+  const double touched =
+      (double)plan->parts *
+      ((double)plan->rows * (double)(plan->depth + plan->columns) + (double)plan->depth * (double)plan->columns) *
+      sizeof(float);
+  if (products > 0 && products < touched * PRODUCTS_PER_BYTE) products = touched * PRODUCTS_PER_BYTE;
   plan->team = cpu_team_for(team, products < MOST_PRODUCTS ? (int64_t)products / PRODUCTS_PER_BYTE : INT64_MAX);
   /* too few items for the threads: smaller chunks of rows */
   int64_t items = plan->parts * plan->n_panels, wanted = 2 * plan->team.threads,

@@ -33,6 +33,10 @@ static const row rows[] = {
     {OP_Conv, {{4, 1, 200, 30, 30}, {4, 3, 200, 3, 3}}, 2, 1, .pads = {1, 1, 1, 1}, .least = 6},
     {OP_Conv, {{4, 1, 2, 300, 302}, {4, 2, 2, 3, 3}}, 2, 1, .pads = {1, 1, 1, 1}, .stride = 3, .least = 5},
     {OP_Conv, {{4, 1, 1, 1, 200000}, {4, 2, 1, 1, 25}}, 2, 1, .stride = 5, .least = 6},
+    /* products of short depth, whose time is that of their memory; one window of many outputs */
+    {OP_MatMul, {{2, 60000, 2}, {2, 2, 3}}, 2, 1, .least = 4},
+    {OP_MatMul, {{2, 700, 1}, {2, 1, 900}}, 2, 1, .least = 10},
+    {OP_Conv, {{4, 1, 2048, 1, 1}, {4, 600, 2048, 1, 1}}, 2, 1, .least = 8},
     /* directions of one sequence, whose steps are long; some sequences; blocks of a step */
     {OP_LSTM, {{3, 3, 1, 32}, {3, 2, 2048, 32}, {3, 2, 2048, 512}}, 3, 1, 512, "bidirectional", .least = 40},
     {OP_GRU, {{3, 2, 40, 16}, {3, 1, 768, 16}, {3, 1, 768, 256}}, 3, 1, 256, "forward", .least = 12},
