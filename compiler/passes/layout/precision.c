@@ -7,9 +7,8 @@
  * or counts them, or elements that a shape function reads: the heads of boxes and scores, in which a rounded element
  * would change the choice and not only its value. Extents are no elements: a map whose Shape is read decides nothing.
  *
- * So does a product with many others between its result and a choice (PRODUCTS_AFTER): each of them amplifies its
- * rounding, so that the first layers of a deep detector change more choices than all others together, and they are a
- * small part of the time that bf16 gains.
+ * So does a product with many others between its result and a choice (PRODUCTS_AFTER_BF16): each of them amplifies its
+ * rounding, so that the first layers of a deep detector change more choices than all others together.
  *
  * Only weights that may lie in pairs of channels are changed (ops/packed.h): those of depthwise and small groups, of
  * the first convolution of an image and of odd numbers of channels are few, and stay f32. With bf16, so do narrow
@@ -25,10 +24,12 @@
  * instead of 90, in the same time, because bf16 gains least where little is multiplied for each value that is read. */
 #define NARROW 48
 
-/* A product keeps f32 if the longest way from its result to a choice has more products. Of 100 detections of Faster
- * R-CNN ResNet-50-FPN with random weights 63 are found again if only the first block of its first layer is bf16, 99 if
- * only its last layer is, or only the heads are. docs/performance.md has what the limit costs. */
-#define PRODUCTS_AFTER 40
+/* A product keeps f32 if the longest way from its result to a choice has more products. Of 500 detections of Mask R-CNN
+ * ResNet-50-FPN with random weights, in five pictures, 486 are found again with a limit of 16 products for bf16, 469
+ * with 22, 408 with 40; f16 rounds to an eighth of that, and loses fewer with 40. docs/performance.md has what the
+ * limits cost. */
+#define PRODUCTS_AFTER_BF16 16
+#define PRODUCTS_AFTER_F16 40
 
 typedef struct weights_pair {
   const void *from;
@@ -180,7 +181,8 @@ static reed_status visit(void *context, ir_node *n) {
       n->inputs[0]->type.dtype != REED_F32 || !n->outputs[0] || !runs_with(l->m, n))
     return REED_OK;
   if (!ir_desc(weights, &plain) || plain.dtype != REED_F32 || desc_bytes(&plain) <= 0) return REED_OK;
-  if (l->deciding[n->id] || l->after[n->id] > PRODUCTS_AFTER) {
+  const int32_t near = l->m->precision == REED_BF16 ? PRODUCTS_AFTER_BF16 : PRODUCTS_AFTER_F16;
+  if (l->deciding[n->id] || l->after[n->id] > near) {
     l->n_kept++;
     return REED_OK;
   }
