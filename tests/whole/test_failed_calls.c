@@ -160,11 +160,58 @@ START_TEST(every_call_of_the_driver_is_failed_once) {
 }
 END_TEST
 
+/* y = 2 x + 1 of n elements; the status of the run. The output stays on the card. */
+static reed_status run_of(model *m, int64_t n, reed_tensor **out) {
+  reed_tensor *x = floats(1, &n, 0);
+  const reed_status status = reed_session_run(m->session, &x, 1, out, 1, m->said);
+  reed_tensor_close(&x);
+  return status;
+}
+
+static void check_affine(reed_tensor *y, int64_t n) {
+  reed_tensor *host = NULL;
+  ck_assert_int_eq(reed_tensor_to_host(y, &host, NULL), REED_OK);
+  ck_assert_int_eq(reed_tensor_elements(host), n);
+  for (int64_t i = 0; i < n; i++) ck_assert_float_eq(((const float *)reed_tensor_data(host))[i], (float)(2 * i + 1));
+  reed_tensor_close(&host);
+}
+
+/* A card of 1 MiB is full: because of one run's tensors, or of outputs that the caller keeps. Each such run fails with
+ * the bytes that it asked for; smaller runs go on, also from a graph, and so does every run once the outputs are
+ * closed.
+ */
+START_TEST(a_full_card_ends_a_run_and_the_session_runs_again) {
+  enum { SMALL = 1000, HALF = 100000, LARGE = 400000, KEPT = 8 };
+  model m = model_open(affine("f32[n]"),
+                       _i ? "cuda-emulated?memory=1048576&late=1&seed=5" : "cuda-emulated?memory=1048576", false);
+  reed_tensor *y = NULL, *kept[KEPT] = {NULL};
+  keep(&m, m.session, 0, true);
+  for (int round = 0; round < 4; round++) {
+    ck_assert_msg(run_of(&m, SMALL, &y) == REED_OK, "%s", reed_diagnosis_message(m.said));
+    check_affine(y, SMALL);
+    reed_tensor_close(&y);
+    ck_assert_int_eq(run_of(&m, LARGE, &y), REED_ERROR_MEMORY);
+    ck_assert_ptr_null(y);
+    const char *said = reed_diagnosis_message(m.said);
+    ck_assert_msg(strstr(said, "no memory for 1600000 bytes (") && strstr(said, "its outputs "), "%s", said);
+    int n = 0;
+    while (n < KEPT && run_of(&m, HALF, &kept[n]) == REED_OK) n++;
+    ck_assert_msg(n > 0 && n < KEPT, "%d outputs of %d bytes in 1 MiB", n, 4 * HALF);
+    for (int i = 0; i < n; i++) {
+      check_affine(kept[i], HALF);
+      reed_tensor_close(&kept[i]);
+    }
+  }
+  model_close(&m);
+}
+END_TEST
+
 int main(void) {
   Suite *suite = suite_create("failed_calls");
   TCase *cases = tcase_create("failed_calls");
   tcase_set_timeout(cases, 200);
   tcase_add_loop_test(cases, every_call_of_the_driver_is_failed_once, 0, sizeof failures / sizeof *failures);
+  tcase_add_loop_test(cases, a_full_card_ends_a_run_and_the_session_runs_again, 0, 2);
   suite_add_tcase(suite, cases);
   return suite_run(suite);
 }
