@@ -32,7 +32,7 @@ static uint64_t key_f64(double x) {
 
 /* ---- select and sort, for keys of 4 and of 8 bytes ---- */
 
-static bool is_few(const topk *t) { return t->k > 0 && t->k * t->extent <= FEW_COMPARED; }
+static bool is_few(const topk *t) { return t->k > 0 && t->extent <= FEW_COMPARED / t->k; }
 
 #define SELECT_FUNCTIONS(K, suffix) \
   typedef struct pair_##suffix { \
