@@ -116,7 +116,9 @@ def check_results(folder):
     assert '"NVIDIA Y"' in header_of(folder, read(record)) and bare('reed_b', before['reed_b']) in header_of(folder, read(record))
 
 
-def shown(vm, *words): return subprocess.run([vm, *words], capture_output=True, text=True, check=True).stdout
+def shown(vm, *words):
+    folder = os.path.dirname(os.path.dirname(vm))  # of its libraries, before those of the build, which may have the real module beside them
+    return subprocess.run([vm, *words], capture_output=True, text=True, check=True, env={**os.environ, 'LD_LIBRARY_PATH': folder}).stdout
 
 
 def check_shown(folder):
