@@ -117,7 +117,8 @@ END_TEST
 
 static const char *const colours[] = {"red", "green", NULL, NULL};
 static const flag rows[] = {
-    {"--number", "-n", FLAG_INT, offsetof(options, runs), "N", "a number", NULL, 1},
+    {"--number", "-n", FLAG_INT, offsetof(options, runs), "N", "a number", NULL, 1, 4096},
+    {"--bytes", NULL, FLAG_BYTES, offsetof(options, memory_cap), "BYTES", "bytes"},
     {"--input", "-i", FLAG_WORDS, offsetof(options, inputs), "NAME=VALUE", "words"},
     {"--device", NULL, FLAG_CHOICE, offsetof(options, device), "D", "a choice", colours},
     {"--ignore-checksum", NULL, FLAG_SWITCH, offsetof(options, ignore_checksum), NULL, "a switch"},
@@ -150,8 +151,9 @@ START_TEST(flags_in_both_forms_and_repeated) {
   free(o.arguments.items);
   ck_assert_int_eq(PARSE(&o, &c, "--mean", "0.5"), DONE);
   ck_assert(o.picture.mean[0] == 0.5 && o.picture.mean[2] == 0.5);
-  ck_assert_int_eq(PARSE(&o, &c, "-n", "2k"), DONE);
-  ck_assert_int_eq(o.runs, 2048);
+  ck_assert_int_eq(PARSE(&o, &c, "-n", "4096", "--bytes", "2k"), DONE);
+  ck_assert_int_eq(o.runs, 4096);
+  ck_assert_int_eq(o.memory_cap, 2048);
 }
 END_TEST
 
@@ -160,14 +162,18 @@ START_TEST(wrong_flags_are_named_with_what_was_meant) {
     const char *words[2], *said;
   } wrong[] = {{{"--devise", "red"}, "did you mean '--device'?"},
                {{"--numbr=1", ""}, "did you mean '--number'?"},
-               {{"-n", "0"}, "from 1 up"},
-               {{"-n", "5x"}, "from 1 up"},
+               {{"-n", "0"}, "from 1 to 4096, not '0'"},
+               {{"-n", "4097"}, "from 1 to 4096, not '4097'"},
+               {{"-n", "2k"}, "from 1 to 4096, not '2k'"},
+               {{"-n", "5x"}, "from 1 to 4096, not '5x'"},
+               {{"--bytes", "-1"}, "from 0 up, perhaps with k, M or G behind it, not '-1'"},
                {{"--device", "grene"}, "did you mean 'green'?"},
                {{"--ignore-checksum=1", ""}, "takes no value"},
                {{"--mean", "1,2"}, "three with commas"},
                {{"--mean", "1,2,3,4"}, "three with commas"},
                {{"--min-score", "-1"}, "from 0 up"},
-               {{"--min-score", "nan"}, "from 0 up"}};
+               {{"--min-score", "nan"}, "from 0 up"},
+               {{"--min-score", "inf"}, "from 0 up"}};
   for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
     options o;
     complaint c;

@@ -91,20 +91,19 @@ int64_t planes_at(const planes *p, const int64_t *position) {
 
 /* One lane of a row, with zeros around it: position p of X belongs to lane (p - low) % lanes. x NULL: all zeros. */
 static void copy_lane(const planes *p, const float *x, int64_t lane, float *to) {
-  int64_t lanes = p->lanes[2], low = p->low[2];
-  int64_t first = low + lane < 0 ? (-low - lane + lanes - 1) / lanes : 0; /* places first .. end lie in X */
-  int64_t end = x && p->in[2] > low + lane ? (p->in[2] - low - lane + lanes - 1) / lanes : 0;
-  if (end > p->each[2]) end = p->each[2];
+  const int64_t lanes = p->lanes[2], n = p->each[2], at = p->low[2] + lane;
+  int64_t first = at < 0 ? (-at + lanes - 1) / lanes : 0; /* places first .. end lie in X */
+  int64_t end = x && p->in[2] > at ? (p->in[2] - at + lanes - 1) / lanes : 0;
+  if (end > n) end = n;
   if (end < first) end = first = 0;
-  const float *from = x + low + lane;
   for (int64_t i = 0; i < first; i++) to[i] = 0;
-  if (lanes == 1) memcpy(to + first, from + first, (size_t)(end - first) * sizeof *to);
+  if (lanes == 1 && end > first) memcpy(to + first, x + at + first, (size_t)(end - first) * sizeof *to);
   else if (lanes == 2) {
-    for (int64_t i = first; i < end; i++) to[i] = from[2 * i];
+    for (int64_t i = first; i < end; i++) to[i] = x[at + 2 * i];
   } else {
-    for (int64_t i = first; i < end; i++) to[i] = from[lanes * i];
+    for (int64_t i = first; i < end; i++) to[i] = x[at + lanes * i];
   }
-  for (int64_t i = end; i < p->each[2]; i++) to[i] = 0;
+  for (int64_t i = end; i < n; i++) to[i] = 0;
 }
 
 int64_t planes_rows(const planes *p) { return p->lanes[0] * p->each[0] * p->lanes[1] * p->each[1] * p->lanes[2]; }
