@@ -290,8 +290,7 @@ static void write_four_halves(const roi_lane_form *f, const float *block, int64_
       const __m128i two[] = {_mm512_castsi512_si128(eight), _mm512_extracti32x4_epi32(eight, 1),
                              _mm512_extracti32x4_epi32(eight, 2), _mm512_extracti32x4_epi32(eight, 3)};
       for (int p = 0; p < 8 && k + p < f->n; p++, to += lane) {
-        if (p & 1) _mm_storeh_pd((void *)to, _mm_castsi128_pd(two[p >> 1]));
-        else _mm_storel_epi64((void *)to, two[p >> 1]);
+        _mm_storel_epi64((void *)to, p & 1 ? _mm_unpackhi_epi64(two[p >> 1], two[p >> 1]) : two[p >> 1]);
         ask(to, step, 1);
       }
     }
