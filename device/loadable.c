@@ -36,7 +36,7 @@ char *loadable_target(const char *name, const char *options) {
   text_append(&text, "%s", name);
   const char *between = "?", *end = options + strlen(options);
   for (device_option option; device_option_next(&options, end, &option);) {
-    if (!device_option_is_list(&option)) continue;
+    if (device_option_list(&option) == NO_LIST) continue;
     text_append(&text, "%s", between);
     text_append_bytes(&text, option.key, (size_t)(option.value + option.n_value - option.key));
     between = "&";

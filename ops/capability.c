@@ -52,11 +52,8 @@ typedef struct word {
   size_t n;
 } word;
 
-typedef enum item_kind { ITEM_LACKS, ITEM_ONLY, ITEM_COUNTS, ITEM_KINDS } item_kind;
-static const char *const kind_names[ITEM_KINDS] = {"lacks", "only", "counts"}; /* the options */
-
 typedef struct item {
-  item_kind kind;
+  device_list kind;
   bool onnx; /* the item names ONNX's own domain, which operators' rows write as "" */
   word domain, op, attribute, value;
   reed_dtype dtype; /* REED_NONE: any */
@@ -123,7 +120,7 @@ static bool names_control_flow(const item *it) {
 }
 
 /* OPERATOR[.DTYPE][@ATTRIBUTE[=VALUE]] */
-static reed_status read_item(capability *c, word text, item_kind kind, const reed_registry *registry,
+static reed_status read_item(capability *c, word text, device_list kind, const reed_registry *registry,
                              reed_diagnosis *diagnosis) {
   item it = {.kind = kind};
   word rest = text, left = take(&rest, '@'), condition = rest;
@@ -176,17 +173,16 @@ static reed_status read_option(capability *c, target *t, const device_option *op
   int64_t number;
   reed_status status =
       of_row ? REED_OK : device_option_read(t->row->name, "target", c->text, option, &number, diagnosis);
-  if (status != REED_OK || !device_option_is_list(option)) return status;
-  int kind = 0;
-  while (!device_option_is(option, kind_names[kind])) kind++;
-  t->has_only |= kind == ITEM_ONLY;
-  t->has_counts |= kind == ITEM_COUNTS;
+  const device_list kind = device_option_list(option);
+  if (status != REED_OK || kind == NO_LIST) return status;
+  t->has_only |= kind == LIST_ONLY;
+  t->has_counts |= kind == LIST_COUNTS;
   word list = {option->value, option->n_value};
   bool more = true; /* a list ends with an item, so a sign at its end is followed by an empty one */
   while (more && status == REED_OK) {
     more = list.n && memchr(list.text, '+', list.n) != NULL;
     word text = take(&list, '+');
-    if (text.n || !of_row) status = read_item(c, text, (item_kind)kind, registry, diagnosis);
+    if (text.n || !of_row) status = read_item(c, text, kind, registry, diagnosis);
   }
   return status;
 }
@@ -289,7 +285,7 @@ static bool has_attribute(const item *it, const capability_call *call) {
 static bool has_dtype(const item *it, const capability_call *call) {
   if (it->dtype == REED_NONE) return true;
   int32_t n = call->dtypes ? call->n_dtypes : 0;
-  if (it->kind != ITEM_LACKS) return !n || call->dtypes[0] == REED_NONE || call->dtypes[0] == it->dtype;
+  if (it->kind != LIST_LACKS) return !n || call->dtypes[0] == REED_NONE || call->dtypes[0] == it->dtype;
   for (int32_t i = 0; i < n; i++) {
     bool on_host = i < call->n_inputs && op_reads_value(call->op, call->attrs, i);
     if (call->dtypes[i] == it->dtype && !on_host) return true;
@@ -308,8 +304,8 @@ static const item *lack(const capability *c, const target *t, const capability_c
   *out_lacking = true;
   for (size_t i = t->first; i < t->first + t->n; i++) {
     const item *it = &c->items.items[i];
-    if (it->kind == ITEM_COUNTS || !fits_call(it, call)) continue;
-    if (it->kind == ITEM_LACKS) return it;
+    if (it->kind == LIST_COUNTS || !fits_call(it, call)) continue;
+    if (it->kind == LIST_LACKS) return it;
     named = true;
   }
   *out_lacking = !named;
@@ -335,7 +331,7 @@ bool capability_reads_counts(const capability *c, const capability_call *call) {
     const target *t = &c->targets.items[i];
     bool reads = !t->has_counts;
     for (size_t k = t->first; k < t->first + t->n && !reads; k++)
-      reads = c->items.items[k].kind == ITEM_COUNTS && fits_call(&c->items.items[k], call);
+      reads = c->items.items[k].kind == LIST_COUNTS && fits_call(&c->items.items[k], call);
     if (!reads) return false;
   }
   return true;
@@ -362,11 +358,11 @@ bool capability_of_op(const capability *c, const reed_op *op, text_buffer *out_e
     const target *t = &c->targets.items[i];
     bool named = !t->has_only;
     for (size_t k = t->first; k < t->first + t->n && !named; k++)
-      named = c->items.items[k].kind == ITEM_ONLY && names_op(&c->items.items[k], op);
+      named = c->items.items[k].kind == LIST_ONLY && names_op(&c->items.items[k], op);
     if (!named || !has_kernel(t, op)) return false;
     for (size_t k = t->first; k < t->first + t->n; k++) {
       const item *it = &c->items.items[k];
-      if (it->kind != ITEM_LACKS || !fits(it, op, it->attribute.n != 0)) continue;
+      if (it->kind != LIST_LACKS || !fits(it, op, it->attribute.n != 0)) continue;
       if (it->dtype == REED_NONE && !it->attribute.n) return false;
       text_append(out_excluded, "%s%s%s%.*s%s%.*s", out_excluded->n ? ", " : "",
                   it->dtype != REED_NONE ? reed_dtype_name(it->dtype) : "",

@@ -45,12 +45,16 @@ bool device_option_next(const char **text, const char *end, device_option *out_o
   return true;
 }
 
-bool device_option_is(const device_option *option, const char *key) {
+static bool is(const device_option *option, const char *key) {
   return strlen(key) == option->n_key && memcmp(key, option->key, option->n_key) == 0;
 }
 
-bool device_option_is_list(const device_option *option) {
-  return device_option_is(option, "lacks") || device_option_is(option, "only") || device_option_is(option, "counts");
+static const char *const list_keys[N_LISTS] = {"lacks", "only", "counts"};
+
+device_list device_option_list(const device_option *option) {
+  for (int i = 0; i < N_LISTS; i++)
+    if (is(option, list_keys[i])) return (device_list)i;
+  return NO_LIST;
 }
 
 static unsigned groups_of(const char *kind) {
@@ -64,7 +68,7 @@ static reed_status refuse_unknown(const char *what, const char *name, const devi
   text_buffer names = {0};
   for (size_t i = 0; i < N_ROWS; i++)
     if (rows[i].group & groups) text_append(&names, "%s, ", rows[i].key);
-  text_append(&names, "lacks, only, counts");
+  for (int i = 0; i < N_LISTS; i++) text_append(&names, "%s%s", list_keys[i], i + 1 < N_LISTS ? ", " : "");
   const reed_status status = diag_fail(diagnosis, REED_ERROR_ARGUMENT, "%s '%s': there is no option '%.*s'; known: %s",
                                        what, name, (int)option->n_key, option->key, names.failed ? "" : names.data);
   text_fini(&names);
@@ -97,12 +101,12 @@ reed_status device_option_read(const char *kind, const char *what, const char *n
   *out_number = 0;
   if (option->dangles)
     return diag_fail(diagnosis, REED_ERROR_ARGUMENT, "%s '%s': an option is missing behind the last '&'", what, name);
-  if (device_option_is_list(option))
+  if (device_option_list(option) != NO_LIST)
     return option->n_value ? REED_OK
                            : diag_fail(diagnosis, REED_ERROR_ARGUMENT,
                                        "%s '%s': option '%.*s' takes a list of operators, such as Conv+TopK", what,
                                        name, (int)option->n_key, option->key);
-  while (i < N_ROWS && !(rows[i].group & groups && device_option_is(option, rows[i].key))) i++;
+  while (i < N_ROWS && !(rows[i].group & groups && is(option, rows[i].key))) i++;
   if (i == N_ROWS) return refuse_unknown(what, name, option, groups, diagnosis);
   if (rows[i].most == WORD) return REED_OK;
   int64_t number;
@@ -125,7 +129,7 @@ reed_status device_options_read(const char *kind, const char *text, const device
     int64_t number;
     status = device_option_read(kind, "device", kind, &option, &number, diagnosis);
     for (size_t i = 0; i < n && status == REED_OK; i++)
-      if (device_option_is(&option, places[i].key)) *(int64_t *)((char *)out + places[i].at) = number;
+      if (is(&option, places[i].key)) *(int64_t *)((char *)out + places[i].at) = number;
   }
   return status;
 }
@@ -133,7 +137,7 @@ reed_status device_options_read(const char *kind, const char *text, const device
 const char *device_option_word(const char *text, const char *key, size_t *out_n) {
   const char *end = text + strlen(text), *found = NULL;
   for (device_option option; device_option_next(&text, end, &option);) {
-    if (!device_option_is(&option, key)) continue;
+    if (!is(&option, key)) continue;
     found = option.value;
     *out_n = option.n_value;
   }

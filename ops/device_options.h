@@ -20,9 +20,9 @@ enum { DEVICES_OF_A_KIND = 64 };
 bool device_number_read(const char *digits, size_t n, int32_t *out_number);
 /* Takes the first option off the text that ends at `end`; false: there is none. */
 bool device_option_next(const char **text, const char *end, device_option *out_option);
-bool device_option_is(const device_option *option, const char *key);
-/* True for an option of the list of capabilities: lacks, only, counts. */
-bool device_option_is_list(const device_option *option);
+/* The options of the list of capabilities (ops/capability.h): lacks, only, counts. */
+typedef enum device_list { NO_LIST = -1, LIST_LACKS, LIST_ONLY, LIST_COUNTS, N_LISTS } device_list;
+device_list device_option_list(const device_option *option);
 /* ERROR_ARGUMENT, in a sentence that begins with `what`, the kind of the name that has the option, and that name: the
  * kind of device has no such option, the option has no number within its bounds, or a list has no items. A word is
  * not checked, nor are a list's items. out_number: of an option with a number, else 0. */

@@ -128,6 +128,14 @@ static reed_status read_constant(onnx_reader *r, onnx_frame *f, const Onnx__Node
 
 /* ---- nodes ---- */
 
+/* The node's attribute of that name; NULL: it has none, or the call of the function does not give it. */
+static const Onnx__AttributeProto *find_attribute(const onnx_frame *f, const Onnx__NodeProto *node, const char *name) {
+  const Onnx__AttributeProto *found = NULL;
+  for (size_t i = 0; i < node->n_attribute && !found; i++)
+    if (strcmp(onnx_text(node->attribute[i]->name), name) == 0) found = onnx_dereferenced(f, node->attribute[i]);
+  return found;
+}
+
 /* True for an input of the function that the call leaves out: the name is absent wherever the body uses it. */
 static bool absent_parameter(const onnx_frame *f, const char *name) {
   for (; f && !f->function; f = f->caller) {
@@ -178,9 +186,7 @@ static reed_status read_regions(onnx_reader *r, onnx_frame *f, ir_node *n, const
   static const char *const if_names[] = {"then_branch", "else_branch", NULL}, *const loop_names[] = {"body", NULL};
   bool is_if = n->op == op_builtin(OP_If), is_loop = n->op == op_builtin(OP_Loop);
   for (const char *const *name = is_if ? if_names : loop_names; *name; name++) {
-    const Onnx__AttributeProto *found = NULL;
-    for (size_t i = 0; i < node->n_attribute && !found; i++)
-      if (strcmp(onnx_text(node->attribute[i]->name), *name) == 0) found = onnx_dereferenced(f, node->attribute[i]);
+    const Onnx__AttributeProto *found = find_attribute(f, node, *name);
     if (!found || !found->g)
       return diag_fail(r->diagnosis, REED_ERROR_FORMAT, "node '%s' (%s) has no graph '%s'", n->name, n->op->name,
                        *name);
@@ -309,12 +315,9 @@ static int32_t declared_rank(const onnx_reader *r, const onnx_frame *f, const ch
 
 /* Reads an Einsum: its output is what the nodes made of it compute. */
 static reed_status read_einsum(onnx_reader *r, onnx_frame *f, const Onnx__NodeProto *node, const char *node_name) {
-  const Onnx__AttributeProto *equation = NULL;
+  const Onnx__AttributeProto *equation = find_attribute(f, node, "equation");
   ir_value *operands[REED_MAX_OPERANDS], *result;
   int32_t ranks[REED_MAX_OPERANDS];
-  for (size_t i = 0; i < node->n_attribute && !equation; i++)
-    if (strcmp(onnx_text(node->attribute[i]->name), "equation") == 0)
-      equation = onnx_dereferenced(f, node->attribute[i]);
   if (!equation || !equation->s.data || memchr(equation->s.data, 0, equation->s.len))
     return diag_fail(r->diagnosis, REED_ERROR_FORMAT, "node '%s' (Einsum) has no text 'equation'", node_name);
   if (node->n_input < 1 || node->n_output != 1 || !*node->output[0])

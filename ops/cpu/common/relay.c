@@ -54,10 +54,12 @@ static bool run_step(relay *r, int32_t number, bool begins) {
   return runs;
 }
 
-static void run_right(void *context, int64_t right, int32_t worker) {
-  (void)right;
+/* A right is a range of one. */
+static void run_right(void *context, int64_t begin, int64_t end, int32_t worker) {
+  (void)begin;
+  (void)end;
   relay *r = context;
-  if (cpu_cancelled(&r->team) || run_step(r, worker, true)) return;
+  if (run_step(r, worker, true)) return;
   for (int32_t i = 0; i < r->team.threads; i++)
     if (i != worker && run_step(r, i, false)) return;
 }
@@ -76,15 +78,17 @@ reed_status cpu_relay(cpu_team team, int64_t n, int64_t n_steps, cpu_step_fn fn,
     r.places[i] = (place){.item = -1};
     atomic_init(&r.places[i].busy, false);
   }
-  for (int64_t left = n; left > 0 && !cpu_cancelled(&team);) {
-    const int64_t rights = n_steps > left ? n_steps : left;
-    (team.brief ? team_run_lazy : team_run)(left < team.threads ? (int32_t)left : team.threads,
-                                            rights < RIGHTS_MOST ? rights : RIGHTS_MOST, run_right, &r);
-    for (int32_t i = 0; i < team.threads; i++) {
+  reed_status status = cpu_cancelled(&team) ? REED_ERROR_CANCELLED : REED_OK;
+  for (int64_t left = n; left > 0 && status == REED_OK;) {
+    const int64_t wanted = n_steps > left ? n_steps : left, rights = wanted < RIGHTS_MOST ? wanted : RIGHTS_MOST;
+    team.threads = left < team.threads ? (int32_t)left : team.threads;
+    team.chunks = (int32_t)rights;
+    status = cpu_parallel_scratch(team, rights, 1, run_right, &r);
+    for (int32_t i = 0; i < r.team.threads; i++) {
       n_steps -= r.places[i].n_steps;
       left -= r.places[i].n_ended;
       r.places[i].n_steps = r.places[i].n_ended = 0;
     }
   }
-  return cpu_cancelled(&team) ? REED_ERROR_CANCELLED : REED_OK;
+  return status;
 }

@@ -270,6 +270,14 @@ static void read_four_halves(const roi_lane_form *f, const char *tensor, int64_t
   }
 }
 
+/* Writes n quads of halves, two in a vector. */
+INLINE void write_quads(const __m128i *two, int32_t n, int64_t lane, int64_t step, char *to) {
+  for (int p = 0; p < n; p++, to += lane) {
+    _mm_storel_epi64((void *)to, p & 1 ? _mm_unpackhi_epi64(two[p >> 1], two[p >> 1]) : two[p >> 1]);
+    ask(to, step, 1);
+  }
+}
+
 #if defined(__AVX512BW__) && defined(__AVX512VL__)
 /* Places of four elements of eight lanes, 0 to 7 or 8 to 15, in four blocks of halves. */
 #define OF_LANE(k) k, ROI_LANES + k, 2 * ROI_LANES + k, 3 * ROI_LANES + k
@@ -284,15 +292,11 @@ static void write_four_halves(const roi_lane_form *f, const float *block, int64_
     for (int c = 0; c < ROI_FOURS; c++) halves[c] = halves_of(f->dtype, load(block + c * f->apart));
     const __m512i low = _mm512_inserti64x4(_mm512_castsi256_si512(halves[0]), halves[1], 1),
                   high = _mm512_inserti64x4(_mm512_castsi256_si512(halves[2]), halves[3], 1);
-    char *to = tensor;
     for (int32_t k = 0; k < f->n; k += 8) {
       const __m512i eight = _mm512_permutex2var_epi16(low, _mm512_loadu_si512(eight_lanes[k / 8]), high);
       const __m128i two[] = {_mm512_castsi512_si128(eight), _mm512_extracti32x4_epi32(eight, 1),
                              _mm512_extracti32x4_epi32(eight, 2), _mm512_extracti32x4_epi32(eight, 3)};
-      for (int p = 0; p < 8 && k + p < f->n; p++, to += lane) {
-        _mm_storel_epi64((void *)to, p & 1 ? _mm_unpackhi_epi64(two[p >> 1], two[p >> 1]) : two[p >> 1]);
-        ask(to, step, 1);
-      }
+      write_quads(two, f->n - k < 8 ? f->n - k : 8, lane, step, tensor + k * lane);
     }
   }
 }
@@ -311,11 +315,7 @@ static void write_four_halves(const roi_lane_form *f, const float *block, int64_
       two[1] = _mm_unpackhi_epi32(a, b);
       two[2] = _mm_unpacklo_epi32(c, d);
       two[3] = _mm_unpackhi_epi32(c, d);
-      for (int p = 0; p < 8 && k + p < f->n; p++) {
-        char *to = tensor + (k + p) * lane;
-        _mm_storel_epi64((void *)to, p & 1 ? _mm_unpackhi_epi64(two[p >> 1], two[p >> 1]) : two[p >> 1]);
-        ask(to, step, 1);
-      }
+      write_quads(two, f->n - k < 8 ? f->n - k : 8, lane, step, tensor + k * lane);
     }
   }
 }
