@@ -58,6 +58,8 @@ int32_t share_in_place(epoch_planner *p, const insn_invoke *i);
 /* The root of input 0 if the output is a contiguous part of input 0 and may lie in its memory, from byte *out_at of the
  * root on; else NO_ROOT. */
 int32_t share_part(epoch_planner *p, const insn_invoke *i, uint32_t output, const reed_kernel *kernel, int64_t *out_at);
+/* True if a part may outlive the other registers of the root that holds it: it has half of the root's bytes. */
+static inline bool share_is_large(int64_t part_bytes, int64_t root_bytes) { return part_bytes >= root_bytes / 2; }
 /* For an operator that joins its inputs (Concat): makes inputs parts of the output's root `whole` where their kernels
  * can write into it directly.
  */

@@ -71,7 +71,7 @@ static int32_t mark_sharers(epoch_planner *p, const uint32_t *w) {
  * root's others cannot change the answer. */
 static bool may_keep(epoch_planner *p, uint32_t reg, int64_t bytes, int32_t root, const uint32_t *next) {
   int32_t n = 1, n_others = p->alive.items[root];
-  bool rest_is_later = false, large = bytes >= p->entry->roots.items[root].bytes / 2;
+  bool rest_is_later = false, large = share_is_large(bytes, p->entry->roots.items[root].bytes);
   p->mark++;
   note_of(p, reg)->mark = p->mark;
   for (const uint32_t *w = next; insn_id_at(w) != INSN_EPOCH_END; w = insn_next(w)) {

@@ -255,6 +255,24 @@ static bool sizes_changed(const epoch_entry *whole, const epoch_entry *e, const 
   return false;
 }
 
+/* True if every output of the call lies in its source's root as in the base, at the same byte of its source, or outside
+ * of it. The kernel's offset and whether the output is half of the root decide this (share_part); everything else that
+ * decides is the order of calls. */
+static bool parts_stay(const reed_session *s, const epoch_entry *whole, const epoch_entry *e, const variant_call *call,
+                       const insn_invoke *i, const reed_kernel *now, const reed_kernel *then) {
+  int32_t root = i->n_inputs ? whole->places->operands.items[call->operands] : NO_ROOT;
+  if (root == NO_ROOT || s->run.program->site_ops[i->site]->alias != REED_ALIAS_PART) return true;
+  const content new_content = {whole, e}, old_content = {whole, NULL};
+  for (uint32_t k = 0; k < i->n_outputs; k++) {
+    int64_t at = now->part_at ? now->part_at[k] : -1, had = then->part_at ? then->part_at[k] : -1;
+    if (i->outputs[k] == MODULE_ABSENT || (at < 0 && had < 0)) continue;
+    bool large = share_is_large(reg_r(&s->run, i->outputs[k])->bytes, bytes_of_root(&new_content, root));
+    bool was_large = share_is_large(before(s, whole, i->outputs[k])->bytes, bytes_of_root(&old_content, root));
+    if (at != had || large != was_large) return false;
+  }
+  return true;
+}
+
 /* Prepares a kernel anew. */
 static bool prepare(reed_session *s, const epoch_entry *whole, epoch_entry *e, const variant_call *call,
                     const insn_invoke *i) {
@@ -274,7 +292,7 @@ static bool prepare(reed_session *s, const epoch_entry *whole, epoch_entry *e, c
   for (uint32_t k = 0; joins && k < i->n_inputs; k++)
     if (whole->places->operands.items[call->operands + k] != NO_ROOT) return false;
   return (prepared->kernel.workspace_bytes > 0) == (had->workspace_root != NO_ROOT) &&
-         !variant_has_parts(&prepared->kernel, i->n_outputs) &&
+         parts_stay(s, whole, e, call, i, &prepared->kernel, &had->prepared->kernel) &&
          (prepared->kernel.dense_bytes > 0) == (had->prepared->kernel.dense_bytes > 0);
 }
 

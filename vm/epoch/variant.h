@@ -51,7 +51,5 @@ variant_places *variant_find_places(reed_session *s, const epoch_entry *e, const
                                     uint32_t pc) REED_MUST_CHECK;
 /* True if Concat's inputs may be computed in the output's place. */
 bool variant_may_join(const vm_run *run, uint32_t site, const reed_desc *output);
-/* True if some output of the kernel may lie in its source. */
-bool variant_has_parts(const reed_kernel *kernel, uint32_t n_outputs);
 
 #endif

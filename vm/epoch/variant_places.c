@@ -45,12 +45,6 @@ bool variant_may_join(const vm_run *run, uint32_t site, const reed_desc *output)
   return true;
 }
 
-bool variant_has_parts(const reed_kernel *kernel, uint32_t n_outputs) {
-  for (uint32_t k = 0; kernel->part_at && k < n_outputs; k++)
-    if (kernel->part_at[k] >= 0) return true;
-  return false;
-}
-
 /* ---- registers ---- */
 
 static bool any_touched(const finder *f, const uint32_t *registers, uint32_t n) {
@@ -292,8 +286,7 @@ static bool list_call(finder *f, const insn_invoke *i, uint32_t pc, uint32_t num
   const epoch_kernel *kernel = &f->e->kernels.items[number];
   variant_places *p = f->places;
   reed_alias alias = f->run->program->site_ops[i->site]->alias;
-  if (kernel->counted || kernel->extent_root >= 0 || variant_has_parts(&kernel->prepared->kernel, i->n_outputs))
-    return false;
+  if (kernel->counted || kernel->extent_root >= 0) return false;
   variant_call call = {.pc = pc, .kernel = number, .operands = (uint32_t)p->operands.n};
   call.twin = twin_of_kernel(f->run, p, i);
   bool on_roots = false;

@@ -11,9 +11,8 @@
 #include "tests/vm/hand.h"
 #include "vm/epoch/variant.h"
 
-/* Of x [2, n, 4] and z [2, m, 4]: x beside z, kernels in place, a view whose extents a host kernel computes, an
- * operator that reads these extents, and an operator that computes with them; and a row of kernels that read z alone.
- */
+/* Of x [2, n, 4] and z [2, m, 4]: x beside z, kernels in place, a view whose extents a host kernel computes, operators
+ * that read these extents and compute with them; and a row of kernels that read z alone. */
 static const char text[] =
     ".module \"m\" producer \"test\" \"1\" devices 2\n.type x = f32[2, n, 4] \"x\"\n.type z = f32[2, m, 4] \"z\"\n"
     ".type y = f32[2, k, 4] \"y\"\n.type w = f32[a, b, c] \"w\"\n.type v = f32[3] \"v\"\n.inputs x, z\n"
@@ -94,8 +93,10 @@ static const char *const tails[][3] = {
     /* the result is a part of its operand if n is 1 */
     {".site t = Slice (4 -> 1) \"t\"\n", "  shape t, device, [r6], [r4:shape, r11:value, r12:value, r10:value]\n",
      "  kill r2\n  kill r5\n  invoke t, device, [r6], [r4, r11, r12, r10]\n  kill r4\n"},
-    /* twins of an operator: with a constant, with an operand of that size, with another operand, with other attributes
-     */
+    /* the result is a part of its operand, at the same byte, if n is 2 to 7 */
+    {".site t = Slice (3 -> 1) \"t\"\n", "  shape t, device, [r6], [r4:shape, r10:value, r12:value]\n",
+     "  kill r2\n  kill r5\n  invoke t, device, [r6], [r4, r10, r12]\n  kill r4\n"},
+    /* twins: with a constant, with an operand of that size, with another operand, with other attributes */
     {".site p = Add (2 -> 1) \"p\"\n.site q = Add (2 -> 1) \"q\"\n.site r = LeakyRelu (1 -> 1) \"r\" {alpha = 0.125}\n"
      ".site s = LeakyRelu (1 -> 1) \"s\" {alpha = 0.5}\n.site t = Add (2 -> 1) \"t\"\n",
      "  shape p, device, [r13], [r4:shape, r9:shape]\n  shape q, device, [r14], [r4:shape, r5:shape]\n"
@@ -157,6 +158,9 @@ static const char *const deciding[][3] = {
      "  shape s, host, [r13], [r4:shape]\n  invoke s, host, [r13], [r4]\n  r.move r14, r13\n"
      "  shape t, device, [r6], [r5:shape, r14:value]\n",
      "  kill r2\n  kill r4\n  invoke t, device, [r6], [r5, r14]\n  kill r5\n"},
+    /* a part that another size moves, or that is less than half of its operand */
+    {".site t = Split (1 -> 2) \"t\" {num_outputs = 2}\n", "  shape t, device, [r13, r6], [r4:shape]\n",
+     "  kill r2\n  kill r5\n  invoke t, device, [r13, r6], [r4]\n  kill r4\n  kill r13\n"},
     /* a bounded result */
     {".site s = Few in \"test\" (1 -> 1) \"s\"\n.site t = Abs (1 -> 1) \"t\"\n",
      "  shape s, device, [r13], [r4:shape]\n  shape t, device, [r6], [r4:shape]\n",
