@@ -22,10 +22,6 @@ NEVER = {"If", "Loop", "Scan", "Constant", "Dropout", "Flatten", "Identity", "Re
 
 # Beginnings of a case's text (text_of), the longest chunk in us that is known, and why it is not cut.
 KNOWN = (
-    (("MatMul 8x100000, 100000x8", "Gemm 8x100000, 8x100000", "MatMul 8x100000:float16", "MatMul 1x100000", "MatMul 1x30000, 30000x500", "MatMul 1x30000:float16", "Gemm 1x30000, 500x30000", "Gemm 100000x8, 100000x8"), 800,
-     "a few elements of Y over a long depth: sums are not cut, and a job for each block of depth takes 2.4 times as long"),
-    (("MatMul 8x100000:float64", "MatMul 8x100000:int32", "MatMul 1x100000:float64", "MatMul 1x100000:int32", "MatMul 8x8:float64", "MatMul 8x8:int32", "MatMul 50000x1:float64", "MatMul 50000x1:int32"), 700,
-     "products of f64 and integers are the reference's, a row a chunk: a chunk of 64 columns of it takes up to 1.4 times as long for short rows"),
     (("Conv 1x128x75x75, 6x128x3x3",), 90, "few outputs over a depth of more than a thousand: pieces of fewer windows take 14 % longer"),
     (("GRU 20x32x256", "LSTM 20x32x256"), 100, "groups of fewer than 6 sequences read the weights once more for each: a GRU in two directions is 5 % slower already"),
     (("LSTM 3x1x2000", "GRU 10x1x1024, 2x", "LSTM 10x1x1024"), 100, "a block of 16 units of all gates is 0.3 MB of weights, read from memory"),

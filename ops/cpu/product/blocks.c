@@ -20,6 +20,7 @@
 #define FILL_PRODUCTS 16       /* that take as long as filling a panel with an element of B */
 #define TILES_IN_PLACE 2       /* tiles that a panel of B must serve to be worth filling, less one */
 #define PRODUCTS_PER_BYTE 8    /* products that take as long as a byte in cpu_team_for's count */
+#define ROW_BYTES 64           /* that take as long as the begin and the end of a panel's row, in that count */
 #define MOST_PRODUCTS 1e15
 
 void block_plan_init(block_plan *plan, cpu_team team) {
@@ -36,8 +37,9 @@ void block_plan_init(block_plan *plan, cpu_team team) {
   double products = (double)plan->parts * (double)plan->rows * (double)plan->columns * (double)plan->depth;
   const double touched =
       (double)plan->parts *
-      ((double)plan->rows * (double)(plan->depth + plan->columns) + (double)plan->depth * (double)plan->columns) *
-      sizeof(float);
+      (((double)plan->rows * (double)(plan->depth + plan->columns) + (double)plan->depth * (double)plan->columns) *
+           sizeof(float) +
+       (double)plan->rows * (double)plan->n_panels * ROW_BYTES);
   if (products > 0 && products < touched * PRODUCTS_PER_BYTE) products = touched * PRODUCTS_PER_BYTE;
   plan->team = cpu_team_for(team, products < MOST_PRODUCTS ? (int64_t)products / PRODUCTS_PER_BYTE : INT64_MAX);
   /* too few items for the threads: smaller chunks of rows */

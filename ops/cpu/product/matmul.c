@@ -6,21 +6,29 @@
 #include "ops/cpu/common/strided.h"
 #include "ops/cpu/product/matrix.h"
 #include "ops/cpu/product/panels.h"
+#include "ops/cpu/product/pieces.h"
 #include "ops/cpu/product/rates.h"
+#include "ops/cpu/product/whole.h"
 #include "ops/cpu/views/view.h"
 #include "ops/cpu/views/widen.h"
 
 /* ---- f32 ---- */
 
+#define PIECE_GRAIN 16 /* of the depth: whole vectors */
+
 typedef struct fast_product {
   product p;
   panel_plan *plan; /* B is packed; or */
   matrix_plan matrix;
+  int64_t
+      n_pieces; /* of the depth (pieces.h): `matrix` has one of them as a part, `rest` what is left over; 1: whole */
+  matrix_plan rest;       /* depth 0: nothing is left over */
   strided_copy transpose; /* of an A whose columns' elements are adjacent, into the workspace */
   bool transposed;
-  int64_t matrix_offset;             /* into the workspace */
-  bool bias_inside, residual_inside; /* C is a row, or like Y; else it is added afterwards */
-  bool activation_inside;            /* else it is applied afterwards */
+  int64_t matrix_offset, sums_offset; /* into the workspace */
+  bool bias_inside, residual_inside;  /* C is a row, or like Y; else it is added afterwards */
+  bool activation_inside;             /* else it is applied afterwards */
+  activation ends;                    /* after the pieces */
 } fast_product;
 
 static void fast_free(void *state) {
@@ -56,6 +64,37 @@ static void place_part(const void *context, int64_t part, int64_t *out_a, int64_
   *out_b = at.b;
 }
 
+static void place_piece(const void *context, int64_t piece, int64_t *out_a, int64_t *out_b) {
+  const matrix_plan *m = context;
+  *out_a = piece * m->depth;
+  *out_b = piece * m->depth * m->b_row;
+}
+
+/* A long depth: the sums of all pieces, then Y. */
+static reed_status run_pieces(const fast_product *f, const matrix_operands *operands, void *workspace) {
+  const matrix_plan *m = &f->matrix, *rest = &f->rest;
+  float *sums = (float *)((char *)workspace + f->sums_offset);
+  matrix_operands pieces = {.a = operands->a, .b = operands->b, .y = sums, .place = place_piece, .context = m};
+  reed_status status = matrix_plan_run(m, &pieces, (char *)workspace + f->matrix_offset);
+  if (status != REED_OK) return status;
+  if (rest->depth > 0) {
+    matrix_operands left = {.a = operands->a + f->n_pieces * m->depth,
+                            .b = operands->b + f->n_pieces * m->depth * m->b_row,
+                            .y = sums + f->n_pieces * m->rows * m->columns};
+    status = matrix_plan_run(rest, &left, (char *)workspace + f->matrix_offset);
+    if (status != REED_OK) return status;
+  }
+  const piece_sums all = {.n_pieces = f->n_pieces + (rest->depth > 0),
+                          .rows = m->rows,
+                          .columns = m->columns,
+                          .sums = sums,
+                          .bias = operands->bias,
+                          .residual = operands->residual,
+                          .y = operands->y,
+                          .activation = &f->ends};
+  return piece_sums_add(&all, f->p.team);
+}
+
 static reed_status run_plain(const fast_product *f, const reed_kernel_buffers *buffers, const float *bias,
                              const float *residual) {
   matrix_operands operands = {.a = buffers->inputs[0],
@@ -70,6 +109,7 @@ static reed_status run_plain(const fast_product *f, const reed_kernel_buffers *b
     if (status != REED_OK) return status;
     operands.a = buffers->workspace;
   }
+  if (f->n_pieces > 1) return run_pieces(f, &operands, buffers->workspace);
   return matrix_plan_run(&f->matrix, &operands, (char *)buffers->workspace + f->matrix_offset);
 }
 
@@ -143,6 +183,26 @@ static reed_status prepare_panels(const reed_kernel_call *call, fast_product *f,
   return REED_OK;
 }
 
+/* Chooses the rest of the plans, the depth in pieces if that pays. Returns the bytes of the workspace. */
+static int64_t cut_depth(const reed_kernel_call *call, fast_product *f) {
+  matrix_plan *m = &f->matrix;
+  matrix_plan_init(m, cpu_env_team(call));
+  const int64_t pieces = m->parts == 1 ? matrix_plan_pieces(m) : 1;
+  if (pieces == 1) return matrix_plan_workspace_bytes(m);
+  f->n_pieces = pieces;
+  f->ends = m->activation;
+  m->activation = (activation){.level = f->ends.level};
+  f->rest = *m;
+  m->parts = pieces;
+  m->depth = m->depth / pieces & ~(int64_t)(PIECE_GRAIN - 1);
+  f->rest.depth -= pieces * m->depth;
+  matrix_plan_init(m, cpu_env_team(call));
+  matrix_plan_init(&f->rest, cpu_env_team(call));
+  int64_t bytes = round_up(larger(matrix_plan_workspace_bytes(m), matrix_plan_workspace_bytes(&f->rest)), 64);
+  f->sums_offset = f->matrix_offset + bytes;
+  return bytes + (pieces + 1) * m->rows * m->columns * (int64_t)sizeof(float);
+}
+
 static void prepare_plain(const reed_kernel_call *call, fast_product *f, reed_kernel *out_kernel) {
   product *p = &f->p;
   bool tall = only_one(p, p->b_batch) && one_each(p, p->a_batch, p->m * p->a_row);
@@ -162,9 +222,9 @@ static void prepare_plain(const reed_kernel_call *call, fast_product *f, reed_ke
                             .scale = (float)p->alpha,
                             .activation = {.level = p->activation.level}};
   if (f->activation_inside) f->matrix.activation = p->activation;
-  matrix_plan_init(&f->matrix, cpu_env_team(call));
-  *out_kernel = (reed_kernel){run_fast, f, fast_free, f->matrix_offset + matrix_plan_workspace_bytes(&f->matrix),
-                              (int64_t)sizeof *f};
+  f->n_pieces = 1;
+  int64_t bytes = f->matrix_offset + cut_depth(call, f);
+  *out_kernel = (reed_kernel){run_fast, f, fast_free, bytes, (int64_t)sizeof *f};
   out_kernel->reads_rooms = cpu_rooms_only(call, 1u << 0 | 1u << 1); /* both matrices are read with their strides */
 }
 

@@ -4,15 +4,23 @@
 
 #include "ops/cpu/common/rows_loops.h"
 #include "ops/cpu/product/matrix_loops.h"
+#include "ops/cpu/product/pieces.h"
+#include "ops/packed.h"
 #include "ops/cpu/product/whole.h"
 
-#define COLUMNS_GRAIN 64    /* of a chunk of B's rows: whole cache lines, and the same vectors as without chunks */
-#define COLUMNS_LEAST 1024  /* of a chunk of B's rows: shorter pieces of them are read more slowly */
-#define DEPTH_GRAIN 8       /* steps that few_rows adds together */
-#define COLUMNS_MOST 4096   /* of a chunk: Y's row stays in the first-level cache; of several rows as many together */
-#define DOTS_ROWS 16        /* the most rows whose products are dots: of more rows a transposed panel costs little */
-#define NEAR_FLOATS 4096    /* of B's columns in dots of several tiles of rows: half a first-level cache */
-#define DOTS_GRAIN 24       /* columns of whole tiles */
+#define COLUMNS_GRAIN 64   /* of a chunk of B's rows: whole cache lines, and the same vectors as without chunks */
+#define COLUMNS_LEAST 1024 /* of a chunk of B's rows: shorter pieces of them are read more slowly */
+#define DEPTH_GRAIN 8      /* steps that few_rows adds together */
+#define COLUMNS_MOST 4096  /* of a chunk: Y's row stays in the first-level cache; of several rows as many together */
+#define DOTS_ROWS 16       /* the most rows whose products are dots: of more rows a transposed panel costs little */
+#define NEAR_FLOATS 4096   /* of B's columns in dots of several tiles of rows: half a first-level cache */
+#define DOT_BYTES 40       /* that take as long as the end of a dot in cpu_team_for's count */
+#define DOTS_GRAIN 24      /* columns of whole tiles of several rows */
+#define DOTS_OF_ROW 8      /* columns of a tile of one row */
+#define RESULTS_FEW 4096   /* of a product in blocks: the panels of more are shared in any case */
+#define DOTS_DEPTH \
+  16384 /* of a piece of the depth of dots, at least: shorter pieces of columns are read more slowly \
+         */
 #define PRODUCTS_PER_BYTE 8 /* products that take as long as a byte in cpu_team_for's count, beside reading B */
 
 /* ---- plans ---- */
@@ -22,9 +30,13 @@ static int64_t divided_columns(const matrix_plan *plan) {
   return plan->form == MATRIX_COLUMN ? plan->rows : plan->columns;
 }
 
+static int64_t dots_grain(const matrix_plan *plan) {
+  return plan->form == MATRIX_COLUMN || plan->rows == 1 ? DOTS_OF_ROW : DOTS_GRAIN;
+}
+
 /* Rounds columns up to the grain of a chunk; dots need no more than whole tiles. */
 static int64_t grains(const matrix_plan *plan, int64_t columns) {
-  return round_up(columns, plan->form == MATRIX_ROWS ? COLUMNS_GRAIN : DOTS_GRAIN);
+  return round_up(columns, plan->form == MATRIX_ROWS ? COLUMNS_GRAIN : dots_grain(plan));
 }
 
 static void init_few(matrix_plan *plan, cpu_team team) {
@@ -32,9 +44,11 @@ static void init_few(matrix_plan *plan, cpu_team team) {
   double elements = (double)plan->parts * (double)columns * (double)plan->depth;
   double work = weights_work(elements);
   if (plan->form != MATRIX_COLUMN) work += elements * (double)plan->rows / PRODUCTS_PER_BYTE;
+  const int64_t ends = plan->form == MATRIX_ROWS ? 0 : plan->form == MATRIX_COLUMN ? DOT_BYTES : plan->rows * DOT_BYTES;
+  work += (double)plan->parts * (double)columns * (double)ends;
   plan->team = cpu_team_for(team, work < 1e15 ? (int64_t)work : INT64_MAX);
   int64_t work_most = plan->team.threads > 1 ? CPU_WORK_PER_CHUNK : CPU_WORK_PER_POLL,
-          most = grains(plan, larger(work_most / (int64_t)sizeof(float) / depth, 1));
+          most = grains(plan, larger(work_most / (depth * (int64_t)sizeof(float) + ends), 1));
   int64_t near = plan->form == MATRIX_ROWS ? COLUMNS_MOST / plan->rows : COLUMNS_MOST;
   plan->chunk_columns = most > near ? near : most;
   if (plan->form == MATRIX_ROWS) plan->chunk_columns = larger(plan->chunk_columns, COLUMNS_LEAST);
@@ -69,6 +83,19 @@ void matrix_plan_init(matrix_plan *plan, cpu_team team) {
                               .activation = plan->activation,
                               .may_share = true};
   block_plan_init(&plan->blocks, team);
+}
+
+int64_t matrix_plan_pieces(const matrix_plan *plan) {
+  switch (plan->form) {
+    case MATRIX_ROWS: return 1;
+    case MATRIX_COLUMN: return depth_pieces(plan->rows, 1, 1, plan->depth, DOTS_DEPTH);
+    case MATRIX_DOTS:
+      return depth_pieces(plan->rows, plan->columns, smaller(dots_grain(plan), plan->columns), plan->depth, DOTS_DEPTH);
+    case MATRIX_BLOCKS:
+      if (plan->columns > 0 && plan->rows > RESULTS_FEW / plan->columns) return 1; /* panels are shared */
+      return depth_pieces(plan->rows, plan->columns, smaller(PACKED_WIDTH, plan->columns), plan->depth, PIECE_LEAST);
+  }
+  return 1;
 }
 
 int64_t matrix_plan_workspace_bytes(const matrix_plan *plan) {

@@ -39,6 +39,8 @@ typedef struct matrix_operands {
 
 /* Chooses the rest of a plan whose problem is filled in. */
 void matrix_plan_init(matrix_plan *plan, cpu_team team);
+/* The pieces into which the depth of such a product is best cut (pieces.h); 1: its chunks are short without them. */
+int64_t matrix_plan_pieces(const matrix_plan *plan);
 int64_t matrix_plan_workspace_bytes(const matrix_plan *plan);
 /* Any number of threads may run a plan, each with a workspace of its own. */
 REED_MUST_CHECK reed_status matrix_plan_run(const matrix_plan *plan, const matrix_operands *operands, void *workspace);

@@ -41,8 +41,10 @@ struct panel_plan {
   convert_fn widen_weights;
   void (*release)(void); /* ends a thread's use of `multiply`; or NULL */
   int64_t n_blocks, tiles_per_row, n_tiles, tiles_per_chunk, n_chunks, n_groups; /* groups: of panels */
-  int64_t n_pieces;             /* of a chunk's tiles. An item of work is a piece by a group */
-  bool by_depth;                /* a job for each block of depth: an item adds the block's products to Y */
+  int64_t n_pieces; /* of a chunk's tiles. An item of work is a piece by a group */
+  int64_t n_parts;  /* pieces of the depth whose sums are added in the end (pieces.h): an item is one of a part */
+  activation ends;  /* the problem's activation, if the depth has several parts */
+  bool by_depth;    /* a job for each block of depth: an item adds the block's products to Y */
   int64_t rows_least, n_larger; /* rows of a tile; the first n_larger tiles of an image's row have one more */
   int64_t strip_most;           /* tiles */
   int64_t last_whole;           /* the last column of Y whose windows all lie within X's row */
@@ -96,6 +98,11 @@ static inline int64_t stage_elements(const panel_plan *plan) {
 /* A panel's block of depth in f32, if it is f16. */
 static inline int64_t widened_elements(const panel_plan *plan) {
   return plan->p.weights_f16 ? plan->taps_per_block * plan->channels_per_block * PACKED_WIDTH : 0;
+}
+
+/* The sums of all parts of the depth. */
+static inline int64_t parts_elements(const panel_plan *plan) {
+  return plan->n_parts > 1 ? plan->n_parts * plan->p.out[2] * plan->p.outputs : 0;
 }
 
 static inline int64_t thread_elements(const panel_plan *plan) {

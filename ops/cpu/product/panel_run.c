@@ -4,6 +4,7 @@
 #include "ops/cpu/formulas/activation_loops.h"
 #include "ops/cpu/product/panel_plan.h"
 #include "ops/cpu/product/panel_problem.h"
+#include "ops/cpu/product/pieces.h"
 #include "ops/cpu/views/half.h"
 
 #define LINE_BYTES 64
@@ -37,6 +38,7 @@ typedef struct panel_run {
   float *copies, *stage, *widened; /* of the thread */
   held_copies *held;               /* of the thread; NULL: an item copies for itself */
   int64_t block, block_end;
+  int64_t first_block; /* whose products begin a sum */
   /* of the item: the first panel of the thread's next item, and that X is not in the cache */
   int64_t next_panel;
   bool new_x;
@@ -159,7 +161,8 @@ static int64_t fetch_step(int64_t bytes, int64_t depth) {
 /* The weights that are read after those of the item's last panel in block i of the depth. */
 static const char *weights_after(const panel_run *run, int64_t i, int64_t panel_begin) {
   const panel_plan *plan = run->plan;
-  bool again = i + 1 < run->block_end; /* the same panels, deeper */
+  /* the same panels, deeper, by this item or by the next one */
+  bool again = i + 1 < (plan->n_parts > 1 ? plan->n_blocks : run->block_end);
   block b = block_at(plan, again ? i + 1 : run->block);
   return weights_at(run, again ? panel_begin : run->next_panel, b.first_tap * plan->order.channels + b.channel);
 }
@@ -209,7 +212,7 @@ static void multiply_strip(const panel_run *run, item_weights *w, int64_t from, 
 static void run_block(const panel_run *run, int64_t i_block, const block *b, const placed_strip *strips,
                       int64_t n_strips, int64_t n_tiles, int64_t panel_begin, int64_t panel_end) {
   const panel_plan *plan = run->plan;
-  const bool first = i_block == 0, last = i_block == plan->n_blocks - 1;
+  const bool first = i_block == run->first_block, last = i_block == plan->n_blocks - 1;
   const panel_problem *p = &plan->p;
   int64_t begun = b->first_tap * plan->order.channels + b->channel, columns = plan->order.tap_columns,
           depth = b->n_taps * b->n_channels;
@@ -391,11 +394,19 @@ static void run_item(panel_run *run, int64_t group_of_channels, int64_t item, bo
                held || (at > panel && plan->n_blocks == 1));
 }
 
+/* The item is one of a part of the depth, whose sums it begins. */
+static void take_part(panel_run *run, int64_t part) {
+  const panel_plan *plan = run->plan;
+  run->block = run->first_block = plan->n_blocks * part / plan->n_parts;
+  run->block_end = plan->n_blocks * (part + 1) / plan->n_parts;
+  run->y = (float *)run->y + part * plan->p.out[2] * plan->p.outputs;
+}
+
 static void run_items(void *context, int64_t begin, int64_t end, int32_t worker) {
   const panel_run *run = context;
   const panel_plan *plan = run->plan;
   const panel_problem *p = &plan->p;
-  int64_t items = plan->n_chunks * plan->n_groups * plan->n_pieces; /* of a group */
+  int64_t items = plan->n_chunks * plan->n_groups * plan->n_pieces * plan->n_parts; /* of a group of channels */
   for (int64_t i = begin; i < end && !cpu_cancelled(&plan->team); i++) {
     int64_t group = i / items;
     panel_run of_group = *run;
@@ -404,11 +415,12 @@ static void run_items(void *context, int64_t begin, int64_t end, int32_t worker)
     of_group.bias += group * p->outputs;
     of_group.residual = half_element(run->residual, p->halves.residual, group * p->outputs);
     of_group.y = half_element(run->y, p->halves.y, group * p->outputs);
+    if (plan->n_parts > 1) take_part(&of_group, i % plan->n_parts);
     of_group.copies += worker * thread_elements(plan);
     of_group.stage = of_group.copies + copies_elements(plan);
     of_group.widened = of_group.stage + stage_elements(plan);
     of_group.held = run->held ? &run->held[worker] : NULL;
-    run_item(&of_group, group, i % items, worker > 0); /* helpers take the last items first */
+    run_item(&of_group, group, i % items / plan->n_parts, worker > 0); /* helpers take the last items first */
   }
   if (plan->release) plan->release();
 }
@@ -420,15 +432,35 @@ static reed_status run_job(panel_run *run) {
   bool holds = plan->some_copied && run->block + 1 == run->block_end && plan->n_groups > 1;
   for (int32_t i = 0; holds && i < TEAM_MAX_WORKERS && i < plan->team.threads; i++) held[i].chunk = -1;
   run->held = holds ? held : NULL;
-  return cpu_parallel_scratch(plan->team, plan->p.groups * plan->n_chunks * plan->n_groups * plan->n_pieces, 1,
-                              run_items, run);
+  return cpu_parallel_scratch(
+      plan->team, plan->p.groups * plan->n_parts * plan->n_chunks * plan->n_groups * plan->n_pieces, 1, run_items, run);
+}
+
+/* All parts of the depth, and their sum. */
+static reed_status run_parts(panel_run *run, const float *bias, const float *residual, float *y) {
+  const panel_plan *plan = run->plan;
+  float *sums = run->copies + plan->team.threads * thread_elements(plan);
+  run->y = sums;
+  run->block_end = plan->n_blocks;
+  reed_status status = run_job(run);
+  if (status != REED_OK) return status;
+  const piece_sums all = {.n_pieces = plan->n_parts,
+                          .rows = plan->p.out[2],
+                          .columns = plan->p.outputs,
+                          .sums = sums,
+                          .bias = bias,
+                          .residual = residual,
+                          .y = y,
+                          .activation = &plan->ends};
+  return piece_sums_add(&all, plan->team);
 }
 
 reed_status panel_plan_run(const panel_plan *plan, const void *x, const void *weights, const float *bias,
                            const void *residual, void *y, void *workspace) {
   float *padded = workspace;
   memset(padded, 0, (size_t)plan->bias_elements * sizeof *padded);
-  if (bias) memcpy(padded, bias, (size_t)(plan->p.groups * plan->p.outputs) * sizeof *padded);
+  const bool in_parts = !plan->by_strassen && plan->n_parts > 1;
+  if (bias && !in_parts) memcpy(padded, bias, (size_t)(plan->p.groups * plan->p.outputs) * sizeof *padded);
   if (plan->by_strassen)
     return strassen_plan_run(&plan->strassen, x, weights, padded, residual, y, padded + plan->bias_elements);
   panel_run run = {.plan = plan,
@@ -438,6 +470,10 @@ reed_status panel_plan_run(const panel_plan *plan, const void *x, const void *we
                    .residual = residual,
                    .y = y,
                    .copies = padded + plan->bias_elements};
+  if (in_parts) {
+    run.residual = NULL;
+    return run_parts(&run, bias, residual, y);
+  }
   const int64_t blocks = plan->by_depth ? 1 : plan->n_blocks; /* of a job */
   reed_status status = REED_OK;
   for (; run.block < plan->n_blocks && status == REED_OK; run.block = run.block_end) {

@@ -5,6 +5,7 @@
 #include <assert.h>
 
 #include "ops/cpu/product/panel_problem.h"
+#include "ops/cpu/product/pieces.h"
 
 #define ROWS_MOST 16 /* of a tile, at any level */
 #define TILES_SHARED \
@@ -13,6 +14,7 @@
 #define TILES_LEAST 2 /* of a chunk, at least, where panels alone are too few */
 #define TILES_FEW 8   /* of a chunk if all weights are at most FEW_BYTES, about the second-level cache */
 #define FEW_BYTES (1 << 20)
+#define RESULTS_FEW 4096  /* at most, of a product whose depth is cut: as many chunks as threads want have few tiles */
 #define TILES_STREAMED 16 /* of a chunk, at least, if all weights are more than FEW_BYTES */
 #define ITEMS_LEAST 4     /* of a block of depth for each thread, where a job for each block makes chunks short */
 #define PANELS_STREAMED 4 /* of a group, at least, if a chunk's X is more than FEW_BYTES */
@@ -93,7 +95,7 @@ static void share_further(panel_plan *plan, int64_t wanted, int64_t panels, int6
 static void cut_items(panel_plan *plan, int64_t wanted) {
   const panel_problem *p = &plan->p;
   int64_t panels = packed_panels(p->outputs), tiles = divided(plan->n_tiles, plan->n_chunks);
-  plan->by_depth = plan->n_blocks > 1 && !p->halves.y && !p->halves.residual &&
+  plan->by_depth = plan->n_blocks > 1 && plan->n_parts == 1 && !p->halves.y && !p->halves.residual &&
                    wanted >= plan->n_blocks * ITEMS_LEAST * plan->team.threads;
   if (plan->by_depth) wanted = divided(wanted, plan->n_blocks);
   int64_t each = divided(wanted, p->groups * plan->n_chunks);
@@ -101,8 +103,9 @@ static void cut_items(panel_plan *plan, int64_t wanted) {
     plan->n_groups = larger(plan->n_groups, divided(panels, larger(panels / each, 1)));
   each = smaller(divided(each, plan->n_groups), PIECES_MOST);
   plan->n_pieces = divided(tiles, larger(tiles / each, plan->by_depth || plan->n_blocks == 1 ? 1 : TILES_LEAST));
-  int64_t items = p->groups * plan->n_chunks * plan->n_groups * plan->n_pieces;
-  plan->team.chunks = (int32_t)(items < 2 * wanted ? items : wanted);
+  int64_t items = p->groups * plan->n_chunks * plan->n_groups * plan->n_pieces,
+          all = items < 2 * wanted ? items : wanted;
+  plan->team.chunks = (int32_t)(all * plan->n_parts);
 }
 
 /* Makes as many items of work as the team wants: smaller chunks if the weights stay in the cache, then groups of
@@ -111,7 +114,8 @@ static void cut_items(panel_plan *plan, int64_t wanted) {
  * no work. */
 static void share_tiles(panel_plan *plan, bool few_weights) {
   const panel_problem *p = &plan->p;
-  int64_t least = 4 * plan->team.threads, wanted = larger(least, plan->team.chunks), each = divided(wanted, p->groups);
+  int64_t least = divided(4 * plan->team.threads, plan->n_parts),
+          wanted = larger(least, plan->team.chunks / plan->n_parts), each = divided(wanted, p->groups);
   if (few_weights) plan->n_chunks = larger(plan->n_chunks, smaller(each, divided(plan->n_tiles, TILES_SHARED)));
   int64_t x_bytes = divided(plan->n_tiles, plan->n_chunks) * plan->level_rows * p->channels * (int64_t)sizeof(float);
   share_further(plan, wanted, x_bytes > FEW_BYTES ? PANELS_STREAMED : 1, few_weights ? TILES_LEAST : TILES_STREAMED);
@@ -149,6 +153,27 @@ static void choose_tiles(panel_plan *plan) {
   if (plan->team.threads > 1) share_tiles(plan, few_weights);
   plan->tiles_per_chunk = divided(plan->n_tiles, plan->n_chunks);
 }
+
+/* One long row of pixels under one tap. */
+static bool is_matrix(const panel_problem *p) {
+  return p->images == 1 && p->groups == 1 && p->out[0] == 1 && p->out[1] == 1 && p->taps[0] == 1 && p->taps[1] == 1 &&
+         p->taps[2] == 1 && p->pad[2] == 0 && p->stride[2] == 1 && p->in[2] == p->out[2] && !p->channels_first;
+}
+
+/* Cuts the depth of a product of matrices with few results. */
+static void choose_parts(panel_plan *plan) {
+  panel_problem *p = &plan->p;
+  plan->n_parts = 1;
+  if (!is_matrix(p) || p->halves.y || p->halves.residual || p->y_pixel != p->outputs ||
+      p->out[2] * p->outputs > RESULTS_FEW)
+    return;
+  const int64_t parts = depth_pieces(p->out[2], p->outputs, packed_width(p->outputs, 0), p->channels, PIECE_LEAST);
+  plan->n_parts = smaller(parts, plan->n_blocks);
+  if (plan->n_parts == 1) return;
+  plan->ends = p->activation;
+  p->activation = (activation){.level = plan->ends.level};
+}
+
 static void choose_stage(panel_plan *plan, cpu_level level) {
   const packed_halves *halves = &plan->p.halves;
   plan->halves = halves->y && halves->residual && plan->n_blocks == 1 && activation_ends_tiles(&plan->p.activation);
@@ -161,12 +186,9 @@ static void choose_stage(panel_plan *plan, cpu_level level) {
   plan->narrow = convert_between(level, REED_F32, REED_BF16);
 }
 
-/* Takes Strassen's form for one long row of pixels under one tap, if it is faster. */
+/* Takes Strassen's form for a product of matrices, if it is faster. */
 static void consider_strassen(panel_plan *plan, cpu_level level) {
   const panel_problem *p = &plan->p;
-  const bool is_matrix = p->images == 1 && p->groups == 1 && p->out[0] == 1 && p->out[1] == 1 && p->taps[0] == 1 &&
-                         p->taps[1] == 1 && p->taps[2] == 1 && p->pad[2] == 0 && p->stride[2] == 1 &&
-                         p->in[2] == p->out[2] && !p->channels_first && !p->pairs;
   const strassen_problem problem = {.rows = p->out[2],
                                     .depth = p->channels,
                                     .outputs = p->outputs,
@@ -174,7 +196,7 @@ static void consider_strassen(panel_plan *plan, cpu_level level) {
                                     .y_row = p->y_pixel,
                                     .weights_f16 = p->weights_f16,
                                     .activation = p->activation};
-  plan->by_strassen = is_matrix && strassen_is_faster(&problem, level);
+  plan->by_strassen = is_matrix(p) && !p->pairs && strassen_is_faster(&problem, level);
   if (plan->by_strassen) strassen_plan_init(&plan->strassen, &problem, level, plan->team);
 }
 
@@ -211,6 +233,7 @@ reed_status panel_plan_open(const reed_kernel_call *call, const panel_problem *p
   consider_strassen(plan, level);
   if (!plan->by_strassen) {
     choose_blocks(plan);
+    choose_parts(plan);
     choose_tiles(plan);
     choose_stage(plan, level);
     choose_runs(plan);
@@ -230,5 +253,6 @@ bool panel_plan_is_strassen(const panel_plan *plan) { return plan->by_strassen; 
 int64_t panel_plan_workspace_bytes(const panel_plan *plan) {
   if (plan->by_strassen)
     return plan->bias_elements * (int64_t)sizeof(float) + strassen_plan_workspace_bytes(&plan->strassen);
-  return (plan->bias_elements + plan->team.threads * thread_elements(plan)) * (int64_t)sizeof(float);
+  return (plan->bias_elements + plan->team.threads * thread_elements(plan) + parts_elements(plan)) *
+         (int64_t)sizeof(float);
 }

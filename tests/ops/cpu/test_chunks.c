@@ -14,9 +14,11 @@ typedef struct row {
   int32_t n_inputs, n_outputs;
   int64_t hidden; /* attribute hidden_size, 0: none */
   const char *direction;
-  int64_t stride;  /* 0: not given */
-  int64_t pads[4]; /* 0 at the first place: none */
-  int least;       /* chunks with two threads */
+  int64_t stride;   /* 0: not given */
+  int64_t pads[4];  /* 0 at the first place: none */
+  int least;        /* chunks with two threads */
+  reed_dtype dtype; /* 0: f32 */
+  bool transposed;  /* attribute transB */
 } row;
 
 static const row rows[] = {
@@ -37,6 +39,15 @@ static const row rows[] = {
     {OP_MatMul, {{2, 60000, 2}, {2, 2, 3}}, 2, 1, .least = 4},
     {OP_MatMul, {{2, 700, 1}, {2, 1, 900}}, 2, 1, .least = 10},
     {OP_Conv, {{4, 1, 2048, 1, 1}, {4, 600, 2048, 1, 1}}, 2, 1, .least = 8},
+    /* few results of a long depth: few rows, panels, dots, one column; rows of other types, long or wide */
+    {OP_MatMul, {{2, 2, 300000}, {2, 300000, 2}}, 2, 1, .least = 12},
+    {OP_MatMul, {{2, 9, 50000}, {2, 50000, 9}}, 2, 1, .least = 8},
+    {OP_Gemm, {{2, 17, 20000}, {2, 33, 20000}}, 2, 1, .least = 12, .transposed = true},
+    {OP_Gemm, {{2, 3, 100000}, {2, 20, 100000}}, 2, 1, .least = 6, .transposed = true},
+    {OP_Gemm, {{2, 4, 300000}, {2, 1, 300000}}, 2, 1, .least = 4, .transposed = true},
+    {OP_MatMul, {{2, 2, 50000}, {2, 50000, 7}}, 2, 1, .least = 20, .dtype = REED_F64},
+    {OP_MatMul, {{2, 2, 8}, {2, 8, 50001}}, 2, 1, .least = 20, .dtype = REED_I32},
+    {OP_MatMul, {{2, 20000, 1}, {2, 1, 3}}, 2, 1, .least = 30, .dtype = REED_F64},
     /* directions of one sequence, whose steps are long; some sequences; blocks of a step */
     {OP_LSTM, {{3, 3, 1, 32}, {3, 2, 2048, 32}, {3, 2, 2048, 512}}, 3, 1, 512, "bidirectional", .least = 40},
     {OP_GRU, {{3, 2, 40, 16}, {3, 1, 768, 16}, {3, 1, 768, 256}}, 3, 1, 256, "forward", .least = 12},
@@ -47,9 +58,10 @@ static const row rows[] = {
 static void open_row(kernel_case *c, const row *r) {
   case_init(c, r->op);
   for (int i = 0; i < r->n_inputs; i++)
-    if (r->inputs[i][0]) case_input(c, REED_F32, (int32_t)r->inputs[i][0], r->inputs[i] + 1, 1);
+    if (r->inputs[i][0]) case_input(c, r->dtype ? r->dtype : REED_F32, (int32_t)r->inputs[i][0], r->inputs[i] + 1, 1);
     else case_absent(c);
   if (r->hidden) case_attr_int(c, "hidden_size", r->hidden);
+  if (r->transposed) case_attr_int(c, "transB", 1);
   if (r->direction) case_attr_string(c, "direction", r->direction);
   if (r->pads[0]) case_attr_ints(c, "pads", r->pads, 4);
   static int64_t strides[2];
@@ -66,7 +78,7 @@ START_TEST(long_calls_have_many_chunks_and_the_same_bits) {
     kernel_case c;
     open_row(&c, r);
     void *first = NULL;
-    for (int threads = 1; threads <= 4; threads++) {
+    for (int threads = 1; threads <= 5; threads++) {
       team_measure measure;
       c.n_threads = threads;
       team_measure_begin(&measure);

@@ -1,6 +1,7 @@
 /* Products over packed panels, shared out: the same bits for any number of threads, whichever way the work is cut
- * (blocks of depth one after the other, groups of panels, pieces of tiles whose copies stay in a thread's scratch), and
- * no item of work that is much longer than a chunk should be. Weights of f16 give the bits of the same weights in f32.
+ * (blocks of depth one after the other or side by side, groups of panels, pieces of tiles whose copies stay in a
+ * thread's scratch), and no item of work that is much longer than a chunk should be. Weights of f16 give the bits of
+ * the same weights in f32.
  */
 #include <check.h>
 #include <stdlib.h>
@@ -18,6 +19,7 @@ typedef struct row {
   int64_t images, groups, channels, outputs, in[2], taps, stride, pad;
   bool first, pairs, half_x, half_y, curve, f16;
   bool by_depth, pieces, copies; /* cut so with several threads, at level avx2 and above */
+  bool parts;                    /* the depth is cut with any number of threads */
 } row;
 
 static const row rows[] = {
@@ -55,6 +57,10 @@ static const row rows[] = {
      .half_y = true,
      .pieces = true,
      .copies = true},
+    {"few results of a long depth", 1, 1, 20003, 33, {1, 17}, 1, 1, 0, .curve = true, .pieces = true, .parts = true},
+    {"one row of a long depth", 1, 1, 9000, 331, {1, 1}, 1, 1, 0, .parts = true},
+    {"pairs of a long depth", 1, 1, 30000, 20, {1, 9}, 1, 1, 0, .pairs = true, .copies = true, .parts = true},
+    {"f16, few results of a long depth", 1, 1, 20003, 40, {1, 7}, 1, 1, 0, .f16 = true, .parts = true},
     {"f16, a deep product", 1, 1, 2100, 300, {1, 500}, 1, 1, 0, .f16 = true, .by_depth = true, .pieces = true},
     {"f16, strips of many tiles", 1, 1, 30, 300, {1, 500}, 1, 1, 0, .f16 = true},
     {"f16, two tiles", 1, 1, 700, 331, {1, 11}, 1, 1, 0, .f16 = true},
@@ -123,16 +129,17 @@ static panel_problem problem_of(const row *r, bool widened) {
   return p;
 }
 
-/* An item's work is at most twice a chunk's, but for the smallest items: a tile, or several if sums must be complete.
- */
+/* An item's work is at most twice a chunk's, of a part of the depth five times, but for the smallest items: a tile, or
+ * several if sums must be complete. */
 static void expect_cut(const row *r, const panel_plan *plan) {
-  int64_t items =
-      plan->p.groups * plan->n_chunks * plan->n_groups * plan->n_pieces * (plan->by_depth ? plan->n_blocks : 1);
-  ck_assert_msg(panel_work(&plan->p) <= 2 * items * CPU_WORK_PER_CHUNK || r->half_y, "%s: %lld items", r->what,
-                (long long)items);
-  ck_assert_msg(plan->by_depth == r->by_depth && (plan->n_pieces > 1) == r->pieces && plan->some_copied == r->copies,
-                "%s: by depth %d, %lld pieces, %lld groups, copies %d", r->what, plan->by_depth,
-                (long long)plan->n_pieces, (long long)plan->n_groups, plan->some_copied);
+  int64_t items = plan->p.groups * plan->n_parts * plan->n_chunks * plan->n_groups * plan->n_pieces *
+                  (plan->by_depth ? plan->n_blocks : 1);
+  ck_assert_msg(panel_work(&plan->p) <= (r->parts ? 5 : 2) * items * CPU_WORK_PER_CHUNK || r->half_y, "%s: %lld items",
+                r->what, (long long)items);
+  ck_assert_msg(plan->by_depth == r->by_depth && (plan->n_pieces > 1) == r->pieces && plan->some_copied == r->copies &&
+                    (plan->n_parts > 1) == r->parts,
+                "%s: by depth %d, %lld pieces, %lld groups, copies %d, %lld parts", r->what, plan->by_depth,
+                (long long)plan->n_pieces, (long long)plan->n_groups, plan->some_copied, (long long)plan->n_parts);
 }
 
 /* Y of the row, computed by so many threads. */
@@ -161,7 +168,7 @@ static float *run(const row *r, bool widened, int32_t threads, int64_t *out_byte
 }
 
 START_TEST(threads_change_no_bits) {
-  static const int32_t more[] = {2, 3, 7};
+  static const int32_t more[] = {2, 3, 5, 7};
   for (cpu_level level = CPU_BASE; level <= cpu_level_best(); level++) {
     cpu_level_use(cpu_level_name(level));
     if (level < (rows[_i].pairs ? CPU_AVX512_BF16 : rows[_i].f16 ? CPU_AVX2 : CPU_BASE)) continue;

@@ -1,0 +1,42 @@
+/* MatMul and Gemm of long depths against the reference: what threads share of them is in test_chunks.c and
+ * test_panels.c. */
+#include "tests/ops/cpu/kernel_case.h"
+#include "tests/suite.h"
+
+/* Depths that are cut into pieces, with and without a rest, and rows of other types whose sums are kept from step to
+ * step: few rows, dots, one column, panels. */
+static const struct {
+  int64_t rows, depth, columns;
+} deep[] = {{3, 9000, 2}, {5, 33001, 3}, {1, 40009, 9}, {7, 70000, 1}, {8, 20001, 8}, {17, 9001, 33}, {2, 9003, 130}};
+
+START_TEST(long_depths_equal_the_reference) {
+  const int64_t m = deep[_i].rows, k = deep[_i].depth, n = deep[_i].columns;
+  static const reed_dtype dtypes[] = {REED_F32, REED_F64, REED_I32};
+  for (int d = 0; d < ROWS(dtypes); d++)
+    for (int form = 0; form < 4; form++) {
+      const bool gemm = form > 1, a_turned = form == 3, b_turned = form == 2;
+      kernel_case c;
+      case_init(&c, gemm ? OP_Gemm : OP_MatMul);
+      c.hide_values = form != 1; /* constant weights are packed */
+      case_input(&c, dtypes[d], DIMS(a_turned ? k : m, a_turned ? m : k), 1);
+      case_input(&c, dtypes[d], DIMS(b_turned ? n : k, b_turned ? k : n), 1);
+      if (form == 1) case_input(&c, dtypes[d], DIMS(m, n), 1); /* a residual */
+      else case_input(&c, dtypes[d], DIMS(n), 1);
+      if (a_turned) case_attr_int(&c, "transA", 1);
+      if (b_turned) case_attr_int(&c, "transB", 1);
+      if (gemm && dtypes[d] != REED_I32) case_attr_float(&c, "alpha", -.5);
+      case_attr_activation(&c, form == 1 ? "relu" : form == 2 ? "leaky_relu" : NULL);
+      const double tolerance = dtypes[d] == REED_F32 ? 1e-5 : case_tolerance(dtypes[d]);
+      case_parity(&c, tolerance, tolerance * 100);
+    }
+}
+END_TEST
+
+int main(void) {
+  Suite *suite = suite_create("depths");
+  TCase *t = tcase_create("all");
+  tcase_set_timeout(t, 240);
+  tcase_add_loop_test(t, long_depths_equal_the_reference, 0, ROWS(deep));
+  suite_add_tcase(suite, t);
+  return suite_run(suite);
+}
