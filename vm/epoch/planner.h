@@ -51,6 +51,10 @@ static inline register_note *note_of(epoch_planner *p, uint32_t reg) {
 
 static inline ref *reg_of(const epoch_planner *p, uint32_t reg) { return &p->r[reg]; }
 
+/* The first so many inputs of an operator that computes in place may give their memory to output 0. */
+static inline uint32_t share_candidates(const reed_op *op, uint32_t n_inputs) {
+  return op->alias == REED_ALIAS_INPLACE_FIRST && n_inputs > 1 ? 1 : n_inputs;
+}
 /* The root of an input whose memory output 0 may take over; NO_ROOT: none. Conditions: the operator allows it, dtype,
  * element count and device agree, the input fills the root, and the kills right after the invoke kill every register on
  * the root. */

@@ -18,7 +18,7 @@ int32_t share_in_place(epoch_planner *p, const insn_invoke *i) {
   if (op->alias != REED_ALIAS_INPLACE && op->alias != REED_ALIAS_INPLACE_FIRST) return NO_ROOT;
   if (output->bounded_axis >= 0) return NO_ROOT;
   int64_t elements = desc_elements(&output->t.desc);
-  uint32_t n_candidates = op->alias == REED_ALIAS_INPLACE_FIRST && i->n_inputs > 1 ? 1 : i->n_inputs;
+  uint32_t n_candidates = share_candidates(op, i->n_inputs);
   for (uint32_t k = 0; k < n_candidates; k++) {
     if (i->inputs[k] == MODULE_ABSENT) continue;
     int32_t root = note_of(p, i->inputs[k])->root;

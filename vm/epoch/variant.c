@@ -201,12 +201,13 @@ static int64_t bytes_of_root(const content *c, int32_t root) {
   return n == NO_ROOT ? c->whole->roots.items[root].bytes : c->e->content->root_bytes[n];
 }
 
-/* Whether each input of a call has as many elements as output 0, and fills its root: two bits each. Nothing else of the
- * sizes decides which input's place the output takes (share_in_place). */
-static uint64_t place_bits(const content *c, const variant_call *call, const ref *const *inputs, uint32_t n_inputs,
+/* Whether each input of a call that may give its place to output 0 has as many elements, and fills its root: two bits
+ * each. Of the other inputs of an operator that takes the first one's place, nothing but their roots decides. Nothing
+ * else of the sizes decides which input's place the output takes (share_in_place). */
+static uint64_t place_bits(const content *c, const variant_call *call, const ref *const *inputs, uint32_t n_candidates,
                            const ref *output) {
   uint64_t bits = 0;
-  for (uint32_t k = 0; k < n_inputs; k++) {
+  for (uint32_t k = 0; k < n_candidates; k++) {
     int32_t root = c->whole->places->operands.items[call->operands + k];
     if (root == NO_ROOT) continue;
     bool same = desc_elements(&inputs[k]->t.desc) == desc_elements(&output->t.desc);
@@ -242,8 +243,9 @@ static bool shares_alike(const reed_session *s, const epoch_entry *whole, const 
     then[k] = before(s, whole, i->inputs[k]);
   }
   const content new_content = {whole, e}, old_content = {whole, NULL};
-  return place_bits(&new_content, call, now, i->n_inputs, reg_r(&s->run, i->outputs[0])) ==
-         place_bits(&old_content, call, then, i->n_inputs, before(s, whole, i->outputs[0]));
+  uint32_t n = share_candidates(op, i->n_inputs);
+  return place_bits(&new_content, call, now, n, reg_r(&s->run, i->outputs[0])) ==
+         place_bits(&old_content, call, then, n, before(s, whole, i->outputs[0]));
 }
 
 static bool sizes_changed(const epoch_entry *whole, const epoch_entry *e, const variant_call *call, uint32_t n) {
@@ -256,8 +258,8 @@ static bool sizes_changed(const epoch_entry *whole, const epoch_entry *e, const 
 }
 
 /* True if every output of the call lies in its source's root as in the base, at the same byte of its source, or outside
- * of it. The kernel's offset and whether the output is half of the root decide this (share_part); everything else that
- * decides is the order of calls. */
+ * of it. Whether the kernel says that the output is a part, and whether the part is half of the root, decide this
+ * (share_part); everything else that decides is the order of calls. */
 static bool parts_stay(const reed_session *s, const epoch_entry *whole, const epoch_entry *e, const variant_call *call,
                        const insn_invoke *i, const reed_kernel *now, const reed_kernel *then) {
   int32_t root = i->n_inputs ? whole->places->operands.items[call->operands] : NO_ROOT;
@@ -268,7 +270,7 @@ static bool parts_stay(const reed_session *s, const epoch_entry *whole, const ep
     if (i->outputs[k] == MODULE_ABSENT || (at < 0 && had < 0)) continue;
     bool large = share_is_large(reg_r(&s->run, i->outputs[k])->bytes, bytes_of_root(&new_content, root));
     bool was_large = share_is_large(before(s, whole, i->outputs[k])->bytes, bytes_of_root(&old_content, root));
-    if (at != had || large != was_large) return false;
+    if (at < 0 || had < 0 || large != was_large || (at != had && call->has_parts)) return false;
   }
   return true;
 }

@@ -46,6 +46,7 @@ typedef struct variant_call {
   uint32_t pc;       /* the `invoke` */
   int32_t twin;      /* an item of the same list before it, whose kernel it has if their operands are equal; -1: none */
   bool stays_twin;   /* the operands are equal while the key's parts are alike */
+  bool has_parts;    /* some output lies in the root of input 0 */
   uint32_t kernel;   /* its number in the whole's kernels, and in its list of calls */
   uint32_t operands; /* `operands` has the roots of its inputs from this item on */
 } variant_call;

@@ -300,6 +300,7 @@ static bool list_call(finder *f, const insn_invoke *i, uint32_t pc, uint32_t num
     const epoch_write *write = &f->e->writes.items[f->write_of[i->outputs[k]]];
     if (write->value.shaped_by != i->site + 1 || write->value.shaped_as != k) return false;
     if (write->bound) continue;
+    call.has_parts |= i->n_inputs && write->root == root_of(f, i->inputs[0]);
     if (alias == REED_ALIAS_JOIN && on_roots && variant_may_join(f->run, i->site, &write->value.t.desc)) return false;
     if (!f->known[write->root] && f->touched[i->outputs[k]] &&
         !list_root(f, write->root, f->listed[f->write_of[i->outputs[k]]], 0))
