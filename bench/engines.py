@@ -1,15 +1,9 @@
 """The engines that run the exported models: Reed, onnxruntime, OpenVINO and eager PyTorch. An engine is opened from FOLDER and the model's NAME and called with the arrays of one
 input. It imports its packages when it is opened, so that a process that measures one engine holds no other."""
 import os
-import re
 import sys
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "tests", "random"))
-
-
-def kind_of(device):
-    """The kind of a device's name: "cuda" of "cuda:1?tf32=1"."""
-    return re.split("[:?]", device)[0]
 
 
 def with_option(device, option):
@@ -27,7 +21,7 @@ class Reed:
             module = os.path.join(folder, name + ".reed")
         else:
             with open(os.path.join(folder, name + ".onnx"), "rb") as f:
-                module = library.compile(f.read(), target=kind_of(device) if device.startswith("cuda") else None)
+                module = library.compile(f.read(), target=device if device.startswith("cuda") else None)
         self.session = reed.Session(library, module, device, n_threads=threads)
 
     def __call__(self, arrays):

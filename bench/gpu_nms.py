@@ -60,10 +60,10 @@ def times_of(run, n_runs):
 def reed_row(a, arrays):
     import profiles
     import reed
-    from engines import kind_of, with_option
+    from engines import with_option
     library, bytes_of_model = reed.Library(a.build), model(a.boxes)
     expected = reed.Session(library, library.compile(bytes_of_model)).run(arrays)[0]
-    module = library.compile(bytes_of_model, target=kind_of(a.device))
+    module = library.compile(bytes_of_model, target=a.device)
     session = reed.Session(library, module, a.device, keep_outputs=True)
     times = times_of(lambda: session.run_only(arrays), a.runs)
     session.close()

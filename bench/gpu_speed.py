@@ -64,12 +64,12 @@ def measure(run, arrays, runs, ends):
     return figures
 
 
-def reed_figures(a, arrays, ends, graphs=True, keep=True, option=None, precision=0, counts=False):
+def reed_figures(a, arrays, ends, graphs=True, keep=True, option=None, precision=0, counts=None):
     import reed
-    from engines import kind_of, with_option
+    from engines import with_option
     library = reed.Library(a.build)
     device = with_option(a.device, option)
-    with open(a.model, "rb") as f: module = library.compile(f.read(), target=kind_of(device), precision=precision, counts_on_device=counts)
+    with open(a.model, "rb") as f: module = library.compile(f.read(), target=device, precision=precision, counts=counts)
     session = reed.Session(library, module, device, keep_outputs=keep, graphs=1 if graphs else 2)
     figures = measure(session.run_only, arrays, a.runs, ends)
     stats = json.loads(library.text(library.reed.reed_session_stats_json, session.session))
@@ -126,7 +126,7 @@ def torch_figures(a, arrays, ends, compiled=False, mode=None, tf32=False, f16=Fa
 ENGINES = {"reed": ("Reed, graphs", reed_figures, {}),
            "reed-queues": ("Reed, no graphs", reed_figures, {"graphs": False}),
            "reed-host": ("Reed, outputs to the host", reed_figures, {"keep": False}),
-           "reed-counts": ("Reed, counts on the device", reed_figures, {"counts": True}),
+           "reed-fetched": ("Reed, counts fetched", reed_figures, {"counts": "host"}),
            "reed-tf32": ("Reed, TF32", reed_figures, {"option": "tf32=1"}),
            "reed-libraries": ("Reed, cuDNN and cuBLASLt", reed_figures, {"option": "cudnn=1&cublas=1"}),
            "reed-tf32-libraries": ("Reed, TF32, cuDNN and cuBLASLt", reed_figures, {"option": "tf32=1&cudnn=1&cublas=1"}),

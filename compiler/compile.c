@@ -96,7 +96,18 @@ static reed_status take_options(compilation *c) {
   }
   if (o && o->precision != REED_PRECISION_F32 && c->passes.totals[pass_find("pack")].disabled)
     return diag_fail(c->diagnosis, REED_ERROR_ARGUMENT, "precision bf16 and f16 need the pass 'pack'");
+  if (o && (o->counts < REED_COUNTS_BY_TARGET || o->counts > REED_COUNTS_DEVICE))
+    return diag_fail(c->diagnosis, REED_ERROR_ARGUMENT, "%d is no place of counts", (int)o->counts);
   return capability_open(o ? o->target : NULL, o ? o->registry : NULL, &c->targets, c->diagnosis);
+}
+
+static void place_counts(ir_module *m, reed_counts asked) {
+  m->counts_on_device =
+      asked == REED_COUNTS_DEVICE || (asked == REED_COUNTS_BY_TARGET && capability_keeps_counts(m->targets));
+  m->why_fetched = asked == REED_COUNTS_HOST
+                       ? "all counts are fetched (compiled with --counts host)"
+                       : "all counts are fetched, because the host is among the targets (--counts "
+                         "device leaves them on the device)";
 }
 
 /* Adds the declared ranges to the message of extents that do not fit each other, because a range may be the reason. */
@@ -188,6 +199,7 @@ static void write_pass(int i, const pass_total *t, json_writer *json) {
 static void write_passes(const compilation *c, json_writer *json) {
   json_string(json, "model", c->passes.m->name);
   json_string(json, "target", capability_text(c->targets));
+  json_string(json, "counts", c->passes.m->counts_on_device ? "device" : "host");
   json_integer(json, "nodes_before", c->passes.nodes_before);
   json_integer(json, "nodes_after", c->passes.nodes_after);
   json_begin_array(json, "passes");
@@ -233,7 +245,7 @@ static reed_status compile(const void *onnx, size_t n_onnx, bool mapped, const o
   if (status == REED_OK) c.passes.m->precision = precision_of(options);
   if (status == REED_OK) c.passes.m->cancel = options ? options->cancel : NULL;
   if (status == REED_OK) status = ir_check_cancel(c.passes.m);
-  if (status == REED_OK) c.passes.m->counts_on_device = options && options->counts_on_device;
+  if (status == REED_OK) place_counts(c.passes.m, options ? options->counts : REED_COUNTS_BY_TARGET);
   if (status == REED_OK && options) c.passes.m->dims = options->dims, c.passes.m->n_dims = options->n_dims;
   if (status == REED_OK) status = onnx_read(c.passes.m, onnx, n_onnx, external);
   if (status == REED_OK) status = pass_run_all(&c.passes);

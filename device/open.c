@@ -39,12 +39,12 @@ static const device_services services = {&reed_allocator_hook, kernel_cpu};
 
 /* DLDeviceType by kind. */
 static const int32_t dlpack_types[] = {
-#define TARGET(name, dlpack, host_kernels, list, options, summary) dlpack,
+#define TARGET(name, dlpack, host_kernels, counts, list, options, summary) dlpack,
 #include "ops/targets.def"
 };
 
 static const reed_device_info kinds[] = {
-#define TARGET(name, dlpack, host_kernels, list, options, summary) {#name, summary, false},
+#define TARGET(name, dlpack, host_kernels, counts, list, options, summary) {#name, summary, false},
 #include "ops/targets.def"
 };
 enum { N_KINDS = sizeof kinds / sizeof *kinds };

@@ -16,7 +16,7 @@
 
 typedef struct target_row {
   const char *name, *list;
-  bool host_kernels;
+  bool host_kernels, keeps_counts;
 } target_row;
 
 /* The list of the CUDA devices, from the operators that have kernels there. An item of the table may be empty. */
@@ -33,7 +33,7 @@ static const char cuda_list[] = "only="
 #define CUDA_LIST cuda_list
 
 static const target_row rows[] = {
-#define TARGET(name, dlpack, host_kernels, list, options, about) {#name, list, host_kernels},
+#define TARGET(name, dlpack, host_kernels, counts, list, options, about) {#name, list, host_kernels, counts},
 #include "ops/targets.def"
 };
 #define N_ROWS (sizeof rows / sizeof *rows)
@@ -52,9 +52,13 @@ typedef struct word {
   size_t n;
 } word;
 
+/* The kind of an item that names an operator of a library's, besides those of device_list. */
+#define LIST_LIBRARY N_LISTS
+
 typedef struct item {
   device_list kind;
-  bool onnx; /* the item names ONNX's own domain, which operators' rows write as "" */
+  const char *library; /* LIST_LIBRARY: the key of the option that opens it */
+  bool onnx;           /* the item names ONNX's own domain, which operators' rows write as "" */
   word domain, op, attribute, value;
   reed_dtype dtype; /* REED_NONE: any */
 } item;
@@ -119,10 +123,9 @@ static bool names_control_flow(const item *it) {
   return false;
 }
 
-/* OPERATOR[.DTYPE][@ATTRIBUTE[=VALUE]] */
-static reed_status read_item(capability *c, word text, device_list kind, const reed_registry *registry,
+/* OPERATOR[.DTYPE][@ATTRIBUTE[=VALUE]]. it: the item with its kind alone. */
+static reed_status read_item(capability *c, word text, item it, const reed_registry *registry,
                              reed_diagnosis *diagnosis) {
-  item it = {.kind = kind};
   word rest = text, left = take(&rest, '@'), condition = rest;
   const bool conditional = left.n < text.n;
   it.attribute = take(&rest, '=');
@@ -166,23 +169,29 @@ static reed_status read_item(capability *c, word text, device_list kind, const r
   return VEC_PUSH(&c->items, it) ? REED_OK : diag_no_memory(diagnosis, "a list of operators");
 }
 
-/* lacks=ITEM+ITEM, only=ITEM+ITEM or counts=ITEM+ITEM; other options are the device's, which are checked alone. In a
- * row's own list items may be empty. */
+/* lacks=ITEM+ITEM, only=ITEM+ITEM or counts=ITEM+ITEM, or an option that opens a library; other options are the
+ * device's, which are checked alone. In a row's own list items may be empty. */
 static reed_status read_option(capability *c, target *t, const device_option *option, bool of_row,
                                const reed_registry *registry, reed_diagnosis *diagnosis) {
   int64_t number;
   reed_status status =
       of_row ? REED_OK : device_option_read(t->row->name, "target", c->text, option, &number, diagnosis);
-  const device_list kind = device_option_list(option);
-  if (status != REED_OK || kind == NO_LIST) return status;
-  t->has_only |= kind == LIST_ONLY;
-  t->has_counts |= kind == LIST_COUNTS;
+  item made = {.kind = device_option_list(option)};
+  if (status != REED_OK) return status;
   word list = {option->value, option->n_value};
+  if (made.kind == NO_LIST) {
+    const char *computed = of_row || !number ? NULL : device_option_library(option, &made.library);
+    if (!computed) return REED_OK;
+    list = (word){computed, strlen(computed)};
+    made.kind = LIST_LIBRARY;
+  }
+  t->has_only |= made.kind == LIST_ONLY;
+  t->has_counts |= made.kind == LIST_COUNTS;
   bool more = true; /* a list ends with an item, so a sign at its end is followed by an empty one */
   while (more && status == REED_OK) {
     more = list.n && memchr(list.text, '+', list.n) != NULL;
     word text = take(&list, '+');
-    if (text.n || !of_row) status = read_item(c, text, kind, registry, diagnosis);
+    if (text.n || !of_row) status = read_item(c, text, made, registry, diagnosis);
   }
   return status;
 }
@@ -304,7 +313,7 @@ static const item *lack(const capability *c, const target *t, const capability_c
   *out_lacking = true;
   for (size_t i = t->first; i < t->first + t->n; i++) {
     const item *it = &c->items.items[i];
-    if (it->kind == LIST_COUNTS || !fits_call(it, call)) continue;
+    if (it->kind == LIST_COUNTS || it->kind == LIST_LIBRARY || !fits_call(it, call)) continue;
     if (it->kind == LIST_LACKS) return it;
     named = true;
   }
@@ -334,6 +343,18 @@ bool capability_reads_counts(const capability *c, const capability_call *call) {
       reads = c->items.items[k].kind == LIST_COUNTS && fits_call(&c->items.items[k], call);
     if (!reads) return false;
   }
+  return true;
+}
+
+const char *capability_library(const capability *c, const capability_call *call) {
+  for (size_t i = 0; c && i < c->items.n; i++)
+    if (c->items.items[i].kind == LIST_LIBRARY && fits_call(&c->items.items[i], call)) return c->items.items[i].library;
+  return NULL;
+}
+
+bool capability_keeps_counts(const capability *c) {
+  for (size_t i = 0; i < c->targets.n; i++)
+    if (!c->targets.items[i].row->keeps_counts) return false;
   return true;
 }
 

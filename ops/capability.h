@@ -47,6 +47,13 @@ bool capability_has(const capability *c, const capability_call *call);
 /* True if every target's kernel for the call can run at the bound of a count: it reads the true extent from the
  * device's memory, or is prepared when the extent is known. c NULL: true. */
 bool capability_reads_counts(const capability *c, const capability_call *call);
+/* The option of a target (`cudnn`, `cublas`) by which a library computes the call, whose plans have numbers as extents;
+ * NULL: no target names such a library. A device with the option runs the call at the bound all the same, by its own
+ * kernel. */
+const char *capability_library(const capability *c, const capability_call *call);
+/* True if counts stay on the device unless the compiler is told otherwise: so it is for each target of the list
+ * (ops/targets.def). */
+bool capability_keeps_counts(const capability *c);
 /* True if every target has some call of the operator; then the items that exclude other calls of it are appended, such
  * as "f64, mode=cubic". */
 bool capability_of_op(const capability *c, const reed_op *op, text_buffer *out_excluded);

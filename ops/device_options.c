@@ -12,7 +12,7 @@ static const struct {
   const char *name;
   unsigned groups;
 } kinds[] = {
-#define TARGET(name, dlpack, host_kernels, list, options, summary) {#name, options},
+#define TARGET(name, dlpack, host_kernels, counts, list, options, summary) {#name, options},
 #include "ops/targets.def"
 };
 
@@ -21,12 +21,14 @@ static const struct {
   const char *key;
   option_group group;
   int64_t most;
+  const char *computed; /* the operators of the option's library; NULL: it opens none */
 } rows[] = {
-#define SIM_OPTION(key, most) {#key, SIM_OPTIONS, most},
-#define CUDA_OPTION(key, most) {#key, CUDA_OPTIONS, most},
-#define EMULATED_OPTION(key, most) {#key, EMULATED_OPTIONS, most},
-#define CUDA_WORD(key) {#key, CUDA_OPTIONS, WORD},
-#define EMULATED_WORD(key) {#key, EMULATED_OPTIONS, WORD},
+#define SIM_OPTION(key, most) {#key, SIM_OPTIONS, most, NULL},
+#define CUDA_OPTION(key, most) {#key, CUDA_OPTIONS, most, NULL},
+#define CUDA_LIBRARY(key, most, operators) {#key, CUDA_OPTIONS, most, operators},
+#define EMULATED_OPTION(key, most) {#key, EMULATED_OPTIONS, most, NULL},
+#define CUDA_WORD(key) {#key, CUDA_OPTIONS, WORD, NULL},
+#define EMULATED_WORD(key) {#key, EMULATED_OPTIONS, WORD, NULL},
 #include "ops/device_options.def"
 };
 enum { N_ROWS = sizeof rows / sizeof *rows };
@@ -55,6 +57,15 @@ device_list device_option_list(const device_option *option) {
   for (int i = 0; i < N_LISTS; i++)
     if (is(option, list_keys[i])) return (device_list)i;
   return NO_LIST;
+}
+
+const char *device_option_library(const device_option *option, const char **out_key) {
+  for (size_t i = 0; i < N_ROWS; i++)
+    if (rows[i].computed && is(option, rows[i].key)) {
+      *out_key = rows[i].key;
+      return rows[i].computed;
+    }
+  return NULL;
 }
 
 static unsigned groups_of(const char *kind) {

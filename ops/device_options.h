@@ -23,6 +23,9 @@ bool device_option_next(const char **text, const char *end, device_option *out_o
 /* The options of the list of capabilities (ops/capability.h): lacks, only, counts. */
 typedef enum device_list { NO_LIST = -1, LIST_LACKS, LIST_ONLY, LIST_COUNTS, N_LISTS } device_list;
 device_list device_option_list(const device_option *option);
+/* The operators, with + between them, that the library of an option computes, and the option's key; NULL: the option
+ * opens no library. */
+const char *device_option_library(const device_option *option, const char **out_key);
 /* ERROR_ARGUMENT, in a sentence that begins with `what`, the kind of the name that has the option, and that name: the
  * kind of device has no such option, the option has no number within its bounds, or a list has no items. A word is
  * not checked, nor are a list's items. out_number: of an option with a number, else 0. */

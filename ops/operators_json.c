@@ -102,7 +102,7 @@ static void put_attr(json_writer *json, const reed_op_attr *attr) {
 }
 
 static const char *const target_names[] = {
-#define TARGET(name, dlpack, host_kernels, list, options, summary) #name,
+#define TARGET(name, dlpack, host_kernels, counts, list, options, summary) #name,
 #include "ops/targets.def"
 };
 enum { N_TARGETS = sizeof target_names / sizeof *target_names };
@@ -121,7 +121,7 @@ enum {
 _Static_assert((int)CUDA_ROWS == (int)OP_COUNT, "ops/cuda.def has a row for each operator");
 #define CUDA_LIST "cuda"
 static const bool is_cuda[] = {
-#define TARGET(name, dlpack, host_kernels, list, options, summary) sizeof list > 1,
+#define TARGET(name, dlpack, host_kernels, counts, list, options, summary) sizeof list > 1,
 #include "ops/targets.def"
 };
 

@@ -94,8 +94,8 @@ enum { MOST_RUNS = 1000000000 };
 #define FLAG_OF_COUNTS \
   { \
     "--counts", NULL, FLAG_CHOICE, offsetof(options, counts), "WHERE", \
-        "host (default): the host fetches every count of boxes or elements; device: only counts that an operator " \
-        "needs", \
+        "host: the host fetches every count of boxes or elements; device: only counts that an operator needs " \
+        "(default: host if the host is among the targets, else device)", \
         counts_names \
   }
 #define FLAG_OF_DIMS \

@@ -145,7 +145,7 @@ int model_compile(const options *o, const char *path, model *m, char **out_repor
                                    .n_dims = o->dims.n};
   if (o->precision && strcmp(o->precision, "f32"))
     settings.precision = strcmp(o->precision, "f16") ? REED_PRECISION_BF16 : REED_PRECISION_F16;
-  settings.counts_on_device = o->counts && !strcmp(o->counts, "device");
+  if (o->counts) settings.counts = strcmp(o->counts, "host") ? REED_COUNTS_DEVICE : REED_COUNTS_HOST;
   double begin = now_us();
   interrupt_polled_begin();
   reed_status compiled = reed_compile_file(path, &settings, NULL, NULL, out_report, m->diagnosis);

@@ -98,10 +98,10 @@ struct ir_module {
   ir_graph *main;
   const char *name; /* model name */
   const reed_registry *registry;
-  const capability *targets; /* the accelerator's list of capabilities; NULL: every operator */
-  reed_dtype precision;      /* of the weights of products: bf16 or f16; any other dtype leaves the model's */
-  bool counts_on_device; /* reed_compile_options.counts_on_device: operators run at the bound of inputs whose count only
-                            the device knows */
+  const capability *targets;  /* the accelerator's list of capabilities; NULL: every operator */
+  reed_dtype precision;       /* of the weights of products: bf16 or f16; any other dtype leaves the model's */
+  bool counts_on_device;      /* operators run at the bound of inputs whose count only the device knows */
+  const char *why_fetched;    /* counts_on_device false: why the host fetches all counts */
   const reed_dim_range *dims; /* reed_compile_options.dims: n_dims declared ranges */
   size_t n_dims;
   VEC_OF(reed_dim_range) declared; /* dims, and names computed from theirs ("past + 1") */

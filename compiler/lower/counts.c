@@ -18,12 +18,14 @@ flow_version *counts_input(const flow *f, const ir_node *n, int32_t i) {
   return x && x->bounded ? x : NULL;
 }
 
-/* True if the accelerator's kernel of n runs at a bound. */
-static bool device_reads_counts(const flow *f, const ir_node *n) {
+/* Why the accelerator does not run n at a bound; NULL: it does. */
+static const char *device_reason(const flow *f, const ir_node *n) {
   reed_dtype dtypes[2 * REED_MAX_OPERANDS];
   const reed_attrs attrs = ir_attrs(n);
   const capability_call call = ir_call(n, &attrs, dtypes);
-  return capability_reads_counts(f->m->targets, &call);
+  const char *library = capability_library(f->m->targets, &call);
+  if (library) return ir_text(f->m, "the target's %s plans it for numbers of the host", library);
+  return capability_reads_counts(f->m->targets, &call) ? NULL : bound_kernel_reason(n->op);
 }
 
 static flow_count needed(const char *why) { return (flow_count){.axis = -1, .why = why}; }
@@ -86,7 +88,7 @@ static flow_version *same_report(const flow *f, const flow_block *b, const ir_no
 }
 
 flow_count counts_operator(const flow *f, const flow_block *b, const ir_node *n) {
-  if (!f->m->counts_on_device) return needed("all counts are fetched (compiled with --counts host)");
+  if (!f->m->counts_on_device) return needed(f->m->why_fetched);
   if (!has_rule(n->op)) return needed(bound_reason(n->op));
   if (place_of_node(n) != 1) return needed("it runs on the host");
   if (!n->outputs[0] || !bound_has_outputs(n->op, n->n_outputs))
@@ -103,7 +105,8 @@ flow_count counts_operator(const flow *f, const flow_block *b, const ir_node *n)
     if (!first) first = x;
     many |= x->counter != first->counter || x->factor != first->factor;
   }
-  if (first && !device_reads_counts(f, n)) return needed(bound_kernel_reason(n->op));
+  const char *refused = first ? device_reason(f, n) : NULL;
+  if (refused) return needed(refused);
   const ir_value *made = n->outputs[0];
   const bound_operand output = {
       .rank = made->type.rank, .dims = made->type.dims, .axis = made->bounded ? made->bounded_axis : -1};

@@ -11,6 +11,17 @@ extern "C" {
 
 typedef enum reed_precision { REED_PRECISION_F32, REED_PRECISION_BF16, REED_PRECISION_F16 } reed_precision;
 
+/* The place of counts (numbers of boxes that NonMaxSuppression keeps, of elements that NonZero finds) while a module
+ * runs. Results are the same bits in each case. */
+typedef enum reed_counts {
+  /* REED_COUNTS_DEVICE if each of the module's targets is a device that keeps counts ("cuda", "cuda-emulated", "sim"),
+   * else REED_COUNTS_HOST, as for "host,sim", because on the host a count is known at no cost */
+  REED_COUNTS_BY_TARGET,
+  REED_COUNTS_HOST,  /* every count is fetched at the end of its epoch */
+  REED_COUNTS_DEVICE /* counts stay on the device as long as operators can run at the bound; the host fetches a count
+                        only for an operator that needs it (ops/bound.def) */
+} reed_counts;
+
 /* Receives a module's bytes in order, piece by piece, so that the whole module need not be in memory twice. A status
  * other than REED_OK from either function ends the writing; the compile call returns this status. */
 typedef struct reed_module_sink {
@@ -44,10 +55,7 @@ typedef struct reed_compile_options {
   /* A value other than 0 ends the compilation soon, with ERROR_CANCELLED. The compiler polls it; another thread or a
    * signal handler may write it. NULL: the compilation cannot be cancelled */
   const int *cancel;
-  /* True: counts (the boxes that NonMaxSuppression keeps, the elements that NonZero finds) stay on the device as long
-   * as operators can run at the bound; the host fetches a count only for an operator that needs it (ops/bound.def).
-   * False: every count is fetched at the end of its epoch. Results are the same bits either way */
-  bool counts_on_device;
+  reed_counts counts;
   /* Ranges of named dims of the inputs, one for each name: the module is for extents in these ranges only, and a run
    * checks them first. A range of one extent fixes the dim. The compiler folds what follows from the ranges, and
    * sessions size memory by them. A dim whose name is a sum or product of named dims and integers ("past + 1",

@@ -120,6 +120,19 @@ START_TEST(passes_can_be_disabled_but_for_those_that_are_needed) {
 }
 END_TEST
 
+START_TEST(a_place_of_counts_that_is_none_is_refused) {
+  compiled c;
+  onnx_build *b = build_open(18);
+  build_input(b, "x", "f32[n]");
+  build_node(b, "Relu", "x", "y");
+  build_output(b, "y", "f32[n]");
+  compile(&c, b, &(reed_compile_options){.counts = (reed_counts)(REED_COUNTS_DEVICE + 1)});
+  ck_assert_int_eq(c.status, REED_ERROR_ARGUMENT);
+  ck_assert_ptr_nonnull(strstr(c.diagnosis.message, "3 is no place of counts"));
+  build_close(&b);
+}
+END_TEST
+
 /* Compiles the model with weights of bf16, and looks for the words in the report. */
 static void check_report_of_bf16(onnx_build *b, const char *said) {
   compiled c;
@@ -427,6 +440,7 @@ int main(void) {
   tcase_add_test(t, weights_of_two_products_are_rounded_once);
   tcase_add_loop_test(t, values_are_halved_where_a_convolution_would_round_them, 0, 6);
   tcase_add_test(t, unknown_precisions_are_refused);
+  tcase_add_test(t, a_place_of_counts_that_is_none_is_refused);
   tcase_add_test(t, a_model_of_many_outputs_takes_little_memory);
   tcase_add_test(t, progress_goes_forward_to_the_end);
   tcase_add_test(t, a_sink_gets_the_bytes_in_pieces_and_may_refuse_them);

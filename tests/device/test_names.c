@@ -119,7 +119,7 @@ END_TEST
 
 START_TEST(the_list_of_kinds_is_the_table) {
   static const char *const expected[] = {
-#define TARGET(name, dlpack, host_kernels, list, options, summary) #name,
+#define TARGET(name, dlpack, host_kernels, counts, list, options, summary) #name,
 #include "ops/targets.def"
   };
   enum { N = sizeof expected / sizeof *expected };

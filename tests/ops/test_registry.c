@@ -488,6 +488,35 @@ START_TEST(a_target_names_the_operators_that_run_at_a_bound) {
 }
 END_TEST
 
+/* Counts stay on the device by default if no target of the list is the host. An option that opens a library names the
+ * operators whose plans the library makes; its number 0 opens none. The device has their calls and runs them at a bound
+ * all the same. */
+START_TEST(a_list_of_targets_keeps_counts_and_has_libraries) {
+  static const struct {
+    const char *targets;
+    bool keep;
+    const char *conv, *gemm;
+  } lists[] = {{NULL, false, NULL, NULL},
+               {"cuda,host", false, NULL, NULL},
+               {"sim,cuda", true, NULL, NULL},
+               {"cuda:1?cudnn=0&cublas=0", true, NULL, NULL},
+               {"cuda?cudnn=1", true, "cudnn", NULL},
+               {"sim,cuda-emulated?cublas=2&cudnn=2", true, "cudnn", "cublas"}};
+  capability *c;
+  const capability_call conv = {.op = op_builtin(OP_Conv)}, gemm = {.op = op_builtin(OP_Gemm)},
+                        relu = {.op = op_builtin(OP_Relu)};
+  for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
+    ck_assert_int_eq(capability_open(lists[i].targets, NULL, &c, NULL), REED_OK);
+    ck_assert_msg(capability_keeps_counts(c) == lists[i].keep, "%s", capability_text(c));
+    ck_assert_pstr_eq(capability_library(c, &conv), lists[i].conv);
+    ck_assert_pstr_eq(capability_library(c, &gemm), lists[i].gemm);
+    ck_assert_ptr_null(capability_library(c, &relu));
+    ck_assert(capability_has(c, &conv) && capability_has(c, &relu) && capability_reads_counts(c, &conv));
+    capability_close(&c);
+  }
+}
+END_TEST
+
 /* Every attribute's members `words`, `least` and `most` are the row's; an attribute without limits has none of them. */
 START_TEST(the_json_has_the_valid_values_of_attributes) {
   char *json = NULL;
@@ -560,6 +589,7 @@ int main(void) {
   tcase_add_test(tests, the_table_is_printed_as_json);
   tcase_add_test(tests, the_json_has_the_devices_with_kernels);
   tcase_add_test(tests, a_target_names_the_operators_that_run_at_a_bound);
+  tcase_add_test(tests, a_list_of_targets_keeps_counts_and_has_libraries);
   tcase_add_test(tests, the_json_has_the_valid_values_of_attributes);
   tcase_add_test(tests, every_failed_allocation_is_reported);
   suite_add_tcase(suite, tests);

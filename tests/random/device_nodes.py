@@ -467,7 +467,7 @@ def check(library, seed, options):
     made = [f for f in OPERATORS if not options.only or f.__name__.strip("_") in options.only]
     made[g.r.integers(len(made))](g)
     text = f"seed {seed}: {g.operator} {g.attributes} of {', '.join(f'{a.dtype}{list(a.shape)}' for a in g.arrays)}"
-    try: modules = [library.compile(g.model.SerializeToString(), target=target, counts_on_device=target and options.counts == "device") for target in (None, "cuda")]
+    try: modules = [library.compile(g.model.SerializeToString(), target=target, counts=options.counts if target else "host") for target in (None, "cuda")]
     except reed.Error as error: return "" if "not supported" in str(error) else f"{text}: {error}"
     want, got = run(library, modules[0], g.arrays, "host"), run(library, modules[1], g.arrays, options.device)
     if isinstance(want, reed.Error) or isinstance(got, (reed.Error, str)):

@@ -98,7 +98,7 @@ def module_for(library, text, device, seed):
     other of these leaves its counts on the device."""
     if device.partition("?")[0] in ("host", "sim"):
         return library.compile(text)
-    return library.compile(text, target=device, counts_on_device=seed % 2 == 1)
+    return library.compile(text, target=device, counts="device" if seed % 2 else "host")
 
 
 def run_seed(library, seed, devices, graphs, keep):
@@ -179,7 +179,7 @@ def run_threads(library, seed, counts):
 
 
 def placements(seed, n, operators):
-    """n ways to place a model: (target, device, whether counts stay on the device). Accelerators lack random operators, or dtypes; their work runs late, in
+    """n ways to place a model: (target, device, where counts are). Accelerators lack random operators, or dtypes; their work runs late, in
     another order than it was enqueued, over poisoned memory."""
     r = np.random.default_rng([seed, 1])
     for _ in range(n):
@@ -192,7 +192,7 @@ def placements(seed, n, operators):
         device = target or "sim"
         if order:
             device += ("&" if "?" in device else "?") + order
-        yield target, str(r.choice([device, device, device, "host"])), bool(r.integers(2))
+        yield target, str(r.choice([device, device, device, "host"])), ("host", "device")[r.integers(2)]
 
 
 def run_placements(library, seed, n, operators, keep):
@@ -208,8 +208,8 @@ def run_placements(library, seed, n, operators, keep):
         sessions.append(reed.Session(library, library.compile(text), "host"))
         wanted = [[a.copy() for a in sessions[0].run([v.arrays[k] for v, _ in g.inputs])] for k in range(N_SIZES)]
         for target, device, counts in placements(seed, n, operators):
-            place = f"--target '{target or 'host,sim'}' --device '{device}'{' --counts device' if counts else ''}"
-            sessions.append(reed.Session(library, library.compile(text, target=target, counts_on_device=counts), device))
+            place = f"--target '{target or 'host,sim'}' --device '{device}' --counts {counts}"
+            sessions.append(reed.Session(library, library.compile(text, target=target, counts=counts), device))
             for k in [0, 1, 0, 2, 1, 2]:
                 got = sessions[-1].run([v.arrays[k] for v, _ in g.inputs])
                 for v, a, b in zip(outputs, got, wanted[k]):

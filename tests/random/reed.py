@@ -8,6 +8,7 @@ from structures import CompileOptions, SessionOptions
 
 DTYPES = {1: np.float32, 2: np.float64, 3: np.float16, 5: np.int8, 6: np.int16, 7: np.int32, 8: np.int64,
           9: np.uint8, 10: np.uint16, 11: np.uint32, 12: np.uint64, 13: np.bool_}
+COUNTS = {None: 0, "host": 1, "device": 2}  # reed_counts of compiler.h
 NUMBERS = {np.dtype(d): n for n, d in DTYPES.items()}
 
 
@@ -43,9 +44,9 @@ class Library:
         self.reed.reed_text_free(out)
         return value
 
-    def compile(self, onnx_bytes, disabled=(), target=None, counts_on_device=False, precision=0):
+    def compile(self, onnx_bytes, disabled=(), target=None, counts=None, precision=0):
         names = (ctypes.c_char_p * (len(disabled) + 1))(*[d.encode() for d in disabled], None)
-        options = CompileOptions(disabled_passes=names if disabled else None, target=target.encode() if target else None, counts_on_device=counts_on_device,
+        options = CompileOptions(disabled_passes=names if disabled else None, target=target.encode() if target else None, counts=COUNTS[counts],
                                  precision=precision)
         out, n = ctypes.c_void_p(), ctypes.c_size_t()
         self.check(self.compiler.reed_compile_bytes(onnx_bytes, ctypes.c_size_t(len(onnx_bytes)), ctypes.byref(options),

@@ -14,5 +14,5 @@ class CompileOptions(ctypes.Structure):
     _fields_ = [("registry", ctypes.c_void_p), ("disabled_passes", ctypes.POINTER(ctypes.c_char_p)), ("precision", ctypes.c_int),
                 ("external_folder", ctypes.c_char_p), ("progress", ctypes.c_void_p), ("progress_context", ctypes.c_void_p), ("sink", ctypes.c_void_p),
                 ("external_anywhere", ctypes.c_bool), ("reading", ctypes.c_void_p), ("reading_context", ctypes.c_void_p),
-                ("target", ctypes.c_char_p), ("cancel", ctypes.c_void_p), ("counts_on_device", ctypes.c_bool),
+                ("target", ctypes.c_char_p), ("cancel", ctypes.c_void_p), ("counts", ctypes.c_int),
                 ("dims", ctypes.c_void_p), ("n_dims", ctypes.c_size_t)]

@@ -147,9 +147,9 @@ has devices.json devices name summary ready reason cpu level threads memory_byte
 [ -e /dev/nvidiactl ] || { grep -q '^cuda: missing .*: [a-z]' out && has devices.json missing what command; } || fail 'info --devices does not say what is missing'
 # a benchmark leaves outputs on the device unless it is told to fetch them
 expect 0 "" bench "$shapes/shapes.onnx" -i "image=@$shapes/scene1_image.npy" --device sim --runs 1 --warmup 1 --stats bench.json
-! grep -q '"reason":"output"' bench.json || fail 'vm bench copies outputs to the host'
+! grep -q '"direction":"device-to-host","bytes":[0-9]*,"reason":"output"' bench.json || fail 'vm bench copies outputs to the host'
 expect 0 "" bench "$shapes/shapes.onnx" -i "image=@$shapes/scene1_image.npy" --device sim --runs 1 --warmup 1 --stats bench.json --fetch-outputs
-grep -q '"reason":"output"' bench.json || fail 'vm bench --fetch-outputs leaves outputs on the device'
+grep -q '"direction":"device-to-host","bytes":[0-9]*,"reason":"output"' bench.json || fail 'vm bench --fetch-outputs leaves outputs on the device'
 if [ -e "$(dirname "$vm")/../libreed-cuda.so" ]; then
   "$vm" info --devices >out
   grep -q '^cuda: [0-9]* kernels, [0-9]* of them proven on a card; [0-9]* operators emulated only (vm ops --device cuda)$' out || fail 'info --devices does not count the kernels'
@@ -297,7 +297,11 @@ grep -q "the session's tensors have .* live, .* reserved, cap none; device 'cuda
 grep -q "of the card's 4096, .*; on 'cuda-emulated' the session's tensors hold [0-9]* bytes, its outputs [0-9]*, the program's constants [0-9]*$" out || fail "the holders of a full card are not told"
 expect 0 'arena on cuda-emulated: ' plan counted.onnx -s x=4x8 --card T4
 expect 0 "for an output of the model (8 bytes)" plan counted.onnx -s x=4x8 --card T4 --counts device
-expect 0 "all counts are fetched" plan counted.onnx -s x=4x8 --card T4 --counts host
+expect 0 "all counts are fetched (compiled with --counts host)" plan counted.onnx -s x=4x8 --card T4 --counts host
+# without --counts they stay on a device that keeps them, unless the module runs on the host, too
+expect 0 "for an output of the model (8 bytes)" plan counted.onnx -s x=4x8 --card T4
+expect 0 "for an output of the model (8 bytes)" plan counted.onnx -s x=4x8 --device sim
+expect 0 "all counts are fetched, because the host is among the targets" plan counted.onnx -s x=4x8 --device host,sim
 expect 2 "--counts is for ONNX models, 'add.reed' is compiled already" plan add.reed -s x=2xf32 --counts device
 # a run that fails leaves its spans
 expect 4 'was told to fail' run counted.onnx -i x=4x8xf32=rand:1 --device 'cuda-emulated?fail_work=3' --trace failed.json

@@ -142,16 +142,16 @@ static inline size_t n_runners(void) { return cuda_is_present() ? N_RUNNERS : N_
 static inline void runners_open(onnx_build *b, runner *runners) {
   static const struct {
     const char *device, *target;
-    bool at_bound;
-  } made[N_RUNNERS] = {[EXACT_HOST] = {"host", NULL, false},
-                       [EXACT_SIM] = {"sim", NULL, false},
-                       [BOUND_HOST] = {"host", NULL, true},
-                       [BOUND_SIM] = {"sim", NULL, true},
-                       [BOUND_VALUES] = {"cuda-emulated?values=1", "cuda", true},
-                       [EXACT_CUDA] = {"cuda-emulated", "cuda", false},
-                       [BOUND_CUDA] = {"cuda-emulated?late=1&poison=1&seed=4&order=7", "cuda", true}};
+    reed_counts counts;
+  } made[N_RUNNERS] = {[EXACT_HOST] = {"host", NULL, REED_COUNTS_HOST},
+                       [EXACT_SIM] = {"sim", NULL, REED_COUNTS_HOST},
+                       [BOUND_HOST] = {"host", NULL, REED_COUNTS_DEVICE},
+                       [BOUND_SIM] = {"sim", NULL, REED_COUNTS_DEVICE},
+                       [BOUND_VALUES] = {"cuda-emulated?values=1", "cuda", REED_COUNTS_DEVICE},
+                       [EXACT_CUDA] = {"cuda-emulated", "cuda", REED_COUNTS_HOST},
+                       [BOUND_CUDA] = {"cuda-emulated?late=1&poison=1&seed=4&order=7", "cuda", REED_COUNTS_DEVICE}};
   for (size_t k = 0; k < n_runners(); k++)
-    runners[k] = runner_open(b, &(reed_compile_options){.counts_on_device = made[k].at_bound, .target = made[k].target},
+    runners[k] = runner_open(b, &(reed_compile_options){.counts = made[k].counts, .target = made[k].target},
                              made[k].device, made[k].device);
 }
 

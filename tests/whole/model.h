@@ -27,14 +27,14 @@ static inline reed_session *session_of(model *m, const char *device) {
 }
 
 /* Closes the builder. */
-static inline model model_open(onnx_build *b, const char *device, bool counts_on_device) {
+static inline model model_open(onnx_build *b, const char *device, reed_counts counts) {
   model m = {0};
   size_t n_onnx, n;
   const void *onnx = build_pack(b, &n_onnx);
   void *bytes;
   ck_assert_int_eq(reed_diagnosis_open(&m.said), REED_OK);
-  reed_status status = reed_compile_bytes(onnx, n_onnx, &(reed_compile_options){.counts_on_device = counts_on_device},
-                                          &bytes, &n, NULL, m.said);
+  reed_status status =
+      reed_compile_bytes(onnx, n_onnx, &(reed_compile_options){.counts = counts}, &bytes, &n, NULL, m.said);
   if (status == REED_OK) status = reed_program_open_bytes(bytes, n, NULL, &m.program, m.said);
   ck_assert_msg(status == REED_OK, "%s", reed_diagnosis_message(m.said));
   reed_text_free(bytes);

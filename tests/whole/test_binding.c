@@ -39,7 +39,7 @@ static void assert_untouched(reed_tensor *t) {
 /* No copy but the read-back: misses and hits write the memory that is bound now. */
 START_TEST(an_output_is_computed_or_read_back_in_bound_memory) {
   bool host = _i == 0;
-  model m = model_open(affine("f32[n,3]"), devices[_i], false);
+  model m = model_open(affine("f32[n,3]"), devices[_i], REED_COUNTS_HOST);
   reed_tensor *x = floats(2, (int64_t[]){4, 3}, 0), *y = NULL, *free_one = NULL,
               *first = memory_on("host", 2, (int64_t[]){4, 3}), *second = memory_on("host", 2, (int64_t[]){4, 3}),
               *there = memory_on(devices[_i], 2, (int64_t[]){4, 3});
@@ -78,7 +78,7 @@ END_TEST
 
 /* The memory and the outputs over it stay valid when the session is closed first. */
 START_TEST(bound_memory_outlives_the_session) {
-  model m = model_open(affine("f32[n,3]"), devices[_i], false);
+  model m = model_open(affine("f32[n,3]"), devices[_i], REED_COUNTS_HOST);
   reed_tensor *x = floats(2, (int64_t[]){2, 3}, 0), *y = NULL, *memory = memory_on(devices[_i], 2, (int64_t[]){5, 3});
   bind(&m, 0, memory, 0);
   reed_tensor_close(&memory); /* the session holds the memory */
@@ -95,7 +95,7 @@ END_TEST
 
 /* Room along the outermost axis: no copy at any extent, and nothing is written behind the output. */
 START_TEST(room_along_the_outermost_axis_costs_no_copy) {
-  model m = model_open(affine("f32[1,n,3]"), devices[_i], false);
+  model m = model_open(affine("f32[1,n,3]"), devices[_i], REED_COUNTS_HOST);
   reed_tensor *memory = memory_on(devices[_i], 3, (int64_t[]){1, 6, 3});
   for (int round = 0; round < 2; round++)
     for (int64_t n = 0; n <= 6; n++) {
@@ -120,7 +120,7 @@ END_TEST
 
 /* Room along each axis in turn: one copy with strides, gaps untouched. */
 START_TEST(room_along_an_inner_axis_is_written_with_strides) {
-  model m = model_open(affine("f32[a,b,c]"), devices[_i], false);
+  model m = model_open(affine("f32[a,b,c]"), devices[_i], REED_COUNTS_HOST);
   reed_tensor *x = floats(3, (int64_t[]){2, 3, 4}, 0), *y = NULL, *host = NULL, *dense = NULL;
   for (int32_t axis = 0; axis < 3; axis++) {
     int64_t dims[3] = {2, 3, 4};
@@ -171,7 +171,7 @@ START_TEST(a_counted_output_takes_bound_memory) {
   build_input(b, "x", "f32[n]");
   build_node(b, "NonZero", "x", "places");
   build_output(b, "places", "i64[1,k]");
-  model m = model_open(b, devices[_i], false);
+  model m = model_open(b, devices[_i], REED_COUNTS_HOST);
   for (int64_t capacity = 3; capacity <= 8; capacity++) {
     reed_tensor *memory = NULL, *there = NULL, *x = floats(1, (int64_t[]){6}, 0), *y = NULL, *host = NULL;
     ck_assert_int_eq(reed_tensor_open(REED_I64, 2, (int64_t[]){1, capacity}, &memory), REED_OK);
@@ -209,7 +209,7 @@ START_TEST(an_operator_at_the_bound_takes_bound_memory) {
   build_node(b, "NonZero", "x", "places");
   build_node(b, "Neg", "places", "less");
   build_output(b, "less", "i64[1,k]");
-  model m = model_open(b, devices[_i], true);
+  model m = model_open(b, devices[_i], REED_COUNTS_DEVICE);
   for (int64_t capacity = 4; capacity <= 8; capacity++) {
     reed_tensor *memory = NULL, *there = NULL, *x = floats(1, (int64_t[]){6}, 0), *y = NULL, *host = NULL;
     ck_assert_int_eq(reed_tensor_open(REED_I64, 2, (int64_t[]){1, capacity}, &memory), REED_OK);
@@ -243,7 +243,7 @@ START_TEST(memory_that_does_not_fit_is_refused_and_left_alone) {
   } wrong[] = {{{4, 2}, -1, "[4,2]"}, {{3, 3}, -1, "[3,3]"}, {{5, 3}, -1, "[5,3]"}, {{3, 3}, 0, "[3,3]"},
                {{4, 4}, 0, "[4,4]"},  {{4, 2}, 1, "[4,2]"},  {{2, 6}, -1, "[2,6]"}, {{12, 1}, 0, "[12,1]"},
                {{0, 3}, 0, "[0,3]"},  {{3, 4}, -1, "[3,4]"}};
-  model m = model_open(affine("f32[n,k]"), devices[_i], false);
+  model m = model_open(affine("f32[n,k]"), devices[_i], REED_COUNTS_HOST);
   reed_tensor *x = floats(2, (int64_t[]){4, 3}, 0), *y = NULL;
   for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
     for (int where = 0; where < 2; where++) {
@@ -267,7 +267,7 @@ START_TEST(memory_that_does_not_fit_is_refused_and_left_alone) {
 END_TEST
 
 START_TEST(memory_of_another_dtype_or_axis_is_refused_at_once) {
-  model m = model_open(affine("f32[n,3]"), devices[_i], false);
+  model m = model_open(affine("f32[n,3]"), devices[_i], REED_COUNTS_HOST);
   reed_tensor *memory = memory_on(devices[_i], 2, (int64_t[]){4, 3}), *other = NULL;
   ck_assert_int_eq(reed_tensor_open(REED_I32, 2, (int64_t[]){4, 3}, &other), REED_OK);
   ck_assert_int_eq(reed_session_bind_output(m.session, 0, other, -1, m.said), REED_ERROR_TYPE);
@@ -303,7 +303,7 @@ START_TEST(overlaps_are_refused) {
   build_node(b, "Abs", "x", "z");
   build_output(b, "y", "f32[n]");
   build_output(b, "z", "f32[n]");
-  model m = model_open(b, devices[_i], false);
+  model m = model_open(b, devices[_i], REED_COUNTS_HOST);
   reed_tensor *all = memory_on(devices[_i], 1, (int64_t[]){12}), *low = part_of(all, 0, 4), *mid = part_of(all, 12, 4),
               *high = part_of(all, 32, 4), *out[2];
   bind(&m, 0, low, -1);
@@ -348,7 +348,7 @@ START_TEST(strides_of_bound_memory) {
     bool ok;
   } cases[] = {{{0, 1}, 0, false}, {{1, 0}, 0, false}, {{1, 1}, 0, false},  {{2, 1}, 0, false}, {{3, 1}, 0, true},
                {{1, 2}, 0, true},  {{7, 2}, 0, true},  {{-3, 1}, 12, true}, {{1, -2}, 16, true}};
-  model m = model_open(affine("f32[n,3]"), devices[_i], false);
+  model m = model_open(affine("f32[n,3]"), devices[_i], REED_COUNTS_HOST);
   reed_tensor *x = floats(2, (int64_t[]){2, 3}, 0), *in = on_device(x, devices[_i]), *y = NULL;
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     reed_tensor *all = memory_on(devices[_i], 1, (int64_t[]){20}), *memory = NULL;
@@ -399,7 +399,7 @@ START_TEST(outputs_that_are_something_else_are_copied_into_place) {
   build_output(b, "z", "f32[n]");
   build_output(b, "same", "f32[n]");
   build_output(b, "k", "f32[3]");
-  model m = model_open(b, devices[_i], false);
+  model m = model_open(b, devices[_i], REED_COUNTS_HOST);
   static const double factor[] = {2, 2, 1, 1};
   for (int which = 0; which < 16; which++) {
     reed_tensor *memory[4] = {NULL}, *out[4];
@@ -439,7 +439,7 @@ START_TEST(a_view_is_computed_in_place) {
   build_node(b, "Mul", "x,two", "m");
   build_node(b, "Reshape", "m,flat", "v");
   build_output(b, "v", "f32[k,2]");
-  model m = model_open(b, devices[_i], false);
+  model m = model_open(b, devices[_i], REED_COUNTS_HOST);
   reed_tensor *x = floats(2, (int64_t[]){3, 4}, 0), *in = on_device(x, devices[_i]), *y = NULL,
               *memory = memory_on(devices[_i], 2, (int64_t[]){9, 2});
   bind(&m, 0, memory, 0);
@@ -473,7 +473,7 @@ START_TEST(the_result_of_a_loop_is_bound) {
   build_input(b, "times", "i64[]");
   build_graph_attr(b, build_node(b, "Loop", "times,,x", "last"), "body", body);
   build_output(b, "last", "f32[n]");
-  model m = model_open(b, devices[_i], false);
+  model m = model_open(b, devices[_i], REED_COUNTS_HOST);
   reed_tensor *x = floats(1, (int64_t[]){5}, 1), *times = NULL, *in[2], *y = NULL,
               *memory = memory_on(devices[_i], 1, (int64_t[]){7});
   ck_assert_int_eq(reed_tensor_open(REED_I64, 0, NULL, &times), REED_OK);
@@ -498,7 +498,7 @@ END_TEST
 START_TEST(memory_elsewhere_is_filled_by_a_copy) {
   const char *const on[] = {"sim:5", "host", "sim"};
   for (size_t k = 0; k < 3; k++) {
-    model m = model_open(affine("f32[n,3]"), devices[_i], false);
+    model m = model_open(affine("f32[n,3]"), devices[_i], REED_COUNTS_HOST);
     reed_tensor *x = floats(2, (int64_t[]){4, 3}, 0), *y = NULL, *memory = memory_on(on[k], 2, (int64_t[]){4, 5});
     bind(&m, 0, memory, 1);
     for (int again = 0; again < 2; again++) {
@@ -517,7 +517,7 @@ END_TEST
 
 /* The last output of a run is bound as the memory of the next one, in turns, for a state that is carried on. */
 START_TEST(a_state_goes_back_and_forth_between_two_memories) {
-  model m = model_open(affine("f32[n,3]"), devices[_i], false);
+  model m = model_open(affine("f32[n,3]"), devices[_i], REED_COUNTS_HOST);
   reed_tensor *state = floats(2, (int64_t[]){2, 3}, 0), *y = NULL,
               *memory[2] = {memory_on(devices[_i], 2, (int64_t[]){2, 3}), memory_on(devices[_i], 2, (int64_t[]){2, 3})};
   double a = 1, c = 0;
@@ -539,7 +539,7 @@ END_TEST
 
 /* A run that is cancelled leaves the session and its bound memory usable. */
 START_TEST(a_run_after_a_cancelled_one_writes_the_memory) {
-  model m = model_open(affine("f32[n,3]"), devices[_i], false);
+  model m = model_open(affine("f32[n,3]"), devices[_i], REED_COUNTS_HOST);
   reed_session *session = NULL;
   reed_session_options options = {.device = devices[_i], .cancel_at_kernel = 1};
   ck_assert_int_eq(reed_session_open(m.program, &options, &session, m.said), REED_OK);

@@ -60,8 +60,11 @@ static void bind_memory(cache *c, int64_t capacity) {
 }
 
 static cache cache_open(spelling s, const char *device, int64_t batch, int64_t heads, int64_t capacity) {
-  cache c = {
-      .m = model_open(cached(s), device, false), .device = device, .spelling = s, .batch = batch, .heads = heads};
+  cache c = {.m = model_open(cached(s), device, REED_COUNTS_HOST),
+             .device = device,
+             .spelling = s,
+             .batch = batch,
+             .heads = heads};
   c.plain = session_of(&c.m, "host");
   reed_session_options options = {.device = device, .n_threads = 1, .graphs = REED_GRAPHS_OFF};
   if (device == devices[EMULATED])
@@ -317,7 +320,7 @@ START_TEST(a_failed_run_leaves_the_past) {
   build_int(b, build_node(b, "Gather", "all,i", "row"), "axis", 2);
   build_output(b, "all", "f32[2,3,a,4]");
   build_output(b, "row", "f32[2,3,1,4]");
-  model m = model_open(b, devices[_i], false);
+  model m = model_open(b, devices[_i], REED_COUNTS_HOST);
   reed_tensor *memory = NULL, *first = floats(4, (int64_t[]){2, 3, 2, 4}, 0),
               *none = floats(4, (int64_t[]){2, 3, 0, 4}, 0), *more = floats(4, (int64_t[]){2, 3, 1, 4}, 500),
               *at = NULL, *out[2], *next[2], *host = NULL;
@@ -360,7 +363,7 @@ START_TEST(an_output_that_does_not_grow_leaves_its_past) {
   build_graph_attr(m_build, choice, "then_branch", joined);
   build_graph_attr(m_build, choice, "else_branch", other);
   build_output(m_build, "all", "f32[b,h,a,4]");
-  model m = model_open(m_build, devices[_i % N_DEVICES], false);
+  model m = model_open(m_build, devices[_i % N_DEVICES], REED_COUNTS_HOST);
   reed_session *plain = session_of(&m, "host");
   reed_tensor *memory = NULL, *p = floats(4, (int64_t[]){b, h, 0, 4}, 0), *plain_p = reed_tensor_retain(p);
   ck_assert_int_eq(reed_tensor_open_on(devices[_i % N_DEVICES], REED_F32, 4, (int64_t[]){b, h, 30, 4}, &memory, m.said),
@@ -407,7 +410,7 @@ START_TEST(other_readers_get_dense_copies) {
   build_output(b, "wide_sums", "f32[2,w]");
   build_output(b, "flat", "f32[6,a,4]");
   build_output(b, "wide", "f32[2,w]");
-  model m = model_open(b, devices[_i], false);
+  model m = model_open(b, devices[_i], REED_COUNTS_HOST);
   reed_session *plain = session_of(&m, "host");
   reed_tensor *memory = NULL, *p = floats(4, (int64_t[]){2, 3, 0, 4}, 0), *plain_p = reed_tensor_retain(p);
   ck_assert_int_eq(reed_tensor_open_on(devices[_i], REED_F32, 4, (int64_t[]){2, 3, 9, 4}, &memory, m.said), REED_OK);

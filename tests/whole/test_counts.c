@@ -1,4 +1,4 @@
-/* Counts that stay on the device (reed_compile_options.counts_on_device): operators run at the bound, results are the
+/* Counts that stay on the device (reed_compile_options.counts): operators run at the bound, results are the
  * bits of the run that fetches every count, a count is not part of a key, and operators that need the count get it. On
  * the host, on sim and on the emulated GPU. */
 #include <check.h>

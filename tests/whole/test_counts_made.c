@@ -490,7 +490,7 @@ START_TEST(the_reason_of_a_join_is_not_that_the_counts_differ) {
   build_node(b, "NonZero", "above", "fewer");
   build_int(b, build_node(b, "Concat", "some,fewer", "joined"), "axis", 1);
   build_output(b, "joined", "i64");
-  runner r = runner_open(b, &(reed_compile_options){.counts_on_device = true}, "sim", "joined");
+  runner r = runner_open(b, &(reed_compile_options){.counts = REED_COUNTS_DEVICE}, "sim", "joined");
   ck_assert_msg(strstr(r.report, "extents above 1 stand before the counted axis") != NULL, "%s", r.report);
   runner_close(&r);
   build_close(&b);

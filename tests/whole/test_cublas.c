@@ -73,7 +73,7 @@ START_TEST(a_measurement_is_remembered) {
   static const int64_t alike[2] = {1, 6}; /* the extents have as many binary digits as those of sizes[0] */
   expected e = expected_of(&of_products, "cuda-emulated", 1);
   reed_tensor *x = sequences(alike), *out[MOST_OUT];
-  model m = model_open(made_of_products(1), "cuda-emulated?cublas=1", false);
+  model m = model_open(made_of_products(1), "cuda-emulated?cublas=1", REED_COUNTS_HOST);
   int64_t before = runs();
   check_run(&of_products, &m, m.session, &e, 0, "measured");
   ck_assert_int_eq(runs() - before, TAKEN * 2);
@@ -96,7 +96,7 @@ START_TEST(weights_belong_to_their_program) {
   reed_tensor *one = floats(1, (int64_t[]){1}, 0), *open = on_device(one, "cuda-emulated?cublas=2");
   for (int seed = 1; seed <= 3; seed++) {
     expected e = expected_of(&of_products, "cuda-emulated", seed);
-    model m = model_open(made_of_products(seed), "cuda-emulated?cublas=2", false);
+    model m = model_open(made_of_products(seed), "cuda-emulated?cublas=2", REED_COUNTS_HOST);
     for (int run = 0; run < RUNS; run++) check_run(&of_products, &m, m.session, &e, 1, "another program");
     model_close(&m);
     expected_close(&e);

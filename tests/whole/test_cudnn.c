@@ -79,7 +79,7 @@ START_TEST(a_measurement_is_remembered) {
   static const int64_t alike[3] = {1, 5, 3}; /* its number of pixels has as many binary digits as that of sizes[0] */
   expected e = expected_of(&of_convolutions, "cuda-emulated", 1);
   reed_tensor *x = image(alike), *out[MOST_OUT];
-  model m = model_open(convolutions(1), "cuda-emulated?cudnn=1", false);
+  model m = model_open(convolutions(1), "cuda-emulated?cudnn=1", REED_COUNTS_HOST);
   int64_t before = runs();
   check_run(&of_convolutions, &m, m.session, &e, 0, "measured");
   ck_assert_int_eq(runs() - before, 3 * 2);
@@ -128,7 +128,7 @@ START_TEST(weights_belong_to_their_program) {
   const size_t available = free_bytes();
   for (int seed = 1; seed <= 2; seed++) {
     expected e = expected_of(&of_convolutions, "cuda-emulated", seed);
-    model m = model_open(convolutions(seed), "cuda-emulated?cudnn=2", false);
+    model m = model_open(convolutions(seed), "cuda-emulated?cudnn=2", REED_COUNTS_HOST);
     for (int run = 0; run < RUNS; run++) check_run(&of_convolutions, &m, m.session, &e, 1, "another program");
     reed_session *second = session_of(&m, "cuda-emulated?cudnn=2");
     check_run(&of_convolutions, &m, second, &e, 2, "another session");
@@ -170,11 +170,15 @@ START_TEST(calls_are_failed_once) {
 END_TEST
 
 /* Convolutions at a batch whose count stays on the device take no plan of the library, because a plan has the extents
- * of its launch; with fetched counts they do. */
+ * of its launch; with fetched counts they do. A target with the library gets the count fetched for them, with the
+ * reason. */
 START_TEST(a_counted_batch_is_left_to_the_own_kernel) {
   static float weights[16 * 16 * 9];
-  enum { OWN, FETCHED, AT_BOUND, ALL };
-  static const char *const on[ALL] = {"cuda-emulated", "cuda-emulated?cudnn=2", "cuda-emulated?cudnn=2"};
+  enum { OWN, FETCHED, AT_BOUND, BY_TARGET, ALL };
+  static const char *const on[ALL] = {"cuda-emulated", "cuda-emulated?cudnn=2", "cuda-emulated?cudnn=2",
+                                      "cuda-emulated?cudnn=2"};
+  static const reed_counts counts[ALL] = {
+      [AT_BOUND] = REED_COUNTS_DEVICE, [OWN] = REED_COUNTS_HOST, [FETCHED] = REED_COUNTS_HOST};
   onnx_build *b = counted_rows_open("images", "f32[16,4,6,6]", "pictures");
   for (int i = 0; i < (int)(sizeof weights / sizeof *weights); i++) weights[i] = (float)(i * 7 % 23) / 64 - 0.17f;
   build_f32(b, "w0", "16,4,3,3", weights);
@@ -185,8 +189,10 @@ START_TEST(a_counted_batch_is_left_to_the_own_kernel) {
   build_output(b, "y", "f32");
   runner runners[ALL];
   for (int k = 0; k < ALL; k++)
-    runners[k] = runner_open(b, &(reed_compile_options){.counts_on_device = k == AT_BOUND, .target = "cuda-emulated"},
-                             on[k], on[k]);
+    runners[k] = runner_open(
+        b, &(reed_compile_options){.counts = counts[k], .target = k == BY_TARGET ? on[k] : on[OWN]}, on[k], on[k]);
+  ck_assert_msg(strstr(runners[BY_TARGET].report, "the target's cudnn plans it for numbers of the host"), "%s",
+                runners[BY_TARGET].report);
   reed_tensor *inputs[2] = {tensor_of(2, (int64_t[]){3, 3}), tensor_of(4, (int64_t[]){16, 4, 6, 6})};
   for (int i = 0; i < 16 * 4 * 36; i++) ((float *)reed_tensor_data(inputs[1]))[i] = (float)(i * 29 % 41) / 16 - 1;
   for (int share = 1; share <= 3; share++) {
@@ -195,7 +201,7 @@ START_TEST(a_counted_batch_is_left_to_the_own_kernel) {
     for (int k = 0; k < ALL; k++) {
       const int64_t before = runs();
       runner_run(&runners[k], inputs, 2, &y[k], 1, on[k]);
-      if (k == FETCHED) ck_assert_int_gt(runs() - before, 0);
+      if (k == FETCHED || k == BY_TARGET) ck_assert_int_gt(runs() - before, 0);
       else ck_assert_int_eq(runs() - before, 0);
       if (k) assert_same(y[k], y[0], "a counted batch");
     }

@@ -23,7 +23,7 @@ START_TEST(dlpack_names_the_device) {
   assert_floats(back, 1, 0, 0);
   reed_tensor_close(&back);
   ck_assert_int_eq(reed_tensor_from_dlpack_versioned(made, &back, NULL), REED_OK);
-  model m = model_open(affine("f32[n,3]"), "sim:1", false);
+  model m = model_open(affine("f32[n,3]"), "sim:1", REED_COUNTS_HOST);
   keep(&m, m.session, 0, true);
   run_model(&m, &back, &y);
   ck_assert_str_eq(copies_of(m.session), "");
@@ -96,7 +96,7 @@ START_TEST(dlpack_versions_and_flags) {
   ck_assert_int_eq(reed_tensor_to_dlpack_versioned(t, true, &made, NULL), REED_OK);
   ck_assert_uint_eq(made->flags, DLPACK_FLAG_BITMASK_IS_COPIED);
   made->deleter(made);
-  model m = model_open(affine("f32[n,3]"), "host", false);
+  model m = model_open(affine("f32[n,3]"), "host", REED_COUNTS_HOST);
   ck_assert_int_eq(reed_session_bind_output(m.session, 0, t, -1, m.said), REED_ERROR_ARGUMENT);
   ck_assert_ptr_nonnull(strstr(reed_diagnosis_message(m.said), "read-only"));
   run_model(&m, &t, &y);
@@ -123,7 +123,7 @@ START_TEST(strided_inputs_are_copied_and_counted) {
     uint64_t offset;
   } views[] = {
       {{6, 3}, {1, 6}, 0}, {{4, 3}, {6, 2}, 0}, {{4, 3}, {-6, 1}, 72}, {{5, 3}, {0, 1}, 24}, {{3, 3}, {6, 1}, 20}};
-  model m = model_open(affine("f32[n,3]"), _i ? "sim?late=1" : "host", false);
+  model m = model_open(affine("f32[n,3]"), _i ? "sim?late=1" : "host", REED_COUNTS_HOST);
   reed_tensor *all = floats(2, (int64_t[]){4, 6}, 0), *at = on_device(all, _i ? "sim?late=1" : "host"), *y = NULL;
   for (size_t v = 0; v < sizeof views / sizeof *views; v++) {
     int64_t shape[2] = {views[v].shape[0], views[v].shape[1]}, strides[2] = {views[v].strides[0], views[v].strides[1]};

@@ -180,6 +180,26 @@ static graph_counts count_graphs(reed_session *session) {
   return counts;
 }
 
+/* The last run waited for the device at most three times, and read at most 16 bytes back besides its outputs. */
+static void check_waits(const char *where, reed_session *session) {
+  reed_diagnosis *d = need_diagnosis();
+  char *text;
+  ck_assert_int_eq(reed_session_stats_json(session, &text, d), REED_OK);
+  cJSON *root = cJSON_Parse(text), *copy;
+  const int waits = (int)cJSON_GetNumberValue(cJSON_GetObjectItem(root, "synchronisations"));
+  int64_t bytes = 0;
+  cJSON_ArrayForEach(copy, cJSON_GetObjectItem(root, "copies")) {
+    if (strcmp(cJSON_GetStringValue(cJSON_GetObjectItem(copy, "direction")), "device-to-host") == 0 &&
+        strcmp(cJSON_GetStringValue(cJSON_GetObjectItem(copy, "reason")), "output") != 0)
+      bytes += (int64_t)cJSON_GetNumberValue(cJSON_GetObjectItem(copy, "bytes"));
+  }
+  ck_assert_msg(waits >= 1 && waits <= 3 && bytes <= 16, "%s: %d waits, %lld bytes read back besides the outputs",
+                where, waits, (long long)bytes);
+  cJSON_Delete(root);
+  reed_text_free(text);
+  reed_diagnosis_close(&d);
+}
+
 /* Of a case's rounds the second records graphs, and the third replays each of them, because no pointer has moved. An
  * epoch that an earlier case has run is replayed, too. */
 static void check_replays(const char *where, const graph_counts after[3]) {
@@ -192,9 +212,9 @@ static void check_replays(const char *where, const graph_counts after[3]) {
 }
 
 /* Runs every case of the model `rounds` times: a shape seen before runs by other code than a new shape. bounded: counts
- * of boxes are bounded in all outputs. */
-static void check_cases(const char *name, reed_program *program, const char *device, int rounds, bool bounded,
-                        reed_graphs graphs) {
+ * of boxes are bounded in all outputs. resident: every kernel runs on the device, and counts stay there. */
+static void run_cases(const char *name, reed_program *program, const char *device, int rounds, bool bounded,
+                      bool resident, reed_graphs graphs) {
   enum { MOST = 8 };
   size_t n, n_inputs = reed_program_input_count(program), n_outputs = reed_program_output_count(program);
   ck_assert(n_inputs <= MOST && n_outputs <= MOST);
@@ -221,6 +241,7 @@ static void check_cases(const char *name, reed_program *program, const char *dev
         reed_tensor_close(&outputs[i]);
       }
       if (round < 3) counts[round] = count_graphs(session);
+      if (resident) check_waits(where, session);
     }
     if (rounds >= 3) check_replays(where, counts);
     for (size_t i = 0; i < n_inputs; i++) reed_tensor_close(&inputs[i]);
@@ -230,6 +251,11 @@ static void check_cases(const char *name, reed_program *program, const char *dev
   reed_session_close(&session);
   reed_diagnosis_close(&d);
   free(bytes);
+}
+
+static void check_cases(const char *name, reed_program *program, const char *device, int rounds, bool bounded,
+                        reed_graphs graphs) {
+  run_cases(name, program, device, rounds, bounded, false, graphs);
 }
 
 START_TEST(every_export_equals_pytorch) {
@@ -264,8 +290,9 @@ START_TEST(every_export_equals_pytorch_on_the_emulated_gpu) {
   check_cases(exports[_i].name, program, "cuda-emulated?late=1&seed=5&order=11", 3, false, REED_GRAPHS_ON);
   check_cases(exports[_i].name, program, "cuda-emulated?poison=1&seed=2&order=1", 1, false, REED_GRAPHS_OFF);
   reed_program_close(&program);
-  /* all operators planned for the card, and computed by the host's kernels */
-  program = compile(exports[_i].name, &(reed_compile_options){.target = "cuda-emulated"}, NULL);
+  /* all operators planned for the card, and computed by the host's kernels; every count is fetched */
+  program =
+      compile(exports[_i].name, &(reed_compile_options){.target = "cuda-emulated", .counts = REED_COUNTS_HOST}, NULL);
   check_cases(exports[_i].name, program, "cuda-emulated?card=H100&values=1", 2, false, REED_GRAPHS_AUTO);
   reed_program_close(&program);
 }
@@ -280,28 +307,28 @@ static int epochs_outside_loops(const char *report) {
 }
 
 /* Counts stay on the device: sim launches every kernel of a detector, the pasting of masks included, before the host
- * knows a count. */
+ * knows a count. So few waits and bytes cross back that no epoch fetches one but for the outputs. */
 START_TEST(every_export_equals_pytorch_with_counts_on_the_device) {
   const char *name = exports[_i].name;
   char *report;
-  reed_program *program = compile(name, &(reed_compile_options){.counts_on_device = true}, &report);
+  reed_program *program = compile(name, &(reed_compile_options){.counts = REED_COUNTS_DEVICE}, &report);
   ck_assert_int_le(epochs_outside_loops(report), exports[_i].at_bound);
   reed_text_free(report);
-  check_cases(name, program, "sim", 3, false, REED_GRAPHS_AUTO);
+  run_cases(name, program, "sim", 3, false, true, REED_GRAPHS_AUTO);
   reed_program_close(&program);
 }
 END_TEST
 
-/* The same on the emulated GPU; convolutions and products are computed by the host's kernels. */
+/* The same on the emulated GPU, for which this is the default; convolutions and products are computed by the host's
+ * kernels. */
 START_TEST(every_export_equals_pytorch_with_counts_on_the_emulated_gpu) {
   const char *name = exports[_i].name;
   char *report;
-  reed_program *program =
-      compile(name, &(reed_compile_options){.counts_on_device = true, .target = "cuda-emulated"}, &report);
+  reed_program *program = compile(name, &(reed_compile_options){.target = "cuda-emulated"}, &report);
   ck_assert_int_le(epochs_outside_loops(report), exports[_i].at_bound);
   reed_text_free(report);
-  check_cases(name, program, "cuda-emulated?card=H100&values=1", 3, false, REED_GRAPHS_ON);
-  check_cases(name, program, "cuda-emulated?card=H100&values=1", 1, false, REED_GRAPHS_OFF);
+  run_cases(name, program, "cuda-emulated?card=H100&values=1", 3, false, true, REED_GRAPHS_ON);
+  run_cases(name, program, "cuda-emulated?card=H100&values=1", 1, false, true, REED_GRAPHS_OFF);
   reed_program_close(&program);
 }
 END_TEST

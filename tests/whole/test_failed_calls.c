@@ -129,7 +129,7 @@ static int use_session(model *m, const char *device, record *r) {
 
 /* The model and the bits of the use without a failure. */
 static model open_model(const char *device, record *r) {
-  model m = model_open(everything(), "host", true);
+  model m = model_open(everything(), "host", REED_COUNTS_DEVICE);
   reed_session_close(&m.session);
   ck_assert_int_eq(use_session(&m, device, r), 0);
   r->known = true;
@@ -182,8 +182,9 @@ static void check_affine(reed_tensor *y, int64_t n) {
  */
 START_TEST(a_full_card_ends_a_run_and_the_session_runs_again) {
   enum { SMALL = 1000, HALF = 100000, LARGE = 400000, KEPT = 8 };
-  model m = model_open(affine("f32[n]"),
-                       _i ? "cuda-emulated?memory=1048576&late=1&seed=5" : "cuda-emulated?memory=1048576", false);
+  model m =
+      model_open(affine("f32[n]"), _i ? "cuda-emulated?memory=1048576&late=1&seed=5" : "cuda-emulated?memory=1048576",
+                 REED_COUNTS_HOST);
   reed_tensor *y = NULL, *kept[KEPT] = {NULL};
   keep(&m, m.session, 0, true);
   for (int round = 0; round < 4; round++) {

@@ -95,7 +95,7 @@ static void check_output(reed_tensor *y, int64_t first, int64_t row, int64_t col
 
 START_TEST(memory_of_another_library_is_used_in_place) {
   const char *device = _i ? "cuda-emulated:1" : "cuda-emulated";
-  model m = model_open(affine("f32[n,3]"), device, false);
+  model m = model_open(affine("f32[n,3]"), device, REED_COUNTS_HOST);
   user u = user_open(_i);
   cu_pointer data = numbers(&u), bound = numbers(&u);
   reed_tensor *x = NULL, *memory = NULL, *y = NULL;
@@ -137,7 +137,7 @@ START_TEST(memory_of_another_library_is_used_in_place) {
 END_TEST
 
 START_TEST(strided_empty_and_odd_tensors) {
-  model m = model_open(affine("f32[n,3]"), "cuda-emulated?late=1&seed=5", false);
+  model m = model_open(affine("f32[n,3]"), "cuda-emulated?late=1&seed=5", REED_COUNTS_HOST);
   user u = user_open(0);
   cu_pointer data = numbers(&u);
   reed_tensor *x = NULL, *y = NULL;
@@ -184,7 +184,7 @@ static const struct {
              {0, INT64_MAX / 2, 0, {3, 1}, REED_ERROR_SHAPE},   {0, 5, UINT64_MAX - 3, {3, 1}, REED_ERROR_SHAPE}};
 
 START_TEST(wrong_memory_is_refused) {
-  model m = model_open(affine("f32[n,3]"), "cuda-emulated", false);
+  model m = model_open(affine("f32[n,3]"), "cuda-emulated", REED_COUNTS_HOST);
   user u = user_open(0);
   reed_session *other = session_of(&m, "cuda-emulated:1");
   const cu_pointer data = numbers(&u);
@@ -221,7 +221,7 @@ END_TEST
 /* A call of the driver fails in the run; then the owner frees the memory at once, and the fake driver would tell of
  * work that still reads it. The session runs again. */
 START_TEST(memory_is_free_when_a_failed_run_returns) {
-  model m = model_open(affine("f32[n,3]"), "cuda-emulated", false);
+  model m = model_open(affine("f32[n,3]"), "cuda-emulated", REED_COUNTS_HOST);
   int n_failed = 0;
   for (int call = 1; call <= 80; call++) {
     char device[64];

@@ -38,7 +38,7 @@ static reed_session *session_with(model *m, const char *device, reed_graphs grap
 
 /* Closes the builder. */
 static pair pair_open(onnx_build *b, const char *device) {
-  pair p = {.m = model_open(b, "host", false)};
+  pair p = {.m = model_open(b, "host", REED_COUNTS_HOST)};
   p.with = session_with(&p.m, device, REED_GRAPHS_AUTO);
   p.without = session_with(&p.m, device, REED_GRAPHS_OFF);
   return p;
@@ -431,7 +431,7 @@ START_TEST(every_allocation_failed_once_costs_a_run_or_a_graph) {
   if (_i >= N_SIMS && _i != N_SIMS) return;
   int64_t without_graph = 0;
   for (int64_t n = 1;; n += _i ? 4 : 1) {
-    model m = model_open(two_kernels(), "host", false);
+    model m = model_open(two_kernels(), "host", REED_COUNTS_HOST);
     alloc_hook_begin();
     reed_session *session = session_with(&m, devices[_i], REED_GRAPHS_AUTO);
     reed_tensor *x = floats(2, (int64_t[]){40, 3}, 0), *out[2] = {NULL, NULL};
@@ -486,7 +486,7 @@ static int64_t graphs_in_trace(model *m, const char *device, reed_graphs graphs)
 
 /* Spans are those of single kernels, unless graphs are asked for: then a graph has one span. */
 START_TEST(the_trace_has_spans_of_graphs_if_they_are_asked_for) {
-  model m = model_open(two_kernels(), "host", false);
+  model m = model_open(two_kernels(), "host", REED_COUNTS_HOST);
   ck_assert_int_eq(graphs_in_trace(&m, devices[_i], REED_GRAPHS_AUTO), 0);
   ck_assert_int_eq(graphs_in_trace(&m, devices[_i], REED_GRAPHS_OFF), 0);
   ck_assert_int_ge(graphs_in_trace(&m, devices[_i], REED_GRAPHS_ON), 3);

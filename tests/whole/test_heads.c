@@ -437,7 +437,7 @@ START_TEST(a_device_reads_the_counts_that_its_list_names) {
                                         "sim?counts=Gather.f32"};
   static const int at_bound[] = {COUNTED_ROWS_AT_BOUND + 6, COUNTED_ROWS_AT_BOUND, COUNTED_ROWS_AT_BOUND + 2, 0};
   for (size_t k = 0; k < 4; k++) {
-    runners[k] = runner_open(b, &(reed_compile_options){.counts_on_device = true, .target = targets[k]},
+    runners[k] = runner_open(b, &(reed_compile_options){.counts = REED_COUNTS_DEVICE, .target = targets[k]},
                              targets[k] ? targets[k] : "sim", "counts");
     ck_assert_int_eq(figure(runners[k].report, "at_bound"), at_bound[k]);
   }
@@ -504,7 +504,8 @@ static runner custom_open(onnx_build *b, const reed_registry *registry, bool at_
   const void *onnx = build_pack(b, &n_onnx);
   void *bytes;
   reed_diagnosis *d;
-  const reed_compile_options options = {.registry = registry, .counts_on_device = at_bound, .target = target};
+  const reed_compile_options options = {
+      .registry = registry, .counts = at_bound ? REED_COUNTS_DEVICE : REED_COUNTS_HOST, .target = target};
   ck_assert_int_eq(reed_diagnosis_open(&d), REED_OK);
   reed_status status = reed_compile_bytes(onnx, n_onnx, &options, &bytes, &n, &r.report, d);
   ck_assert_msg(status == REED_OK, "%s", reed_diagnosis_message(d));

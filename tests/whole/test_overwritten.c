@@ -68,7 +68,7 @@ static reed_tensor *rows_of(const cache *c, int64_t n, bool update, float first)
 
 /* spare: rows of the memory beyond those of the cache; -1: no axis with room. */
 static cache cache_of(onnx_build *b, form f, const char *device, int64_t rows, int64_t spare) {
-  cache c = {.m = model_open(b, device, false), .device = device, .form = f, .rows = rows};
+  cache c = {.m = model_open(b, device, REED_COUNTS_HOST), .device = device, .form = f, .rows = rows};
   c.plain = session_of(&c.m, "host");
   reed_tensor *host = rows_of(&c, rows + (spare > 0 ? spare : 0), false, -1000);
   c.memory = on_device(host, device);
@@ -388,7 +388,7 @@ START_TEST(a_past_with_other_readers_is_no_cache) {
   build_node(b, _i ? "TensorScatter" : "Neg", _i ? "p,n" : "p", "less");
   build_output(b, "all", "f32[2,3,s,4]");
   build_output(b, "less", "f32[2,3,s,4]");
-  model m = model_open(b, "host", false);
+  model m = model_open(b, "host", REED_COUNTS_HOST);
   reed_tensor *memory = floats(4, (int64_t[]){2, 3, 7, 4}, 0), *n = floats(4, (int64_t[]){2, 3, 1, 4}, 100), *at = NULL,
               *out[2] = {0};
   ck_assert_int_eq(reed_tensor_open(REED_I64, 1, (int64_t[]){2}, &at), REED_OK);

@@ -56,7 +56,7 @@ static onnx_build *arithmetic(void) {
 }
 
 START_TEST(shapes_are_those_of_a_run) {
-  model m = model_open(arithmetic(), devices[_i], false);
+  model m = model_open(arithmetic(), devices[_i], REED_COUNTS_HOST);
   for (int64_t n = 0; n < 5; n++) {
     reed_tensor *in[2] = {floats(2, (int64_t[]){n, 7}, 0), floats(2, (int64_t[]){5, 7}, 0)}, *out[2];
     reed_shape given[2] = {shape_f32(2, (int64_t[]){n, 7}), shape_f32(2, (int64_t[]){5, 7})}, found[2], again[2];
@@ -85,7 +85,7 @@ END_TEST
 
 /* Unknown extents of inputs, with and without bounds. */
 START_TEST(extents_of_inputs_may_be_unknown) {
-  model m = model_open(arithmetic(), devices[_i], false);
+  model m = model_open(arithmetic(), devices[_i], REED_COUNTS_HOST);
   reed_shape given[2] = {shape_f32(2, (int64_t[]){-1, 7}), shape_f32(2, (int64_t[]){5, 7})}, found[2];
   given[0].bounds[0] = 10;
   ask(&m, given, NULL, found);
@@ -111,7 +111,7 @@ START_TEST(rows_of_an_unknown_whole_may_be_unknown) {
   build_node(b, "Neg", "y", "less");
   build_output(b, "s", "f32[n]");
   build_output(b, "less", "f32[m]");
-  model m = model_open(b, devices[_i], false);
+  model m = model_open(b, devices[_i], REED_COUNTS_HOST);
   reed_shape given[2] = {shape_f32(1, (int64_t[]){-1}), shape_f32(1, (int64_t[]){7})}, found[2];
   ask(&m, given, NULL, found);
   ASSERT_SHAPE(&found[1], "f32[7]");
@@ -144,7 +144,7 @@ START_TEST(counts_have_their_bounds) {
     build_output(b, "less", "f32[k]");
     build_output(b, "both", "f32[l]");
     build_output(b, "count", "i64[1]");
-    model m = model_open(b, devices[_i], on_device);
+    model m = model_open(b, devices[_i], on_device ? REED_COUNTS_DEVICE : REED_COUNTS_HOST);
     reed_shape given = shape_f32(2, (int64_t[]){6, 4}), found[4];
     for (int after_a_run = 0; after_a_run < 2; after_a_run++) {
       ask(&m, &given, NULL, found);
@@ -173,7 +173,7 @@ START_TEST(values_are_read_where_they_are_given) {
   build_node(b, "Reshape", "x,s", "y");
   build_node(b, "Relu", "y", "z");
   build_output(b, "z", "f32[a,b]");
-  model m = model_open(b, devices[_i], false);
+  model m = model_open(b, devices[_i], REED_COUNTS_HOST);
   reed_shape given[2] = {shape_f32(1, (int64_t[]){12}), {.dtype = REED_I64, .rank = 1, .dims = {2}}}, found;
   ask(&m, given, NULL, &found);
   ck_assert(found.rank == 2 && found.dtype == REED_F32 && found.dims[0] == -1 && found.dims[1] == -1);
@@ -221,7 +221,7 @@ static model looping(const char *device) {
   build_output(b, "last", "f32[k]");
   build_output(b, "all", "f32[r,1]");
   build_output(b, "known", "f32[n]");
-  return model_open(b, device, false);
+  return model_open(b, device, REED_COUNTS_HOST);
 }
 
 START_TEST(a_loop_is_walked_when_its_trip_count_is_known) {
@@ -259,7 +259,7 @@ START_TEST(an_if_whose_condition_is_unknown_is_as_declared) {
   build_graph_attr(b, n, "then_branch", then);
   build_graph_attr(b, n, "else_branch", other);
   build_output(b, "y", "f32[m,3]");
-  model m = model_open(b, devices[_i], false);
+  model m = model_open(b, devices[_i], REED_COUNTS_HOST);
   reed_tensor *c = NULL, *values[2] = {NULL, NULL};
   ck_assert_int_eq(reed_tensor_open(REED_BOOL, 0, NULL, &c), REED_OK);
   reed_shape given[2] = {shape_f32(2, (int64_t[]){4, 3}), {.dtype = REED_BOOL, .rank = 0}}, found;
@@ -279,7 +279,7 @@ END_TEST
 /* ---- errors ---- */
 
 START_TEST(inputs_that_a_run_refuses_are_refused) {
-  model m = model_open(arithmetic(), devices[_i], false);
+  model m = model_open(arithmetic(), devices[_i], REED_COUNTS_HOST);
   reed_shape found[2], given[2] = {shape_f32(2, (int64_t[]){2, 7}), shape_f32(2, (int64_t[]){5, 8})};
   reed_tensor *in[2] = {floats(2, (int64_t[]){2, 7}, 0), floats(2, (int64_t[]){5, 8}, 0)}, *out[2];
   char sentence[512];

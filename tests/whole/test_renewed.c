@@ -151,7 +151,7 @@ static void begin(steps *s) {
 }
 
 static steps steps_open(reader r, reed_session_options options) {
-  steps s = {.m = model_open(decoder(r), "host", false), .batch = 1};
+  steps s = {.m = model_open(decoder(r), "host", REED_COUNTS_HOST), .batch = 1};
   options.n_threads = 1;
   if (!options.device) options.device = "host";
   for (int i = 0; i < 2; i++)

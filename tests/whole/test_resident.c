@@ -11,7 +11,7 @@ static const char *const devices[] = {"sim", "sim:1?poison=1&late=1", "sim:2?see
 enum { N_DEVICES = sizeof devices / sizeof *devices };
 
 START_TEST(an_output_stays_on_the_device_and_is_an_input_there) {
-  model m = model_open(affine("f32[n,3]"), devices[_i], false);
+  model m = model_open(affine("f32[n,3]"), devices[_i], REED_COUNTS_HOST);
   reed_tensor *x = floats(2, (int64_t[]){4, 3}, 0), *y = NULL, *z = NULL, *host = NULL;
   keep(&m, m.session, 0, true);
   run_model(&m, &x, &y);
@@ -43,7 +43,7 @@ END_TEST
  */
 START_TEST(outputs_outlive_later_runs_and_their_session) {
   enum { N = 10 };
-  model m = model_open(affine("f32[n,3]"), devices[_i], false);
+  model m = model_open(affine("f32[n,3]"), devices[_i], REED_COUNTS_HOST);
   reed_tensor *y[N];
   keep(&m, m.session, 0, true);
   int64_t idle = 0;
@@ -79,7 +79,7 @@ static int64_t live_on(reed_session *session, const char *device) {
 }
 
 START_TEST(memory_of_an_output_comes_back_when_it_is_closed) {
-  model m = model_open(affine("f32[n,3]"), "sim", false);
+  model m = model_open(affine("f32[n,3]"), "sim", REED_COUNTS_HOST);
   reed_tensor *x = floats(2, (int64_t[]){1000, 3}, 0), *y[4];
   keep(&m, m.session, 0, true);
   run_model(&m, &x, &y[0]);
@@ -98,7 +98,7 @@ END_TEST
 
 /* Kept outputs and the pool share the cap; an output that does not fit says so, and the session runs on. */
 START_TEST(outputs_that_stay_count_towards_the_cap) {
-  model m = model_open(affine("f32[n,3]"), "sim", false);
+  model m = model_open(affine("f32[n,3]"), "sim", REED_COUNTS_HOST);
   reed_session *capped = NULL;
   reed_session_options options = {.device = "sim", .memory_cap_bytes = 8 << 20, .keep_outputs = true};
   ck_assert_int_eq(reed_session_open(m.program, &options, &capped, m.said), REED_OK);
@@ -125,8 +125,8 @@ END_TEST
 
 /* A tensor of one session in another session of the device, of another program, closed in between. */
 START_TEST(a_tensor_of_one_session_feeds_another) {
-  model first = model_open(affine("f32[n,3]"), devices[_i], false),
-        second = model_open(affine("f32[n,3]"), devices[_i], false);
+  model first = model_open(affine("f32[n,3]"), devices[_i], REED_COUNTS_HOST),
+        second = model_open(affine("f32[n,3]"), devices[_i], REED_COUNTS_HOST);
   reed_tensor *x = floats(2, (int64_t[]){5, 3}, 1), *y = NULL, *z = NULL;
   keep(&first, first.session, 0, true);
   run_model(&first, &x, &y);
@@ -146,7 +146,7 @@ END_TEST
 /* From another device the input goes by the host, and both copies are counted. */
 START_TEST(an_input_of_another_device_is_copied) {
   const char *const on[] = {"sim", "host"};
-  model m = model_open(affine("f32[n,3]"), on[_i], false);
+  model m = model_open(affine("f32[n,3]"), on[_i], REED_COUNTS_HOST);
   reed_tensor *x = floats(2, (int64_t[]){2, 3}, 0), *away = on_device(x, "sim:4"), *y = NULL;
   run_model(&m, &away, &y);
   ck_assert_str_eq(copies_of(m.session),
@@ -171,7 +171,7 @@ START_TEST(a_value_that_the_host_needs_is_copied_once) {
   build_node(b, "Mul", "s,three", "t");
   build_output(b, "y", "f32[a,b]");
   build_output(b, "t", "i64[2]");
-  model m = model_open(b, devices[_i], false);
+  model m = model_open(b, devices[_i], REED_COUNTS_HOST);
   reed_tensor *x = floats(1, (int64_t[]){6}, 0), *s = NULL, *in[2], *out[2], *t = NULL;
   ck_assert_int_eq(reed_tensor_open(REED_I64, 1, (int64_t[]){2}, &s), REED_OK);
   keep(&m, m.session, 0, true);
@@ -220,7 +220,7 @@ START_TEST(an_output_that_the_host_reads_stays_too) {
   build_node(b, "Expand", "one,s", "y");
   build_output(b, "p", "f32[1,2]");
   build_output(b, "y", "f32[a,b]");
-  model m = model_open(b, devices[_i], false);
+  model m = model_open(b, devices[_i], REED_COUNTS_HOST);
   keep(&m, m.session, 0, true);
   for (int i = 0; i < 6; i++) {
     reed_tensor *x = floats(2, (int64_t[]){1, 2}, (float)(1 + i % 2)), *out[2];
@@ -254,7 +254,7 @@ static void done(void *context, reed_status status, reed_tensor **outputs, size_
 }
 
 START_TEST(asynchronous_runs_keep_outputs_and_refuse_changes_meanwhile) {
-  model m = model_open(affine("f32[n,3]"), devices[_i], false);
+  model m = model_open(affine("f32[n,3]"), devices[_i], REED_COUNTS_HOST);
   uv_loop_t loop;
   uv_loop_init(&loop);
   reed_tensor *x = floats(2, (int64_t[]){7, 3}, 0), *in = on_device(x, devices[_i]);
@@ -301,7 +301,7 @@ static void *chain(void *context) {
 }
 
 START_TEST(threads_share_tensors_of_a_device) {
-  model m = model_open(affine("f32[n,3]"), devices[_i], false);
+  model m = model_open(affine("f32[n,3]"), devices[_i], REED_COUNTS_HOST);
   reed_tensor *x = floats(2, (int64_t[]){50, 3}, 0), *in = on_device(x, devices[_i]);
   pthread_t threads[3];
   partner p = {&m, in, devices[_i]};
@@ -329,7 +329,7 @@ START_TEST(outputs_that_are_inputs_or_one_another_are_copies) {
   build_output(b, "same", "f32[n,3]");
   build_output(b, "y", "f32[n,3]");
   build_output(b, "z", "f32[n,3]");
-  model m = model_open(b, devices[_i], false);
+  model m = model_open(b, devices[_i], REED_COUNTS_HOST);
   reed_tensor *x = floats(2, (int64_t[]){4, 3}, 0), *in = on_device(x, devices[_i]), *out[3];
   for (int mode = 0; mode < 3; mode++) { /* 0: all outputs are kept; 1: every second output; 2: none */
     for (size_t i = 0; i < 3; i++) keep(&m, m.session, i, mode == 0 || (mode == 1 && i == 1));
@@ -357,7 +357,7 @@ START_TEST(an_output_whose_count_a_kernel_reports_stays) {
   build_node(b, "Neg", "places", "less");
   build_output(b, "places", "i64[1,k]");
   build_output(b, "less", "i64[1,k]");
-  model m = model_open(b, devices[_i % N_DEVICES], _i >= N_DEVICES);
+  model m = model_open(b, devices[_i % N_DEVICES], _i < N_DEVICES ? REED_COUNTS_HOST : REED_COUNTS_DEVICE);
   keep(&m, m.session, 0, true);
   keep(&m, m.session, 1, true);
   for (int64_t n = 0; n < 5; n++) {
@@ -396,7 +396,7 @@ START_TEST(outputs_of_a_loop_stay) {
   build_graph_attr(b, build_node(b, "Loop", "times,,x", "last,all"), "body", body);
   build_output(b, "last", "f32[n]");
   build_output(b, "all", "f32[k,n]");
-  model m = model_open(b, devices[_i], false);
+  model m = model_open(b, devices[_i], REED_COUNTS_HOST);
   reed_tensor *x = floats(1, (int64_t[]){4}, 1), *times = NULL, *in[2], *out[2], *host = NULL;
   ck_assert_int_eq(reed_tensor_open(REED_I64, 0, NULL, &times), REED_OK);
   keep(&m, m.session, 0, true);
@@ -430,7 +430,7 @@ START_TEST(extents_of_a_device_tensor_cost_no_copy) {
   build_input(b, "x", "f32[n,3]");
   build_node(b, "Shape", "x", "s");
   build_output(b, "s", "i64[2]");
-  model m = model_open(b, "sim", false);
+  model m = model_open(b, "sim", REED_COUNTS_HOST);
   reed_tensor *x = floats(2, (int64_t[]){4, 3}, 0), *in = on_device(x, "sim"), *s = NULL;
   keep(&m, m.session, 0, true); /* the host computes this output, so it is a host tensor although it is kept */
   run_model(&m, &in, &s);

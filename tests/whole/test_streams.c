@@ -83,7 +83,7 @@ static void run_async(model *m, reed_tensor *x, reed_tensor **out) {
 static bool reads_late_input(int seed, int stream, bool async, bool told) {
   char device[64];
   snprintf(device, sizeof device, "cuda-emulated?late=1&seed=%d", seed);
-  model m = model_open(affine("f32[n]"), device, false);
+  model m = model_open(affine("f32[n]"), device, REED_COUNTS_HOST);
   user u = user_open(stream);
   reed_tensor *zero = NULL, *x = NULL, *y = NULL;
   float given[N];
@@ -123,7 +123,7 @@ END_TEST
 static bool keeps_closed_output(int seed, int stream, bool told, bool close_session) {
   char device[64];
   snprintf(device, sizeof device, "cuda-emulated?late=1&seed=%d", seed);
-  model m = model_open(affine("f32[n]"), device, false);
+  model m = model_open(affine("f32[n]"), device, REED_COUNTS_HOST);
   user u = user_open(stream);
   reed_tensor *host = floats(1, (int64_t[]){N}, 0), *far = floats(1, (int64_t[]){N}, 500), *x = on_device(host, device),
               *z = on_device(far, device), *input = on_device(far, device), *y = NULL;
@@ -167,7 +167,7 @@ END_TEST
 
 /* On the real driver the run would become a part of the caller's graph. */
 START_TEST(a_stream_that_is_captured_takes_no_run) {
-  model m = model_open(affine("f32[n]"), "cuda-emulated", false);
+  model m = model_open(affine("f32[n]"), "cuda-emulated", REED_COUNTS_HOST);
   user u = user_open(_i ? 2 : 0);
   reed_tensor *x = floats(1, (int64_t[]){N}, 0), *y = NULL;
   cu_graph graph = NULL;
@@ -190,7 +190,7 @@ START_TEST(a_stream_that_is_captured_takes_no_run) {
 END_TEST
 
 START_TEST(devices_without_streams_of_callers_are_refused) {
-  model m = model_open(affine("f32[n]"), "sim", false);
+  model m = model_open(affine("f32[n]"), "sim", REED_COUNTS_HOST);
   ck_assert_int_eq(reed_session_set_stream(m.session, 7, m.said), REED_ERROR_UNSUPPORTED);
   ck_assert_ptr_nonnull(strstr(reed_diagnosis_message(m.said), "streams of callers"));
   ck_assert_int_eq(reed_session_set_stream(m.session, -2, m.said), REED_ERROR_ARGUMENT);
