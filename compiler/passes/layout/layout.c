@@ -5,8 +5,8 @@
  * Planning does not touch the graph: one walk asks each operator's rule for the orders in which it would read its
  * inputs, given their stored orders, and for the orders of its outputs. Convolutions ask for channels last; a Transpose
  * only renames the order; most others take any order. Nodes connected by reordered values form an island. An island is
- * kept if the Transposes at its border weigh less than its savings: the Transposes inside it, and the reorders that
- * convolutions with channels first do internally. Then the kept islands are changed. */
+ * kept if the Transposes at its border weigh less than its savings: the Transposes inside it, and the time that
+ * convolutions save (gain.c). Then the kept islands are changed. */
 #include "compiler/passes/layout/layout.h"
 
 #include <string.h>
@@ -121,13 +121,12 @@ static void want(planning *p, int32_t n, const ir_value *v, const layout_order *
   plan->forms = f;
 }
 
-/* The weight saved by changing the node itself: a Transpose is removed; a convolution no longer reorders its images
- * internally. */
+/* The weight saved by changing the node itself: a Transpose is removed, a convolution takes less time. */
 static double gain_of(const planning *p, const ir_node *n) {
   const node_plan *plan = &p->nodes[n->id];
   if (n->op == op_builtin(OP_Transpose)) return layout_weight(n->outputs[0]);
   if (n->op != op_builtin(OP_Conv) && n->op != op_builtin(OP_ConvTranspose)) return 0;
-  return layout_weight(n->outputs[0]) + (plan->want[0].rank ? layout_weight(n->inputs[0]) : 0);
+  return layout_conv_gain(n, plan->want[0].rank > 0);
 }
 
 static bool plan_by_rule(planning *p, ir_node *n, node_plan *plan) {

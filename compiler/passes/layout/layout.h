@@ -1,5 +1,6 @@
 /* Orders of axes, for the layout pass (layout.c: the choice of operators whose order changes, and the change) and the
- * rules of operators (rules.c, rules_image.c). Arithmetic on orders is in order.c.
+ * rules of operators (rules.c, rules_image.c). Arithmetic on orders is in order.c, the savings of convolutions are in
+ * gain.c.
  *
  * A value of rank r may be stored with its axes in another order: axis i of the stored tensor is axis order.axes[i] of
  * the value. An image [N,C,H,W] stored in the order 0,2,3,1 is a tensor [N,H,W,C]. */
@@ -57,6 +58,9 @@ int32_t layout_axis(int64_t axis, int32_t rank);
 /* The cost of turning a value: its number of elements, with LAYOUT_EXTENT for each unknown extent. */
 #define LAYOUT_EXTENT 32
 double layout_weight(const ir_value *v);
+/* The elements that could be turned in the time that a Conv or ConvTranspose takes less with channels last than with
+ * channels second. `turns_input`: it reads input 0 with channels last, too. */
+double layout_conv_gain(const ir_node *n, bool turns_input);
 /* The position in the stored tensor of axis `axis` of the value. */
 static inline int32_t layout_position(const layout_order *order, int32_t axis) {
   int32_t at = 0;

@@ -29,8 +29,6 @@
 #define OWN_BLOCKS 4          /* of each thread, at least: the last ones leave threads without work */
 #define OWN_PRODUCTS (3 * CHUNK_PRODUCTS) /* of a step of it */
 #define WEIGHT_CHANNELS 32                /* of a panel's weights that are transformed together: a chunk or two */
-#define SAVED 4                           /* times fewer products than of a direct convolution, about */
-#define PRODUCTS_PER_BYTE 8               /* products that take as long as a byte in cpu_team_for's count */
 
 /* ---- plans ---- */
 
@@ -123,11 +121,6 @@ static void plan_section(winograd_plan *plan, winograd_section *s) {
   plan->m_elements = larger(plan->m_elements, s->narrow || s->own ? workers * plan->worker_m : m);
   if (plan->form.stored) plan->stored_elements = u;
   else plan->u_elements = larger(plan->u_elements, s->narrow ? workers * plan->worker_u : u);
-}
-
-int64_t winograd_work(const winograd_problem *p) {
-  double work = (double)(p->images * p->out[0] * p->out[1]) * (double)(p->channels * p->outputs) * 9 / SAVED;
-  return work < 1e15 ? (int64_t)work / PRODUCTS_PER_BYTE : INT64_MAX;
 }
 
 /* The phases of both axes. Those with a part at infinity of the rows, of the columns, and of both are neighbours. */

@@ -15,6 +15,8 @@
 #define TILES_LEAST 4        /* fewer take as long in the products, which then wait for their own sums */
 #define FORMS 9              /* of an axis, at most */
 #define MIXED_MOST 64        /* extents up to which an axis is cut into pieces of several sizes */
+#define SAVED 4              /* times fewer products than of a direct convolution, about */
+#define PRODUCTS_PER_BYTE 8  /* products that take as long as a byte in cpu_team_for's count */
 
 typedef struct axis_form {
   int64_t n[WINOGRAD_SIZES];
@@ -50,16 +52,27 @@ typedef struct section_cost {
 
 typedef section_cost section_costs[WINOGRAD_SIZES][WINOGRAD_SIZES];
 
+/* The channels that a transform of X computes: whole vectors. */
+static double lanes_of_channels(const winograd_problem *p) { return (double)round_up(p->channels, PACKED_STEP); }
+
+int64_t winograd_work(const winograd_problem *p) {
+  double outputs = (double)round_up(p->outputs, PACKED_STEP),
+         work = (double)(p->images * p->out[0] * p->out[1]) * lanes_of_channels(p) * outputs * 9 / SAVED;
+  return work < 1e15 ? (int64_t)work / PRODUCTS_PER_BYTE : INT64_MAX;
+}
+
 static void price_sections(const winograd_problem *p, const product_rates *r, section_costs costs) {
-  double channels = (double)p->channels, outputs = (double)round_up(p->outputs, PACKED_STEP);
+  double channels = (double)p->channels, lanes = lanes_of_channels(p),
+         outputs = (double)round_up(p->outputs, PACKED_STEP);
   for (int i = 0; i < WINOGRAD_SIZES; i++)
     for (int j = 0; j < WINOGRAD_SIZES; j++) {
       double positions = (winograd_sizes[i] + 2) * (winograd_sizes[j] + 2),
-             values = winograd_products(p, 0, i) * winograd_products(p, 1, j) * channels, weights = values * outputs,
+             products = winograd_products(p, 0, i) * winograd_products(p, 1, j),
+             weights = products * channels * outputs,
              weight = weights * sizeof(float) <= NEAR_BYTES ? r->weight : r->far_weight;
       const bool far = winograd_phases(p) > 1 && weights * sizeof(float) > FAR_BYTES;
       costs[i][j] = (section_cost){.product = weights * (r->product + (far ? r->read / BLOCK_TILES : 0)),
-                                   .tile = values * r->input + positions * outputs * r->output,
+                                   .tile = products * lanes * r->input + positions * outputs * r->output,
                                    .fixed = weights * weight + 2 * STAGE_PS};
     }
 }
@@ -100,7 +113,8 @@ static bool stored_form(const winograd_problem *p, const product_rates *r, winog
   }
   double product = (n < TILES_LEAST ? TILES_LEAST : n) * r->product;
   *out_time = values * outputs * (product < r->read ? r->read : product) +
-              n * (values * r->input + positions * outputs * r->output) + 2 * STAGE_PS;
+              n * (values / channels * lanes_of_channels(p) * r->input + positions * outputs * r->output) +
+              2 * STAGE_PS;
   return true;
 }
 

@@ -180,10 +180,10 @@ INLINE void input_row(int piece, const winograd_input *t, bool is_half, int row,
   } else {
     FOR(i, piece + 2) {
       bool inside = i >= t->first[1] && i < t->end[1];
-      d[i] = !inside ? (lanes){0}
-             : n >= LANES && t->x_channel == 1
-                 ? load_either(x, is_half, i * t->x_pixel)
-                 : gathered(lanes_at(x, is_half, i * t->x_pixel), is_half, n, t->x_channel);
+      d[i] = !inside                           ? (lanes){0}
+             : n >= LANES && t->x_channel == 1 ? load_either(x, is_half, i * t->x_pixel)
+             : t->x_channel == 1 && !is_half   ? load_some((const float *)x + i * t->x_pixel, lanes_between(0, n))
+                                             : gathered(lanes_at(x, is_half, i * t->x_pixel), is_half, n, t->x_channel);
     }
   }
   input_axis(piece, d, half);
@@ -375,7 +375,7 @@ INLINE void give(const winograd_output *t, lanes sum, int64_t i, int64_t n) {
     store_bf16(some, sum);
     memcpy((uint16_t *)t->y + i, some, (size_t)n * sizeof *some);
   } else {
-    memcpy((float *)t->y + i, &sum, (size_t)n * sizeof(float));
+    store_first((float *)t->y + i, sum, n);
   }
 }
 

@@ -1,0 +1,71 @@
+/* The time that a convolution saves with channels last (layout.h), as the number of elements that could be turned in
+ * it: an estimate from measurements of single convolutions. */
+#include "compiler/passes/layout/layout.h"
+
+#include "ops/packed.h"
+
+/* Products that are saved in the time of turning one element: by Winograd's form, which takes a third of a direct
+ * convolution's time; with groups of few outputs; and by direct convolutions. */
+#define WINOGRAD_PRODUCTS 32
+#define WINOGRAD_LEAST 12 /* of channels and outputs */
+#define NARROW_PRODUCTS 48
+#define DIRECT_PRODUCTS 232
+#define TURN_PRODUCTS 18 /* that take as long as turning one element */
+#define LANES 16         /* pixels of a vector, with channels second */
+/* Elements for each of a depthwise convolution's, and for each of its taps. */
+#define DEPTHWISE .5
+#define DEPTHWISE_TAP .03
+
+typedef struct conv_shape {
+  int64_t groups, outputs, channels, taps; /* outputs and channels: of a group */
+  bool winograd;                           /* 3x3 windows with stride 1, neither dilation nor groups */
+} conv_shape;
+
+static bool all(const reed_attrs *attrs, const char *name, int64_t value) {
+  int64_t n;
+  const int64_t *values = reed_attrs_ints(attrs, name, &n);
+  for (int64_t i = 0; values && i < n; i++)
+    if (values[i] != value) return false;
+  return true;
+}
+
+/* False: the weights are no constant. */
+static bool shape_of(const ir_node *n, conv_shape *out) {
+  reed_attrs attrs = ir_attrs(n);
+  reed_desc w;
+  if (n->n_inputs < 2 || !ir_is_constant(n->inputs[1]) || !ir_desc(n->inputs[1], &w) || w.rank < 3) return false;
+  const int64_t groups = op_attr_int(&attrs, "group");
+  if (groups < 1) return false;
+  *out = (conv_shape){.groups = groups, .outputs = w.dims[0] / groups, .channels = w.dims[1], .taps = 1};
+  for (int32_t i = 2; i < w.rank; i++) out->taps *= w.dims[i];
+  out->winograd = w.rank == 4 && w.dims[2] == 3 && w.dims[3] == 3 && groups == 1 && all(&attrs, "strides", 1) &&
+                  all(&attrs, "dilations", 1);
+  return true;
+}
+
+/* The products with channels second for each one that is needed, because the pixels take whole vectors. */
+static double lanes_taken(const ir_type *y) {
+  int64_t pixels = 1;
+  for (int32_t i = 2; i < y->rank; i++) {
+    if (symbol_is(y->dims[i]) || y->dims[i] > INT32_MAX || pixels > INT32_MAX) return 1;
+    pixels *= y->dims[i];
+  }
+  return pixels > 0 ? (double)((pixels + LANES - 1) / LANES * LANES) / (double)pixels : 1;
+}
+
+double layout_conv_gain(const ir_node *n, bool turns_input) {
+  const double outputs = layout_weight(n->outputs[0]),
+               turned = outputs + (turns_input ? layout_weight(n->inputs[0]) : 0);
+  conv_shape s;
+  if (n->op != op_builtin(OP_Conv)) return turned;
+  if (!shape_of(n, &s)) return 0; /* its kernel turns both images */
+  if (s.groups > 1 && s.channels == 1 && s.outputs == 1) return outputs * (DEPTHWISE + DEPTHWISE_TAP * (double)s.taps);
+  const int64_t least = s.winograd ? WINOGRAD_LEAST : PACKED_STEP;
+  if (s.channels < least || s.outputs < least) return turned;
+  const double products = outputs * (double)(s.channels * s.taps),
+               saved = products / (s.winograd                                 ? WINOGRAD_PRODUCTS
+                                   : s.groups > 1 && s.outputs < PACKED_WIDTH ? NARROW_PRODUCTS
+                                                                              : DIRECT_PRODUCTS) +
+                       products * (lanes_taken(&n->outputs[0]->type) - 1) / TURN_PRODUCTS;
+  return s.taps > 1 && saved < turned ? turned : saved;
+}
