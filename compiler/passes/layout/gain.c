@@ -5,10 +5,12 @@
 #include "ops/packed.h"
 
 /* Products that are saved in the time of turning one element: by Winograd's form, which takes a third of a direct
- * convolution's time; with groups of few outputs; and by direct convolutions. */
+ * convolution's time; with groups of few outputs; with weights of half precision, which only packed ones have; and by
+ * direct convolutions. */
 #define WINOGRAD_PRODUCTS 32
 #define WINOGRAD_LEAST 12 /* of channels and outputs */
 #define NARROW_PRODUCTS 48
+#define HALF_PRODUCTS 37
 #define DIRECT_PRODUCTS 232
 #define TURN_PRODUCTS 18 /* that take as long as turning one element */
 #define LANES 16         /* pixels of a vector, with channels second */
@@ -53,7 +55,13 @@ static double lanes_taken(const ir_type *y) {
   return pixels > 0 ? (double)((pixels + LANES - 1) / LANES * LANES) / (double)pixels : 1;
 }
 
-double layout_conv_gain(const ir_node *n, bool turns_input) {
+static double products_of_turn(const ir_module *m, const conv_shape *s) {
+  if (s->winograd) return WINOGRAD_PRODUCTS;
+  if (m->precision == REED_F16 || m->precision == REED_BF16) return HALF_PRODUCTS;
+  return s->groups > 1 && s->outputs < PACKED_WIDTH ? NARROW_PRODUCTS : DIRECT_PRODUCTS;
+}
+
+double layout_conv_gain(const ir_module *m, const ir_node *n, bool turns_input) {
   const double outputs = layout_weight(n->outputs[0]),
                turned = outputs + (turns_input ? layout_weight(n->inputs[0]) : 0);
   conv_shape s;
@@ -63,9 +71,7 @@ double layout_conv_gain(const ir_node *n, bool turns_input) {
   const int64_t least = s.winograd ? WINOGRAD_LEAST : PACKED_STEP;
   if (s.channels < least || s.outputs < least) return turned;
   const double products = outputs * (double)(s.channels * s.taps),
-               saved = products / (s.winograd                                 ? WINOGRAD_PRODUCTS
-                                   : s.groups > 1 && s.outputs < PACKED_WIDTH ? NARROW_PRODUCTS
-                                                                              : DIRECT_PRODUCTS) +
+               saved = products / products_of_turn(m, &s) +
                        products * (lanes_taken(&n->outputs[0]->type) - 1) / TURN_PRODUCTS;
   return s.taps > 1 && saved < turned ? turned : saved;
 }

@@ -126,7 +126,7 @@ static double gain_of(const planning *p, const ir_node *n) {
   const node_plan *plan = &p->nodes[n->id];
   if (n->op == op_builtin(OP_Transpose)) return layout_weight(n->outputs[0]);
   if (n->op != op_builtin(OP_Conv) && n->op != op_builtin(OP_ConvTranspose)) return 0;
-  return layout_conv_gain(n, plan->want[0].rank > 0);
+  return layout_conv_gain(p->m, n, plan->want[0].rank > 0);
 }
 
 static bool plan_by_rule(planning *p, ir_node *n, node_plan *plan) {

@@ -60,7 +60,7 @@ int32_t layout_axis(int64_t axis, int32_t rank);
 double layout_weight(const ir_value *v);
 /* The elements that could be turned in the time that a Conv or ConvTranspose takes less with channels last than with
  * channels second. `turns_input`: it reads input 0 with channels last, too. */
-double layout_conv_gain(const ir_node *n, bool turns_input);
+double layout_conv_gain(const ir_module *m, const ir_node *n, bool turns_input);
 /* The position in the stored tensor of axis `axis` of the value. */
 static inline int32_t layout_position(const layout_order *order, int32_t axis) {
   int32_t at = 0;
