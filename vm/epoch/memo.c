@@ -78,6 +78,7 @@ static void link_newest(epoch_memo *memo, epoch_entry *e) {
   *(memo->newest ? &memo->newest->newer : &memo->oldest) = e;
   memo->newest = e;
   e->used = ++memo->time;
+  e->run = memo->runs;
 }
 
 /* The list of the entry's epoch that has it. */
@@ -350,6 +351,7 @@ static void use_again(epoch_memo *memo, epoch_entry *e) {
     memo->figures.admitted++;
   }
   join_list(list_of(memo, e), e);
+  e->run = memo->runs;
   if (memo->newest != e) {
     unlink_global(memo, e);
     link_newest(memo, e);
@@ -406,6 +408,8 @@ void memo_meet_inputs(epoch_memo *memo, reed_tensor *const *inputs, size_t n_inp
 }
 
 void memo_end_run(epoch_memo *memo, bool several_sizes) {
+  memo->runs++;
+  if (memo->oldest && memo->runs - memo->oldest->run > MEMO_IDLE_RUNS) evict(memo, memo->oldest);
   int64_t grown = memo->figures.bytes - memo->most_bytes;
   if (grown > 0) memo->most_bytes = memo->figures.bytes;
   reserve_renew(&memo->reserve, grown, several_sizes ? memo->max_bytes - memo->figures.bytes : 0);

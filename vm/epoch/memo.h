@@ -3,7 +3,8 @@
  *
  * Admission. Many keys never come back. So the entry of a new key is on trial: its key's second sight admits it. Each
  * epoch has a few entries on trial, and the oldest of them goes first. A mark of its key stays: eight bytes, with which
- * the key is admitted when it comes again. Of the admitted entries the least recently used go first.
+ * the key is admitted when it comes again. Of the admitted entries the least recently used go first. An entry that no
+ * run has used for long goes, too, so that keys which came twice by chance do not fill the memo in the end.
  *
  * Hits by capacity. A cache that grows in place within its memory has another length in each step. An entry whose key
  * differs in such lengths alone is renewed: it gets the new lengths in its place, by the calls that read them.
@@ -82,6 +83,7 @@ typedef struct epoch_entry {
                                          were used next before and after it */
   struct epoch_entry *next;           /* of the same chain (epoch_memo.chains), or of the retired entries */
   int64_t used;                       /* when it was used last, by epoch_memo.time */
+  int64_t run;                        /* the run that used it last, by epoch_memo.runs */
   uint32_t epoch;
   uint64_t hash;
   int64_t *key;
@@ -158,7 +160,10 @@ typedef enum memo_miss {
       MEMO_MISSES
 } memo_miss;
 
-enum { MEMO_CHAINS = 256 };
+enum {
+  MEMO_CHAINS = 256,
+  MEMO_IDLE_RUNS = 512 /* an entry that so many runs in a row have not used goes */
+};
 
 typedef struct epoch_memo {
   epoch_state *epochs; /* per module epoch */
@@ -166,6 +171,7 @@ typedef struct epoch_memo {
   epoch_entry *newest, *oldest;     /* all remembered entries */
   epoch_entry *chains[MEMO_CHAINS]; /* the remembered entries by their keys' hashes, so that a search touches few */
   int64_t time;                     /* uses of entries so far */
+  int64_t runs;                     /* that have ended */
   epoch_entry *retired; /* evicted or never remembered: freed a few at a time when no work is queued (linked by next) */
   marks tried, evicted; /* keys whose entries went on trial; those whose entries went admitted */
   marks sizes;          /* extents of inputs that the session has met */
@@ -189,7 +195,8 @@ typedef struct epoch_memo {
 epoch_entry *memo_find(epoch_memo *memo, uint32_t epoch, uint64_t hash, const int64_t *key, size_t n_key);
 /* Begins a run whose inputs have these extents. */
 void memo_meet_inputs(epoch_memo *memo, reed_tensor *const *inputs, size_t n_inputs);
-/* Ends a run. several_sizes: the session has met more than one size, so that new entries are to be expected. */
+/* Ends a run, after which at most one entry goes that no run has used for long. several_sizes: the session has met more
+ * than one size, so that new entries are to be expected. */
 void memo_end_run(epoch_memo *memo, bool several_sizes);
 /* Counts a miss and tells why there is no entry for the key. memoizable false: the key is not remembered. lengths: the
  * key differs from the last entry's in lengths of caches alone. */

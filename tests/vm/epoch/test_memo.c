@@ -6,6 +6,7 @@
 #include "reed/reed.h"
 #include "tests/suite.h"
 #include "tests/vm/hand.h"
+#include "vm/epoch/memo.h"
 
 /* The last run missed in an epoch for this reason. */
 static void check_why(reed_session *session, const char *why) {
@@ -121,6 +122,30 @@ START_TEST(a_key_holds_what_its_flag_says) {
 }
 END_TEST
 
+/* Two keys that are admitted, one of which does not come again: its entry goes, and the other one stays. */
+START_TEST(an_entry_that_no_run_uses_goes) {
+  reed_session *session = opened(small_epoch, &(reed_session_options){.device = _i ? "sim" : "host"});
+  for (int i = 0; i < 4; i++) check_floats(session, 10 + i % 2, -5);
+  ck_assert_double_eq(memo_figure(session, "admitted"), 2);
+  check_floats(session, 12, -5); /* on trial */
+  double bytes = memo_figure(session, "bytes");
+  for (int i = 0; i < MEMO_IDLE_RUNS - 3; i++) check_floats(session, 11, -5);
+  ck_assert_double_eq(memo_figure(session, "entries"), 3);
+  check_floats(session, 11, -5);
+  ck_assert_double_eq(memo_figure(session, "entries"), 2);
+  ck_assert_double_lt(memo_figure(session, "bytes"), bytes);
+  for (int i = 0; i < 4; i++) check_floats(session, 11, -5);
+  ck_assert_double_eq(memo_figure(session, "entries"), 1);
+  ck_assert_double_eq(memo_figure(session, "trials"), 0);
+  ck_assert_double_eq(memo_figure(session, "misses"), 3);
+  check_floats(session, 10, -5);
+  check_why(session, "evicted");
+  for (int i = 0; i < 2 * MEMO_IDLE_RUNS; i++) check_floats(session, 10, -5); /* the only one that runs stays */
+  ck_assert_double_eq(memo_figure(session, "misses"), 4);
+  reed_session_close(&session);
+}
+END_TEST
+
 /* More elements than a key compares: the epoch is planned anew in each run. */
 START_TEST(a_key_of_many_elements_is_not_remembered) {
   reed_session *session = opened(KEYED("r0:value", ""), NULL);
@@ -144,6 +169,7 @@ int main(void) {
   tcase_add_loop_test(cases, sizes_that_never_come_back_leave_those_that_do, 0, 2);
   tcase_add_test(cases, a_smaller_extent_uses_the_plan_of_a_larger_one);
   tcase_add_loop_test(cases, a_key_holds_what_its_flag_says, 0, 5);
+  tcase_add_loop_test(cases, an_entry_that_no_run_uses_goes, 0, 2);
   tcase_add_test(cases, a_key_of_many_elements_is_not_remembered);
   suite_add_tcase(suite, cases);
   return suite_run(suite);
