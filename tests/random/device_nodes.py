@@ -310,6 +310,60 @@ def roi_align(g):
            spatial_scale=g.one(1., .5, .25), coordinate_transformation_mode=g.one("half_pixel", "output_half_pixel"))
 
 
+def image(g, dtype, channels, height, width, batch, last, values="plain"):
+    """An operand of one image or several; channels first or last."""
+    dims = [height, width, channels] if last else [channels, height, width]
+    return g.operand(dtype, [batch] * (batch is not None) + dims, values)
+
+
+def regions(g):
+    """torchvision's pools of regions and their gradients."""
+    name, dtype = g.one("roi_align", "roi_pool", "ps_roi_align", "ps_roi_pool"), g.one(*REALS)
+    batch, last, backward, n = g.one(None, 1, 2, 3), g.flag(), g.flag(), g.one(0, 1, 3, 8, 35)
+    channels, height, width, bins = g.one(1, 2, 5, 33), g.one(1, 2, 5, 9), g.one(1, 3, 8, 14), [g.number(1, 4), g.number(1, 4)]
+    planes = channels * (bins[0] * bins[1] if name.startswith("ps_") else 1)
+    scale = g.one(1., .5, .25)
+    corners = np.round(g.r.uniform(-3, max(height, width) + 3, [n, 4]) / scale, g.one(0, 1, 3))
+    if g.flag(): corners[:, 2:] = np.maximum(corners[:, :2], corners[:, 2:])  # else: some have no extent
+    if n and g.flag(): corners[g.number(0, n - 1), g.number(0, 3)] = g.one(np.nan, np.inf, -np.inf, 1e9, -1e9)
+    if n and g.flag(): corners[g.number(0, n - 1)] += 1000  # off the map
+    if batch is not None: corners = np.concatenate([g.r.integers(0, batch, [n, 1]), corners], axis=1)
+    own = dtype if dtype == "f64" else "f32"
+    rois = g.feed(corners.astype(NUMPY[own]), own)
+    pooled = [n] + (bins + [channels] if last else [channels] + bins)
+    inputs = [g.operand(dtype, pooled, g.one("plain", "ties")) if backward else image(g, dtype, planes, height, width, batch, last), rois]
+    if backward and name == "roi_pool": inputs.append(g.feed(g.r.integers(-2, height * width + 2, pooled).astype(np.int32)))
+    if backward: inputs.append(g.feed(np.array([batch] * (batch is not None) + ([height, width, planes] if last else [planes, height, width]), np.int64)))
+    more = {"sampling_ratio": g.one(-1, 0, 1, 2, 3, 11)} if "align" in name else {}
+    if name == "roi_align": more["aligned"] = g.flag()
+    with_pixels = name == "roi_pool" and not backward
+    g.call(name + "_backward" * backward, inputs, [dtype, "i32"], 2 if with_pixels else 1, exact=False, domain="torchvision", pooled_height=bins[0], pooled_width=bins[1], spatial_scale=scale,
+           channels_last=last, **more)
+
+
+def deform(g):
+    """torchvision's deformable convolution and its gradients."""
+    dtype, batch, last, backward = g.one(*REALS), g.one(None, 1, 2), g.flag(), g.flag()
+    groups, offset_groups, kernel, stride, dilation, pad = g.one(1, 1, 2, 3), g.one(1, 1, 2, 3), *([g.number(*r), g.number(*r)] for r in ((1, 3), (1, 2), (1, 2), (0, 2)))
+    channels, outputs = groups * offset_groups * g.one(1, 2, 6), groups * g.one(1, 3, 9)
+    size = [g.number(1, 3) + (kernel[i] - 1) * dilation[i] + g.one(0, 3, 6) for i in range(2)]
+    out = [(size[i] + 2 * pad[i] - (kernel[i] - 1) * dilation[i] - 1) // stride[i] + 1 for i in range(2)]
+    taps, mask = kernel[0] * kernel[1] * offset_groups, g.flag()
+    inputs = [image(g, dtype, outputs, *out, batch, last)] if backward else []
+    inputs.append(image(g, dtype, channels, *size, batch, last))
+    inputs.append(g.operand(dtype, [outputs, channels // groups, *kernel], "plain"))
+    places = g.array(dtype, [batch] * (batch is not None) + ([*out, 2 * taps] if last else [2 * taps, *out]), "plain")
+    # places on a pixel have no slope, and a rounded half may lie on the other side of one: quarters and an eighth
+    places = (np.round(np.clip(places.astype(np.float32), -12, 12) * 4) / 4 + .125).astype(places.dtype)
+    if places.size and g.flag(): places.flat[g.number(0, places.size - 1)] = g.one(np.nan, np.inf, -np.inf)
+    inputs.append(g.feed(places, dtype))
+    if mask or not backward: inputs.append(image(g, dtype, taps, *out, batch, last) if mask else "")
+    if not backward and g.flag(): inputs.append(g.operand(dtype, [outputs], "plain"))
+    wanted = g.number(1, 5) if backward else 1
+    g.call("deform_conv2d" + "_backward" * backward, inputs, [dtype] * 5, wanted, exact=False, domain="torchvision", stride_h=stride[0], stride_w=stride[1], pad_h=pad[0], pad_w=pad[1],
+           dilation_h=dilation[0], dilation_w=dilation[1], groups=groups, offset_groups=offset_groups, channels_last=last)
+
+
 def trilu(g):
     dtype, dims = g.one(*ALL), g.dims(2, 4)
     inputs = [g.operand(dtype, dims)]
@@ -430,7 +484,7 @@ def recurrent(g):
 
 
 OPERATORS = [top_k, unique, nonzero, compress, cumsum, slice_, pad, gather, gather_elements, gather_nd, scatter_elements, scatter_nd, reduce_, arg_reduce, softmax, pool, resize, conv, matmul, gemm, nms,
-             roi_align, trilu, one_hot, eye_like, reverse_sequence, concat, tile, norm, depth_space, cast, unary, binary, binary, unary, recurrent]
+             roi_align, regions, deform, trilu, one_hot, eye_like, reverse_sequence, concat, tile, norm, depth_space, cast, unary, binary, binary, unary, recurrent]
 
 
 def run(library, module, arrays, device):

@@ -251,20 +251,27 @@ typedef struct roi_args {
   counted_extent counted; /* of the regions */
 } roi_args;
 
-/* Pools of regions without levels (roi_pool.cu): MaxRoiPool and torchvision's operators. */
+/* A region's image, and the pixels of it that may get a part of the region's gradients: rows, then columns. */
+typedef struct roi_box {
+  int64_t image, begin[2], end[2];
+} roi_box;
+
+/* Pools of regions without levels (roi_pool.cu): MaxRoiPool and torchvision's operators, and their gradients, of which
+ * x is the gradient of the bins and y that of the map. */
 typedef struct roi_pool_args {
   const void *x, *regions;
   void *y;
-  int32_t *argmax; /* NULL: not wanted */
+  int32_t *argmax; /* NULL: not wanted; of gradients: read */
+  roi_box *boxes;  /* of gradients: one each region */
   cuda_fault *fault;
-  int64_t n, images, channels, outputs, height, width, bins_y, bins_x, sampling;
+  int64_t n, regions_n, images, channels, outputs, height, width, bins_y, bins_x, sampling;
   double scale;
   uint32_t launch;
   int32_t dtype, regions_dtype, columns, kind, half_pixel, last; /* columns: of a region; kind: a roi_kind */
   counted_extent counted;                                        /* of the regions */
 } roi_pool_args;
 
-/* ---- deformable convolutions (deform.cu): one thread an element of y ---- */
+/* ---- deformable convolutions (deform.cu) and their gradients (deform_backward.cu) ---- */
 
 /* Distances in a map [images][channels][pixels]. */
 typedef struct deform_places {
@@ -280,5 +287,21 @@ typedef struct deform_args {
   int32_t dtype;
   counted_extent counted; /* of the images */
 } deform_args;
+
+/* Samples that lie side by side on the output: their pixels' rows and columns on the image. */
+typedef struct deform_box {
+  int64_t begin[2], end[2];
+} deform_box;
+
+/* One launch makes one gradient, y, of n elements or units; the launch of the offsets' makes that of the mask, too. */
+typedef struct deform_back_args {
+  deform_args of; /* the forward call's; y and n are the launch's own */
+  const void *grad;
+  void *of_mask;     /* NULL: not wanted; then y may be NULL, too */
+  deform_box *boxes; /* [images][groups of offsets][taps][tiles] */
+  int64_t images, offset_groups, tiles;
+} deform_back_args;
+
+enum { DEFORM_TILE = 32, DEFORM_OUTPUTS = 8 }; /* samples of a box; outputs whose weights' gradients a block computes */
 
 #endif

@@ -54,29 +54,34 @@ reed_status cuda_prepare_multi_level_roi_align(const reed_kernel_call *call, ree
   return prepare_roi_align(call, ~7u, out_kernel);
 }
 
+static roi_pool_args args_of(const reed_kernel_call *call, const roi_call *c) {
+  const roi_align *r = &c->maps[0];
+  return (roi_pool_args){.n = desc_elements(&call->outputs[0]),
+                         .regions_n = c->regions,
+                         .images = r->images,
+                         .channels = r->channels,
+                         .outputs = roi_outputs(r),
+                         .height = r->height,
+                         .width = r->width,
+                         .bins_y = r->bins_y,
+                         .bins_x = r->bins_x,
+                         .sampling = r->sampling,
+                         .scale = r->scale,
+                         .dtype = c->dtype,
+                         .regions_dtype = c->regions_dtype,
+                         .columns = c->columns,
+                         .kind = (int32_t)r->kind,
+                         .half_pixel = r->half_pixel,
+                         .last = c->last,
+                         .counted = cuda_counted(call)};
+}
+
 reed_status cuda_prepare_roi_pool(const reed_kernel_call *call, reed_kernel *out_kernel) {
   cuda_plan plan = {.call = call};
   roi_call c;
   const reed_status status = roi_call_read_pooling(call, &c);
   if (status) return status;
-  const roi_align *r = &c.maps[0];
-  roi_pool_args made = {.n = desc_elements(&call->outputs[0]),
-                        .images = r->images,
-                        .channels = r->channels,
-                        .outputs = roi_outputs(r),
-                        .height = r->height,
-                        .width = r->width,
-                        .bins_y = r->bins_y,
-                        .bins_x = r->bins_x,
-                        .sampling = r->sampling,
-                        .scale = r->scale,
-                        .dtype = c.dtype,
-                        .regions_dtype = c.regions_dtype,
-                        .columns = c.columns,
-                        .kind = (int32_t)r->kind,
-                        .half_pixel = r->half_pixel,
-                        .last = c.last,
-                        .counted = cuda_counted(call)};
+  const roi_pool_args made = args_of(call, &c);
   if (made.n) {
     cuda_plan_each(&plan, CUDA_roi_pool, made.n, &made);
     cuda_plan_count(&plan, offsetof(roi_pool_args, counted));
@@ -87,4 +92,31 @@ reed_status cuda_prepare_roi_pool(const reed_kernel_call *call, reed_kernel *out
     CUDA_FAULT(&plan, roi_pool_args, fault, launch);
   }
   return cuda_plan_close(&plan, 0, out_kernel);
+}
+
+/* The regions' boxes, then the map's gradient. */
+reed_status cuda_prepare_roi_pool_backward(const reed_kernel_call *call, reed_kernel *out_kernel) {
+  cuda_plan plan = {.call = call};
+  roi_call c;
+  const reed_status status = roi_call_read_pooling(call, &c);
+  if (status) return status;
+  const bool by_argmax = c.maps[0].kind == ROI_POOL;
+  const int64_t boxes = c.regions * (int64_t)sizeof(roi_box);
+  const roi_pool_args made = args_of(call, &c);
+  if (c.regions) {
+    cuda_plan_each(&plan, CUDA_roi_boxes, 32 * c.regions, &made);
+    CUDA_INPUT(&plan, roi_pool_args, regions, c.at.regions);
+    if (by_argmax) CUDA_INPUT(&plan, roi_pool_args, argmax, c.at.argmax);
+    CUDA_PART(&plan, roi_pool_args, boxes, CUDA_FROM_WORKSPACE, 0, 0, boxes, true);
+    CUDA_FAULT(&plan, roi_pool_args, fault, launch);
+  }
+  if (made.n) {
+    cuda_plan_each(&plan, CUDA_roi_pool_backward, made.n, &made);
+    CUDA_INPUT(&plan, roi_pool_args, x, 0);
+    CUDA_INPUT(&plan, roi_pool_args, regions, c.at.regions);
+    if (by_argmax) CUDA_INPUT(&plan, roi_pool_args, argmax, c.at.argmax);
+    CUDA_PART(&plan, roi_pool_args, boxes, CUDA_FROM_WORKSPACE, 0, 0, boxes, false);
+    CUDA_OUTPUT(&plan, roi_pool_args, y, 0);
+  }
+  return cuda_plan_close(&plan, boxes, out_kernel);
 }

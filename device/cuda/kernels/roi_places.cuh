@@ -24,15 +24,15 @@ static __device__ inline roi_span<T> span_of(bool half_pixel, int64_t sampling, 
   return span;
 }
 
-/* The samples of a bin that may lie in -1..extent; others contribute nothing. */
+/* The samples of a bin that may lie in from..to. */
 template <class T>
-static __device__ inline void find_samples(const roi_span<T> &span, int64_t bin, int64_t extent, int64_t *out_begin,
-                                           int64_t *out_end) {
+static __device__ inline void find_samples_between(const roi_span<T> &span, int64_t bin, double from, double to,
+                                                   int64_t *out_begin, int64_t *out_end) {
   const double origin = static_cast<double>(span.start) + static_cast<double>(bin) * static_cast<double>(span.bin),
                step = static_cast<double>(span.bin) / span.grid;
   double begin = 0, end = span.grid;
   if (step != 0 && end > 8) {
-    const double first = (-1 - origin) / step, second = (static_cast<double>(extent) - origin) / step;
+    const double first = (from - origin) / step, second = (to - origin) / step;
     const double low = floor(first < second ? first : second) - 2, high = ceil(first < second ? second : first) + 2;
     begin = low > 0 ? low : 0;
     end = high < end ? high : end;
@@ -40,6 +40,13 @@ static __device__ inline void find_samples(const roi_span<T> &span, int64_t bin,
   const bool some = end > begin && end < 4611686018427387904.0;
   *out_begin = some ? static_cast<int64_t>(begin) : 0;
   *out_end = some ? static_cast<int64_t>(end) : 0;
+}
+
+/* The samples of a bin that may lie in -1..extent; others contribute nothing. */
+template <class T>
+static __device__ inline void find_samples(const roi_span<T> &span, int64_t bin, int64_t extent, int64_t *out_begin,
+                                           int64_t *out_end) {
+  find_samples_between(span, bin, -1, static_cast<double>(extent), out_begin, out_end);
 }
 
 template <class T> static __device__ inline T sample_at(const roi_span<T> &span, int64_t bin, int64_t g) {

@@ -1,5 +1,6 @@
-/* MaxRoiPool and torchvision's roi_align, roi_pool, ps_roi_align and ps_roi_pool: one thread an element of the result.
- * Sums are in double; places are in double for maps of f64, else in float, as on the host. */
+/* MaxRoiPool, torchvision's roi_align, roi_pool, ps_roi_align and ps_roi_pool, and their gradients: one thread an
+ * element of the result. Sums are in double; places are in double for maps of f64, else in float, as on the host. An
+ * element of the map's gradient adds the regions in order, so that its bits are the same in every run. */
 #include "device/cuda/kernels/roi_places.cuh"
 
 /* In the order of roi_kind (ops/cpu/calls/roi_align.h). */
@@ -8,6 +9,16 @@ enum { KIND_ALIGN, KIND_PS_ALIGN, KIND_POOL, KIND_PS_POOL };
 /* Element k of the regions as T; those of f64 are so for maps of f64 only. */
 template <class T> static __device__ inline T region_element(const roi_pool_args &a, int64_t k) {
   return static_cast<T>(value_real(a.regions_dtype, value_load(a.regions_dtype, a.regions, k)));
+}
+
+/* x1, y1, x2, y2; false: one of them is NaN, so the region has no place. */
+template <class T> static __device__ inline bool read_corners(const roi_pool_args &a, int64_t region, T *corners) {
+  bool nowhere = false;
+  UNROLL for (int k = 0; k < 4; k++) {
+    corners[k] = region_element<T>(a, a.columns * region + a.columns - 4 + k);
+    nowhere = nowhere || corners[k] != corners[k];
+  }
+  return !nowhere;
 }
 
 /* Pixel (y, x) of the plane that begins at element `plane`. */
@@ -104,12 +115,7 @@ template <class T> static __device__ inline void pool_element(const roi_pool_arg
   int32_t best = -1;
   double y = static_cast<double>(NAN);
   T corners[4];
-  bool nowhere = false;
-  UNROLL for (int k = 0; k < 4; k++) {
-    corners[k] = region_element<T>(a, a.columns * region + a.columns - 4 + k);
-    nowhere = nowhere || corners[k] != corners[k];
-  }
-  if (!nowhere)
+  if (read_corners(a, region, corners))
     y = a.kind == KIND_ALIGN || a.kind == KIND_PS_ALIGN
             ? mean_of_samples<T>(a, plane, corners, bin / a.bins_x, bin % a.bins_x)
             : pool_of_pixels<T>(a, plane, corners, bin / a.bins_x, bin % a.bins_x, &best);
@@ -122,4 +128,171 @@ KERNEL_OF_MANY_REGISTERS(roi_pool) {
   if (i >= true_number(a.counted, a.n)) return;
   if (a.dtype == REED_F64) pool_element<double>(a, i);
   else pool_element<float>(a, i);
+}
+
+/* ---- gradients ---- */
+
+/* Rows (axis 0) or columns of the map that bin `bin` of a region reads; none: *out_end <= *out_begin. */
+template <class T>
+static __device__ inline void pixels_of_bin(const roi_pool_args &a, const T *corners, int axis, int64_t bin,
+                                            int64_t *out_begin, int64_t *out_end) {
+  const int64_t bins = axis ? a.bins_x : a.bins_y, extent = axis ? a.width : a.height;
+  const T low = corners[axis ? 0 : 1], high = corners[axis ? 2 : 3];
+  if (a.kind == KIND_PS_POOL) {
+    find_pixels(a, low, high, bins, bin, extent, out_begin, out_end);
+    return;
+  }
+  const roi_span<T> span = span_of<T>(a.half_pixel != 0, a.sampling, a.scale, low, high, bins);
+  int64_t first, after;
+  find_samples(span, bin, extent, &first, &after);
+  *out_begin = *out_end = 0;
+  if (first >= after) return;
+  const T one = sample_at(span, bin, first), other = sample_at(span, bin, after - 1), least = one < other ? one : other,
+          most = one < other ? other : one, last = static_cast<T>(extent - 1);
+  if (!(most >= -1 && least <= static_cast<T>(extent))) return;
+  *out_begin = !(least > 0) ? 0 : least < last ? static_cast<int64_t>(least) : extent - 1;
+  *out_end = !(most > 0) ? 2 : most < last ? static_cast<int64_t>(most) + 2 : extent;
+  if (*out_end > extent) *out_end = extent;
+}
+
+static __device__ inline void widen(roi_box *box, int axis, int64_t begin, int64_t end) {
+  if (begin >= end) return;
+  if (begin < box->begin[axis]) box->begin[axis] = begin;
+  if (end > box->end[axis]) box->end[axis] = end;
+}
+
+/* A lane's part of the region's box. */
+template <class T>
+static __device__ inline void box_part(const roi_pool_args &a, int64_t region, int lane, roi_box *box) {
+  if (a.kind == KIND_POOL) {
+    const int64_t each = a.outputs * a.bins_y * a.bins_x;
+    for (int64_t k = lane; k < each; k += 32) {
+      const int64_t pixel = a.argmax[region * each + k];
+      if (pixel < 0 || pixel >= a.height * a.width) continue;
+      widen(box, 0, pixel / a.width, pixel / a.width + 1);
+      widen(box, 1, pixel % a.width, pixel % a.width + 1);
+    }
+    return;
+  }
+  T corners[4];
+  if (!read_corners(a, region, corners)) return;
+  for (int axis = 0; axis < 2; axis++)
+    for (int64_t bin = lane; bin < (axis ? a.bins_x : a.bins_y); bin += 32) {
+      int64_t begin, end;
+      pixels_of_bin(a, corners, axis, bin, &begin, &end);
+      widen(box, axis, begin, end);
+    }
+}
+
+/* A warp a region. */
+KERNEL_OF_MANY_REGISTERS(roi_boxes) {
+  const int64_t region = thread_number() / 32;
+  const int lane = static_cast<int>(threadIdx.x % 32);
+  if (region >= a.regions_n) return;
+  roi_box box = {0, {INT64_MAX, INT64_MAX}, {0, 0}};
+  if (a.dtype == REED_F64) {
+    box.image = image_of<double>(a, region);
+    box_part<double>(a, region, lane, &box);
+  } else {
+    box.image = image_of<float>(a, region);
+    box_part<float>(a, region, lane, &box);
+  }
+  for (int lanes = 16; lanes; lanes /= 2)
+    for (int axis = 0; axis < 2; axis++) {
+      const int64_t begin = __shfl_xor_sync(~0u, box.begin[axis], lanes),
+                    end = __shfl_xor_sync(~0u, box.end[axis], lanes);
+      widen(&box, axis, begin, end);
+    }
+  if (lane == 0) a.boxes[region] = box;
+}
+
+/* The sum of the weights with which a bin's samples read row or column `at`; false: no sample reads it. */
+template <class T>
+static __device__ inline bool weigh(const roi_span<T> &span, int64_t bin, int64_t extent, int64_t at,
+                                    double *out_weight) {
+  int64_t begin, end, low, high;
+  T upper;
+  bool reads = false;
+  double sum = 0;
+  find_samples_between(span, bin, static_cast<double>(at - 1), static_cast<double>(at + 1), &begin, &end);
+  for (int64_t g = begin; g < end; g++) {
+    if (!neighbours(sample_at(span, bin, g), extent, &low, &high, &upper)) continue;
+    if (low == at) sum += 1 - static_cast<double>(upper);
+    if (high == at) sum += static_cast<double>(upper);
+    reads = reads || low == at || high == at;
+  }
+  *out_weight = sum;
+  return reads;
+}
+
+/* Channel `output` of the gradient of a region's bins. */
+struct bins_gradient {
+  const roi_pool_args &a;
+  int64_t region, output;
+
+  __device__ inline int64_t at(int64_t bin) const {
+    const int64_t bins = a.bins_y * a.bins_x;
+    return a.last ? (region * bins + bin) * a.outputs + output : (region * a.outputs + output) * bins + bin;
+  }
+  __device__ inline double of(int64_t bin) const { return value_real(a.dtype, value_load(a.dtype, a.x, at(bin))); }
+};
+
+/* The gradient that pixel (y, x) gets from bilinear samples of a region: of bin by_bin, or, if that is -1, of all bins.
+ */
+template <class T>
+static __device__ inline double gradient_of_samples(const bins_gradient &from, const T *corners, int64_t y, int64_t x,
+                                                    int64_t by_bin) {
+  const roi_pool_args &a = from.a;
+  const roi_span<T> sx = span_of<T>(a.half_pixel != 0, a.sampling, a.scale, corners[0], corners[2], a.bins_x),
+                    sy = span_of<T>(a.half_pixel != 0, a.sampling, a.scale, corners[1], corners[3], a.bins_y);
+  const double count = sy.grid * sx.grid;
+  double sum = 0, of_y, of_x;
+  for (int64_t p = by_bin < 0 ? 0 : by_bin / a.bins_x; p < (by_bin < 0 ? a.bins_y : by_bin / a.bins_x + 1); p++) {
+    if (!weigh(sy, p, a.height, y, &of_y)) continue;
+    for (int64_t q = by_bin < 0 ? 0 : by_bin % a.bins_x; q < (by_bin < 0 ? a.bins_x : by_bin % a.bins_x + 1); q++)
+      if (weigh(sx, q, a.width, x, &of_x)) sum += of_y * of_x / (count > 1 ? count : 1) * from.of(p * a.bins_x + q);
+  }
+  return sum;
+}
+
+/* The gradient that pixel (y, x) gets from a region whose box has the pixel; by_bin as above. */
+template <class T>
+static __device__ inline double gradient_of_region(const bins_gradient &from, int64_t y, int64_t x, int64_t by_bin) {
+  const roi_pool_args &a = from.a;
+  double sum = 0;
+  T corners[4];
+  if (a.kind == KIND_POOL) {
+    for (int64_t bin = 0; bin < a.bins_y * a.bins_x; bin++)
+      if (a.argmax[from.at(bin)] == y * a.width + x) sum += from.of(bin);
+    return sum;
+  }
+  if (!read_corners(a, from.region, corners)) return 0;
+  if (a.kind != KIND_PS_POOL) return gradient_of_samples<T>(from, corners, y, x, by_bin);
+  int64_t y_begin, y_end, x_begin, x_end;
+  pixels_of_bin(a, corners, 0, by_bin / a.bins_x, &y_begin, &y_end);
+  pixels_of_bin(a, corners, 1, by_bin % a.bins_x, &x_begin, &x_end);
+  if (y < y_begin || y >= y_end || x < x_begin || x >= x_end) return 0;
+  return from.of(by_bin) / (static_cast<double>(y_end - y_begin) * static_cast<double>(x_end - x_begin));
+}
+
+template <class T> static __device__ inline void gradient_of_pixel(const roi_pool_args &a, int64_t i) {
+  const int64_t pixels = a.height * a.width, channel = a.last ? i % a.channels : i / pixels % a.channels,
+                pixel = a.last ? i / a.channels % pixels : i % pixels, image = i / pixels / a.channels,
+                y = pixel / a.width, x = pixel % a.width, bins = a.bins_y * a.bins_x;
+  const bool by_place = a.kind == KIND_PS_ALIGN || a.kind == KIND_PS_POOL;
+  double sum = 0;
+  for (int64_t region = 0; region < a.regions_n; region++) {
+    const roi_box &box = a.boxes[region];
+    if (box.image != image || y < box.begin[0] || y >= box.end[0] || x < box.begin[1] || x >= box.end[1]) continue;
+    const bins_gradient from = {a, region, by_place ? channel / bins : channel};
+    sum += gradient_of_region<T>(from, y, x, by_place ? channel % bins : -1);
+  }
+  value_store(a.dtype, a.y, i, convert_real(sum, a.dtype));
+}
+
+KERNEL_OF_MANY_REGISTERS(roi_pool_backward) {
+  const int64_t i = thread_number();
+  if (i >= a.n) return;
+  if (a.dtype == REED_F64) gradient_of_pixel<double>(a, i);
+  else gradient_of_pixel<float>(a, i);
 }

@@ -1,5 +1,6 @@
 /* The pixels that a tap of a deformable convolution reads, for one type T: included with T and DEFORM_NAME(name)
- * defined. Source: Zhu et al. 2019, "Deformable ConvNets v2"; borders as torchvision's kernels have them. */
+ * defined. C and CUDA read this file, so that the host's kernels and the GPU's sample alike. Source: Zhu et al. 2019,
+ * "Deformable ConvNets v2"; borders as torchvision's kernels have them. */
 
 /* The four pixels around a place, row by row, and their weights in the sample; dy and dx: the derivatives of the
  * weights by the place. A pixel outside of the image, which counts as 0, has the number -1. A place that is NaN has
@@ -9,7 +10,12 @@ typedef struct DEFORM_NAME(deform_sample) {
   T weight[4], dy[4], dx[4];
 } DEFORM_NAME(deform_sample);
 
-static inline DEFORM_NAME(deform_sample) DEFORM_NAME(deform_sample_at)(T y, T x, int64_t height, int64_t width) {
+#ifdef __CUDACC__
+static __device__ inline
+#else
+static inline
+#endif
+    DEFORM_NAME(deform_sample) DEFORM_NAME(deform_sample_at)(T y, T x, int64_t height, int64_t width) {
   DEFORM_NAME(deform_sample) s = {{-1, -1, -1, -1}, {0}, {0}, {0}};
   if (y != y || x != x) {
     for (int i = 0; i < 4; i++) s.weight[i] = s.dy[i] = s.dx[i] = y + x;

@@ -153,7 +153,8 @@ static reed_status launch(kernel_case *c, const case_call *made, const reed_kern
   return REED_OK;
 }
 
-/* Large products take minutes and test nothing that small products do not test. */
+/* Large products and deformable convolutions, and large maps of which every pixel looks at every region, take minutes
+ * and test nothing that small ones do not test. */
 static int64_t most_elements(op_id op) {
   switch ((int)op) {
     case OP_Conv:
@@ -163,6 +164,13 @@ static int64_t most_elements(op_id op) {
     case OP_GRU:
     case OP_LSTM:
     case OP_RNN: return 2500;
+    case OP_DeformConv:
+    case OP_deform_conv2d:
+    case OP_deform_conv2d_backward:
+    case OP_roi_align_backward:
+    case OP_roi_pool_backward:
+    case OP_ps_roi_align_backward:
+    case OP_ps_roi_pool_backward: return 21000;
     case OP_Attention: return 80000;
     default: return INT64_MAX;
   }

@@ -81,6 +81,7 @@ static form form_of(int i, reed_dtype dtype) {
       {1, 1, 1, 1, 3, 1, 1, 1, 1},     {2, 3, 9, 13, 20, 3, 2, 2, 0.25}, {1, 35, 20, 31, 9, 4, 3, 0, 0.5},
       {3, 5, 33, 7, 15, 5, 2, -1, 2},  {2, 3, 9, 13, 0, 3, 2, 2, 1},     {1, 70, 12, 300, 7, 2, 3, 1, 1},
       {2, 17, 21, 19, 60, 3, 2, 2, 1}, {1, 33, 12, 40, 40, 4, 3, 0, 1},  {3, 4, 9, 50, 90, 1, 2, 5, 0.25},
+      {2, 3, 9, 40, 12, 2, 2, 11, 1},
   };
   form f = {.row = i % 4, .dtype = dtype, .aligned = i / 4 % 2, .last = i / 8 % 2, .batched = i / 16 % 2};
   int k = i / 32;
@@ -366,7 +367,7 @@ int main(void) {
   TCase *t = tcase_create("vision");
   tcase_set_timeout(t, 240);
   suite_add_tcase(suite, t);
-  tcase_add_loop_test(t, regions_equal_the_reference, 0, 9);
+  tcase_add_loop_test(t, regions_equal_the_reference, 0, 10);
   tcase_add_loop_test(t, halves_equal_the_reference, 0, 4);
   tcase_add_loop_test(t, gradients_equal_finite_differences, 0, 16);
   tcase_add_loop_test(t, results_have_the_same_bits_for_any_number_of_threads, 0, 4);
