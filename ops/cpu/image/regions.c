@@ -9,6 +9,7 @@
 
 #include <math.h>
 
+#include "ops/cpu/common/relay.h"
 #include "ops/cpu/image/regions_loops.h"
 #include "ops/cpu/image/roi_lanes.h"
 #include "ops/cpu/image/roi_plan.h"
@@ -16,6 +17,7 @@
 #define BLOCK_BYTES ((int64_t)1 << 20) /* of planes that all regions are computed on before the next */
 #define BLOCK_MAX 64
 #define TAPS_AT_ONCE 64
+#define STEP_BINS 4096   /* of all outputs of a part, whose gradients a step adds */
 #define UNIT_CHANNELS 16 /* with channels last, a thread's range begins at a multiple: a line of the cache */
 
 typedef struct regions {
@@ -23,6 +25,7 @@ typedef struct regions {
   int64_t outputs;            /* channels of the bins */
   int64_t block, n_blocks;    /* of outputs */
   int64_t bands, band_rows;   /* backward */
+  int64_t step_regions;       /* backward: that a step adds to a part */
   int64_t per_output;         /* map's channels for each output */
   int64_t ranges_at, most_at; /* in a thread's scratch: ROI_POOL */
 } regions;
@@ -269,20 +272,19 @@ static void add_region(const job *j, worker *w, const part *own, int64_t region)
   }
 }
 
-/* Parts begin..end-1 (block of outputs, band of rows) of the map's gradient. */
-static void add_parts(void *context, int64_t begin, int64_t end, int32_t number) {
+/* A step of a part (block of outputs, band of rows) of the map's gradient: some regions. */
+static bool add_to_part(void *context, int64_t item, int64_t step, int32_t place) {
   const job *j = context;
   const regions *s = j->s;
-  worker w = worker_open(j, number);
-  for (int64_t i = begin; i < end; i++) {
-    int64_t first = i / s->bands * s->block, rest = s->outputs - first, row = i % s->bands * s->band_rows,
-            height = s->c.maps[0].height;
-    part own = {
-        first, rest < s->block ? rest : s->block, {row, row + s->band_rows < height ? row + s->band_rows : height}};
-    clear_part(j, &own);
-    for (int64_t region = 0; region < s->c.regions && !cpu_cancelled(&s->c.team); region++)
-      add_region(j, &w, &own, region);
-  }
+  worker w = worker_open(j, place);
+  int64_t first = item / s->bands * s->block, rest = s->outputs - first, row = item % s->bands * s->band_rows,
+          height = s->c.maps[0].height;
+  part own = {
+      first, rest < s->block ? rest : s->block, {row, row + s->band_rows < height ? row + s->band_rows : height}};
+  if (step == 0) clear_part(j, &own);
+  const int64_t begin = step * s->step_regions, left = s->c.regions - begin;
+  for (int64_t i = 0; i < left && i < s->step_regions; i++) add_region(j, &w, &own, begin + i);
+  return left > s->step_regions;
 }
 
 /* ---- preparation ---- */
@@ -296,8 +298,9 @@ static reed_status run_regions(const void *state, const reed_kernel_buffers *buf
   cpu_team team = cpu_team_for(s->c.team, (s->c.regions + 1) * s->outputs * r->bins_y * r->bins_x * 32 +
                                               (s->c.backward ? r->images * r->channels * r->height * r->width : 0));
   job j = {s, buffers};
-  return s->c.backward ? cpu_parallel_scratch(team, s->n_blocks * s->bands, 1, add_parts, &j)
-                       : cpu_parallel_scratch(team, forward, 1, pool_units, &j);
+  if (!s->c.backward) return cpu_parallel_scratch(team, forward, 1, pool_units, &j);
+  const int64_t parts = s->n_blocks * s->bands;
+  return cpu_relay(team, parts, parts * (s->c.regions / s->step_regions + 1), add_to_part, &j);
 }
 
 /* Divides the outputs into blocks, and the rows of a backward call with few blocks into bands, so that every thread has
@@ -316,6 +319,8 @@ static void divide(regions *s) {
   }
   if (s->block > s->outputs) s->block = s->outputs;
   s->n_blocks = (s->outputs + s->block - 1) / s->block;
+  s->step_regions = STEP_BINS / (s->block * (r->bins_y * r->bins_x > 0 ? r->bins_y * r->bins_x : 1));
+  if (s->step_regions < 1) s->step_regions = 1;
   if (!s->c.backward || s->n_blocks >= wanted || r->height < 2) return;
   int64_t bands = (wanted + s->n_blocks - 1) / s->n_blocks;
   s->band_rows = (r->height + bands - 1) / bands;

@@ -16,6 +16,7 @@
 #include <stdatomic.h>
 
 #include "base/team.h"
+#include "ops/cpu/common/relay.h"
 #include "ops/cpu/image/roi_lanes_job.h"
 #include "ops/cpu/image/roi_plan.h"
 
@@ -24,6 +25,8 @@
 #define PLANS_BYTES_MAX ((int64_t)8 << 20)   /* of stored plans; larger ones are made again for each block */
 #define OUTPUTS_MIN 4                        /* of ROI_LANES: fewer leave most of a block empty */
 #define FOURS_BYTES_MAX ((int64_t)4 << 20)   /* of ROI_FOURS maps in block form */
+#define STEP_BINS 256                        /* of a block of outputs, whose gradients a step adds: 10 to 30 us */
+#define STEP_PIXELS 2048                     /* of a map in block form, that a step writes */
 #define TAPS_OF_BIN 4                        /* rough: a map larger than all taps is not worth a copy */
 
 /* Forward, boxes of equal extents follow one another. Backward, neighbours do: their pixels are read and written. */
@@ -161,17 +164,11 @@ static void make_spans(const roi_lanes_job *j) {
 
 /* ---- places in the tensors ---- */
 
-static int64_t units_of_block(const roi_lanes_kernel *s) { return (s->slots + s->together - 1) / s->together; }
-
-/* A worker takes the parts of a share: of a unit, so that it copies the unit's rows once, or of a band of rows, whose
- * parts are its rows in all units. */
-static int64_t shares_of(const roi_lanes_kernel *s) { return s->banded ? s->divided : s->blocks * units_of_block(s); }
-
 /* Lists of regions in the order of work: one of all, and of those of each band. */
 static int64_t lists_of(const roi_lanes_kernel *s) { return 1 + (s->c.backward && s->divided > 1 ? s->divided : 0); }
 
 static roi_lanes_unit unit_of(const roi_lanes_kernel *s, int64_t number) {
-  int64_t each = units_of_block(s), first = number / each * ROI_LANES, rest = s->outputs - first,
+  int64_t each = roi_lanes_units_of_block(s), first = number / each * ROI_LANES, rest = s->outputs - first,
           bin = number % each * s->together, slots = s->slots - bin;
   return (roi_lanes_unit){first, bin, slots < s->together ? slots : s->together,
                           (int32_t)(rest < ROI_LANES ? rest : ROI_LANES)};
@@ -374,58 +371,54 @@ static void list_bands(const roi_lanes_job *j) {
   }
 }
 
-/* The rows of a band in all images. */
-static void add_band(const roi_lanes_job *j, const roi_lanes_worker *w, const roi_lanes_unit *u, int64_t part) {
-  const roi_lanes_kernel *s = j->s;
-  const roi_band band = band_of(s, part);
-  const int64_t *begins = j->begins + (lists_of(s) > 1 ? part + 1 : 0) * (s->n_groups + 2);
-  int64_t row_floats = s->c.maps[0].width * ROI_LANES;
-  for (int64_t image = 0; image < s->n_groups && !cpu_cancelled(&s->c.team); image++) {
-    const roi_columns *spans = j->spans + image * s->rows;
-    for (int64_t k = 0; k < u->slots; k++) {
-      roi_lanes_worker own;
-      roi_lanes_unit one = slot_of(s, u, k, w, &own);
-      for (int64_t row = band.first; row < band.after; row++)
-        if (spans[row].first < spans[row].after)
-          memset(own.map + row * row_floats, 0, (size_t)row_floats * sizeof *own.map);
-      for (int64_t i = begins[image]; i < begins[image + 1] && !s->boxes; i++)
-        add_region(j, &own, &one, band, j->order[i]);
-    }
-    if (s->boxes) roi_boxes_run(j, w, u, band, begins[image], begins[image + 1]);
-    memset(w->sums, 0, (size_t)row_floats * sizeof *w->sums);
-    for (int64_t i = 0; i < band.after - band.first; i++) {
-      int64_t row = band.first + roi_lanes_round(j, w, i, band.after - band.first);
-      write_row(j, w, u, image, row, spans[row].first >= spans[row].after);
-    }
-  }
+/* The columns of a band's rows in an image that regions touch, in one slot's map: 0. */
+static void clear_rows(const roi_lanes_job *j, float *map, roi_band band, const roi_columns *spans) {
+  const int64_t row_floats = j->s->c.maps[0].width * ROI_LANES;
+  for (int64_t row = band.first; row < band.after; row++)
+    if (spans[row].first < spans[row].after) memset(map + row * row_floats, 0, (size_t)row_floats * sizeof *map);
 }
 
-/* The share of the work that a worker takes next: one that nobody has begun, else the one that has the most left. Each
- * worker looks from its last share on, at first from another one than the others. */
-static int64_t next_share(const roi_lanes_job *j, const roi_held_rows *held, int32_t number) {
-  const int64_t shares = shares_of(j->s), from = held->taken ? held->taken : shares * number / j->s->c.team.threads;
-  int64_t most_left = 0, least = INT64_MAX;
-  for (int64_t i = 0; i < shares && least > 0; i++) {
-    int64_t share = from + i < shares ? from + i : from + i - shares, parts = atomic_load(&j->begun[share]);
-    if (parts >= least) continue;
-    least = parts;
-    most_left = share;
+/* The next rows of the band. False: they were the last ones. */
+static bool write_rows(const roi_lanes_job *j, const roi_lanes_worker *w, roi_lanes_walk *at, roi_band band) {
+  const roi_align *r = &j->s->c.maps[0];
+  const roi_columns *spans = j->spans + at->image * j->s->rows;
+  const int64_t rows = band.after - band.first, most = 1 + STEP_PIXELS / (r->width * at->unit.slots),
+                end = at->done + most < rows ? at->done + most : rows;
+  memset(w->sums, 0, (size_t)(r->width * ROI_LANES) * sizeof *w->sums);
+  for (; at->done < end; at->done++) {
+    int64_t row = band.first + roi_lanes_round(j, w, at->done, rows);
+    write_row(j, w, &at->unit, at->image, row, spans[row].first >= spans[row].after);
   }
-  return most_left;
+  return end < rows;
 }
 
-/* A worker takes the parts of one share after the other; then those of another. There are as many calls as parts, so
- * each call finds one. Returns the number of the unit, and of its part. */
-static int64_t next_part(const roi_lanes_job *j, roi_held_rows *held, int32_t number, int64_t *out_part) {
+/* The next step of a band of rows in all images: some regions of a slot, in their order; after the last slot, some rows
+ * of the map. False: it was the last one. */
+static bool walk_band(const roi_lanes_job *j, const roi_lanes_worker *w, roi_lanes_walk *at) {
   const roi_lanes_kernel *s = j->s;
-  const int64_t parts = s->blocks * units_of_block(s) * s->divided / shares_of(s);
-  for (;; held->taken = next_share(j, held, number) + 1) {
-    if (!held->taken) continue;
-    int64_t share = held->taken - 1, part = atomic_fetch_add(&j->begun[share], 1);
-    if (part >= parts) continue;
-    *out_part = s->banded ? share : part;
-    return s->banded ? part : share;
+  const roi_band band = band_of(s, at->part);
+  if (at->slot == at->unit.slots) {
+    if (write_rows(j, w, at, band)) return true;
+    at->slot = at->done = 0;
+    return ++at->image < s->n_groups;
   }
+  const int64_t *begins = j->begins + (lists_of(s) > 1 ? at->part + 1 : 0) * (s->n_groups + 2),
+                begin = begins[at->image] + at->done, left = begins[at->image + 1] - begin,
+                n = left < s->step_regions ? left : s->step_regions;
+  const roi_lanes_unit *u = &at->unit;
+  roi_lanes_worker own;
+  const int64_t slots = s->boxes ? u->slots : 1; /* of a step */
+  for (int64_t k = at->slot; k < at->slot + slots; k++) {
+    roi_lanes_unit one = slot_of(s, u, k, w, &own);
+    if (at->done == 0) clear_rows(j, own.map, band, j->spans + at->image * s->rows);
+    for (int64_t i = begin; i < begin + n && !s->boxes; i++) add_region(j, &own, &one, band, j->order[i]);
+  }
+  if (s->boxes) roi_boxes_run(j, w, u, band, begin, begin + n);
+  at->done += n;
+  if (n < left) return true;
+  at->done = 0;
+  at->slot += slots;
+  return true;
 }
 
 static void run_units(void *context, int64_t begin, int64_t end, int32_t number) {
@@ -434,11 +427,29 @@ static void run_units(void *context, int64_t begin, int64_t end, int32_t number)
   roi_lanes_worker w = worker_at(j, number);
   for (int64_t i = begin; i < end && !cpu_cancelled(&s->c.team); i++) {
     int64_t part;
-    roi_lanes_unit u = unit_of(s, next_part(j, w.held, number, &part));
+    roi_lanes_unit u = unit_of(s, roi_lanes_next_part(j, w.held, number, &part));
     const int64_t n = s->c.regions;
-    if (s->c.backward) add_band(j, &w, &u, part);
-    else pool_part(j, &w, &u, n * part / s->divided, n * (part + 1) / s->divided);
+    pool_part(j, &w, &u, n * part / s->divided, n * (part + 1) / s->divided);
   }
+}
+
+/* A step of a part of a unit. */
+static bool run_step(void *context, int64_t item, int64_t step, int32_t place) {
+  (void)item; /* the walk has the number of the unit */
+  const roi_lanes_job *j = context;
+  roi_lanes_worker w = worker_at(j, place);
+  roi_lanes_walk *at = &j->walks[place];
+  if (step == 0) {
+    *at = (roi_lanes_walk){0};
+    at->unit = unit_of(j->s, roi_lanes_next_part(j, w.held, place, &at->part));
+  }
+  return walk_band(j, &w, at);
+}
+
+/* About: the last step of an image has fewer regions. */
+static int64_t count_steps(const roi_lanes_kernel *s, int64_t items) {
+  const int64_t written = s->rows / s->divided * s->c.maps[0].width * s->together / STEP_PIXELS + 1;
+  return items * (s->n_groups * (written + 1) + s->c.regions / s->step_regions * (s->boxes ? 1 : s->together));
 }
 
 /* Forward, in cpu_team_for's count. */
@@ -453,6 +464,7 @@ static reed_status run_roi_lanes(const void *state, const reed_kernel_buffers *b
   if (status != REED_OK) return status;
   char *memory = buffers->workspace;
   roi_held_rows held[TEAM_MAX_WORKERS] = {0};
+  roi_lanes_walk walks[TEAM_MAX_WORKERS];
   roi_lanes_job j = {s,
                      buffers,
                      (roi_note *)(memory + s->notes_at),
@@ -460,8 +472,9 @@ static reed_status run_roi_lanes(const void *state, const reed_kernel_buffers *b
                      (int64_t *)(memory + s->begins_at),
                      (roi_columns *)(memory + s->spans_at),
                      held,
+                     walks,
                      (_Atomic int64_t *)(memory + s->begun_at)};
-  for (int64_t i = 0; i < shares_of(s); i++) atomic_init(&j.begun[i], 0);
+  for (int64_t i = 0; i < roi_lanes_shares(s); i++) atomic_init(&j.begun[i], 0);
   cpu_team team = cpu_team_for(s->c.team, s->c.regions * 8192);
   if ((status = cpu_parallel_scratch(team, s->c.regions, 1, make_notes, &j)) != REED_OK) return status;
   roi_order_make(&(roi_order){.notes = j.notes,
@@ -477,7 +490,9 @@ static reed_status run_roi_lanes(const void *state, const reed_kernel_buffers *b
   list_bands(&j);
   make_spans(&j);
   team = cpu_team_for(s->c.team, pool_work(s));
-  return cpu_parallel_scratch(team, s->blocks * units_of_block(s) * s->divided, 1, run_units, &j);
+  const int64_t items = s->blocks * roi_lanes_units_of_block(s) * s->divided;
+  return s->c.backward ? cpu_relay(team, items, count_steps(s, items), run_step, &j)
+                       : cpu_parallel_scratch(team, items, 1, run_units, &j);
 }
 
 /* ---- preparation ---- */
@@ -495,7 +510,7 @@ static int64_t lay_workspace(roi_lanes_kernel *s) {
       {&s->counts_at, roi_order_counts(s->n_groups, s->rows, w->width, by_extents(s)) * 8},
       {&s->begins_at, lists_of(s) * (s->n_groups + 2) * 8},
       {&s->spans_at, s->n_groups * s->rows * (int64_t)sizeof(roi_columns)},
-      {&s->begun_at, shares_of(s) * 8},
+      {&s->begun_at, roi_lanes_shares(s) * 8},
       {&s->plans_at, s->stored ? s->c.regions * s->plan_bytes : 0},
       {&s->workers_at, 0},
   };
@@ -514,9 +529,9 @@ static int64_t lay_workspace(roi_lanes_kernel *s) {
 
 /* False for calls that another kernel computes in less time or memory. */
 static bool is_worth(const roi_lanes_kernel *s, int64_t pixels) {
-  return s->outputs >= OUTPUTS_MIN && s->c.regions > 0 && pixels > 0 && pixels * ROI_LANES * 4 <= BLOCK_BYTES_MAX &&
-         s->c.regions <= INT32_MAX && s->n_groups < INT32_MAX && s->bins > 0 && s->bins < 65536 &&
-         s->c.regions * s->bins * TAPS_OF_BIN >= pixels;
+  return s->outputs >= OUTPUTS_MIN && s->c.regions > 0 && s->n_groups > 0 && pixels > 0 &&
+         pixels * ROI_LANES * 4 <= BLOCK_BYTES_MAX && s->c.regions <= INT32_MAX && s->n_groups < INT32_MAX &&
+         s->bins > 0 && s->bins < 65536 && s->c.regions * s->bins * TAPS_OF_BIN >= pixels;
 }
 
 reed_status roi_lanes_prepare(const reed_kernel_call *call, const roi_call *c, reed_kernel *out_kernel) {
@@ -538,12 +553,15 @@ reed_status roi_lanes_prepare(const reed_kernel_call *call, const roi_call *c, r
   s.blocks = (s.outputs + ROI_LANES - 1) / ROI_LANES;
   s.slots = s.position_sensitive ? s.bins : 1;
   s.map_floats = pixels * ROI_LANES;
+  s.step_regions = STEP_BINS / (s.position_sensitive ? 1 : s.bins);
+  if (s.step_regions < 1) s.step_regions = 1;
   int64_t ranges_bytes = 2 * (w->bins_y + w->bins_x) * 4;
   s.boxes = w->kind == ROI_PS_POOL && ranges_bytes * c->regions <= PLANS_BYTES_MAX;
+  if (s.boxes) s.step_regions = ROI_BOXES_PART;
   bool fours =
       s.position_sensitive && (c->last || s.boxes) && s.slots >= ROI_FOURS && s.map_floats * 16 <= FOURS_BYTES_MAX;
   s.together = fours ? ROI_FOURS : 1;
-  int64_t threads = BLOCKS_BYTES_MAX / (s.together * s.map_floats * 4), units = s.blocks * units_of_block(&s);
+  int64_t threads = BLOCKS_BYTES_MAX / (s.together * s.map_floats * 4), units = s.blocks * roi_lanes_units_of_block(&s);
   if (s.c.team.threads > threads) s.c.team.threads = (int32_t)threads;
   int64_t wanted = roi_parts_wanted(s.c.team, c->backward ? 0 : pool_work(&s)),
           most = c->backward ? s.rows : c->regions;

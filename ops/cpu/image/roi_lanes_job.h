@@ -13,6 +13,7 @@ typedef struct roi_lanes_kernel {
   bool position_sensitive;
   bool boxes; /* position-sensitive bins of whole pixels, with stored plans */
   int64_t outputs, bins;
+  int64_t step_regions;    /* backward: whose gradients a step adds to a map */
   int64_t slots;           /* units of a block of outputs: bins if position-sensitive, else 1 */
   int64_t together;        /* slots of a unit: 1, or ROI_FOURS */
   int64_t map_floats;      /* of a map in block form, of which a thread has `together` */
@@ -28,6 +29,18 @@ typedef struct roi_lanes_kernel {
   int64_t map_at, sums_at, bins_at, argmax_at;
 } roi_lanes_kernel;
 
+/* A block of outputs, and the first bin and their number if channels are position-sensitive. */
+typedef struct roi_lanes_unit {
+  int64_t first, bin, slots;
+  int32_t n;
+} roi_lanes_unit;
+
+/* How far a part of a unit has come, backward. */
+typedef struct roi_lanes_walk {
+  roi_lanes_unit unit;
+  int64_t part, image, slot, done; /* done: regions of the image; of its rows after the last slot */
+} roi_lanes_walk;
+
 typedef struct roi_lanes_job {
   const roi_lanes_kernel *s;
   const reed_kernel_buffers *buffers;
@@ -36,6 +49,7 @@ typedef struct roi_lanes_job {
   int64_t *begins;        /* the first place of each group in `order`, n_groups + 2, likewise */
   roi_columns *spans;     /* by group and row */
   roi_held_rows *held;    /* by worker */
+  roi_lanes_walk *walks;  /* by worker, backward */
   _Atomic int64_t *begun; /* by share: the parts that workers have taken */
 } roi_lanes_job;
 
@@ -48,11 +62,14 @@ typedef struct roi_lanes_worker {
   int32_t number;
 } roi_lanes_worker;
 
-/* A block of outputs, and the first bin and their number if channels are position-sensitive. */
-typedef struct roi_lanes_unit {
-  int64_t first, bin, slots;
-  int32_t n;
-} roi_lanes_unit;
+static inline int64_t roi_lanes_units_of_block(const roi_lanes_kernel *s) {
+  return (s->slots + s->together - 1) / s->together;
+}
+/* A worker takes the parts of a share: of a unit, so that it copies the unit's rows once, or of a band of rows, whose
+ * parts are its rows in all units. */
+static inline int64_t roi_lanes_shares(const roi_lanes_kernel *s) {
+  return s->banded ? s->divided : s->blocks * roi_lanes_units_of_block(s);
+}
 
 static inline int64_t roi_lanes_bytes(const roi_lanes_kernel *s) { return (int64_t)reed_dtype_bytes(s->c.dtype); }
 
@@ -81,5 +98,9 @@ static inline roi_lane_form roi_lanes_bins_form(const roi_lanes_kernel *s, const
  * from its maps in block form, or, backward, adds the bins' gradients to them. */
 void roi_boxes_run(const roi_lanes_job *j, const roi_lanes_worker *w, const roi_lanes_unit *u, roi_band band,
                    int64_t begin, int64_t end);
+
+/* A worker takes the parts of one share after the other; then those of another. There are as many calls as parts, so
+ * each call finds one. Returns the number of the unit, and of its part. */
+int64_t roi_lanes_next_part(const roi_lanes_job *j, roi_held_rows *held, int32_t number, int64_t *out_part);
 
 #endif

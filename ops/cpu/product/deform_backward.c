@@ -163,22 +163,20 @@ static void run_block(const job *j, int64_t number, const unit *u, deform_block 
           j->room + b->parts_at + (number * b->band + block->first - j->band) * d->taps * PARTS);
 }
 
-static void run_units(void *context, int64_t begin, int64_t end, int32_t number) {
+/* A block of a unit's band: the unit's sums take the blocks in their order. */
+static bool run_unit(void *context, int64_t i, int64_t step, int32_t place) {
   const job *j = context;
   const backward *b = j->b;
   const deform *d = &b->d;
-  float *worker = j->room + b->workers_at + number * b->worker_floats;
-  for (int64_t i = begin; i < end; i++) {
-    unit u = unit_at(b, i);
-    if (j->band == 0 && b->wants[DEFORM_GRAD_INPUT]) {
-      float *grad = j->grad_x + j->image * d->channels * deform_in_pixels(d) + u.first;
-      for (int64_t k = 0; k < deform_in_pixels(d); k++) memset(grad + k * d->channels, 0, (size_t)u.n * sizeof *grad);
-    }
-    for (int64_t first = 0; first < j->band_pixels && !cpu_cancelled(&d->team); first += b->block) {
-      deform_block block = {j->image, u.offset_group, j->band + first, smaller(b->block, j->band_pixels - first)};
-      run_block(j, i, &u, &block, worker);
-    }
+  const unit u = unit_at(b, i);
+  const int64_t first = step * b->block;
+  if (j->band + first == 0 && b->wants[DEFORM_GRAD_INPUT]) {
+    float *grad = j->grad_x + j->image * d->channels * deform_in_pixels(d) + u.first;
+    for (int64_t k = 0; k < deform_in_pixels(d); k++) memset(grad + k * d->channels, 0, (size_t)u.n * sizeof *grad);
   }
+  deform_block block = {j->image, u.offset_group, j->band + first, smaller(b->block, j->band_pixels - first)};
+  run_block(j, i, &u, &block, j->room + b->workers_at + place * b->worker_floats);
+  return first + b->block < j->band_pixels;
 }
 
 /* Adds up the units' parts for taps begin..end-1 of all offset groups, each for all pixels of the band. */
@@ -224,7 +222,7 @@ static reed_status run_bands(job *j) {
   for (j->image = 0; j->image < d->images; j->image++)
     for (j->band = 0; j->band < deform_pixels(d); j->band += b->band) {
       j->band_pixels = smaller(b->band, deform_pixels(d) - j->band);
-      reed_status status = cpu_parallel_scratch(d->team, b->n_units, 1, run_units, j);
+      reed_status status = cpu_relay(d->team, b->n_units, b->n_units * divided(j->band_pixels, b->block), run_unit, j);
       if (status == REED_OK && parts) status = cpu_parallel(d->team, d->s.offset_groups * d->taps, 1, add_parts, j);
       if (status != REED_OK) return status;
     }

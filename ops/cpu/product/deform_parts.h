@@ -4,6 +4,7 @@
 #define OPS_CPU_PRODUCT_DEFORM_PARTS_H_
 
 #include "ops/cpu/calls/deform.h"
+#include "ops/cpu/common/relay.h"
 #include "ops/cpu/common/strided.h"
 #include "ops/cpu/product/deform_loops.h"
 #include "ops/cpu/product/whole.h"

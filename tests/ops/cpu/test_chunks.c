@@ -10,7 +10,7 @@
 
 typedef struct row {
   op_id op;
-  int64_t inputs[4][5]; /* rank and extents; rank 0: absent */
+  int64_t inputs[5][5]; /* rank and extents; rank 0: absent */
   int32_t n_inputs, n_outputs;
   int64_t hidden; /* attribute hidden_size, 0: none */
   const char *direction;
@@ -48,8 +48,14 @@ static const row rows[] = {
     {OP_MatMul, {{2, 2, 50000}, {2, 50000, 7}}, 2, 1, .least = 20, .dtype = REED_F64},
     {OP_MatMul, {{2, 2, 8}, {2, 8, 50001}}, 2, 1, .least = 20, .dtype = REED_I32},
     {OP_MatMul, {{2, 20000, 1}, {2, 1, 3}}, 2, 1, .least = 30, .dtype = REED_F64},
+    /* gradients that take blocks of pixels in their order */
+    {OP_deform_conv2d_backward,
+     {{4, 1, 32, 38, 38}, {4, 1, 32, 40, 40}, {4, 32, 32, 3, 3}, {4, 1, 18, 38, 38}, {4, 1, 9, 38, 38}},
+     5,
+     5,
+     .least = 64},
     /* directions of one sequence, whose steps are long; some sequences; blocks of a step */
-    {OP_LSTM, {{3, 3, 1, 32}, {3, 2, 2048, 32}, {3, 2, 2048, 512}}, 3, 1, 512, "bidirectional", .least = 40},
+    {OP_LSTM, {{3, 12, 1, 32}, {3, 2, 2048, 32}, {3, 2, 2048, 512}}, 3, 1, 512, "bidirectional", .least = 250},
     {OP_GRU, {{3, 2, 40, 16}, {3, 1, 768, 16}, {3, 1, 768, 256}}, 3, 1, 256, "forward", .least = 12},
     {OP_LSTM, {{3, 2, 1, 16}, {3, 1, 2560, 16}, {3, 1, 2560, 640}}, 3, 1, 640, "forward", .least = 24},
 };
