@@ -17,19 +17,35 @@
 #define __launch_bounds__(...)
 #define __constant__ const
 
-/* ---- types; vectors have CUDA's alignment ---- */
+/* ---- types; vectors have CUDA's alignment ----
+ * g++ checks the address of a struct that is copied as a whole. clang does not, so that its vectors are copied by
+ * functions, whose references it checks. */
 
 struct dim3 {
   unsigned x, y, z;
 };
+#ifdef __clang__
+#define SIMT_COPIED(name, copy, ...) \
+  name() = default; \
+  __VA_ARGS__ {} \
+  name(const name &v) { copy; } \
+  name &operator=(const name &v) { \
+    copy; \
+    return *this; \
+  }
+#else
+#define SIMT_COPIED(...)
+#endif
 #define SIMT_VECTOR2(name, T) \
   struct alignas(2 * sizeof(T)) name { \
     T x, y; \
+    SIMT_COPIED(name, (x = v.x, y = v.y), name(T x_, T y_) : x(x_), y(y_)) \
   }; \
   static inline name make_##name(T x, T y) { return {x, y}; }
 #define SIMT_VECTOR4(name, T, alignment) \
   struct alignas(alignment) name { \
     T x, y, z, w; \
+    SIMT_COPIED(name, (x = v.x, y = v.y, z = v.z, w = v.w), name(T x_, T y_, T z_, T w_) : x(x_), y(y_), z(z_), w(w_)) \
   }; \
   static inline name make_##name(T x, T y, T z, T w) { return {x, y, z, w}; }
 SIMT_VECTOR2(float2, float)
@@ -43,6 +59,7 @@ SIMT_VECTOR4(ushort4, unsigned short, 8)
 SIMT_VECTOR4(uchar4, unsigned char, 4)
 #undef SIMT_VECTOR2
 #undef SIMT_VECTOR4
+#undef SIMT_COPIED
 
 /* ---- built-in variables: of the thread that runs ----
  * __thread, because a compiler may call a function that initialises a thread_local variable of a class, and nothing
