@@ -14,6 +14,7 @@ typedef enum bound_rule {
   BOUND_GATHER,
   BOUND_GATHER_ND,
   BOUND_GATHER_ELEMENTS,
+  BOUND_SCATTER_ELEMENTS,
   BOUND_ONE_HOT,
   BOUND_MATRICES,
   BOUND_SEQUENCES,
@@ -89,6 +90,7 @@ bool bound_may_pass(const reed_op *op, int32_t input) {
   switch (rule) {
     case BOUND_GATHER_ND: return input == 1;
     case BOUND_ROTARY: return input < 4;
+    case BOUND_SCATTER_ELEMENTS: return input < 3;
     case BOUND_GATHER_ELEMENTS:
     case BOUND_COMPRESS:
     case BOUND_SEQUENCES: return input < 2;
@@ -174,6 +176,12 @@ static int32_t gather_nd_axis(const question *q, const bound_operand *in) {
   return in->axis;
 }
 
+/* The attribute `axis` of the call, counted from the front. */
+static int64_t attribute_axis(const question *q, int32_t rank) {
+  int64_t axis = op_attr_int(q->attrs, "axis");
+  return axis < 0 ? axis + rank : axis;
+}
+
 /* The host compares the extents of indices and data, so it must know that these have one count where only the former
  * may be smaller. */
 static int32_t gather_elements_axis(const question *q, const bound_operand *in, int32_t input) {
@@ -183,6 +191,13 @@ static int32_t gather_elements_axis(const question *q, const bound_operand *in, 
   if (!indices->counter || data->rank < 0 || !only_ones(q, in, in->axis)) return -1;
   if (in->axis == axis) return input == 1 && !data->counter ? in->axis : -1;
   return data->counter && data->axis == indices->axis ? in->axis : -1;
+}
+
+/* The updates of a line stay in their line. */
+static int32_t scatter_elements_axis(const question *q, const bound_operand *in) {
+  for (int32_t i = 0; i < q->n_inputs; i++)
+    if (!q->inputs[i].counter) return -1;
+  return in->axis != attribute_axis(q, in->rank) && only_ones(q, in, in->axis) ? in->axis : -1;
 }
 
 /* All sequences have one length of the time axis, which is the other one. */
@@ -238,12 +253,6 @@ static int32_t view_axis(question *q, const bound_operand *in) {
     passed = number_between(q, q->output, 0, i + 1);
   }
   return only_ones(q, in, in->axis) ? joined_axis(q, in) : -1;
-}
-
-/* The attribute `axis` of the call, counted from the front. */
-static int64_t attribute_axis(const question *q, int32_t rank) {
-  int64_t axis = op_attr_int(q->attrs, "axis");
-  return axis < 0 ? axis + rank : axis;
 }
 
 static int32_t before_axis(const question *q, const bound_operand *in) {
@@ -423,6 +432,7 @@ static int32_t axis_of(question *q, int rule, int32_t i) {
     case BOUND_GATHER: return gather_axis(q, in, i);
     case BOUND_GATHER_ND: return gather_nd_axis(q, in);
     case BOUND_GATHER_ELEMENTS: return gather_elements_axis(q, in, i);
+    case BOUND_SCATTER_ELEMENTS: return scatter_elements_axis(q, in);
     case BOUND_ONE_HOT: return one_hot_axis(q, in);
     case BOUND_MATRICES: return in->axis < in->rank - 2 ? in->axis : -1;
     case BOUND_SEQUENCES: return sequences_axis(q, in);

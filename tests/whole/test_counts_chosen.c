@@ -1,5 +1,6 @@
 /* Counted rows that are chosen (Compress, torchvision's nms), copied (Expand, Tile) or turned (RotaryEmbedding) without
- * their count on the host: the bits of the run that fetches every count, on the host, on sim and on the emulated GPU.
+ * their count on the host, rows with scattered updates, rows of an identity and rows that pass a Dropout: the bits of
+ * the run that fetches every count, on the host, on sim and on the emulated GPU.
  */
 #include <check.h>
 #include <stdio.h>
@@ -101,6 +102,64 @@ static void keep_boxes(onnx_build *b, const char *inputs) {
 static void add_nms(onnx_build *b) { keep_boxes(b, "boxes,first_of_row"); }
 static void add_nms_of_kinds(onnx_build *b) { keep_boxes(b, "boxes,first_of_row,ids"); }
 static void add_nms_of_one_kind(onnx_build *b) { keep_boxes(b, "boxes,first_of_row,alike"); }
+
+/* ---- rows that are updated, made or passed on ---- */
+
+/* Elements of the rows [n,12] at places that depend on them, several of which may be one. */
+static void scatter(onnx_build *b, const char *reduction, const char *data) {
+  char inputs[64];
+  build_f32(b, "five", "", (float[]){5.5f});
+  build_f32(b, "three", "", (float[]){3});
+  join_rows(b, "parts", 12, "lines");
+  build_node(b, "Mul", "lines,three", "large");
+  build_node(b, "Add", "large,five", "moved");
+  build_int(b, build_node(b, "Cast", "moved", "at"), "to", 7);
+  build_node(b, "Exp", "lines", "updates");
+  snprintf(inputs, sizeof inputs, "%s,at,updates", data);
+  build_node_t *n = build_node(b, "ScatterElements", inputs, "y");
+  build_int(b, n, "axis", 1);
+  if (reduction) build_string(b, n, "reduction", reduction);
+}
+
+static void add_scatter(onnx_build *b) { scatter(b, NULL, "lines"); }
+static void add_scatter_sums(onnx_build *b) { scatter(b, "add", "lines"); }
+
+/* All updates go to the first row; the last one stays. */
+static void add_scatter_rows(onnx_build *b) {
+  build_f32(b, "zero", "", (float[]){0});
+  join_rows(b, "parts", 12, "lines");
+  build_node(b, "Mul", "lines,zero", "none");
+  build_int(b, build_node(b, "Cast", "none", "at"), "to", 7);
+  build_node(b, "Exp", "lines", "updates");
+  build_int(b, build_node(b, "ScatterElements", "lines,at,updates", "y"), "axis", 0);
+}
+
+/* The data have rows of their own, which are as many as the updates only by chance. */
+static void add_scatter_table(onnx_build *b) {
+  build_i64(b, "row_of_12", "2", (int64_t[]){-1, 12});
+  build_int(b, build_node(b, "Concat", "table,table,table", "more"), "axis", 0);
+  build_node(b, "Reshape", "more,row_of_12", "all");
+  scatter(b, NULL, "all");
+}
+
+static void add_eye(onnx_build *b) {
+  join_rows(b, "parts", 12, "lines");
+  build_int(b, build_node(b, "EyeLike", "lines", "diagonal"), "k", 2);
+  build_node(b, "Mul", "lines,diagonal", "y");
+}
+
+static void add_eye_columns(onnx_build *b) {
+  join_rows(b, "parts", 12, "lines");
+  build_node(b, "Transpose", "lines", "turned");
+  build_node(b, "EyeLike", "turned", "y");
+}
+
+/* Both outputs have the count, behind another axis. */
+static void add_dropout(onnx_build *b) {
+  build_ints(b, build_node(b, "Transpose", "parts", "turned"), "perm", "1,0,2");
+  build_node(b, "Dropout", "turned", "passed,kept");
+  build_node(b, "Where", "kept,passed,nothing", "y");
+}
 
 /* ---- RotaryEmbedding: a counted batch or a counted length, with and without position ids ---- */
 
@@ -207,6 +266,13 @@ static const struct {
     {"torchvision's nms", add_nms, 7},
     {"torchvision's nms of kinds", add_nms_of_kinds, 7},
     {"torchvision's nms of one kind", add_nms_of_one_kind, 8},
+    {"ScatterElements", add_scatter, 4},
+    {"ScatterElements with sums", add_scatter_sums, 4},
+    {"ScatterElements of a table", add_scatter_table, 3},
+    {"ScatterElements into counted rows", add_scatter_rows, 3},
+    {"EyeLike", add_eye, 3},
+    {"EyeLike of counted columns", add_eye_columns, 2},
+    {"Dropout with its mask", add_dropout, 3},
     {"RotaryEmbedding", add_rotary_ids, 3},
     {"RotaryEmbedding with rows of caches", add_rotary_rows, 3},
     {"RotaryEmbedding with shared caches", add_rotary_shared, 1},

@@ -114,6 +114,7 @@ typedef struct scatter_args {
   uint32_t launch;
   int32_t size, dtype, index_size, rank, axis, n_components; /* axis -1: ScatterND */
   int32_t reduction;                                         /* op.def's word */
+  counted_extent counted; /* of data, indices and updates of ScatterElements, or of Dropout's data */
 } scatter_args;
 
 /* ---- elements made of places (generate.cu) ---- */
@@ -126,6 +127,7 @@ typedef struct make_args {
   double start, delta;          /* MAKE_RANGE of floats */
   uint64_t value, step;         /* the bits of an element; MAKE_RANGE of integers: of the first, and of the step */
   int32_t kind, dtype, size, is_float;
+  counted_extent counted; /* MAKE_EYE: of the rows */
 } make_args;
 
 typedef struct one_hot_args {
@@ -164,6 +166,7 @@ typedef struct dropout_args {
   int64_t n;
   uint32_t launch;
   int32_t ratio_dtype;
+  counted_extent counted; /* of the mask */
 } dropout_args;
 
 /* ---- resizing (resize.cu, regions.cu) ---- */

@@ -13,8 +13,10 @@ static reed_status prepare_make(const reed_kernel_call *call, make_args made, re
   made.dtype = out->dtype;
   made.size = (int32_t)reed_dtype_bytes(out->dtype);
   made.is_float = dtype_is_real(out->dtype);
+  made.counted = cuda_counted(call);
   if (made.n) {
     cuda_plan_each(&plan, CUDA_make, made.n, &made);
+    cuda_plan_count(&plan, offsetof(make_args, counted));
     CUDA_OUTPUT(&plan, make_args, y, 0);
   }
   return cuda_plan_close(&plan, 0, out_kernel);
@@ -130,16 +132,20 @@ reed_status cuda_prepare_dropout(const reed_kernel_call *call, reed_kernel *out_
     if (cpu_present(call, k) && desc_elements(&call->inputs[k]) != 1)
       return reed_kernel_fail(call, REED_ERROR_SHAPE, "'%s' must have one element", call->op->inputs[k].name);
   const bool with_mask = call->n_outputs > 1 && call->outputs[1].dtype != REED_NONE, has_mode = cpu_present(call, 2);
-  const scatter_args copy = {.elements = desc_elements(in), .size = (int32_t)reed_dtype_bytes(in->dtype)};
+  const scatter_args copy = {
+      .elements = desc_elements(in), .size = (int32_t)reed_dtype_bytes(in->dtype), .counted = cuda_counted(call)};
   const dropout_args made = {.n = with_mask ? copy.elements : 0,
-                             .ratio_dtype = cpu_present(call, 1) ? call->inputs[1].dtype : REED_NONE};
+                             .ratio_dtype = cpu_present(call, 1) ? call->inputs[1].dtype : REED_NONE,
+                             .counted = copy.counted};
   if (copy.elements) {
     cuda_plan_each(&plan, CUDA_scatter_begin, copy.elements, &copy);
+    cuda_plan_count(&plan, offsetof(scatter_args, counted));
     CUDA_INPUT(&plan, scatter_args, x, 0);
     CUDA_OUTPUT(&plan, scatter_args, y, 0);
   }
   if (made.n || has_mode) {
     cuda_plan_each(&plan, CUDA_dropout, made.n ? made.n : 1, &made);
+    cuda_plan_count(&plan, offsetof(dropout_args, counted));
     if (cpu_present(call, 1)) CUDA_INPUT(&plan, dropout_args, ratio, 1);
     if (has_mode) CUDA_INPUT(&plan, dropout_args, training, 2);
     if (with_mask) CUDA_OUTPUT(&plan, dropout_args, mask, 1);

@@ -14,7 +14,7 @@ static __device__ inline void write_bits(int32_t size, void *y, int64_t to, uint
 
 KERNEL(make) {
   const int64_t i = thread_number();
-  if (i >= a.n) return;
+  if (i >= true_number(a.counted, a.n)) return;
   uint64_t bits = a.value;
   if (a.kind == MAKE_RANGE && a.is_float) {
     value_store(a.dtype, a.y, i, convert_real(a.start + static_cast<double>(i) * a.delta, a.dtype));
@@ -61,7 +61,7 @@ KERNEL(reverse_sequence) {
 
 KERNEL(dropout) {
   const int64_t i = thread_number();
-  if (i < a.n && a.mask) a.mask[i] = 1;
+  if (i < a.n && a.mask && i < true_number(a.counted, a.n)) a.mask[i] = 1;
   if (i || !a.training || !*a.training) return;
   const double ratio =
       a.ratio ? value_as<double>(value_convert(a.ratio_dtype, REED_F64, value_load(a.ratio_dtype, a.ratio, 0))) : 0.5;

@@ -21,6 +21,7 @@ static void add_launch(cuda_plan *plan, cuda_kernel_id kernel, const scatter_arg
   const int64_t slots = made->n_slots * 8, starts = 64 + cuda_round_up(slots), list = starts + cuda_round_up(slots);
   if (threads == 0) return;
   cuda_plan_each(plan, kernel, threads, made);
+  cuda_plan_count(plan, offsetof(scatter_args, counted));
   if (uses & USES_DATA) CUDA_INPUT(plan, scatter_args, x, 0);
   if (uses & USES_INDICES) CUDA_INPUT(plan, scatter_args, indices, 1);
   if (uses & USES_INDICES) CUDA_FAULT(plan, scatter_args, fault, launch);
@@ -39,6 +40,7 @@ static reed_status prepare_scatter(const reed_kernel_call *call, scatter_args *m
   made->size = (int32_t)reed_dtype_bytes(data->dtype);
   made->dtype = data->dtype;
   made->index_size = (int32_t)reed_dtype_bytes(call->inputs[1].dtype);
+  made->counted = cuda_counted(call);
   made->reduction = op_attr_word(call->op, call->attrs, "reduction");
   if (!made->n) made->n_slots = 0; /* a copy */
   const int64_t begin = made->elements > made->n_slots ? made->elements : made->n_slots;

@@ -8,6 +8,12 @@
 
 enum { REDUCE_NONE, REDUCE_ADD, REDUCE_MUL, REDUCE_MAX, REDUCE_MIN }; /* in the order of op.def */
 
+/* Of n elements, updates or slots at the bound those that there are. The counted axis is the first one with more than
+ * one element, so that they are the first ones. */
+static __device__ inline int64_t true_of(const scatter_args &a, int64_t n) {
+  return n ? true_number(a.counted, n) : 0;
+}
+
 /* The slot of update i; false: an index is outside, and noted. */
 static __device__ inline bool find_slot(const scatter_args &a, int64_t i, int64_t *out_slot) {
   int64_t slot = 0, index;
@@ -30,8 +36,8 @@ static __device__ inline bool find_slot(const scatter_args &a, int64_t i, int64_
 /* The data become the output; slots are empty. */
 KERNEL(scatter_begin) {
   const int64_t i = thread_number();
-  if (i < a.elements && a.x != a.y) copy_element(a.size, a.y, i, a.x, i);
-  if (i < a.n_slots && a.slots) a.slots[i] = 0;
+  if (i < true_of(a, a.elements) && a.x != a.y) copy_element(a.size, a.y, i, a.x, i);
+  if (i < true_of(a, a.n_slots) && a.slots) a.slots[i] = 0;
   if (i == 0 && a.taken) *a.taken = 0;
 }
 
@@ -40,12 +46,12 @@ KERNEL(scatter_begin) {
 KERNEL(scatter_claim) {
   const int64_t i = thread_number();
   int64_t slot;
-  if (i < a.n && find_slot(a, i, &slot)) atomicMax(&a.slots[slot], static_cast<unsigned long long>(i) + 1);
+  if (i < true_of(a, a.n) && find_slot(a, i, &slot)) atomicMax(&a.slots[slot], static_cast<unsigned long long>(i) + 1);
 }
 
 KERNEL(scatter_replace) {
   const int64_t i = thread_number();
-  if (i >= a.n * a.block) return;
+  if (i >= true_of(a, a.n) * a.block) return;
   const int64_t update = i / a.block;
   int64_t slot;
   if (find_slot(a, update, &slot) && a.slots[slot] == static_cast<unsigned long long>(update) + 1)
@@ -57,13 +63,13 @@ KERNEL(scatter_replace) {
 KERNEL(scatter_count) {
   const int64_t i = thread_number();
   int64_t slot;
-  if (i < a.n && find_slot(a, i, &slot)) atomicAdd(&a.slots[slot], 1ull);
+  if (i < true_of(a, a.n) && find_slot(a, i, &slot)) atomicAdd(&a.slots[slot], 1ull);
 }
 
 /* Slots with updates get their part of the list, and count their places in it from 0. */
 KERNEL(scatter_place) {
   const int64_t slot = thread_number();
-  if (slot >= a.n_slots) return;
+  if (slot >= true_of(a, a.n_slots)) return;
   const unsigned long long n = a.slots[slot];
   a.starts[slot] = n ? atomicAdd(a.taken, n) : 0;
   a.slots[slot] = 0;
@@ -72,7 +78,7 @@ KERNEL(scatter_place) {
 KERNEL(scatter_list) {
   const int64_t i = thread_number();
   int64_t slot;
-  if (i < a.n && find_slot(a, i, &slot)) a.list[a.starts[slot] + atomicAdd(&a.slots[slot], 1ull)] = i;
+  if (i < true_of(a, a.n) && find_slot(a, i, &slot)) a.list[a.starts[slot] + atomicAdd(&a.slots[slot], 1ull)] = i;
 }
 
 static __device__ inline void sift_down(int64_t *list, int64_t i, int64_t n) {
@@ -88,7 +94,7 @@ static __device__ inline void sift_down(int64_t *list, int64_t i, int64_t n) {
 /* Heap sort (Williams 1964) of each slot's updates: they need no more memory, however many they are. */
 KERNEL(scatter_sort) {
   const int64_t slot = thread_number();
-  if (slot >= a.n_slots) return;
+  if (slot >= true_of(a, a.n_slots)) return;
   const int64_t n = static_cast<int64_t>(a.slots[slot]);
   int64_t *const list = a.list + a.starts[slot];
   for (int64_t i = n / 2; i-- > 0;) sift_down(list, i, n);
@@ -129,7 +135,7 @@ static __device__ inline uint64_t combine(int dtype, int32_t reduction, uint64_t
 /* One thread an element of a slot. Each result is rounded to the dtype, as in memory. */
 KERNEL(scatter_reduce) {
   const int64_t i = thread_number();
-  if (i >= a.n_slots * a.block) return;
+  if (i >= true_of(a, a.n_slots) * a.block) return;
   const int64_t slot = i / a.block, b = i % a.block, n = static_cast<int64_t>(a.slots[slot]);
   const int64_t *const list = a.list + a.starts[slot];
   for (int64_t k = 0; k < n; k++)

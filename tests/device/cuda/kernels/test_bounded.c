@@ -1,7 +1,7 @@
 /* Kernels at the bound of a count give the results of the exact call, and their cost follows the true count:
  * NonMaxSuppression touches the bytes of as many boxes, TopK sorts as many keys as the true count needs, PasteMasks
- * writes as many pictures as masks, and the convolutions of a mask head for 100 regions do the work of those that are
- * found. */
+ * writes as many pictures as masks, ScatterElements makes the updates of as many lines, and the convolutions of a mask
+ * head for 100 regions do the work of those that are found. */
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -159,6 +159,46 @@ START_TEST(masks_at_a_bound_are_pasted_into_as_many_pictures) {
 }
 END_TEST
 
+enum { MOST_LINES = 40, COLUMNS = 6 };
+
+static void run_scatter(emulated_call *r, int64_t n, const char *reduction, bool counted) {
+  const int64_t lines = counted ? MOST_LINES : n;
+  const reed_attr items[] = {{.name = "axis", .type = REED_ATTR_INT, .i = 1},
+                             {.name = "reduction", .type = REED_ATTR_STRING, .s = reduction}};
+  const reed_desc inputs[] = {
+      {REED_F32, 2, {lines, COLUMNS}}, {REED_I64, 2, {lines, COLUMNS}}, {REED_F32, 2, {lines, COLUMNS}}};
+  const reed_room of_lines = {.axis = 0, .capacity = MOST_LINES, .counted = 1},
+                  rooms[] = {of_lines, of_lines, of_lines};
+  r->count = n;
+  r->attrs = &(reed_attrs){items, 2};
+  run(r, OP_ScatterElements, inputs, 3, &inputs[0], counted ? rooms : NULL, counted ? &of_lines : NULL, NULL);
+  free(r->workspace);
+}
+
+/* Indices beyond the true count are no fault. */
+START_TEST(updates_at_a_bound_are_those_of_the_true_count) {
+  static const char *const reductions[] = {"none", "add"};
+  static const int64_t counts[] = {0, 1, 17, MOST_LINES};
+  static float data[MOST_LINES * COLUMNS], updates[MOST_LINES * COLUMNS], y[2][MOST_LINES * COLUMNS];
+  static int64_t indices[MOST_LINES * COLUMNS];
+  for (size_t k = 0; k < sizeof counts / sizeof *counts; k++) {
+    const int64_t n = counts[k];
+    emulated_call at_bound = {.inputs = {data, indices, updates}, .output = y[0]}, exact = at_bound;
+    exact.output = y[1];
+    for (int64_t i = 0; i < MOST_LINES * COLUMNS; i++) {
+      data[i] = (float)(i % 5);
+      updates[i] = (float)(i * 7 % 23);
+      indices[i] = i < n * COLUMNS ? i * 5 % COLUMNS - i % 2 : COLUMNS + 1;
+    }
+    memset(y, UNTOUCHED, sizeof y);
+    run_scatter(&at_bound, n, reductions[_i], true);
+    if (n) run_scatter(&exact, n, reductions[_i], false);
+    ck_assert_mem_eq(y[0], y[1], sizeof y[0]); /* the rest of both is untouched */
+    ck_assert_int_le(at_bound.touched, exact.touched + 16);
+  }
+}
+END_TEST
+
 /* ---- a mask head ---- */
 
 enum { REGIONS = 100, CELLS = 7, CHANNELS = 8, HEAD_ELEMENTS = REGIONS * 4 * CELLS * CELLS * CHANNELS };
@@ -247,6 +287,7 @@ int main(void) {
   tcase_add_loop_test(t, nms_at_a_bound_costs_what_the_true_count_does, 0, 6);
   tcase_add_loop_test(t, topk_at_a_bound_takes_the_first_of_the_true_count, 0, 5);
   tcase_add_loop_test(t, masks_at_a_bound_are_pasted_into_as_many_pictures, 0, MOST_MASKS + 1);
+  tcase_add_loop_test(t, updates_at_a_bound_are_those_of_the_true_count, 0, 2);
   tcase_add_loop_test(t, a_mask_head_at_a_bound_does_the_work_of_the_true_count, 0, HEAD_STEPS);
   suite_add_tcase(suite, t);
   return suite_run(suite);
