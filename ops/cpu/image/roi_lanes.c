@@ -27,6 +27,7 @@
 #define FOURS_BYTES_MAX ((int64_t)4 << 20)   /* of ROI_FOURS maps in block form */
 #define STEP_BINS 256                        /* of a block of outputs, whose gradients a step adds: 10 to 30 us */
 #define STEP_PIXELS 2048                     /* of a map in block form, that a step writes */
+#define FORWARD_BANDS_THREADS 2              /* more threads would copy most rows once each */
 #define TAPS_OF_BIN 4                        /* rough: a map larger than all taps is not worth a copy */
 
 /* Forward, boxes of equal extents follow one another. Backward, neighbours do: their pixels are read and written. */
@@ -566,7 +567,8 @@ reed_status roi_lanes_prepare(const reed_kernel_call *call, const roi_call *c, r
   int64_t wanted = roi_parts_wanted(s.c.team, c->backward ? 0 : pool_work(&s)),
           most = c->backward ? s.rows : c->regions;
   s.divided = units < wanted ? (wanted + units - 1) / units : 1;
-  s.banded = s.position_sensitive && c->backward && c->last;
+  s.banded = s.position_sensitive &&
+             (c->backward ? c->last : !c->last && !s.boxes && s.c.team.threads <= FORWARD_BANDS_THREADS);
   if (s.banded && s.divided < s.c.team.threads) s.divided = s.c.team.threads;
   if (s.divided > most) s.divided = most;
   if (has_ranges(&s)) {

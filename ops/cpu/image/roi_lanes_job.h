@@ -18,7 +18,7 @@ typedef struct roi_lanes_kernel {
   int64_t together;        /* slots of a unit: 1, or ROI_FOURS */
   int64_t map_floats;      /* of a map in block form, of which a thread has `together` */
   int64_t blocks, divided; /* divided: each unit's parts of regions, or bands of rows if backward */
-  bool banded;             /* a thread takes bands, not units, because units write the same lines of the cache */
+  bool banded;             /* threads take bands, not units, because units write the same lines of the cache */
   int64_t rows;            /* the most of any map */
   int64_t group_base[ROI_MAPS_MOST], n_groups;
   int64_t room_y, room_x, plan_bytes;
