@@ -23,6 +23,7 @@ typedef struct kernel_row {
   reed_kernel_prepare_fn second; /* for what `viewed` declines of plain weights: images have channels second. Or NULL */
   uint32_t halves;               /* bit i: the dtype of input i decides whether the call runs in f32 */
   bool native;                   /* the kernel takes halves; `halves` is for calls that it declines */
+  half_kept kept;                /* the kernel takes these operands as halves; likewise */
   uint32_t images;
 } kernel_row;
 
@@ -43,6 +44,7 @@ typedef struct kernel_row {
 #define AS_F32(i) .halves = 1u << i
 #define AS_F32_OF(i, j) .halves = 1u << i | 1u << j
 #define ALSO_AS_F32(i, j) .native = true, .halves = 1u << i | 1u << j
+#define REST_AS_F32(i, ...) .halves = 1u << i, .kept = {__VA_ARGS__}
 #define KERNEL(name, plain, ...) \
   static const kernel_row row_##name = {cpu_prepare_##name, NULL, reference_prepare_##plain, NULL, __VA_ARGS__};
 #define VIEWED(name, plain, of_halves, of_images) \
@@ -112,7 +114,7 @@ static reed_status prepare_widened(const reed_kernel_call *call, reed_kernel *ou
   *out_kernel = (reed_kernel){0};
   reed_status status = cpu_level_now() == CPU_REFERENCE ? REED_OK : prepare_kernel(call, out_kernel);
   if (status != REED_OK || out_kernel->run) return status;
-  return half_prepare_as_f32(call, prepare_seen, out_kernel);
+  return half_prepare_as_f32(call, (half_kept){0}, prepare_seen, out_kernel);
 }
 
 static reed_status prepare(const reed_kernel_call *call, reed_kernel *out_kernel) {
@@ -131,7 +133,11 @@ static reed_status prepare(const reed_kernel_call *call, reed_kernel *out_kernel
     reed_status status = prepare_kernel(call, out_kernel);
     if (status != REED_OK || out_kernel->run) return status;
   }
-  return half_prepare_as_f32(call, prepare_seen, out_kernel);
+  if (row->kept.inputs && cpu_level_now() != CPU_REFERENCE) {
+    reed_status status = half_prepare_as_f32(call, row->kept, prepare_kernel, out_kernel);
+    if (status != REED_OK || out_kernel->run) return status;
+  }
+  return half_prepare_as_f32(call, (half_kept){0}, prepare_seen, out_kernel);
 }
 
 reed_kernel_prepare_fn kernel_cpu(const reed_op *op) {

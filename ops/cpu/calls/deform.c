@@ -18,6 +18,7 @@ reed_status deform_read(const reed_kernel_call *call, deform *d) {
                   *y = d->at.grad >= 0 ? &call->inputs[d->at.grad] : &call->outputs[0];
   int32_t first = x->rank - 3, channel = first + (d->last ? 2 : 0), spatial = first + (d->last ? 0 : 1);
   d->dtype = x->dtype;
+  d->weight_dtype = w->dtype;
   d->images = x->rank == 4 ? x->dims[0] : 1;
   d->channels = x->dims[channel];
   d->outputs = w->dims[0];

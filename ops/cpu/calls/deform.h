@@ -14,8 +14,8 @@ typedef struct deform_map {
 typedef struct deform {
   cpu_team team;
   cpu_level level;
-  reed_dtype dtype;
-  deform_operands at; /* -1: absent in this call */
+  reed_dtype dtype, weight_dtype; /* weight_dtype: of weights, their gradient and the result; dtype, or halves */
+  deform_operands at;             /* -1: absent in this call */
   deform_steps s;
   bool last; /* channels come last */
   int64_t images, channels, in[2], outputs, out[2], kernel[2], taps;

@@ -65,8 +65,8 @@ typedef struct roi_lanes_worker {
 static inline int64_t roi_lanes_units_of_block(const roi_lanes_kernel *s) {
   return (s->slots + s->together - 1) / s->together;
 }
-/* A worker takes the parts of a share: of a unit, so that it copies the unit's rows once, or of a band of rows, whose
- * parts are its rows in all units. */
+/* A worker takes the parts of a share: of a unit, so that it copies the unit's rows once, or of a band, which is a
+ * range of regions (backward, of rows) and whose parts are that range in all units. */
 static inline int64_t roi_lanes_shares(const roi_lanes_kernel *s) {
   return s->banded ? s->divided : s->blocks * roi_lanes_units_of_block(s);
 }

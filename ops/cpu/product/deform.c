@@ -1,8 +1,11 @@
-/* Deformable convolutions, f32: blocks of output pixels are shared out. The samples of a block, channels side by side,
- * are rows of a matrix [pixels][groups][taps][channels of a group] that stays in a near cache and is multiplied by the
- * weights, which each run puts into panels. An image with its channels second is copied to one with channels last.
- * The backward operator: deform_backward.c; the reference: reference/deform.c. */
+/* Deformable convolutions, f32; weights and result may be halves. Blocks of output pixels are shared out. The samples
+ * of a block, channels side by side, are rows of a matrix [pixels][groups][taps][channels of a group] that stays in a
+ * near cache and is multiplied by the weights, which each run puts into panels. An image with its channels second is
+ * copied to one with channels last. The backward operator: deform_backward.c; the reference: reference/deform.c. */
+#include "ops/cpu/common/convert.h"
 #include "ops/cpu/product/deform_parts.h"
+#include "ops/cpu/product/panel_loops.h"
+#include "ops/cpu/views/half.h"
 
 #define BLOCK_FLOATS (48 << 10) /* of a block's samples */
 #define BLOCK_LEAST 8           /* pixels */
@@ -12,10 +15,13 @@ typedef struct forward {
   deform d;
   strided_copy to_last;
   int64_t depth;                 /* taps * channels of a group */
+  bool pairs;                    /* products of bf16, with sums of f32: samples are rounded */
+  int64_t inner;                 /* elements of the products' depth: floats, or pairs */
   int64_t panels, group_weights; /* of a group */
   int64_t block, n_blocks;       /* pixels of a block; blocks of an image */
   /* the workspace in floats: the image with channels last, weights, bias, then each worker's memory */
-  int64_t weights_at, bias_at, workers_at, worker_floats, samples_at, result_at;
+  int64_t weights_at, bias_at, workers_at, worker_floats, samples_at, result_at, turned_at;
+  convert_fn narrow; /* of a result of halves; else NULL */
 } forward;
 
 typedef struct job {
@@ -25,19 +31,40 @@ typedef struct job {
   float *room;
 } job;
 
+/* One panel of weights of bf16: [tap][pair of channels][output]. `from`: the first of n outputs. */
+static void pack_pairs(const forward *f, const uint16_t *from, int64_t n, int64_t width, float *to) {
+  const deform *d = &f->d;
+  for (int64_t tap = 0; tap < d->taps; tap++)
+    for (int64_t c = 0; c < d->group_channels; c += 2, to += width) {
+      for (int64_t o = 0; o < n; o++) {
+        const uint16_t *first = from + o * f->depth + c * d->taps + tap;
+        const uint32_t pair = first[0] | (uint32_t)first[d->taps] << 16;
+        memcpy(to + o, &pair, sizeof pair);
+      }
+      memset(to + n, 0, (size_t)(width - n) * sizeof *to);
+    }
+}
+
 /* Panels begin..end-1 of all groups' weights: [tap][channel][output]. */
-static void pack_panels(void *context, int64_t begin, int64_t end) {
+static void pack_panels(void *context, int64_t begin, int64_t end, int32_t number) {
   const job *j = context;
   const deform *d = &j->f->d;
-  const float *weights = j->buffers->inputs[d->at.weight];
+  float *widened = j->room + j->f->workers_at + number * j->f->worker_floats + j->f->samples_at;
   for (int64_t i = begin; i < end && !cpu_cancelled(&d->team); i++) {
     int64_t group = i / j->f->panels, output = i % j->f->panels * DEFORM_PANEL,
             n = smaller(d->group_outputs - output, DEFORM_PANEL), width = round_up(n, DEFORM_LANES);
-    float *to = j->room + j->f->weights_at + group * j->f->group_weights + output * j->f->depth;
+    float *to = j->room + j->f->weights_at + group * j->f->group_weights + output * j->f->inner;
+    const int64_t first = (group * d->group_outputs + output) * j->f->depth;
+    if (j->f->pairs) {
+      pack_pairs(j->f, (const uint16_t *)j->buffers->inputs[d->at.weight] + first, n, width, to);
+      continue;
+    }
+    const float *from[DEFORM_PANEL];
+    for (int64_t o = 0; o < n; o++)
+      from[o] = deform_weights(d, j->buffers, first + o * j->f->depth, j->f->depth, widened + o * j->f->depth);
     for (int64_t tap = 0; tap < d->taps; tap++)
       for (int64_t c = 0; c < d->group_channels; c++, to += width) {
-        const float *from = weights + ((group * d->group_outputs + output) * d->group_channels + c) * d->taps + tap;
-        for (int64_t o = 0; o < n; o++) to[o] = from[o * d->group_channels * d->taps];
+        for (int64_t o = 0; o < n; o++) to[o] = from[o][c * d->taps + tap];
         memset(to + n, 0, (size_t)(width - n) * sizeof *to);
       }
   }
@@ -61,37 +88,61 @@ static void sample_block(const job *j, deform_block *block, float *worker) {
       c += n;
     }
   }
+  for (int64_t i = 0; i < block->n * d->s.groups && j->f->pairs; i++)
+    panel_pairs_convert(samples + i * j->f->depth, j->f->depth, samples + i * j->f->depth);
+}
+
+/* Writes the block's results of a group, which are pixel by pixel, in the order and the dtype of Y. */
+static void write_results(const job *j, const deform_block *block, int64_t group, float *worker) {
+  const forward *f = j->f;
+  const deform *d = &f->d;
+  const float *from = worker + f->result_at;
+  int64_t at = block->image * d->output.image + block->first * d->output.pixel +
+               group * d->group_outputs * d->output.channel,
+          rows = block->n, length = d->group_outputs, row = d->output.pixel;
+  if (!d->last) {
+    float *turned = f->narrow ? worker + f->turned_at : (float *)j->buffers->outputs[0] + at;
+    deform_transpose(from, length, rows, length, turned, f->narrow ? rows : d->output.channel);
+    from = turned;
+    rows = d->group_outputs;
+    length = block->n;
+    row = d->output.channel;
+  }
+  for (int64_t i = 0; i < rows && f->narrow; i++)
+    f->narrow((uint16_t *)j->buffers->outputs[0] + at + i * row, from + i * length, length);
 }
 
 static void multiply_block(const job *j, const deform_block *block, float *worker) {
   const forward *f = j->f;
   const deform *d = &f->d;
-  float *y = (float *)j->buffers->outputs[0] + block->image * d->output.image + block->first * d->output.pixel;
+  const bool in_place = d->last && !f->narrow;
   for (int64_t group = 0; group < d->s.groups; group++) {
-    float *to = d->last ? y + group * d->group_outputs : worker + f->result_at;
+    float *to = worker + f->result_at;
+    if (in_place)
+      to = (float *)j->buffers->outputs[0] + block->image * d->output.image + block->first * d->output.pixel +
+           group * d->group_outputs;
     deform_product p = {.a = worker + f->samples_at + group * f->depth,
                         .b = j->room + f->weights_at + group * f->group_weights,
                         .bias = d->at.bias >= 0 ? j->room + f->bias_at + group * d->group_outputs : NULL,
                         .c = to,
                         .rows = block->n,
-                        .depth = f->depth,
+                        .depth = f->inner,
                         .columns = d->group_outputs,
                         .a_row = d->s.groups * f->depth,
-                        .b_panel = DEFORM_PANEL * f->depth,
-                        .c_row = d->last ? d->outputs : d->group_outputs};
+                        .b_panel = DEFORM_PANEL * f->inner,
+                        .pairs = f->pairs,
+                        .c_row = in_place ? d->outputs : d->group_outputs};
     int64_t last = (f->panels - 1) * DEFORM_PANEL; /* whose rows may be shorter than the other panels' */
     p.b_row = DEFORM_PANEL;
     p.columns = last;
     if (last > 0) deform_multiply(d->level, &p);
-    p.b += last * f->depth;
+    p.b += last * f->inner;
     p.c += last;
     if (p.bias) p.bias += last;
     p.columns = d->group_outputs - last;
     p.b_row = round_up(p.columns, DEFORM_LANES);
     deform_multiply(d->level, &p);
-    if (!d->last)
-      deform_transpose(to, d->group_outputs, block->n, d->group_outputs,
-                       y + group * d->group_outputs * d->output.channel, d->output.channel);
+    if (!in_place) write_results(j, block, group, worker);
   }
 }
 
@@ -116,7 +167,8 @@ static reed_status run_forward(const void *state, const reed_kernel_buffers *buf
   reed_status status = d->last ? REED_OK : strided_run(&f->to_last, buffers->inputs[d->at.input], room);
   if (status != REED_OK) return status;
   if (d->at.bias >= 0) memcpy(room + f->bias_at, buffers->inputs[d->at.bias], (size_t)d->outputs * sizeof *room);
-  status = cpu_parallel(cpu_team_for(d->team, d->outputs * f->depth * 8), d->s.groups * f->panels, 1, pack_panels, &j);
+  status = cpu_parallel_scratch(cpu_team_for(d->team, d->outputs * f->depth * 8), d->s.groups * f->panels, 1,
+                                pack_panels, &j);
   if (status != REED_OK) return status;
   return cpu_parallel_scratch(d->team, d->images * f->n_blocks, 1, run_blocks, &j);
 }
@@ -125,9 +177,12 @@ static void choose(forward *f) {
   deform *d = &f->d;
   int64_t pixels = deform_pixels(d), samples = d->channels * d->taps;
   deform_plan_last(d, d->team, false, &f->to_last);
+  if (half_is(d->weight_dtype)) f->narrow = convert_between(d->level, REED_F32, d->weight_dtype);
   f->depth = d->taps * d->group_channels;
+  f->pairs = deform_takes_pairs(d, d->group_channels);
+  f->inner = f->pairs ? f->depth / 2 : f->depth;
   f->panels = divided(d->group_outputs, DEFORM_PANEL);
-  f->group_weights = round_up(d->group_outputs, DEFORM_LANES) * f->depth;
+  f->group_weights = round_up(d->group_outputs, DEFORM_LANES) * f->inner;
   f->block = cpu_clamp(BLOCK_FLOATS / samples, BLOCK_LEAST, BLOCK_MOST);
   f->block = cpu_clamp(divided(d->images * pixels, 4 * d->team.threads), 1, smaller(f->block, pixels));
   f->n_blocks = divided(pixels, f->block);
@@ -135,8 +190,11 @@ static void choose(forward *f) {
   f->bias_at = f->weights_at + d->s.groups * f->group_weights;
   f->workers_at = f->bias_at + round_up(d->outputs, DEFORM_LANES) + DEFORM_PANEL;
   f->samples_at = round_up(f->block * d->taps * (int64_t)(sizeof(deform_tap) / sizeof(float)), DEFORM_LANES);
-  f->result_at = f->samples_at + round_up(f->block * samples, DEFORM_LANES);
-  f->worker_floats = f->result_at + (d->last ? 0 : round_up(f->block * d->group_outputs, DEFORM_LANES));
+  int64_t results = round_up(f->block * d->group_outputs, DEFORM_LANES),
+          widened = f->narrow ? smaller(d->group_outputs, DEFORM_PANEL) * f->depth : 0; /* of a panel */
+  f->result_at = f->samples_at + round_up(larger(f->block * samples, widened), DEFORM_LANES);
+  f->turned_at = f->result_at + (d->last && !f->narrow ? 0 : results);
+  f->worker_floats = f->turned_at + (d->last || !f->narrow ? 0 : results);
   int64_t work = d->images * pixels * samples; /* of samples and products, in cpu_team_for's count */
   d->team = cpu_team_for(d->team, work * (16 + d->group_outputs / 8));
 }

@@ -1,10 +1,13 @@
-/* Gradients of deformable convolutions, f32. A unit is a range of channels in one group of weights and one of offsets:
- * it owns the gradients of its channels of the input and of the weights, and computes, pixel block by pixel block, the
- * gradients of its samples (a product of the output's gradients and the weights). Gradients of offsets and masks are
- * sums over the units of an offset group; the units' parts are kept for a band of pixels and then added up. Units,
- * blocks and bands follow from the extents alone and each sum has one order, so the number of threads changes no bits.
- * The forward operator: deform.c; the reference: reference/deform.c. */
+/* Gradients of deformable convolutions, f32; weights and their gradients may be halves. A unit is a range of channels
+ * in one group of weights and one of offsets: it owns the gradients of its channels of the input and of the weights,
+ * and computes, pixel block by pixel block, the gradients of its samples (a product of the output's gradients and the
+ * weights). Gradients of offsets and masks are sums over the units of an offset group; the units' parts are kept for a
+ * band of pixels and then added up. Units, blocks and bands follow from the extents alone and each sum has one order,
+ * so the number of threads changes no bits. The forward operator: deform.c; the reference: reference/deform.c. */
+#include "ops/cpu/common/convert.h"
 #include "ops/cpu/product/deform_parts.h"
+#include "ops/cpu/product/panel_loops.h"
+#include "ops/cpu/views/half.h"
 
 #define UNIT_CHANNELS 32
 #define BLOCK_FLOATS (24 << 10) /* of a unit's samples of a block */
@@ -21,10 +24,11 @@ typedef struct backward {
   int64_t group_size;                 /* channels of the smaller kind of group */
   int64_t row;                        /* of a unit's matrices: taps * channels, rounded up */
   int64_t block, band;                /* pixels */
+  bool pairs; /* the products of gradients and weights, both bf16, take pairs, which loses nothing */
   /* the workspace in floats: image and its gradient with channels last; the units' weights, gradients of weights and
    * parts of a band; then each worker's memory */
   int64_t grad_at, weights_at, sums_at, parts_at, workers_at, worker_floats;
-  int64_t slopes_at, samples_at, product_at, other_at; /* in a worker's memory, after its taps */
+  int64_t slopes_at, samples_at, product_at, other_at, pairs_at; /* in a worker's memory, after its taps */
 } backward;
 
 typedef struct job {
@@ -49,33 +53,61 @@ static unit unit_at(const backward *b, int64_t i) {
                 first / b->d.offset_channels};
 }
 
+/* The unit's first weight of an output of its group. */
+static int64_t weights_of(const deform *d, const unit *u, int64_t output) {
+  return ((u->group * d->group_outputs + output) * d->group_channels + u->first % d->group_channels) * d->taps;
+}
+
+static float *worker_at(const job *j, int32_t number) {
+  return j->room + j->b->workers_at + number * j->b->worker_floats;
+}
+
+/* The unit's columns of weights of bf16, [pair of outputs of the group][tap][channel]. */
+static void gather_pairs(const job *j, const unit *u, float *to) {
+  const deform *d = &j->b->d;
+  for (int64_t o = 0; o < d->group_outputs; o += 2, to += j->b->row) {
+    const uint16_t *first = (const uint16_t *)j->buffers->inputs[d->at.weight] + weights_of(d, u, o),
+                   *second = first + d->group_channels * d->taps;
+    for (int64_t tap = 0; tap < d->taps; tap++)
+      for (int64_t c = 0; c < u->n; c++) {
+        const uint32_t pair = first[c * d->taps + tap] | (uint32_t)second[c * d->taps + tap] << 16;
+        memcpy(to + tap * u->n + c, &pair, sizeof pair);
+      }
+  }
+}
+
 /* Copies the units' columns of the weights, [outputs of the group][tap][channel]. */
-static void gather_weights(void *context, int64_t begin, int64_t end) {
+static void gather_weights(void *context, int64_t begin, int64_t end, int32_t number) {
   const job *j = context;
   const deform *d = &j->b->d;
   for (int64_t i = begin; i < end && !cpu_cancelled(&d->team); i++) {
     unit u = unit_at(j->b, i);
     float *to = j->room + j->b->weights_at + i * d->group_outputs * j->b->row;
-    const float *from = (const float *)j->buffers->inputs[d->at.weight] +
-                        (u.group * d->group_outputs * d->group_channels + u.first % d->group_channels) * d->taps;
-    for (int64_t o = 0; o < d->group_outputs; o++, to += j->b->row, from += d->group_channels * d->taps)
+    if (j->b->pairs) gather_pairs(j, &u, to);
+    for (int64_t o = 0; o < d->group_outputs && !j->b->pairs; o++, to += j->b->row) {
+      const float *from =
+          deform_weights(d, j->buffers, weights_of(d, &u, o), u.n * d->taps, worker_at(j, number) + j->b->product_at);
       for (int64_t tap = 0; tap < d->taps; tap++)
         for (int64_t c = 0; c < u.n; c++) to[tap * u.n + c] = from[c * d->taps + tap];
+    }
   }
 }
 
 /* Writes the units' gradients of the weights in the weights' order. */
-static void scatter_weights(void *context, int64_t begin, int64_t end) {
+static void scatter_weights(void *context, int64_t begin, int64_t end, int32_t number) {
   const job *j = context;
   const deform *d = &j->b->d;
+  const convert_fn write = convert_between(d->level, REED_F32, d->weight_dtype);
+  const bool halves = half_is(d->weight_dtype);
+  float *turned = worker_at(j, number) + j->b->product_at;
   for (int64_t i = begin; i < end && !cpu_cancelled(&d->team); i++) {
     unit u = unit_at(j->b, i);
     const float *from = j->room + j->b->sums_at + i * d->group_outputs * j->b->row;
-    float *to = (float *)j->buffers->outputs[DEFORM_GRAD_WEIGHT] +
-                (u.group * d->group_outputs * d->group_channels + u.first % d->group_channels) * d->taps;
-    for (int64_t o = 0; o < d->group_outputs; o++, from += j->b->row, to += d->group_channels * d->taps)
+    for (int64_t o = 0; o < d->group_outputs; o++, from += j->b->row) {
       for (int64_t tap = 0; tap < d->taps; tap++)
-        for (int64_t c = 0; c < u.n; c++) to[c * d->taps + tap] = from[tap * u.n + c];
+        for (int64_t c = 0; c < u.n; c++) turned[c * d->taps + tap] = from[tap * u.n + c];
+      write(half_element(j->buffers->outputs[DEFORM_GRAD_WEIGHT], halves, weights_of(d, &u, o)), turned, u.n * d->taps);
+    }
   }
 }
 
@@ -98,7 +130,7 @@ static block_grads grads_of(const job *j, const unit *u, const deform_block *blo
 }
 
 static void multiply(const backward *b, const float *a, int64_t a_row, int64_t rows, int64_t depth, const float *matrix,
-                     int64_t columns, float *to, bool add) {
+                     int64_t columns, float *to, bool add, bool pairs) {
   deform_product p = {.a = a,
                       .b = matrix,
                       .c = to,
@@ -109,7 +141,8 @@ static void multiply(const backward *b, const float *a, int64_t a_row, int64_t r
                       .b_row = b->row,
                       .b_panel = DEFORM_PANEL,
                       .c_row = b->row,
-                      .add = add};
+                      .add = add,
+                      .pairs = pairs};
   deform_multiply(b->d.level, &p);
 }
 
@@ -149,12 +182,20 @@ static void run_block(const job *j, int64_t number, const unit *u, deform_block 
     for (int64_t i = 0; i < block->n; i++) CPU_PICK(d->level, deform_sample_taps)
     (taps + i * d->taps, d->taps, j->x + image_at, u->n, samples + i * b->row, u->n);
     multiply(b, grads.outputs, grads.output_row, d->group_outputs, block->n, samples, d->taps * u->n,
-             matrices + b->sums_at, block->image + block->first > 0);
+             matrices + b->sums_at, block->image + block->first > 0, false);
   }
   bool shares = b->wants[DEFORM_GRAD_OFFSET] || b->wants[DEFORM_GRAD_MASK];
   if (!shares && !b->wants[DEFORM_GRAD_INPUT]) return;
-  multiply(b, grads.pixels, grads.pixel_row, block->n, d->group_outputs, matrices + b->weights_at, d->taps * u->n,
-           products, false);
+  if (b->pairs) {
+    float *rounded = worker + b->pairs_at;
+    for (int64_t i = 0; i < block->n; i++)
+      panel_pairs_convert(grads.pixels + i * grads.pixel_row, d->group_outputs, rounded + i * d->group_outputs / 2);
+    multiply(b, rounded, d->group_outputs / 2, block->n, d->group_outputs / 2, matrices + b->weights_at, d->taps * u->n,
+             products, false, true);
+  } else {
+    multiply(b, grads.pixels, grads.pixel_row, block->n, d->group_outputs, matrices + b->weights_at, d->taps * u->n,
+             products, false, false);
+  }
   for (int64_t i = 0; i < block->n && b->wants[DEFORM_GRAD_INPUT]; i++)
     for (int64_t k = 0; k < d->taps; k++) CPU_PICK(d->level, deform_spread)
   (taps + i * d->taps + k, products + i * b->row + k * u->n, u->n, j->grad_x + image_at);
@@ -175,7 +216,7 @@ static bool run_unit(void *context, int64_t i, int64_t step, int32_t place) {
     for (int64_t k = 0; k < deform_in_pixels(d); k++) memset(grad + k * d->channels, 0, (size_t)u.n * sizeof *grad);
   }
   deform_block block = {j->image, u.offset_group, j->band + first, smaller(b->block, j->band_pixels - first)};
-  run_block(j, i, &u, &block, j->room + b->workers_at + place * b->worker_floats);
+  run_block(j, i, &u, &block, worker_at(j, place));
   return first + b->block < j->band_pixels;
 }
 
@@ -240,10 +281,10 @@ static reed_status run_backward(const void *state, const reed_kernel_buffers *bu
     j.grad_x = room + b->grad_at;
     status = strided_run(&b->to_last, buffers->inputs[d->at.input], room);
   }
-  if (status == REED_OK) status = cpu_parallel(d->team, b->n_units, 1, gather_weights, &j);
+  if (status == REED_OK) status = cpu_parallel_scratch(d->team, b->n_units, 1, gather_weights, &j);
   if (status == REED_OK) status = run_bands(&j);
   if (status == REED_OK && b->wants[DEFORM_GRAD_WEIGHT])
-    status = cpu_parallel(d->team, b->n_units, 1, scatter_weights, &j);
+    status = cpu_parallel_scratch(d->team, b->n_units, 1, scatter_weights, &j);
   if (status == REED_OK && b->wants[DEFORM_GRAD_BIAS]) status = cpu_parallel(d->team, d->outputs, 1, add_bias, &j);
   if (status == REED_OK && b->wants[DEFORM_GRAD_INPUT] && !d->last)
     status = strided_run(&b->from_last, j.grad_x, buffers->outputs[DEFORM_GRAD_INPUT]);
@@ -259,6 +300,7 @@ static void choose(backward *b) {
   b->unit = smaller(b->group_size, UNIT_CHANNELS);
   b->group_units = divided(b->group_size, b->unit);
   b->n_units = d->channels / b->group_size * b->group_units;
+  b->pairs = deform_takes_pairs(d, d->group_outputs);
   b->row = round_up(d->taps * b->unit, DEFORM_LANES);
   b->block = smaller(cpu_clamp(BLOCK_FLOATS / b->row, BLOCK_LEAST, BLOCK_MOST), pixels);
   b->band = smaller(round_up(BAND_PIXELS, b->block), pixels);
@@ -273,7 +315,8 @@ static void choose(backward *b) {
   b->samples_at = round_up(b->slopes_at + taps * (int64_t)(sizeof(deform_slope) / sizeof(float)), DEFORM_LANES);
   b->product_at = b->samples_at + samples;
   b->other_at = b->product_at + samples;
-  b->worker_floats = round_up(b->other_at + b->block * d->group_outputs, DEFORM_LANES);
+  b->pairs_at = round_up(b->other_at + b->block * d->group_outputs, DEFORM_LANES);
+  b->worker_floats = round_up(b->pairs_at + (b->pairs ? b->block * d->group_outputs / 2 : 0), DEFORM_LANES);
   d->team = cpu_team_for(d->team, d->images * pixels * d->channels * d->taps * (48 + d->group_outputs / 4));
 }
 

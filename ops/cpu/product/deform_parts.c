@@ -1,7 +1,9 @@
 /* Parts of the kernels of deformable convolutions (deform_parts.h). */
 #include "ops/cpu/product/deform_parts.h"
 
+#include "ops/cpu/common/convert.h"
 #include "ops/cpu/product/panel_loops.h"
+#include "ops/cpu/views/half.h"
 
 #define DEPTH_MOST 512 /* of a panel that stays in a near cache while all rows pass */
 #define TRANSPOSED 16  /* rows and columns of a tile */
@@ -10,6 +12,15 @@ void deform_plan_last(const deform *d, cpu_team team, bool back, strided_copy *o
   int64_t pixels = deform_in_pixels(d), extents[] = {d->images, pixels, d->channels},
           second[] = {pixels * d->channels, 1, pixels}, last[] = {pixels * d->channels, d->channels, 1};
   strided_plan(out_copy, 3, extents, back ? last : second, 0, back ? second : last, 0, sizeof(float), team);
+}
+
+const float *deform_weights(const deform *d, const reed_kernel_buffers *buffers, int64_t first, int64_t n,
+                            float *room) {
+  const bool halves = half_is(d->weight_dtype);
+  const void *from = half_element(buffers->inputs[d->at.weight], halves, first);
+  if (!halves) return from;
+  convert_between(d->level, d->weight_dtype, REED_F32)(room, from, n);
+  return room;
 }
 
 void deform_fill_taps(const deform *d, const reed_kernel_buffers *buffers, const deform_block *block, deform_tap *taps,
@@ -39,6 +50,7 @@ void deform_fill_taps(const deform *d, const reed_kernel_buffers *buffers, const
 
 void deform_multiply(cpu_level level, const deform_product *p) {
   int64_t rows = CPU_PICK(level, panel_rows)(p->columns);
+  void (*multiply)(const panel_tile *tile) = p->pairs ? panel_pairs_multiply : CPU_PICK(level, panel_multiply);
   for (int64_t k = 0; k < p->depth; k += DEPTH_MOST)
     for (int64_t column = 0; column < p->columns; column += DEFORM_PANEL) {
       int64_t columns = smaller(p->columns - column, DEFORM_PANEL), run = 0;
@@ -59,12 +71,12 @@ void deform_multiply(cpu_level level, const deform_product *p) {
                          .scale = 1,
                          .next = (const char *)p->a,
                          .first = k == 0 && !p->add};
-      if (tile.count > 0) CPU_PICK(level, panel_multiply)(&tile);
+      if (tile.count > 0) multiply(&tile);
       tile.a += tile.count * rows * p->a_row;
       tile.c = p->c + column + tile.count * rows * p->c_row;
       tile.rows = p->rows % rows;
       tile.count = 1;
-      if (tile.rows > 0) CPU_PICK(level, panel_multiply)(&tile);
+      if (tile.rows > 0) multiply(&tile);
     }
 }
 

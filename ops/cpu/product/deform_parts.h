@@ -15,6 +15,9 @@
 /* Copies of images [N,C,H,W] with channels last, and back. */
 void deform_plan_last(const deform *d, cpu_team team, bool back, strided_copy *out_copy);
 
+/* Weights first .. first + n in f32: those of the call, or, of halves, widened into the room. */
+const float *deform_weights(const deform *d, const reed_kernel_buffers *buffers, int64_t first, int64_t n, float *room);
+
 /* Block of output pixels `first`.. of an image, for a group of offsets. */
 typedef struct deform_block {
   int64_t image, group, first, n;
@@ -37,9 +40,15 @@ typedef struct deform_product {
   int64_t rows, depth, columns;
   int64_t a_row, b_row, b_panel, c_row;
   bool add;
+  bool pairs; /* of neighbouring depths in bf16, in the places of floats in A and B; depth counts pairs */
 } deform_product;
 
 void deform_multiply(cpu_level level, const deform_product *p);
+
+/* True if products of this depth, whose factors may be rounded to bf16, take pairs. */
+static inline bool deform_takes_pairs(const deform *d, int64_t depth) {
+  return d->weight_dtype == REED_BF16 && d->level >= CPU_AVX512_BF16 && depth % 2 == 0;
+}
 
 /* to[j * to_row + i] = from[i * from_row + j] for rows of `columns` elements. */
 void deform_transpose(const float *from, int64_t from_row, int64_t rows, int64_t columns, float *to, int64_t to_row);

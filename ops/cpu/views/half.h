@@ -13,8 +13,13 @@ static inline void *half_element(const void *elements, bool half, int64_t i) {
   return elements ? (char *)(uintptr_t)elements + i * bytes : NULL;
 }
 
-/* Prepares the kernel of `prepare` for the call with every f16 or bf16 operand seen as f32. */
-reed_status half_prepare_as_f32(const reed_kernel_call *call, reed_kernel_prepare_fn prepare,
+/* Operands that a kernel takes as halves: bit i is input i, or output i. */
+typedef struct half_kept {
+  uint32_t inputs, outputs;
+} half_kept;
+
+/* Prepares the kernel of `prepare` for the call with every f16 or bf16 operand that is not kept seen as f32. */
+reed_status half_prepare_as_f32(const reed_kernel_call *call, half_kept kept, reed_kernel_prepare_fn prepare,
                                 reed_kernel *out_kernel) REED_MUST_CHECK;
 
 #endif
