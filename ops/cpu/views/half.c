@@ -33,8 +33,8 @@ typedef struct conversions {
   conversion items[CALL_COPY_INPUTS > CALL_COPY_OUTPUTS ? CALL_COPY_INPUTS : CALL_COPY_OUTPUTS];
 } conversions;
 
-#define UNIT 64       /* elements: parts begin at multiples */
-#define PARTS_MOST 64 /* of an operand */
+#define UNIT 64         /* elements: parts begin at multiples */
+#define PARTS_MOST 4096 /* of an operand; a chunk of work is one or more */
 
 static void add(conversions *all, const wrapped *w, const operand *o, bool widens, const void *from, void *to) {
   const reed_dtype from_dtype = widens ? o->dtype : REED_F32, to_dtype = widens ? REED_F32 : o->dtype;
