@@ -69,6 +69,16 @@ START_TEST(a_chain_of_a_counted_result_runs_at_the_bound_with_the_same_bits) {
 }
 END_TEST
 
+/* After run `number` (from 0): the first one enqueues its launches, the second one records the graphs, and each later
+ * one replays them, whatever its count is. */
+static void check_graphs(const runner *r, int number) {
+  const int64_t captured = statistic(r, "captured");
+  ck_assert_int_eq(captured > 0, number > 0);
+  ck_assert_int_eq(statistic(r, "replayed"), number > 0 ? (number - 1) * captured : 0);
+  ck_assert_int_eq(statistic(r, "moved"), 0);
+  ck_assert_int_eq(statistic(r, "refused"), 0);
+}
+
 START_TEST(another_count_is_no_other_key_and_is_fetched_once) {
   onnx_build *b = chain_open();
   runner runners[N_RUNNERS];
@@ -86,9 +96,11 @@ START_TEST(another_count_is_no_other_key_and_is_fetched_once) {
     ck_assert_int_eq(statistic(&runners[BOUND_SIM], "misses"), 1);
     ck_assert_int_gt(statistic(&runners[EXACT_SIM], "misses"), (100 - share) / 25 + 1);
     ck_assert_int_eq(mentions(&runners[BOUND_SIM], "\"extent\""), 1);
+    check_graphs(&runners[BOUND_SIM], (100 - share) / 25);
     if (!cuda_is_present()) continue;
     ck_assert_int_eq(statistic(&runners[BOUND_CUDA], "misses"), 1);
     ck_assert_int_eq(mentions(&runners[BOUND_CUDA], "\"extent\""), 1);
+    check_graphs(&runners[BOUND_CUDA], (100 - share) / 25);
   }
   runners_close(runners);
   build_close(&b);
