@@ -135,6 +135,19 @@ typedef struct condition {
   bool negated; /* v hides instead of showing */
 } condition;
 
+/* The condition c of a comparison Where(c, a, b) < k that is true for one of a and b; *out_contrary: where c is false.
+ * NULL: v is no such comparison. Falcon compares its mask of numbers so. */
+static ir_value *compared_choice(const ir_value *v, bool *out_contrary) {
+  const ir_node *less = pattern_made_by(v, OP_Less);
+  const ir_node *where = less ? pattern_made_by(less->inputs[0], OP_Where) : NULL;
+  double numbers[2], limit;
+  if (!where || !ir_is_constant(less->inputs[1]) || !pattern_number(less->inputs[1], &limit)) return NULL;
+  for (int32_t k = 0; k < 2; k++)
+    if (!ir_is_constant(where->inputs[1 + k]) || !pattern_number(where->inputs[1 + k], &numbers[k])) return NULL;
+  *out_contrary = numbers[1] < limit;
+  return (numbers[0] < limit) == *out_contrary ? NULL : where->inputs[0];
+}
+
 /* Takes a condition apart: its conjuncts that are bands, and the other conjuncts. hidden: in a mask of numbers, the
  * score of a hidden position. */
 static bool take_truth(const folding *f, condition c, const ir_value *mask, ir_value *hidden, taken_apart *t,
@@ -149,6 +162,9 @@ static bool take_truth(const folding *f, condition c, const ir_value *mask, ir_v
       return true;
     }
   }
+  bool turned;
+  ir_value *choice = depth < DEPTH_MOST ? compared_choice(c.v, &turned) : NULL;
+  if (choice) return take_truth(f, (condition){choice, c.negated != turned}, mask, hidden, t, depth + 1);
   const ir_node *contrary = pattern_made_by(c.v, OP_Not), *both = pattern_made_by(c.v, c.negated ? OP_Or : OP_And);
   if (depth == DEPTH_MOST || (!contrary && !both)) return keep(t, c.v, hidden, c.negated);
   if (contrary) return take_truth(f, (condition){contrary->inputs[0], !c.negated}, mask, hidden, t, depth + 1);
@@ -171,7 +187,7 @@ static double constant_bound(const ir_value *v) {
 }
 
 /* A bound of the absolute value of v's elements: they are numbers of places, or elements of constants, which are moved,
- * cast and multiplied. INFINITY: none is known. */
+ * cast, multiplied, and divided by numbers. INFINITY: none is known. */
 static double bound_of(const ir_value *v, int32_t depth) {
   static const op_id moving[] = {OP_Transpose, OP_Unsqueeze, OP_Squeeze, OP_Reshape, OP_Slice,
                                  OP_Expand,    OP_Tile,      OP_Gather,  OP_Cast,    OP_Identity};
@@ -180,6 +196,10 @@ static double bound_of(const ir_value *v, int32_t depth) {
   if (depth == DEPTH_MOST) return INFINITY;
   const ir_node *product = pattern_made_by(v, OP_Mul);
   if (product) return bound_of(product->inputs[0], depth + 1) * bound_of(product->inputs[1], depth + 1);
+  double by;
+  const ir_node *quotient = pattern_made_by(v, OP_Div);
+  if (quotient && ir_is_constant(quotient->inputs[1]) && pattern_number(quotient->inputs[1], &by) && by != 0)
+    return bound_of(quotient->inputs[0], depth + 1) / fabs(by);
   for (size_t i = 0; i < sizeof moving / sizeof *moving; i++) {
     const ir_node *n = pattern_made_by(v, moving[i]);
     if (n) return bound_of(n->inputs[0], depth + 1);
