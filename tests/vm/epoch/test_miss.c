@@ -1,6 +1,7 @@
 /* A miss that starts from the epoch's last entry: which calls are made again and which are not, and when the states of
  * kernels that entries share are freed. Random epochs: test_random.c. The table of kernels: ../test_site.c. */
 #include <check.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -230,23 +231,29 @@ START_TEST(a_state_goes_with_the_last_entry_that_uses_it) {
 }
 END_TEST
 
-/* Two epochs in one run with room for one entry each: while the second is planned, work of the first is queued. */
+/* Two epochs in one run with room for one entry each: while the second is planned, work of the first is queued. In the
+ * second half of the cases both epochs have a kernel of one site, so that entries of one size share it, and the one or
+ * the other goes first. */
 START_TEST(queued_work_keeps_its_state) {
-  static const char text[] =
+  bool shared = _i >= N_DEVICES;
+  static const char form[] =
       HEAD "  epoch.enter 0, plan0, [r0:shape], []\n  shape.like r2, r0, device\n  shape a, device, [r5], [r2:shape]\n"
            "plan0: epoch.plan 0\n  copy r2, r0, input, a, 0\n  invoke a, device, [r5], [r2]\n  kill r2\n  epoch.end 0\n"
-           "  epoch.enter 1, plan1, [r1:shape], []\n  shape.like r3, r1, device\n  shape b, device, [r6], [r3:shape]\n"
+           "  epoch.enter 1, plan1, [r1:shape], []\n  shape.like r3, r1, device\n  shape %s, device, [r6], [r3:shape]\n"
            "  shape c, device, [r7], [r6:shape]\nplan1: epoch.plan 1\n  copy r3, r1, input, b, 0\n"
-           "  invoke b, device, [r6], [r3]\n  kill r3\n  invoke c, device, [r7], [r6]\n  kill r6\n  epoch.end 1\n"
+           "  invoke %s, device, [r6], [r3]\n  kill r3\n  invoke c, device, [r7], [r6]\n  kill r6\n  epoch.end 1\n"
            "  readback r8, r5, output, a, 0\n  readback r9, r7, output, c, 0\n  sync\n  kill r5\n  kill r7\n"
            "  return [r8, r9], []\n";
-  reed_session *session =
-      session_of(text, &(reed_session_options){.device = devices[_i], .memo_entries = 1, .memo_bytes = 2 * (1 << 16)});
+  char text[2048];
+  snprintf(text, sizeof text, form, shared ? "a" : "b", shared ? "a" : "b");
+  reed_session *session = session_of(
+      text, &(reed_session_options){.device = devices[_i % N_DEVICES], .memo_entries = 1, .memo_bytes = 2 * (1 << 16)});
   for (int64_t i = 0; i < 40; i++) {
-    run(session, 2 + i % 3, 5 + i / 2 % 4, (float)i, 1, 2);
+    run(session, 2 + i % 3, (shared ? 2 : 5) + i / 2 % 4, (float)i, 1, 2);
     ck_assert_int_le(n_prepared - n_freed, 6);
   }
   ck_assert_int_gt(n_freed, 20);
+  ck_assert((memo_figure(session, "kernels_found") > 0) == shared);
   reed_session_close(&session);
   ck_assert_int_eq(n_freed, n_prepared);
 }
@@ -407,7 +414,7 @@ int main(void) {
   tcase_add_loop_test(t, a_miss_makes_the_calls_whose_operands_changed, 0, N_DEVICES);
   tcase_add_loop_test(t, a_miss_says_how_much_it_shared, 0, N_DEVICES);
   tcase_add_loop_test(t, a_state_goes_with_the_last_entry_that_uses_it, 0, 2 * N_DEVICES);
-  tcase_add_loop_test(t, queued_work_keeps_its_state, 0, N_DEVICES);
+  tcase_add_loop_test(t, queued_work_keeps_its_state, 0, 2 * N_DEVICES);
   tcase_add_loop_test(t, a_shape_section_repeats_its_host_kernels, 0, N_DEVICES);
   tcase_add_loop_test(t, a_miss_on_the_other_path_makes_its_own_calls, 0, N_DEVICES);
   tcase_add_loop_test(t, values_of_old_entries_are_freed, 0, N_DEVICES);
