@@ -7,16 +7,17 @@
 #include "ops/cpu/common/lanes.h"
 #include "ops/cpu/formulas/activation_loops.h"
 
-#define ROWS 4      /* of a tile with constant taps: they share the reading of X's rows */
-#define ROWS_MOST 7 /* of a tile of 3 x 3 where the sums and all weights stay in AVX-512's registers */
-#define VECTORS 4   /* of a tile with any taps, side by side */
+#define ROWS 4             /* of a tile with constant taps: they share the reading of X's rows */
+#define ROWS_MOST 7        /* of a tile of 3 x 3 where the sums and all weights stay in AVX-512's registers */
+#define PAIRS (LANES == 8) /* pairs of vectors of a row: AVX-512 reads a weight with the product */
+#define VECTORS 4          /* of a tile with any taps, side by side */
 #define TAPS_MOST 7
 
 /* A vector of some rows of Y. */
 typedef struct tile {
   const depthwise_plane *p;
   int64_t row, column; /* of Y */
-  int64_t kept;        /* elements of the vector that are Y's */
+  int64_t kept;        /* elements of the row of Y from there on */
   float low, high;     /* bounds of the sums: the activation as a clamp */
   bool hardswish;      /* HardSwish instead of the clamp */
 } tile;
@@ -39,13 +40,16 @@ INLINE void finish(const tile *t, int64_t row, int64_t column, int64_t kept, lan
 }
 
 /* Square windows of `taps`, and the same stride and dilation along both axes, one of which is 1; all counts are
- * constants after inlining. A row of X is read once for all rows of the tile. */
-INLINE void tile_square(const tile *t, int rows, int taps, int stride, int dilation, bool edge) {
+ * constants after inlining. A row of X is read once for all rows of the tile. Two vectors side by side, of stride 1,
+ * share the reading of weights. */
+INLINE void tile_square(const tile *t, int rows, int vectors, int taps, int stride, int dilation, bool edge) {
   const depthwise_plane *p = t->p;
   const window *w = p->w;
-  lanes sum[ROWS_MOST];
+  lanes sum[2][ROWS_MOST];
+#pragma GCC unroll 2
+  for (int v = 0; v < vectors; v++)
 #pragma GCC unroll 7
-  for (int r = 0; r < rows; r++) sum[r] = all(p->bias);
+    for (int r = 0; r < rows; r++) sum[v][r] = all(p->bias);
   lanes weights[9]; /* of 3 x 3; more would not stay in registers */
 #pragma GCC unroll 9
   for (int k = 0; k < 9 && taps == 3; k++) weights[k] = held(all(p->weights[k]));
@@ -66,6 +70,7 @@ INLINE void tile_square(const tile *t, int rows, int taps, int stride, int dilat
 #pragma GCC unroll 8
     for (int k = 0; k < taps; k++) {
       if (stride == 1) a = held(read(x, at + k * dilation, masks[k], edge));
+      if (vectors == 2) b = held(load(x + at + LANES + k * dilation));
       if (stride == 2 && k % 2 == 0) {
         a = read(x, at + k, masks[k], edge);
         b = read(x, at + k + LANES, masks[k + 1], edge);
@@ -75,12 +80,17 @@ INLINE void tile_square(const tile *t, int rows, int taps, int stride, int dilat
       for (int r = 0; r < rows; r++) {
         const int down = i - r * stride, tap = down / dilation * taps + k;
         if (down < 0 || down > (taps - 1) * dilation || down % dilation != 0) continue;
-        sum[r] += v * (taps == 3 ? weights[tap] : all(p->weights[tap]));
+        const lanes weight = taps == 3 ? weights[tap] : all(p->weights[tap]);
+        sum[0][r] += v * weight;
+        if (vectors == 2) sum[1][r] += b * weight;
       }
     }
   }
+#pragma GCC unroll 2
+  for (int v = 0; v < vectors; v++)
 #pragma GCC unroll 7
-  for (int r = 0; r < rows; r++) finish(t, t->row + r, t->column, t->kept, stride == 1 ? sum[r] : ordered(sum[r]));
+    for (int r = 0; r < rows; r++)
+      finish(t, t->row + r, t->column + v * LANES, t->kept - v * LANES, stride == 1 ? sum[v][r] : ordered(sum[v][r]));
 }
 
 /* A row of any windows, `vectors` vectors side by side. */
@@ -124,9 +134,12 @@ INLINE void rows_square(tile *t, int rows, int taps, int stride, int dilation) {
   const window *w = t->p->w;
   const int64_t reach = stride == 1 ? LANES + (taps - 1) * dilation : 2 * LANES + (taps + 1) / 2 * 2 - 2;
   for (t->column = 0; t->column < w->out[1]; t->column += LANES) {
-    t->kept = w->out[1] - t->column < LANES ? w->out[1] - t->column : LANES;
-    if (inside(w, t->column, reach)) tile_square(t, rows, taps, stride, dilation, false);
-    else tile_square(t, rows, taps, stride, dilation, true);
+    t->kept = w->out[1] - t->column;
+    if (PAIRS && stride == 1 && taps > 3 && t->kept > LANES && inside(w, t->column, reach + LANES)) {
+      tile_square(t, rows, 2, taps, stride, dilation, false);
+      t->column += LANES;
+    } else if (inside(w, t->column, reach)) tile_square(t, rows, 1, taps, stride, dilation, false);
+    else tile_square(t, rows, 1, taps, stride, dilation, true);
   }
 }
 
@@ -178,12 +191,56 @@ static rows_fn rows_for(const window *w) {
   return w->stride[1] == 2 ? rows_any_by_2 : rows_any_by_1;
 }
 
+/* ---- X with zeros beside its rows ---- */
+
+#define STRIP 4608 /* elements of a strip, at most */
+
+/* The rows of X that some rows of Y read, with zeros beside them, so that all tiles are pairs without edges. */
+typedef struct strip {
+  window w; /* on the strip */
+  depthwise_plane p;
+  float x[STRIP];
+} strip;
+
+/* False: pairs of vectors do not serve these windows, or the rows do not fit. */
+CPU_UNCHECKED static bool cut_strip(const depthwise_plane *p, strip *out) {
+  const window *w = p->w;
+  const int64_t taps = w->kernel[1], pad = w->pad_begin[1] > 0 ? w->pad_begin[1] : 0, cropped = pad - w->pad_begin[1],
+                width = (w->out[1] + LANES - 1) / LANES * LANES + LANES + taps - 1, left = w->in[1] - cropped,
+                n = left < width - pad ? left : width - pad;
+  int64_t begin = p->row - w->pad_begin[0], end = begin + p->rows - 1 + w->kernel[0];
+  if (!PAIRS || taps <= 3 || taps > TAPS_MOST || w->kernel[0] != taps || w->stride[0] != 1 || w->stride[1] != 1 ||
+      w->dilation[0] != 1 || w->dilation[1] != 1 || w->out[1] <= LANES || n <= 0)
+    return false;
+  if (begin < 0) begin = 0;
+  if (end > w->in[0]) end = w->in[0];
+  if (end <= begin || (end - begin) * width + LANES > STRIP) return false;
+  float *to = out->x;
+  for (int64_t row = begin; row < end; row++, to += width) {
+    const float *x = p->x + row * w->in[1] + cropped;
+    int64_t i = 0;
+    for (int64_t k = 0; k < width; k += LANES) store(to + k, all(0));
+    for (; i + LANES <= n; i += LANES) store(to + pad + i, load(x + i));
+    if (i < n) store_first(to + pad + i, load_some(x + i, lanes_between(0, n - i)), n - i);
+  }
+  out->w = *w;
+  out->w.in[0] = end - begin;
+  out->w.in[1] = width;
+  out->w.pad_begin[0] += begin;
+  out->w.pad_begin[1] = 0;
+  out->p = *p;
+  out->p.w = &out->w;
+  out->p.x = out->x;
+  return true;
+}
+
 void CPU_LEVELED(depthwise_plane_rows)(const depthwise_plane *p) {
+  strip strip;
   const activation *a = p->activation;
   bool relu = a->kind == ACTIVATION_RELU, clip = a->kind == ACTIVATION_CLIP,
        hardswish = a->kind == ACTIVATION_HARDSWISH;
   tile t = {
-      .p = p,
+      .p = cut_strip(p, &strip) ? &strip.p : p,
       .row = p->row,
       .low = clip   ? (float)a->alpha
              : relu ? 0
