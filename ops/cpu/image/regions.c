@@ -295,10 +295,11 @@ static reed_status run_regions(const void *state, const reed_kernel_buffers *buf
   reed_status status = roi_call_check(&s->c, buffers);
   if (status != REED_OK) return status;
   int64_t forward = s->c.last ? s->c.regions * r->bins_y : s->c.regions * s->n_blocks;
-  cpu_team team = cpu_team_for(s->c.team, (s->c.regions + 1) * s->outputs * r->bins_y * r->bins_x * 32 +
-                                              (s->c.backward ? r->images * r->channels * r->height * r->width : 0));
   job j = {s, buffers};
-  if (!s->c.backward) return cpu_parallel_scratch(team, forward, 1, pool_units, &j);
+  if (!s->c.backward)
+    return cpu_parallel_scratch(roi_team_for(&s->c, buffers, s->outputs, forward), forward, 1, pool_units, &j);
+  const cpu_team team = cpu_team_for(s->c.team, (s->c.regions + 1) * s->outputs * r->bins_y * r->bins_x * 32 +
+                                                    r->images * r->channels * r->height * r->width);
   const int64_t parts = s->n_blocks * s->bands;
   return cpu_relay(team, parts, parts * (s->c.regions / s->step_regions + 1), add_to_part, &j);
 }

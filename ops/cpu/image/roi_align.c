@@ -123,7 +123,7 @@ static reed_status run_roi_align(const void *state, const reed_kernel_buffers *b
   if (status != REED_OK) return status;
   int64_t block = c->last ? 1 : channel_block(w),
           total = c->regions * (c->last ? w->bins_y : (w->channels + block - 1) / block);
-  cpu_team team = cpu_team_for(c->team, c->regions * w->channels * w->bins_y * w->bins_x * 32);
+  cpu_team team = roi_team_for(c, buffers, w->channels, total);
   roi_job job = {c, buffers, block};
   return cpu_parallel_scratch(team, total, 1, c->last ? align_rows : align_pairs, &job);
 }

@@ -5,6 +5,11 @@
  * many loads of neighbours. */
 #define GATHER_COST 4
 
+#define UNITS_FEW 256   /* so few are a chunk each */
+#define BIN_WORK 32     /* of a bin in cpu_team_for's count, if regions are small */
+#define SAMPLE_WORK 8   /* of a pixel or a sample of a region, likewise */
+#define SAMPLE_PIXELS 4 /* that a sample reads */
+
 /* A bin's samples span at most the bin's part of the map and two pixels more; a sample has two taps. */
 int64_t roi_taps_max(const roi_align *r, int64_t extent, int64_t bins) {
   int64_t spanned = extent + 4 * bins + 8, sampled = 2 * r->sampling * bins;
@@ -139,4 +144,35 @@ bool roi_plan_make(const roi_align *r, bool last, const float *corners, roi_scra
   bool some = roi_taps_make(r, corners, &s->plan.y, &s->plan.x);
   if (!last) pick_columns(&s->plan, s->columns, s->mark);
   return some;
+}
+
+/* The pixels of a side of a region, at most those of the map. */
+static double side_of(double from, double to, double scale, int64_t extent) {
+  const double side = (to - from) * scale + 1;
+  return side > 1 ? side < (double)extent ? side : (double)extent : 1;
+}
+
+/* The pixels that the bins of one output read in all regions, about. */
+static double pixels_of(const roi_call *c, const reed_kernel_buffers *buffers) {
+  double sum = 0;
+  for (int64_t i = 0; i < c->regions; i++) {
+    const int32_t map = roi_map_of(c, buffers, i);
+    if (map < 0) continue;
+    const roi_align *r = &c->maps[map];
+    const float *at = roi_corners(c, buffers, i);
+    const double area = side_of(at[0], at[2], r->scale, r->width) * side_of(at[1], at[3], r->scale, r->height);
+    const double samples = (double)r->bins_y * (double)r->bins_x * (double)r->sampling * (double)r->sampling;
+    sum +=
+        roi_is_bilinear(r->kind) && r->sampling > 0 && SAMPLE_PIXELS * samples < area ? SAMPLE_PIXELS * samples : area;
+  }
+  return sum;
+}
+
+cpu_team roi_team_for(const roi_call *c, const reed_kernel_buffers *buffers, int64_t outputs, int64_t units) {
+  const int64_t bins = c->regions * outputs * c->widest.bins_y * c->widest.bins_x * BIN_WORK;
+  if (units > UNITS_FEW) return cpu_team_for(c->team, bins);
+  const double pixels = pixels_of(c, buffers) * (double)outputs * SAMPLE_WORK;
+  cpu_team team = cpu_team_for(c->team, pixels < (double)bins ? bins : pixels < 1e15 ? (int64_t)pixels : INT64_MAX);
+  team.chunks = (int32_t)units;
+  return team;
 }

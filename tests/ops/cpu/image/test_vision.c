@@ -203,20 +203,36 @@ static void expect_same_bits(kernel_case *c) {
   case_close(c);
 }
 
-/* A part of a map's gradient takes all regions in their order: in steps, which any thread may go on with. The number of
- * chunks stands for their length. */
+/* Runs the case with 2 threads: the number of chunks stands for their length. */
+static void expect_chunks(kernel_case *c, int64_t least) {
+  c->n_threads = 2;
+  team_measure measure;
+  team_measure_begin(&measure);
+  ck_assert_int_eq(case_run(c, cpu_level_name(cpu_level_best())), REED_OK);
+  team_measure_end();
+  ck_assert_msg(measure.n_chunks >= least, "%s: %lld chunks", case_where(c), (long long)measure.n_chunks);
+}
+
+/* A part of a map's gradient takes all regions in their order: in steps, which any thread may go on with. */
 START_TEST(gradients_of_many_regions_have_many_steps) {
   for (int few = 0; few < 2; few++) { /* channels: so few that a kernel of its own computes them */
     form f = {_i, REED_F32, 1, few ? 3 : 37, 40, 50, 600, 5, 5, 2, 1, false, false, true, true};
     kernel_case c;
     regions_case(&c, &f);
-    c.n_threads = 2;
-    team_measure measure;
-    team_measure_begin(&measure);
-    ck_assert_int_eq(case_run(&c, cpu_level_name(cpu_level_best())), REED_OK);
-    team_measure_end();
-    ck_assert_msg(measure.n_chunks >= (few ? 40 : 200), "%s: %lld chunks", case_where(&c), (long long)measure.n_chunks);
+    expect_chunks(&c, few ? 40 : 200);
     case_close(&c);
+  }
+}
+END_TEST
+
+/* Few regions may be large, whatever the extents of the bins. */
+START_TEST(few_regions_are_a_chunk_for_each_block_of_channels) {
+  for (int last = 0; last < 2; last++) {
+    form f = {_i, REED_F32, 2, 3, 60, 70, 5, 1, 1, 0, 1, false, last, true, false};
+    kernel_case c;
+    regions_case(&c, &f);
+    expect_chunks(&c, 5);
+    expect_same_bits(&c);
   }
 }
 END_TEST
@@ -391,6 +407,7 @@ int main(void) {
   tcase_add_loop_test(t, gradients_equal_finite_differences, 0, 16);
   tcase_add_loop_test(t, results_have_the_same_bits_for_any_number_of_threads, 0, 4);
   tcase_add_loop_test(t, gradients_of_many_regions_have_many_steps, 0, 4);
+  tcase_add_loop_test(t, few_regions_are_a_chunk_for_each_block_of_channels, 0, 4);
   tcase_add_loop_test(t, regions_whose_plans_are_long_equal_the_reference, 0, 4);
   tcase_add_loop_test(t, regions_survive_any_coordinates, 0, 4);
   tcase_add_loop_test(t, a_region_of_no_image_is_named, 0, 4);
