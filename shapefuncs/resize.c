@@ -1,5 +1,5 @@
-/* Shapes of image and region operators: Resize (and Upsample, its older name), RoiAlign, MultiLevelRoiAlign, PasteMasks
- * and Keypoints. Common helpers: call.h. */
+/* Shapes of image and region operators: Resize (and Upsample, its older name), GridSample, RoiAlign,
+ * MultiLevelRoiAlign, PasteMasks and Keypoints. Common helpers: call.h. */
 #include <math.h>
 
 #include "shapefuncs/call.h"
@@ -150,6 +150,26 @@ reed_status shapefn_resize(reed_shape_call *call) {
   if (!status) status = check_source(call, dims);
   if (!status) shapecall_set(call, 0, x->rank, dims);
   return status;
+}
+
+/* X [N,C,...] (or [N,...,C] with channels_last), grid [N,...,r] with as many axes -> [N,C,the grid's own extents] */
+reed_status shapefn_grid_sample(reed_shape_call *call) {
+  const reed_shape_input *x = &call->inputs[0], *grid = &call->inputs[1];
+  reed_status status = shapecall_min_rank(call, 0, 3);
+  if (!status) status = shapecall_rank(call, 1, x->rank);
+  if (status) return status;
+  shapecall_image image = shapecall_image_of(call, x->rank);
+  reed_dim dims[REED_MAX_RANK];
+  int32_t axes = x->rank - 2;
+  status = shapecall_same(call, grid->dims[x->rank - 1], axes, 1, "the last extent and the number of X's spatial axes",
+                          NULL);
+  if (!status)
+    status = shapecall_same(call, x->dims[0], grid->dims[0], 1, "the batches of X and of the grid", &dims[0]);
+  if (status) return status;
+  dims[image.channel] = x->dims[image.channel];
+  for (int32_t d = 0; d < axes; d++) dims[image.spatial + d] = grid->dims[1 + d];
+  shapecall_set(call, 0, x->rank, dims);
+  return REED_OK;
 }
 
 /* rois [R,4] over maps with `channels` -> [R,channels,output_height,output_width];

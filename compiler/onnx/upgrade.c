@@ -182,11 +182,13 @@ static reed_status inference_only(const rule_call *c) {
   return onnx_unsupported(c->r, n->name, "Dropout in training mode");
 }
 
-/* Renames the mode "bilinear" of Upsample's first versions to "linear". */
-static reed_status linear_mode(const rule_call *c) {
+/* Renames the modes "bilinear" and "bicubic" of first versions, which are of images of two axes, to "linear" and
+ * "cubic". */
+static reed_status plain_mode(const rule_call *c) {
   reed_attrs attrs = ir_attrs(c->n);
-  if (strcmp(reed_attrs_string(&attrs, "mode", ""), "bilinear") != 0) return REED_OK;
-  return ir_set_attr_string(c->n, "mode", "linear") ? REED_OK : no_memory(c);
+  const char *mode = reed_attrs_string(&attrs, "mode", "");
+  if (strcmp(mode, "bilinear") != 0 && strcmp(mode, "bicubic") != 0) return REED_OK;
+  return ir_set_attr_string(c->n, "mode", mode + strlen("bi")) ? REED_OK : no_memory(c);
 }
 
 /* CastLike(X, Y) is Cast to Y's dtype. */
@@ -219,6 +221,7 @@ static const rule rules[] = {
     {"Dropout", 12, drop, .attr = "ratio"},
     {"Dropout", ANY_OPSET, inference_only},
     {"EyeLike", ANY_OPSET, dtype_number, .attr = "dtype"},
+    {"GridSample", ANY_OPSET, plain_mode},
     {"GroupNormalization", ANY_OPSET, drop, .attr = "stash_type"},
     {"Hardmax", 13, set_int, .attr = "axis", .i = 1},
     {"Hardmax", 13, set_int, .attr = "flattened", .i = 1},
@@ -247,7 +250,7 @@ static const rule rules[] = {
     {"Unsqueeze", 13, attr_to_input, .attr = "axes", .index = 1},
     {"Upsample", 9, attr_to_input, .attr = "scales", .index = 1},
     {"Upsample", ANY_OPSET, make_room_for_roi},
-    {"Upsample", ANY_OPSET, linear_mode},
+    {"Upsample", ANY_OPSET, plain_mode},
     {"Upsample", ANY_OPSET, set_text, .attr = "coordinate_transformation_mode", .text = "asymmetric"},
     {"Upsample", ANY_OPSET, set_text, .attr = "nearest_mode", .text = "floor"},
 };

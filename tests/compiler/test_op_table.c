@@ -377,7 +377,7 @@ START_TEST(every_operator_follows_integers_or_has_a_reason) {
        "Softmax Hardmax LpNormalization LogSoftmax GRU LSTM RNN Resize Upsample RoiAlign MultiLevelRoiAlign PasteMasks "
        "MaxRoiPool roi_align roi_pool ps_roi_align ps_roi_pool roi_align_backward roi_pool_backward "
        "ps_roi_align_backward ps_roi_pool_backward nms deform_conv2d deform_conv2d_backward DeformConv "
-       "Keypoints NonMaxSuppression DepthToSpace SpaceToDepth Col2Im"},
+       "Keypoints NonMaxSuppression DepthToSpace SpaceToDepth Col2Im GridSample"},
       {"not met in the shape arithmetic of exported models",
        "ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMean ReduceSumSquare ArgMax ArgMin CumSum TopK Tile Pad "
        "OneHot EyeLike Trilu GatherElements GatherND ScatterElements ScatterND ReverseSequence TensorScatter Dropout"},
@@ -398,7 +398,7 @@ START_TEST(every_operator_has_a_rule_of_signs_or_a_reason) {
        "ConvTranspose "
        "Gemm MatMul Attention RotaryEmbedding BatchNormalization GroupNormalization InstanceNormalization "
        "LayerNormalization "
-       "RMSNormalization LogSoftmax LpNormalization GRU LSTM RNN Resize Upsample CumSum Trilu"},
+       "RMSNormalization LogSoftmax LpNormalization GRU LSTM RNN Resize Upsample GridSample CumSum Trilu"},
       {"could have one, and no model that is looked at needs it",
        "Add Mul Div Pow Sum Mean Reciprocal Cosh Softplus HardSigmoid PasteMasks Keypoints RoiAlign MultiLevelRoiAlign "
        "AveragePool MaxPool LpPool GlobalAveragePool GlobalLpPool GlobalMaxPool Hardmax DepthToSpace SpaceToDepth "

@@ -140,6 +140,8 @@ static const struct {
                {"NonMaxSuppression", "nm4 ncm 1 1 1"},
                {"NonMaxSuppression", "nm4 ncm . . ."},
                {"NonMaxSuppression", "nm4 ncm 1 1 1 nm nm"},
+               {"GridSample", "nchw nop2"},
+               {"GridSample", "ncw nk1"},
                {"RoiAlign", "nchw r4 r"},
                {"MultiLevelRoiAlign", "r4 r r nchw"},
                {"MaxRoiPool", "nchw r5"},

@@ -364,6 +364,14 @@ def deform(g):
            dilation_h=dilation[0], dilation_w=dilation[1], groups=groups, offset_groups=offset_groups, channels_last=last)
 
 
+def grid_sample(g):
+    dtype, axes = g.one(*REALS), g.number(1, 3)
+    n, samples = g.number(0, 2), [g.number(0, 4) for _ in range(axes)]
+    grid = g.r.uniform(-1.4, 1.4, [n, *samples, axes]).astype(np.float32)
+    g.call("GridSample", [g.operand(dtype, [n, g.number(1, 20)] + [g.number(1, 9) for _ in range(axes)], "plain"), g.feed(grid)], [dtype], opset=22, exact=False,
+           mode=g.one("linear", "nearest", "cubic"), padding_mode=g.one("zeros", "border", "reflection"), align_corners=g.flag())
+
+
 def trilu(g):
     dtype, dims = g.one(*ALL), g.dims(2, 4)
     inputs = [g.operand(dtype, dims)]
@@ -484,7 +492,7 @@ def recurrent(g):
 
 
 OPERATORS = [top_k, unique, nonzero, compress, cumsum, slice_, pad, gather, gather_elements, gather_nd, scatter_elements, scatter_nd, reduce_, arg_reduce, softmax, pool, resize, conv, matmul, gemm, nms,
-             roi_align, regions, deform, trilu, one_hot, eye_like, reverse_sequence, concat, tile, norm, depth_space, cast, unary, binary, binary, unary, recurrent]
+             roi_align, grid_sample, regions, deform, trilu, one_hot, eye_like, reverse_sequence, concat, tile, norm, depth_space, cast, unary, binary, binary, unary, recurrent]
 
 
 def run(library, module, arrays, device):

@@ -224,6 +224,23 @@ def resize(g):
 
 
 @operator()
+def grid_sample(g):
+    """Samples of an image at places that another value of the graph decides."""
+    if g.opset < 16:
+        raise Skip("opset")
+    x = image(g)
+    shape = g.node("Shape", [x])
+    rows, columns = int(g.r.integers(1, 5)), int(g.r.integers(1, 9))
+    size = g.node("Concat", [g.node("Slice", [shape, g.axes(0), g.axes(1)]), g.axes(rows, columns, 2)], axis=0)
+    moved = g.node("Expand", [g.node("ReduceMean", [x, g.axes(1, 2, 3)], keepdims=1) if g.opset >= 18 else g.node("ReduceMean", [x], axes=[1, 2, 3], keepdims=1), g.axes(1)])
+    moved = g.node("Tanh", [moved])
+    grid = g.node("Expand", [g.node("Add", [moved, g.const(g.r.uniform(-1.3, 1.3, (1, rows, columns, 2)).astype(np.float32))]), size])
+    mode = str(g.r.choice(["linear", "cubic"]))
+    g.node("GridSample", [x, grid], mode=mode if g.opset >= 20 else "bi" + mode, padding_mode=str(g.r.choice(["zeros", "border", "reflection"])),
+           align_corners=int(g.r.integers(0, 2)))
+
+
+@operator()
 def fold(g):
     """Col2Im whose image grows with the input's extents."""
     if g.opset < 18:

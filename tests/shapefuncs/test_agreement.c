@@ -225,6 +225,18 @@ static void make_col2im(call_text *t) {
   values(t, 2, block, true);
 }
 
+static void make_grid_sample(call_text *t) {
+  int64_t axes = pick(t, 1, 3), x[5] = {pick(t, 0, 2), pick(t, 0, 3)}, grid[5] = {x[0]};
+  for (int64_t i = 0; i < axes; i++) {
+    x[2 + i] = pick(t, 0, 4);
+    grid[1 + i] = pick(t, 0, 4);
+  }
+  grid[axes + 1] = pick(t, 0, 9) ? axes : axes + 1;
+  strcpy(t->op, "GridSample");
+  shape(t, "f32", (int32_t)axes + 2, x);
+  shape(t, "f32", (int32_t)axes + 2, grid);
+}
+
 static void make_product(call_text *t) {
   int64_t a[4], b[4], inner = pick(t, 0, 5), batch[2] = {pick(t, 0, 3), pick(t, 1, 3)};
   int32_t a_rank = (int32_t)pick(t, 1, 4), b_rank = (int32_t)pick(t, 1, 4);
@@ -386,9 +398,9 @@ static void compare_call(const call_text *t, tally *counts) {
 }
 
 START_TEST(symbols_say_what_numbers_say) {
-  static void (*const makers[])(call_text *) = {make_broadcast, make_concat,   make_slice,     make_reshape,
-                                                make_axes,      make_movement, make_window,    make_product,
-                                                make_indexing,  make_numbers,  make_recurrent, make_col2im};
+  static void (*const makers[])(call_text *) = {
+      make_broadcast, make_concat,   make_slice,   make_reshape,   make_axes,   make_movement,   make_window,
+      make_product,   make_indexing, make_numbers, make_recurrent, make_col2im, make_grid_sample};
   const size_t n_makers = sizeof makers / sizeof *makers;
   const char *seed = getenv("REED_SEED");
   uint64_t state = seed ? strtoull(seed, NULL, 10) | 1 : 0x9e3779b97f4a7c15ull;

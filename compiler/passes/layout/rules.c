@@ -521,6 +521,7 @@ static const struct {
     {OP_GlobalMaxPool, &layout_image},
     {OP_DepthToSpace, &layout_image},
     {OP_SpaceToDepth, &layout_image},
+    {OP_GridSample, &layout_image},
     {OP_RoiAlign, &layout_image},
     {OP_roi_align, &layout_image},
     {OP_MaxRoiPool, &layout_image},

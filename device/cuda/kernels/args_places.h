@@ -1,5 +1,6 @@
 /* Args of the kernels that choose, sort, scatter and make elements, and of resizing (args.h):
- * select.cu, unique.cu, topk.cu, scan.cu, scatter.cu, generate.cu, resize.cu, regions.cu, fold.cu. */
+ * select.cu, unique.cu, topk.cu, scan.cu, scatter.cu, generate.cu, resize.cu, regions.cu, fold.cu,
+ * grid_sample.cu. */
 #ifndef DEVICE_CUDA_KERNELS_ARGS_PLACES_H_
 #define DEVICE_CUDA_KERNELS_ARGS_PLACES_H_
 
@@ -212,6 +213,20 @@ typedef struct keypoints_args {
   uint32_t launch;
   int32_t mapping;
 } keypoints_args;
+
+/* ---- GridSample (grid_sample.cu) ---- */
+
+enum { GRID_CHANNELS = 4 }; /* of a thread */
+
+/* a picture's pixels and samples in a plane; slices: of GRID_CHANNELS channels */
+typedef struct grid_args {
+  const void *x, *grid;
+  void *y;
+  int64_t n, channels, slices, pixels, samples;
+  int64_t in[CUDA_AXES];
+  int32_t axes, mode, outside, align_corners, dtype, grid_dtype, last;
+  counted_extent counted; /* of the images */
+} grid_args;
 
 /* ---- Col2Im (fold.cu) ---- */
 
