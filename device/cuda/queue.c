@@ -314,7 +314,10 @@ reed_status cuda_stream_record(device *base, int64_t stream, device_event *event
                        "device '%s': the caller's stream is being captured into a graph, which cannot hold a session's "
                        "run: end the capture first",
                        base->name);
-  else status = cuda_check(self, result, "an event cannot be recorded on the caller's stream", diagnosis);
+  else
+    status =
+        cuda_check(self, result, "an event cannot be recorded on the caller's stream, which must be one of this device",
+                   diagnosis);
   cuda_leave(self);
   return status;
 }

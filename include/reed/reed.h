@@ -182,8 +182,8 @@ REED_API REED_MUST_CHECK reed_status reed_session_bind_output(reed_session *sess
  * stream: as DLPack numbers streams: 1 is CUDA's legacy default stream, 2 the default stream of the thread that makes
  * the call or closes the output, other positive numbers are handles (cudaStream_t as a number). 0 or -1, the default:
  * no stream; the caller then has waited for all work on inputs, outputs and bound memory before a run or a close. The
- * stream must exist while it is set, and until outputs of its runs are closed. Memory of reed_tensor_open_on is to be
- * closed after the stream's work on it.
+ * stream must be one of the session's device (otherwise runs fail with ERROR_DEVICE) and exist while it is set, and
+ * until outputs of its runs are closed. Memory of reed_tensor_open_on is to be closed after the stream's work on it.
  *
  * Errors: ERROR_UNSUPPORTED: no device of the session, or more than one, has streams of callers; ERROR_ARGUMENT: a
  * number below -1, or a run is in flight. */

@@ -9,15 +9,16 @@
 
 enum { N = 300, SEEDS = 12 };
 
-/* The other user: a stream of the session's card. */
+/* The other user: a stream of a card. */
 typedef struct user {
   cuda_driver cu;
   cu_stream stream;
   cu_context context;
+  int number; /* of the card */
 } user;
 
 /* number: 0 a stream of the user's own; 1, 2: the default streams, which DLPack and the driver name so. */
-static user user_open(int number) {
+static user user_open_on(int number, int card_number) {
   user u = {.stream = (cu_stream)(intptr_t)number};
   void *module = dlopen("libreed-cuda-emulated.so", RTLD_NOW | RTLD_NOLOAD);
   ck_assert_ptr_nonnull(module);
@@ -25,7 +26,8 @@ static user user_open(int number) {
   ck_assert_ptr_nonnull(table);
   table(&u.cu);
   cu_device card;
-  ck_assert_int_eq(u.cu.device_get(&card, u.cu.first_ordinal), CU_SUCCESS);
+  u.number = u.cu.first_ordinal + card_number;
+  ck_assert_int_eq(u.cu.device_get(&card, u.number), CU_SUCCESS);
   ck_assert_int_eq(u.cu.context_retain(&u.context, card), CU_SUCCESS);
   ck_assert_int_eq(u.cu.context_push(u.context), CU_SUCCESS);
   if (!number) ck_assert_int_eq(u.cu.stream_create(&u.stream, 1), CU_SUCCESS);
@@ -33,11 +35,13 @@ static user user_open(int number) {
   return u;
 }
 
+static user user_open(int number) { return user_open_on(number, 0); }
+
 static void user_close(user *u) {
   cu_device card;
   if ((uintptr_t)u->stream > 2) ck_assert_int_eq(u->cu.stream_destroy(u->stream), CU_SUCCESS);
   ck_assert_int_eq(u->cu.context_pop(&u->context), CU_SUCCESS);
-  ck_assert_int_eq(u->cu.device_get(&card, u->cu.first_ordinal), CU_SUCCESS);
+  ck_assert_int_eq(u->cu.device_get(&card, u->number), CU_SUCCESS);
   ck_assert_int_eq(u->cu.context_release(card), CU_SUCCESS);
 }
 
@@ -189,6 +193,26 @@ START_TEST(a_stream_that_is_captured_takes_no_run) {
 }
 END_TEST
 
+/* An event and the stream that it is recorded on must be of one context. */
+START_TEST(a_stream_of_another_card_takes_no_run) {
+  model m = model_open(affine("f32[n]"), "cuda-emulated", REED_COUNTS_HOST);
+  user u = user_open_on(0, 1);
+  reed_tensor *x = floats(1, (int64_t[]){N}, 0), *y = NULL;
+  set_stream(&m, &u);
+  ck_assert_int_eq(reed_session_run(m.session, &x, 1, &y, 1, m.said), REED_ERROR_DEVICE);
+  ck_assert_msg(strstr(reed_diagnosis_message(m.said), "the caller's stream, which must be one of this device"), "%s",
+                reed_diagnosis_message(m.said));
+  ck_assert_ptr_null(y);
+  ck_assert_int_eq(reed_session_set_stream(m.session, 0, m.said), REED_OK);
+  run_model(&m, &x, &y);
+  ck_assert(holds(y, 1));
+  reed_tensor_close(&y);
+  reed_tensor_close(&x);
+  user_close(&u);
+  model_close(&m);
+}
+END_TEST
+
 START_TEST(devices_without_streams_of_callers_are_refused) {
   model m = model_open(affine("f32[n]"), "sim", REED_COUNTS_HOST);
   ck_assert_int_eq(reed_session_set_stream(m.session, 7, m.said), REED_ERROR_UNSUPPORTED);
@@ -206,6 +230,7 @@ int main(void) {
   tcase_add_loop_test(cases, a_run_waits_for_the_work_of_the_callers_stream, 0, 6);
   tcase_add_loop_test(cases, an_output_that_the_callers_stream_uses_stays_when_it_is_closed, 0, 3);
   tcase_add_loop_test(cases, a_stream_that_is_captured_takes_no_run, 0, 2);
+  tcase_add_test(cases, a_stream_of_another_card_takes_no_run);
   tcase_add_test(cases, devices_without_streams_of_callers_are_refused);
   return run_suite(cases, "streams");
 }

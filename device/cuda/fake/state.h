@@ -104,6 +104,7 @@ struct CUmod_st {
 struct CUevent_st {
   uint64_t n_recorded, n_done, n_pending; /* records enqueued, records run, work that names the event */
   int64_t done_ns;
+  int card; /* whose context it is of */
   bool timing, destroyed;
 };
 struct CUmemPoolHandle_st {

@@ -313,6 +313,7 @@ cu_result fake_event_create(cu_event *out_event, unsigned flags) {
   cu_event made = mem_calloc(1, sizeof *made);
   if (made) {
     made->timing = flags != CU_EVENT_NO_TIMING;
+    made->card = fake_current()->card;
     world->n_live[FAKE_EVENT]++;
     *out_event = made;
   }
@@ -337,6 +338,8 @@ cu_result fake_event_record(cu_event event, cu_stream stream) {
   cu_result result = begin(&stream, "cuEventRecord", FAKE_RECORD, &world, &work);
   if (result) return result;
   if (stream->capture) result = fake_say(world, CU_CAPTURE_UNSUPPORTED, "cuEventRecord: the stream is captured");
+  if (stream->card != event->card)
+    result = fake_say(world, CU_INVALID_HANDLE, "cuEventRecord: event and stream are of two contexts");
   work->event = event;
   event->n_pending++;
   work->number = result ? 0 : ++event->n_recorded;
