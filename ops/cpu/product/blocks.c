@@ -19,7 +19,6 @@
 #define FILL_DEPTH 128         /* of a chunk that fills shared panels: some 10 us */
 #define FILL_PRODUCTS 16       /* that take as long as filling a panel with an element of B */
 #define TILES_IN_PLACE 2       /* tiles that a panel of B must serve to be worth filling, less one */
-#define PRODUCTS_PER_BYTE 8    /* products that take as long as a byte in cpu_team_for's count */
 #define ROW_BYTES 64           /* that take as long as the begin and the end of a panel's row, in that count */
 #define MOST_PRODUCTS 1e15
 

@@ -6,7 +6,7 @@
 #include "ops/cpu/product/whole.h"
 #include "ops/packed.h"
 
-#define PRODUCTS_PER_BYTE 4 /* in the currency of CPU_WORK_PER_THREAD */
+#define TAPS_PER_BYTE 4 /* products of a window that take as long as a byte in cpu_team_for's count */
 #define MOST_PRODUCTS 1e15
 #define PIECE_LEAST 24 /* columns of a piece of a row, about: tiles of all CPU levels */
 
@@ -87,8 +87,7 @@ reed_status conv_depthwise_prepare(const reed_kernel_call *call, bool packed, co
                    .order = packed_small_groups(weights)};
   if (w->n == 1) window_as_row(&d->w);
   double products = (double)desc_elements(y) * (double)d->group * (double)d->w.kernel[0] * (double)d->w.kernel[1];
-  d->team =
-      cpu_team_for(cpu_env_team(call), products < MOST_PRODUCTS ? (int64_t)products / PRODUCTS_PER_BYTE : INT64_MAX);
+  d->team = cpu_team_for(cpu_env_team(call), products < MOST_PRODUCTS ? (int64_t)products / TAPS_PER_BYTE : INT64_MAX);
   /* too few rows for the threads' chunks: pieces of rows */
   int64_t rows = d->images * d->w.out[0],
           pieces = d->team.threads > 1 && rows < d->team.chunks ? divided(d->team.chunks, larger(rows, 1)) : 1;

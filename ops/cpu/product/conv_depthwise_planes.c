@@ -4,7 +4,7 @@
 
 #include "ops/cpu/product/depthwise_plane_loops.h"
 
-#define PRODUCTS_PER_BYTE 2 /* in the currency of CPU_WORK_PER_THREAD */
+#define TAPS_PER_BYTE 2 /* products of a window that take as long as a byte in cpu_team_for's count */
 #define MOST_PRODUCTS 1e15
 #define MULTIPLIER_MOST 4 /* outputs to a channel: more are faster as a product */
 #define ROWS_GRAIN 4      /* rows of Y that are computed together */
@@ -76,8 +76,7 @@ reed_status conv_depthwise_planes_prepare(const reed_kernel_call *call, reed_ker
                           .with_residual = cpu_present(call, 3)};
   activation_read(call, &d->activation);
   double products = (double)desc_elements(y) * (double)w.kernel[0] * (double)w.kernel[1];
-  d->team =
-      cpu_team_for(cpu_env_team(call), products < MOST_PRODUCTS ? (int64_t)products / PRODUCTS_PER_BYTE : INT64_MAX);
+  d->team = cpu_team_for(cpu_env_team(call), products < MOST_PRODUCTS ? (int64_t)products / TAPS_PER_BYTE : INT64_MAX);
   int64_t pieces = d->planes > 0 ? (d->team.chunks + d->planes - 1) / d->planes : 1,
           blocks = (w.out[0] + ROWS_GRAIN - 1) / ROWS_GRAIN;
   if (pieces > blocks) pieces = blocks > 0 ? blocks : 1;

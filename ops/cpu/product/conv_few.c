@@ -17,7 +17,6 @@
 #define SUM_PRODUCTS 24          /* that take as long as the sum of a tap's products of a pixel */
 #define GAIN .8                  /* of a direct convolution's time, at most: few pixels and short depths are slower */
 #define PAIRS_SPEED 2            /* products of pairs of bf16 in the time of one in f32 */
-#define PRODUCTS_PER_BYTE 8      /* products that take as long as a byte in cpu_team_for's count */
 #define ALIGNMENT 16             /* floats */
 
 typedef struct few_plan {

@@ -18,10 +18,7 @@
 #define DOTS_GRAIN 24      /* columns of whole tiles of several rows */
 #define DOTS_OF_ROW 8      /* columns of a tile of one row */
 #define RESULTS_FEW 4096   /* of a product in blocks: the panels of more are shared in any case */
-#define DOTS_DEPTH \
-  16384 /* of a piece of the depth of dots, at least: shorter pieces of columns are read more slowly \
-         */
-#define PRODUCTS_PER_BYTE 8 /* products that take as long as a byte in cpu_team_for's count, beside reading B */
+#define DOTS_DEPTH 16384   /* of a piece of the depth of dots, at least: columns of shorter ones are read slowly */
 
 /* ---- plans ---- */
 

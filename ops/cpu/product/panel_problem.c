@@ -3,9 +3,8 @@
 
 #include "ops/cpu/product/whole.h"
 
-#define PRODUCTS_PER_BYTE 8 /* products that take as long as a byte in cpu_team_for's count */
-#define STORE_PRODUCTS 10   /* products that take as long as the sum's begin and end: 3 ns for 16 outputs, measured */
-#define CURVE_BYTES 8       /* of an activation that is a curve, in cpu_team_for's count: 0.5 to 1 ns an element */
+#define STORE_PRODUCTS 10 /* products that take as long as the sum's begin and end: 3 ns for 16 outputs, measured */
+#define CURVE_BYTES 8     /* of an activation that is a curve, in cpu_team_for's count: 0.5 to 1 ns an element */
 
 void panel_join_rows(panel_problem *p) {
   for (int i = 0; i < PANEL_AXES; i++)

@@ -6,7 +6,6 @@
 
 #define LONG_DEPTH 8192     /* so much is cut: less takes no longer than some chunks */
 #define SUMS_MOST (1 << 20) /* floats of all pieces' sums */
-#define PRODUCTS_PER_BYTE 8 /* products that take as long as a byte in cpu_team_for's count */
 #define ADD_GRAIN 16        /* results: a cache line */
 
 int64_t depth_pieces(int64_t rows, int64_t columns, int64_t width, int64_t depth, int64_t least) {

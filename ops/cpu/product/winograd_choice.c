@@ -16,7 +16,6 @@
 #define FORMS 9              /* of an axis, at most */
 #define MIXED_MOST 64        /* extents up to which an axis is cut into pieces of several sizes */
 #define SAVED 4              /* times fewer products than of a direct convolution, about */
-#define PRODUCTS_PER_BYTE 8  /* products that take as long as a byte in cpu_team_for's count */
 
 typedef struct axis_form {
   int64_t n[WINOGRAD_SIZES];
