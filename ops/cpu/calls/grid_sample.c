@@ -25,16 +25,18 @@ reed_status grid_sample_read(const reed_kernel_call *call, grid_sample *s) {
   return REED_OK;
 }
 
-void grid_sample_taps(const grid_sample *s, const void *grid, int64_t *places, double *weights) {
+/* The taps with the mode as a constant. */
+static inline void taps_of(const grid_sample *s, int mode, const double *coordinates, int64_t *places,
+                           double *weights) {
+  const grid_settings settings = {mode, s->settings.outside, s->settings.align_corners, s->settings.single};
+  const int32_t taps = grid_taps_of(mode);
   int64_t stride = 1, n = 1;
   places[0] = 0;
   weights[0] = 1;
   for (int32_t d = s->axes - 1; d >= 0; d--) { /* the taps so far, times those of axis d */
     int64_t along[GRID_TAPS_MOST];
     double share[GRID_TAPS_MOST];
-    const int32_t taps = grid_taps_of(s->settings.mode);
-    const size_t at = (size_t)(s->axes - 1 - d) * reed_dtype_bytes(s->grid_dtype);
-    grid_taps(&s->settings, reed_dtype_read(s->grid_dtype, (const char *)grid + at), s->extents[d], along, share);
+    grid_taps(&settings, coordinates[s->axes - 1 - d], s->extents[d], along, share);
     for (int32_t k = taps - 1; k >= 0; k--) /* the first of them last, because it is written over what all read */
       for (int64_t i = 0; i < n; i++) {
         places[k * n + i] = places[i] < 0 || along[k] < 0 ? -1 : places[i] + along[k] * stride;
@@ -42,5 +44,13 @@ void grid_sample_taps(const grid_sample *s, const void *grid, int64_t *places, d
       }
     n *= taps;
     stride *= s->extents[d];
+  }
+}
+
+void grid_sample_taps(const grid_sample *s, const double *coordinates, int64_t *places, double *weights) {
+  switch (s->settings.mode) {
+    case SAMPLE_NEAREST: taps_of(s, SAMPLE_NEAREST, coordinates, places, weights); break;
+    case SAMPLE_LINEAR: taps_of(s, SAMPLE_LINEAR, coordinates, places, weights); break;
+    default: taps_of(s, SAMPLE_CUBIC, coordinates, places, weights); break;
   }
 }

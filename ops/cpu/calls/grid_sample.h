@@ -22,9 +22,9 @@ typedef struct grid_sample {
 /* Reads a call whose X has its channels second. */
 reed_status grid_sample_read(const reed_kernel_call *call, grid_sample *out_sample) REED_MUST_CHECK;
 
-/* The places in a plane and the weights of one sample, one for each tap of all axes; `grid`: the sample's coordinates.
- * A place of -1 counts as 0. */
-void grid_sample_taps(const grid_sample *s, const void *grid, int64_t *places, double *weights);
+/* The places in a plane and the weights of the sample at these coordinates (that of the last axis first), one for each
+ * tap of all axes. A place of -1 counts as 0. */
+void grid_sample_taps(const grid_sample *s, const double *coordinates, int64_t *places, double *weights);
 /* How many these are. */
 static inline int64_t grid_sample_n_taps(const grid_sample *s) {
   int64_t n = 1;

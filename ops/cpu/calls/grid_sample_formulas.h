@@ -38,19 +38,14 @@ GRID_FORMULA double grid_pixel(const grid_settings *s, double g, int64_t extent)
   return s->align_corners ? at / 2 * (n - 1) : (at * n - 1) / 2;
 }
 
-/* The pixel that is read for pixel i, a whole number; -1: none, it counts as 0. */
-GRID_FORMULA int64_t grid_place(const grid_settings *s, int64_t extent, double i) {
-  const double n = (double)extent;
-  if (extent == 0) return -1;
-  if (s->outside == OUTSIDE_ZEROS) return i >= 0 && i < n ? (int64_t)i : -1;
-  if (s->outside == OUTSIDE_BORDER) return i > 0 ? i < n ? (int64_t)i : extent - 1 : 0;
-  const double period = s->align_corners ? 2 * (n - 1) : 2 * n;
-  if (period == 0) return 0;
-  double at = i - period * floor(i / period); /* the quotient may be rounded up or down to the next whole number */
-  if (at < 0) at += period;
-  if (at >= period) at -= period;
-  if (at >= n) at = (s->align_corners ? period : period - 1) - at;
-  return (int64_t)at;
+/* The pixel that is read for pixel i of an axis; -1: none, it counts as 0. */
+GRID_FORMULA int64_t grid_place(const grid_settings *s, int64_t extent, int64_t i) {
+  if (i >= 0 && i < extent) return i;
+  if (s->outside == OUTSIDE_ZEROS || extent == 0) return -1;
+  if (s->outside == OUTSIDE_BORDER || extent == 1) return i > 0 ? extent - 1 : 0;
+  const int64_t period = s->align_corners ? 2 * (extent - 1) : 2 * extent, at = i % period,
+                ahead = at < 0 ? at + period : at;
+  return ahead < extent ? ahead : period - (s->align_corners ? 0 : 1) - ahead;
 }
 
 /* Keys, 1981, with a = -0.75, at a distance of 0 to 2. */
@@ -65,11 +60,12 @@ GRID_FORMULA void grid_taps(const grid_settings *s, double g, int64_t extent, in
   double at = grid_pixel(s, g, extent);
   if (!(fabs(at) < 4503599627370496.0)) at = at > 0 ? (double)extent + 2 : -3; /* 2^52 */
   if (s->mode == SAMPLE_NEAREST) {
-    places[0] = grid_place(s, extent, rint(at));
+    places[0] = grid_place(s, extent, llrint(at));
     weights[0] = 1;
     return;
   }
-  const double base = floor(at), part = at - base;
+  const int64_t cut = (int64_t)at, base = (double)cut > at ? cut - 1 : cut;
+  const double part = at - (double)base;
   if (s->mode == SAMPLE_LINEAR) {
     weights[0] = 1 - part;
     weights[1] = part;
@@ -77,7 +73,7 @@ GRID_FORMULA void grid_taps(const grid_settings *s, double g, int64_t extent, in
     for (int32_t k = 0; k < 4; k++) weights[k] = grid_cubic(fabs(part - (double)(k - 1)));
   }
   const int32_t n = grid_taps_of(s->mode);
-  for (int32_t k = 0; k < n; k++) places[k] = grid_place(s, extent, base + (double)(k - (n / 2 - 1)));
+  for (int32_t k = 0; k < n; k++) places[k] = grid_place(s, extent, base + k - (n / 2 - 1));
 }
 
 #endif

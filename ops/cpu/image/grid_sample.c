@@ -1,13 +1,13 @@
 /* GridSample (ONNX opset 22) for f32 and up to three spatial axes. With channels last a sample is a weighted sum of
  * pixels, all channels side by side. With channels second the places and weights of a block of samples are computed
- * once for a group of channels, and the block's samples are gathered side by side. The reference:
- * reference/grid_sample.c. The innermost loop: grid_sample_loops.c. */
+ * once for a group of channels. The reference: reference/grid_sample.c. */
 #include "ops/cpu/calls/grid_sample.h"
 
 #include "ops/cpu/common/rows_loops.h"
-#include "ops/cpu/image/grid_sample_loops.h"
 #include "ops/cpu/views/view.h"
 
+#define SAMPLES_AT_ONCE 64
+#define PLANES 4 /* of a sample, so that a tap's place and weight are read once for them */
 #define AXES_MOST 3
 #define TAPS_MOST 64         /* four along each of three axes */
 #define GROUP_WORK (1 << 16) /* taps of a group of channels of a block of samples */
@@ -17,6 +17,7 @@ typedef struct sample_state {
   int64_t n_taps;
   bool last;
   int64_t blocks, group, groups; /* channels second: blocks of an image's samples; channels of a group; groups */
+  int64_t block_bytes;
 } sample_state;
 
 typedef struct sample_job {
@@ -25,6 +26,14 @@ typedef struct sample_job {
   float *y;
   char *workspace;
 } sample_job;
+
+/* The taps of a sample of all images. */
+static void taps_of(const sample_job *job, int64_t sample, int64_t *places, double *weights) {
+  const grid_sample *s = &job->state->s;
+  double coordinates[AXES_MOST];
+  for (int32_t d = 0; d < s->axes; d++) coordinates[d] = (double)job->grid[sample * s->axes + d];
+  grid_sample_taps(s, coordinates, places, weights);
+}
 
 /* ---- channels last ---- */
 
@@ -36,7 +45,7 @@ static void sample_pixels(void *context, int64_t begin, int64_t end) {
     int64_t places[TAPS_MOST], n = 0;
     double shares[TAPS_MOST];
     float weights[TAPS_MOST];
-    grid_sample_taps(s, job->grid + i * s->axes, places, shares);
+    taps_of(job, i, places, shares);
     for (int64_t t = 0; t < job->state->n_taps; t++) {
       if (places[t] < 0) continue;
       places[n] = places[t] * s->channels;
@@ -50,18 +59,79 @@ static void sample_pixels(void *context, int64_t begin, int64_t end) {
 
 /* ---- channels second ---- */
 
-/* The places and weights of `n` samples from `first` on, tap by tap; the rest of the block reads nothing. */
-static void fill_block(const sample_job *job, int64_t first, int64_t n, int32_t *places, float *weights) {
-  const grid_sample *s = &job->state->s;
-  for (int64_t i = 0; i < SAMPLES_AT_ONCE; i++) {
+/* The taps of some samples of an image: sample i has taps[i] of them, from number i * most on, each with its place in a
+ * plane and its weight. */
+typedef struct sample_block {
+  int64_t most;
+  int32_t *places, *taps;
+  float *weights;
+} sample_block;
+
+/* The taps of n samples from `first` on; those without a pixel are left out. */
+static void fill_block(const sample_job *job, int64_t first, int64_t n, sample_block *block) {
+  for (int64_t i = 0; i < n; i++) {
     int64_t at[TAPS_MOST];
     double shares[TAPS_MOST];
-    if (i < n) grid_sample_taps(s, job->grid + (first + i) * s->axes, at, shares);
-    for (int64_t t = 0; t < job->state->n_taps; t++) {
-      places[t * SAMPLES_AT_ONCE + i] = i < n ? (int32_t)at[t] : -1;
-      weights[t * SAMPLES_AT_ONCE + i] = i < n ? (float)shares[t] : 0;
+    int32_t taps = 0;
+    taps_of(job, first + i, at, shares);
+    for (int64_t t = 0; t < block->most; t++) {
+      if (at[t] < 0) continue;
+      block->places[i * block->most + taps] = (int32_t)at[t];
+      block->weights[i * block->most + taps++] = (float)shares[t];
     }
+    block->taps[i] = taps;
   }
+}
+
+/* Bytes of a block; lays it out at `memory`, unless that is NULL. */
+static int64_t lay_block(int64_t n_taps, char *memory, sample_block *out) {
+  const int64_t all = n_taps * SAMPLES_AT_ONCE;
+  *out = (sample_block){.most = n_taps};
+  if (memory) {
+    out->places = (int32_t *)memory;
+    out->weights = (float *)(out->places + all);
+    out->taps = (int32_t *)(out->weights + all);
+  }
+  return (2 * all + SAMPLES_AT_ONCE) * (int64_t)sizeof(float);
+}
+
+/* A sample of PLANES planes. Vectors would gather a tap's pixels, which takes longer than loading them one by one. */
+static inline void sample_planes(const float *x, int64_t pixels, const int32_t *places, const float *weights,
+                                 int32_t taps, float *y, int64_t samples) {
+  const float *x1 = x + pixels, *x2 = x1 + pixels, *x3 = x2 + pixels;
+  float a = 0, b = 0, c = 0, d = 0;
+  for (int32_t t = 0; t < taps; t++) {
+    const float weight = weights[t];
+    const int32_t at = places[t];
+    a += weight * x[at];
+    b += weight * x1[at];
+    c += weight * x2[at];
+    d += weight * x3[at];
+  }
+  y[0] = a;
+  y[samples] = b;
+  y[2 * samples] = c;
+  y[3 * samples] = d;
+}
+
+/* The block's first n samples, of `channels` planes from x on. */
+static void sample_channels(const grid_sample *s, const sample_block *block, const float *x, int64_t channels, float *y,
+                            int64_t n) {
+  int64_t c = 0;
+  for (; c + PLANES <= channels; c += PLANES, x += PLANES * s->pixels, y += PLANES * s->samples)
+    for (int64_t i = 0; i < n; i++) {
+      const int32_t *places = block->places + i * block->most, taps = block->taps[i];
+      const float *weights = block->weights + i * block->most;
+      if (taps == 4) sample_planes(x, s->pixels, places, weights, 4, y + i, s->samples);
+      else sample_planes(x, s->pixels, places, weights, taps, y + i, s->samples);
+    }
+  for (; c < channels; c++, x += s->pixels, y += s->samples)
+    for (int64_t i = 0; i < n; i++) {
+      float sum = 0;
+      for (int64_t t = i * block->most, end = t + block->taps[i]; t < end; t++)
+        sum += block->weights[t] * x[block->places[t]];
+      y[i] = sum;
+    }
 }
 
 /* Items begin..end-1: an item is a group of channels of a block of an image's samples. */
@@ -69,20 +139,18 @@ static void sample_blocks(void *context, int64_t begin, int64_t end, int32_t wor
   const sample_job *job = context;
   const sample_state *state = job->state;
   const grid_sample *s = &state->s;
-  int64_t n_taps = state->n_taps, filled = -1;
-  int32_t *places = (int32_t *)job->workspace + worker * 2 * n_taps * SAMPLES_AT_ONCE;
-  float *weights = (float *)(places + n_taps * SAMPLES_AT_ONCE);
+  int64_t filled = -1;
+  sample_block taps;
+  lay_block(state->n_taps, job->workspace + worker * state->block_bytes, &taps);
   for (int64_t i = begin; i < end && !cpu_cancelled(&s->team); i++) {
     int64_t block = i / state->groups, image = block / state->blocks, channel = i % state->groups * state->group,
             first = block % state->blocks * SAMPLES_AT_ONCE;
     int64_t n = s->samples - first < SAMPLES_AT_ONCE ? s->samples - first : SAMPLES_AT_ONCE,
             channels = s->channels - channel < state->group ? s->channels - channel : state->group;
-    if (block != filled) fill_block(job, image * s->samples + first, n, places, weights);
+    if (block != filled) fill_block(job, image * s->samples + first, n, &taps);
     filled = block;
     int64_t plane = image * s->channels + channel;
-    CPU_PICK(s->level, gather_samples)
-    (job->x + plane * s->pixels, s->pixels, places, weights, n_taps, channels, job->y + plane * s->samples + first,
-     s->samples, n);
+    sample_channels(s, &taps, job->x + plane * s->pixels, channels, job->y + plane * s->samples + first, n);
   }
 }
 
@@ -108,9 +176,11 @@ reed_status cpu_prepare_grid_sample(const cpu_view *view, reed_kernel *out_kerne
   state.blocks = (s->samples + SAMPLES_AT_ONCE - 1) / SAMPLES_AT_ONCE;
   state.group = GROUP_WORK / (SAMPLES_AT_ONCE * state.n_taps);
   state.groups = (s->channels + state.group - 1) / state.group;
+  sample_block unused;
+  state.block_bytes = lay_block(state.n_taps, NULL, &unused);
   void *copy = mem_copy(&state, sizeof state);
   if (!copy) return cpu_no_memory(view->call);
   cpu_kernel_set(out_kernel, run_grid_sample, copy);
-  if (!state.last) out_kernel->workspace_bytes = state.n_taps * SAMPLES_AT_ONCE * 8 * s->team.threads;
+  if (!state.last) out_kernel->workspace_bytes = state.block_bytes * s->team.threads;
   return REED_OK;
 }

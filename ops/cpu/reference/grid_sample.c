@@ -12,11 +12,14 @@ typedef struct job {
 static void sample(void *context, int64_t begin, int64_t end, int32_t worker) {
   const job *j = context;
   const grid_sample *s = j->s;
-  const size_t coordinates = (size_t)s->axes * reed_dtype_bytes(s->grid_dtype);
+  const size_t bytes = reed_dtype_bytes(s->grid_dtype);
   int64_t *places = (int64_t *)j->buffers->workspace + worker * 2 * j->n_taps;
   double *weights = (double *)(places + j->n_taps);
   for (int64_t i = begin; i < end; i++) {
-    grid_sample_taps(s, (const char *)j->buffers->inputs[1] + (size_t)i * coordinates, places, weights);
+    double coordinates[GRID_AXES_MOST];
+    const char *grid = (const char *)j->buffers->inputs[1] + (size_t)(i * s->axes) * bytes;
+    for (int32_t d = 0; d < s->axes; d++) coordinates[d] = reed_dtype_read(s->grid_dtype, grid + (size_t)d * bytes);
+    grid_sample_taps(s, coordinates, places, weights);
     for (int64_t c = 0; c < s->channels; c++) {
       const int64_t plane = i / s->samples * s->channels + c;
       long double sum = 0;
