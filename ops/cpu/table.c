@@ -97,20 +97,28 @@ static reed_status prepare_kernel(const reed_kernel_call *call, reed_kernel *out
   return channels_prepare_second(&view.channels, row->second, out_kernel);
 }
 
-/* Prepares a call without halves, or of a kernel that takes halves. */
+static bool has_halves(const reed_kernel_call *call) {
+  bool halves = false;
+  for (int32_t i = 0; i < call->n_inputs; i++) halves = halves || half_is(call->inputs[i].dtype);
+  for (int32_t i = 0; i < call->n_outputs; i++) halves = halves || half_is(call->outputs[i].dtype);
+  return halves;
+}
+
+/* Prepares a call whose deciding inputs are no halves, or of a kernel that takes halves. If the kernel declines the
+ * call, halves among the other operands are converted. */
 static reed_status prepare_seen(const reed_kernel_call *call, reed_kernel *out_kernel) {
   *out_kernel = (reed_kernel){0};
   bool plain = cpu_level_now() == CPU_REFERENCE && row_of(call)->reference && !call->output_rooms;
   reed_status status = plain ? REED_OK : prepare_kernel(call, out_kernel);
   if (status != REED_OK || out_kernel->run) return status;
+  if (row_of(call)->halves && has_halves(call))
+    return half_prepare_as_f32(call, (half_kept){0}, prepare_reference, out_kernel);
   return prepare_reference(call, out_kernel);
 }
 
 /* Prepares a product whose weights are widened: f32 in all operands, or images of bf16 that its kernel may take. */
 static reed_status prepare_widened(const reed_kernel_call *call, reed_kernel *out_kernel) {
-  bool halves = half_is(call->outputs[0].dtype);
-  for (int32_t i = 0; i < call->n_inputs; i++) halves = halves || half_is(call->inputs[i].dtype);
-  if (!halves) return prepare_seen(call, out_kernel);
+  if (!has_halves(call)) return prepare_seen(call, out_kernel);
   *out_kernel = (reed_kernel){0};
   reed_status status = cpu_level_now() == CPU_REFERENCE ? REED_OK : prepare_kernel(call, out_kernel);
   if (status != REED_OK || out_kernel->run) return status;

@@ -132,6 +132,9 @@ static reed_status prepare(const reed_kernel_call *call, bool transposed, reed_k
   convolution c = {.transposed = transposed, .team = cpu_env_team(call), .n_inputs = call->n_inputs, .dtype = x->dtype};
   if (x->dtype != REED_F32 && x->dtype != REED_F64)
     return reed_kernel_fail(call, REED_ERROR_UNSUPPORTED, "no kernel for %s", reed_dtype_name(x->dtype));
+  if (y->dtype != x->dtype)
+    return reed_kernel_fail(call, REED_ERROR_UNSUPPORTED, "no kernel for %s to %s", reed_dtype_name(x->dtype),
+                            reed_dtype_name(y->dtype));
   reed_status status = convolution_check_addends(call);
   if (status != REED_OK) return status;
   (transposed ? window_init_transposed : window_init)(call, weights->dims + 2, &c.w);

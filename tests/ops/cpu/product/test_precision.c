@@ -237,6 +237,39 @@ START_TEST(images_of_bf16_give_the_results_of_f32_rounded) {
 }
 END_TEST
 
+/* Only the precision pass sets output_dtype, and only to bf16; a damaged module may have any. */
+START_TEST(a_result_of_another_dtype_is_rounded_or_refused) {
+  static const reed_dtype dtypes[] = {REED_BF16, REED_F16, REED_F64, REED_I8, REED_F32};
+  const reed_dtype dtype = dtypes[_i];
+  kernel_case plain, c;
+  kernel_case *both[] = {&plain, &c};
+  for (int k = 0; k < 2; k++) {
+    case_init(both[k], OP_Conv);
+    case_input(both[k], REED_F32, DIMS(2, 3, 6, 5), 2);
+    case_input(both[k], REED_F32, DIMS(4, 3, 3, 2), 1);
+  }
+  for (int i = 0; i < 2; i++) memcpy(c.inputs[i].data, plain.inputs[i].data, (size_t)desc_bytes(&c.inputs[i].desc));
+  case_attr_int(&c, "output_dtype", dtype);
+  if (dtype == REED_F64 || dtype == REED_I8) {
+    case_fails(&c, REED_ERROR_UNSUPPORTED, "no kernel for f32 to ");
+    case_close(&plain);
+    return;
+  }
+  ck_assert_int_eq(case_run(&plain, "reference"), REED_OK);
+  const double step = dtype == REED_BF16 ? 0x1p-8 : dtype == REED_F16 ? 0x1p-11 : 0;
+  for (cpu_level level = CPU_REFERENCE; level <= cpu_level_best(); level++) {
+    ck_assert_int_eq(case_run(&c, cpu_level_name(level)), REED_OK);
+    ck_assert_int_eq(c.outputs[0].desc.dtype, dtype);
+    for (int64_t i = 0; i < desc_elements(&c.outputs[0].desc); i++) {
+      const double want = case_get(&plain.outputs[0], i);
+      ck_assert_double_le(fabs(case_get(&c.outputs[0], i) - want), fabs(want) * step + 1e-5);
+    }
+  }
+  case_close(&plain);
+  case_close(&c);
+}
+END_TEST
+
 START_TEST(weights_of_half_precision_give_the_products_of_f32) {
   check(&rows[_i], REED_BF16, EXACT, true);
   check(&rows[_i], REED_BF16, EXACT, false);
@@ -311,6 +344,7 @@ int main(void) {
   suite_add_tcase(suite, t);
   tcase_add_loop_test(t, products_of_integers_are_the_same_to_the_bit, 0, ROWS(rows));
   tcase_add_loop_test(t, images_of_bf16_give_the_results_of_f32_rounded, 0, (int)(ROWS(rows) * ROWS(dtypes)));
+  tcase_add_loop_test(t, a_result_of_another_dtype_is_rounded_or_refused, 0, 5);
   tcase_add_loop_test(t, layers_of_few_outputs_run_in_f32, 0, 6);
   tcase_add_loop_test(t, weights_of_half_precision_give_the_products_of_f32, 0, ROWS(rows));
   return suite_run(suite);
