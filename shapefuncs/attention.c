@@ -51,6 +51,10 @@ reed_status shapefn_attention(reed_shape_call *call) {
     return reed_shape_fail(call, REED_ERROR_SHAPE, 4, "past_key and past_value come together");
   reed_dim total = k.length;
   if (shapecall_has(call, 4)) {
+    const reed_dtype values = call->inputs[2].dtype, earlier = call->inputs[5].dtype;
+    if (earlier != values)
+      return reed_shape_fail(call, REED_ERROR_TYPE, 5, "is %s where V is %s", reed_dtype_name(earlier),
+                             reed_dtype_name(values));
     status = check_past(call, 4, &k);
     if (!status) status = check_past(call, 5, &v);
     if (!status)
