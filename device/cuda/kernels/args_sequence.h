@@ -102,7 +102,7 @@ typedef struct tensor_scatter_args {
 /* ---- RotaryEmbedding (rotary.cu): one thread a pair of elements, or an element that is not turned ---- */
 typedef struct rotary_args {
   const void *x, *cos, *sin;
-  const int64_t *ids; /* NULL: rows of the caches are places */
+  const int64_t *ids; /* with places >= 0: rows of the caches */
   void *y;
   cuda_fault *fault;
   int64_t n, items, heads, length; /* items: of a row: pairs, then single elements */

@@ -34,7 +34,7 @@ reed_status cuda_prepare_rotary(const reed_kernel_call *call, reed_kernel *out_k
     CUDA_INPUT(&plan, rotary_args, x, 0);
     CUDA_INPUT(&plan, rotary_args, cos, 1);
     CUDA_INPUT(&plan, rotary_args, sin, 2);
-    if (r.places) CUDA_INPUT(&plan, rotary_args, ids, 3);
+    if (r.places >= 0) CUDA_INPUT(&plan, rotary_args, ids, 3);
     CUDA_OUTPUT(&plan, rotary_args, y, 0);
     CUDA_FAULT(&plan, rotary_args, fault, launch);
   }

@@ -23,7 +23,7 @@ KERNEL(rotary) {
   const int64_t length = true_number(of_length, a.length), item = i % a.items, place = i / a.items % length,
                 head = i / a.items / length % a.heads, batch = i / a.items / length / a.heads;
   int64_t row = batch * true_number(of_length, a.cache_batch) + place * a.cache_row;
-  if (a.places) {
+  if (a.places >= 0) {
     const int64_t k = batch * length + place, id = a.ids[k];
     if (id < -a.places || id >= a.places) {
       note_fault(a.fault, a.launch, REED_FAULT_INDEX, 3, k, id, a.places);

@@ -24,7 +24,7 @@ reed_status rotary_read(const reed_kernel_call *call, rotary *r) {
   bool full = r->pairs > 0 && r->cache_row == turned;
   r->cache_step = full ? r->step : 1;
   r->cache_apart = full ? r->apart : 0;
-  r->places = ids ? cos->dims[0] : 0;
+  r->places = ids ? cos->dims[0] : -1;
   r->cache_batch = ids || cos->dims[0] == 1 ? 0 : r->length * r->cache_row;
   bool fits = cos->rank == sin->rank && (full || r->cache_row == r->pairs);
   for (int32_t d = 0; d < cos->rank && fits; d++) fits = cos->dims[d] == sin->dims[d];

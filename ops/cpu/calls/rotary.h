@@ -14,7 +14,7 @@ typedef struct rotary {
   int64_t cache_step, cache_apart; /* the same in a row of the caches; apart 0: one column for both elements */
   int64_t cache_row;
   int64_t cache_batch; /* from batch to batch, if the caches have a row for each place */
-  int64_t places;      /* rows of the caches, if position_ids choose them; 0: none are given */
+  int64_t places;      /* rows of the caches, if position_ids choose them; -1: none are given */
 } rotary;
 
 /* Reads a call whose shape function has passed; ERROR_SHAPE for caches that do not fit. */
@@ -22,7 +22,7 @@ reed_status rotary_read(const reed_kernel_call *call, rotary *out_rotary) REED_M
 
 /* The first element of the caches' row for a place; ids: position_ids. */
 static inline int64_t rotary_row(const rotary *r, const int64_t *ids, int64_t batch, int64_t i) {
-  if (!r->places) return batch * r->cache_batch + i * r->cache_row;
+  if (r->places < 0) return batch * r->cache_batch + i * r->cache_row;
   int64_t place = ids[batch * r->length + i];
   return (place < 0 ? place + r->places : place) * r->cache_row;
 }

@@ -31,7 +31,7 @@ static reed_status run(const void *state, const reed_kernel_buffers *buffers) {
   const reference_rotary *s = state;
   const rotary *r = &s->r;
   const int64_t *ids = buffers->inputs[3];
-  if (r->places) {
+  if (r->places >= 0) {
     reed_status status = cpu_indices_check(buffers, r->team, 3, REED_I64, ids, r->batch * r->length, r->places);
     if (status != REED_OK) return status;
   }

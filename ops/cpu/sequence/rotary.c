@@ -28,7 +28,7 @@ static void turn_rows(void *context, int64_t begin, int64_t end) {
 static reed_status run_rotary(const void *state, const reed_kernel_buffers *buffers) {
   const rotary *r = state;
   rotary_job job = {r, buffers};
-  if (r->places) {
+  if (r->places >= 0) {
     reed_status status =
         cpu_indices_check(buffers, r->team, 3, REED_I64, buffers->inputs[3], r->batch * r->length, r->places);
     if (status != REED_OK) return status;

@@ -108,6 +108,13 @@ START_TEST(caches_and_numbers_that_do_not_fit_are_refused) {
   case_filled(&c, REED_I64, DIMS(1, 3), (double[]){0, 5, 1});
   c.n_outputs = 1;
   case_fails(&c, REED_ERROR_VALUE, "index 5 (element 1) is outside -5..4");
+  case_init(&c, OP_RotaryEmbedding); /* no row, so no number of one */
+  case_input(&c, REED_F32, DIMS(1, 2, 1, 8), 1);
+  case_input(&c, REED_F32, DIMS(0, 4), 1);
+  case_input(&c, REED_F32, DIMS(0, 4), 1);
+  case_filled(&c, REED_I64, DIMS(1, 1), (double[]){0});
+  c.n_outputs = 1;
+  case_fails(&c, REED_ERROR_VALUE, "index 0 (element 0)");
 }
 END_TEST
 
