@@ -4,17 +4,7 @@
 #define DEVICE_CUDA_KERNELS_DEFORM_SAMPLES_CUH_
 
 #include "device/cuda/kernels/values.cuh"
-
-#define T float
-#define DEFORM_NAME(name) name
-#include "ops/cpu/calls/deform_formula_template.h"
-#undef T
-#undef DEFORM_NAME
-#define T double
-#define DEFORM_NAME(name) name##_f64
-#include "ops/cpu/calls/deform_formula_template.h"
-#undef T
-#undef DEFORM_NAME
+#include "ops/cpu/calls/deform_formulas.h"
 
 static __device__ inline deform_sample sample_at(float y, float x, int64_t height, int64_t width) {
   return deform_sample_at(y, x, height, width);

@@ -3,6 +3,7 @@
 #ifndef OPS_CPU_CALLS_DEFORM_H_
 #define OPS_CPU_CALLS_DEFORM_H_
 
+#include "ops/cpu/calls/deform_formulas.h"
 #include "ops/cpu/common/common.h"
 #include "ops/deform.h"
 
@@ -47,16 +48,5 @@ static inline int64_t deform_offset_at(const deform *d, int64_t image, int64_t g
 static inline int64_t deform_mask_at(const deform *d, int64_t image, int64_t group, int64_t tap, int64_t pixel) {
   return image * d->mask.image + (group * d->taps + tap) * d->mask.channel + pixel * d->mask.pixel;
 }
-
-#define T float
-#define DEFORM_NAME(name) name
-#include "ops/cpu/calls/deform_formula_template.h"
-#undef T
-#undef DEFORM_NAME
-#define T double
-#define DEFORM_NAME(name) name##_f64
-#include "ops/cpu/calls/deform_formula_template.h"
-#undef T
-#undef DEFORM_NAME
 
 #endif

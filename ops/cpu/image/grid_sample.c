@@ -17,7 +17,6 @@ typedef struct sample_state {
   int64_t n_taps;
   bool last;
   int64_t blocks, group, groups; /* channels second: blocks of an image's samples; channels of a group; groups */
-  int64_t block_bytes;
 } sample_state;
 
 typedef struct sample_job {
@@ -27,12 +26,20 @@ typedef struct sample_job {
   char *workspace;
 } sample_job;
 
-/* The taps of a sample of all images. */
-static void taps_of(const sample_job *job, int64_t sample, int64_t *places, double *weights) {
+/* The taps of sample number `sample` of all images that have a pixel: their places in a plane, and their weights.
+ * Returns how many these are. */
+static int32_t taps_of(const sample_job *job, int64_t sample, int64_t *places, float *weights) {
   const grid_sample *s = &job->state->s;
-  double coordinates[AXES_MOST];
+  double coordinates[AXES_MOST], shares[TAPS_MOST];
+  int32_t n = 0;
   for (int32_t d = 0; d < s->axes; d++) coordinates[d] = (double)job->grid[sample * s->axes + d];
-  grid_sample_taps(s, coordinates, places, weights);
+  grid_sample_taps(s, coordinates, places, shares);
+  for (int64_t t = 0; t < job->state->n_taps; t++) {
+    if (places[t] < 0) continue;
+    places[n] = places[t];
+    weights[n++] = (float)shares[t];
+  }
+  return n;
 }
 
 /* ---- channels last ---- */
@@ -42,15 +49,10 @@ static void sample_pixels(void *context, int64_t begin, int64_t end) {
   const sample_job *job = context;
   const grid_sample *s = &job->state->s;
   for (int64_t i = begin; i < end && !cpu_cancelled_at(&s->team, i); i++) {
-    int64_t places[TAPS_MOST], n = 0;
-    double shares[TAPS_MOST];
+    int64_t places[TAPS_MOST];
     float weights[TAPS_MOST];
-    taps_of(job, i, places, shares);
-    for (int64_t t = 0; t < job->state->n_taps; t++) {
-      if (places[t] < 0) continue;
-      places[n] = places[t] * s->channels;
-      weights[n++] = (float)shares[t];
-    }
+    const int32_t n = taps_of(job, i, places, weights);
+    for (int32_t t = 0; t < n; t++) places[t] *= s->channels;
     CPU_PICK(s->level, weighted_taps)
     (job->x + i / s->samples * s->pixels * s->channels, places, weights, n, false, job->y + i * s->channels,
      s->channels);
@@ -63,46 +65,30 @@ static void sample_pixels(void *context, int64_t begin, int64_t end) {
  * plane and its weight. */
 typedef struct sample_block {
   int64_t most;
-  int32_t *places, *taps;
+  int64_t *places;
   float *weights;
+  int32_t *taps;
 } sample_block;
 
-/* The taps of n samples from `first` on; those without a pixel are left out. */
-static void fill_block(const sample_job *job, int64_t first, int64_t n, sample_block *block) {
-  for (int64_t i = 0; i < n; i++) {
-    int64_t at[TAPS_MOST];
-    double shares[TAPS_MOST];
-    int32_t taps = 0;
-    taps_of(job, first + i, at, shares);
-    for (int64_t t = 0; t < block->most; t++) {
-      if (at[t] < 0) continue;
-      block->places[i * block->most + taps] = (int32_t)at[t];
-      block->weights[i * block->most + taps++] = (float)shares[t];
-    }
-    block->taps[i] = taps;
-  }
+static int64_t bytes_of_block(int64_t n_taps) {
+  return SAMPLES_AT_ONCE * (n_taps * (int64_t)(sizeof(int64_t) + sizeof(float)) + (int64_t)sizeof(int32_t));
 }
 
-/* Bytes of a block; lays it out at `memory`, unless that is NULL. */
-static int64_t lay_block(int64_t n_taps, char *memory, sample_block *out) {
-  const int64_t all = n_taps * SAMPLES_AT_ONCE;
-  *out = (sample_block){.most = n_taps};
-  if (memory) {
-    out->places = (int32_t *)memory;
-    out->weights = (float *)(out->places + all);
-    out->taps = (int32_t *)(out->weights + all);
-  }
-  return (2 * all + SAMPLES_AT_ONCE) * (int64_t)sizeof(float);
+static sample_block block_at(char *memory, int64_t n_taps) {
+  sample_block block = {.most = n_taps, .places = (int64_t *)memory};
+  block.weights = (float *)(block.places + SAMPLES_AT_ONCE * n_taps);
+  block.taps = (int32_t *)(block.weights + SAMPLES_AT_ONCE * n_taps);
+  return block;
 }
 
 /* A sample of PLANES planes. Vectors would gather a tap's pixels, which takes longer than loading them one by one. */
-static inline void sample_planes(const float *x, int64_t pixels, const int32_t *places, const float *weights,
+static inline void sample_planes(const float *x, int64_t pixels, const int64_t *places, const float *weights,
                                  int32_t taps, float *y, int64_t samples) {
   const float *x1 = x + pixels, *x2 = x1 + pixels, *x3 = x2 + pixels;
   float a = 0, b = 0, c = 0, d = 0;
   for (int32_t t = 0; t < taps; t++) {
     const float weight = weights[t];
-    const int32_t at = places[t];
+    const int64_t at = places[t];
     a += weight * x[at];
     b += weight * x1[at];
     c += weight * x2[at];
@@ -120,7 +106,8 @@ static void sample_channels(const grid_sample *s, const sample_block *block, con
   int64_t c = 0;
   for (; c + PLANES <= channels; c += PLANES, x += PLANES * s->pixels, y += PLANES * s->samples)
     for (int64_t i = 0; i < n; i++) {
-      const int32_t *places = block->places + i * block->most, taps = block->taps[i];
+      const int32_t taps = block->taps[i];
+      const int64_t *places = block->places + i * block->most;
       const float *weights = block->weights + i * block->most;
       if (taps == 4) sample_planes(x, s->pixels, places, weights, 4, y + i, s->samples);
       else sample_planes(x, s->pixels, places, weights, taps, y + i, s->samples);
@@ -140,14 +127,15 @@ static void sample_blocks(void *context, int64_t begin, int64_t end, int32_t wor
   const sample_state *state = job->state;
   const grid_sample *s = &state->s;
   int64_t filled = -1;
-  sample_block taps;
-  lay_block(state->n_taps, job->workspace + worker * state->block_bytes, &taps);
+  sample_block taps = block_at(job->workspace + worker * bytes_of_block(state->n_taps), state->n_taps);
   for (int64_t i = begin; i < end && !cpu_cancelled(&s->team); i++) {
     int64_t block = i / state->groups, image = block / state->blocks, channel = i % state->groups * state->group,
             first = block % state->blocks * SAMPLES_AT_ONCE;
     int64_t n = s->samples - first < SAMPLES_AT_ONCE ? s->samples - first : SAMPLES_AT_ONCE,
             channels = s->channels - channel < state->group ? s->channels - channel : state->group;
-    if (block != filled) fill_block(job, image * s->samples + first, n, &taps);
+    for (int64_t k = 0; k < n && block != filled; k++)
+      taps.taps[k] =
+          taps_of(job, image * s->samples + first + k, taps.places + k * taps.most, taps.weights + k * taps.most);
     filled = block;
     int64_t plane = image * s->channels + channel;
     sample_channels(s, &taps, job->x + plane * s->pixels, channels, job->y + plane * s->samples + first, n);
@@ -169,18 +157,14 @@ reed_status cpu_prepare_grid_sample(const cpu_view *view, reed_kernel *out_kerne
   grid_sample *s = &state.s;
   reed_status status = grid_sample_read(view->call, s);
   if (status != REED_OK) return status;
-  if (s->dtype != REED_F32 || s->grid_dtype != REED_F32 || s->axes > AXES_MOST || s->pixels == 0 ||
-      s->pixels > INT32_MAX)
-    return REED_OK;
+  if (s->dtype != REED_F32 || s->grid_dtype != REED_F32 || s->axes > AXES_MOST || s->pixels == 0) return REED_OK;
   state.n_taps = grid_sample_n_taps(s);
   state.blocks = (s->samples + SAMPLES_AT_ONCE - 1) / SAMPLES_AT_ONCE;
   state.group = GROUP_WORK / (SAMPLES_AT_ONCE * state.n_taps);
   state.groups = (s->channels + state.group - 1) / state.group;
-  sample_block unused;
-  state.block_bytes = lay_block(state.n_taps, NULL, &unused);
   void *copy = mem_copy(&state, sizeof state);
   if (!copy) return cpu_no_memory(view->call);
   cpu_kernel_set(out_kernel, run_grid_sample, copy);
-  if (!state.last) out_kernel->workspace_bytes = state.block_bytes * s->team.threads;
+  if (!state.last) out_kernel->workspace_bytes = bytes_of_block(state.n_taps) * s->team.threads;
   return REED_OK;
 }
