@@ -251,9 +251,15 @@ typedef struct roi_args {
   counted_extent counted; /* of the regions */
 } roi_args;
 
-/* A region's image, and the pixels of it that may get a part of the region's gradients: rows, then columns. */
+/* Rows and columns of an image. */
+typedef struct pixel_box {
+  int64_t begin[2], end[2];
+} pixel_box;
+
+/* A region's image, and the pixels of it that may get a part of the region's gradients. */
 typedef struct roi_box {
-  int64_t image, begin[2], end[2];
+  int64_t image;
+  pixel_box pixels;
 } roi_box;
 
 /* Pools of regions without levels (roi_pool.cu): MaxRoiPool and torchvision's operators, and their gradients, of which
@@ -288,17 +294,12 @@ typedef struct deform_args {
   counted_extent counted; /* of the images */
 } deform_args;
 
-/* Samples that lie side by side on the output: their pixels' rows and columns on the image. */
-typedef struct deform_box {
-  int64_t begin[2], end[2];
-} deform_box;
-
 /* One launch makes one gradient, y, of n elements or units; the launch of the offsets' makes that of the mask, too. */
 typedef struct deform_back_args {
   deform_args of; /* the forward call's; y and n are the launch's own */
   const void *grad;
-  void *of_mask;     /* NULL: not wanted; then y may be NULL, too */
-  deform_box *boxes; /* [images][groups of offsets][taps][tiles] */
+  void *of_mask;    /* NULL: not wanted; then y may be NULL, too */
+  pixel_box *boxes; /* [images][groups of offsets][taps][tiles]: of samples that lie side by side on the output */
   int64_t images, offset_groups, tiles;
 } deform_back_args;
 

@@ -62,7 +62,7 @@ static void reads(cuda_plan *plan, const deform *d, bool input, bool samples, bo
 
 /* The boxes of all samples, then the gradient of the input, a warp for a pixel of up to 32 channels. */
 static void plan_input(cuda_plan *plan, const deform *d, deform_back_args made, int64_t boxes) {
-  const int64_t bytes = boxes * (int64_t)sizeof(deform_box);
+  const int64_t bytes = boxes * (int64_t)sizeof(pixel_box);
   if (boxes) {
     made.of.n = boxes;
     cuda_plan_each(plan, CUDA_deform_back_boxes, 32 * made.of.n, &made);
@@ -118,5 +118,5 @@ reed_status cuda_prepare_deform_conv_backward(const reed_kernel_call *call, reed
   if (wants[DEFORM_GRAD_OFFSET] || wants[DEFORM_GRAD_MASK])
     plan_offset(&plan, &d, made, wants[DEFORM_GRAD_OFFSET], wants[DEFORM_GRAD_MASK]);
   if (wants[DEFORM_GRAD_BIAS]) plan_bias(&plan, &d, &made);
-  return cuda_plan_close(&plan, boxes * (int64_t)sizeof(deform_box), out_kernel);
+  return cuda_plan_close(&plan, boxes * (int64_t)sizeof(pixel_box), out_kernel);
 }

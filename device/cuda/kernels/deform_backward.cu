@@ -5,6 +5,7 @@
  * sample, before its mask, is a sum over the group's outputs; it is computed where it is needed and never stored. */
 #include "device/cuda/kernels/blocks.cuh"
 #include "device/cuda/kernels/deform_samples.cuh"
+#include "device/cuda/kernels/pixel_boxes.cuh"
 
 static __device__ inline int64_t taps_of(const deform_args &a) { return a.kernel[0] * a.kernel[1]; }
 
@@ -22,13 +23,7 @@ static __device__ inline double gradient_of(const deform_back_args &a, const tap
 
 /* ---- the input ---- */
 
-static __device__ inline void widen(deform_box *box, int axis, int64_t begin, int64_t end) {
-  if (begin < box->begin[axis]) box->begin[axis] = begin;
-  if (end > box->end[axis]) box->end[axis] = end;
-}
-
-template <class T>
-static __device__ inline void add_sample(const deform_args &a, const tap_place &at, deform_box *box) {
+template <class T> static __device__ inline void add_sample(const deform_args &a, const tap_place &at, pixel_box *box) {
   const auto s = sample_of<T>(a, at);
   UNROLL for (int i = 0; i < 4; i++) if (s.pixel[i] >= 0) {
     const int64_t row = s.pixel[i] / a.in[1], column = s.pixel[i] % a.in[1];
@@ -45,17 +40,12 @@ KERNEL(deform_back_boxes) {
   if (number >= d.n) return;
   const tap_place at = {rest / taps_of(d) / a.offset_groups, rest / taps_of(d) % a.offset_groups, rest % taps_of(d),
                         number % a.tiles * DEFORM_TILE + lane};
-  deform_box box = {{INT64_MAX, INT64_MAX}, {0, 0}};
+  pixel_box box = no_pixels();
   if (at.pixel < d.out[0] * d.out[1]) {
     if (d.dtype == REED_F64) add_sample<double>(d, at, &box);
     else add_sample<float>(d, at, &box);
   }
-  for (int lanes = 16; lanes; lanes /= 2)
-    for (int axis = 0; axis < 2; axis++) {
-      const int64_t begin = __shfl_xor_sync(~0u, box.begin[axis], lanes),
-                    end = __shfl_xor_sync(~0u, box.end[axis], lanes);
-      widen(&box, axis, begin, end);
-    }
+  widen_by_warp(&box);
   if (lane == 0) a.boxes[number] = box;
 }
 
@@ -101,13 +91,9 @@ KERNEL_OF_MANY_REGISTERS(deform_back_input) {
   const int64_t channel = group * d.offset_channels + part * 32 + lane;
   double sum = 0;
   for (int64_t tap = 0; tap < taps_of(d); tap++) {
-    const deform_box *const boxes = a.boxes + ((image * a.offset_groups + group) * taps_of(d) + tap) * a.tiles;
+    const pixel_box *const boxes = a.boxes + ((image * a.offset_groups + group) * taps_of(d) + tap) * a.tiles;
     for (int64_t first = 0; first < a.tiles; first += 32) {
-      bool near = false;
-      if (first + lane < a.tiles) {
-        const deform_box &box = boxes[first + lane];
-        near = row >= box.begin[0] && row < box.end[0] && column >= box.begin[1] && column < box.end[1];
-      }
+      const bool near = first + lane < a.tiles && has_pixel(boxes[first + lane], row, column);
       for (unsigned hits = __ballot_sync(~0u, near); hits; hits &= hits - 1)
         sum += gradient_of_tile(a, {image, group, tap, 0}, first + __ffs(static_cast<int>(hits)) - 1, pixel, channel,
                                 has_channel);

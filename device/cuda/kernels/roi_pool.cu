@@ -1,6 +1,7 @@
 /* MaxRoiPool, torchvision's roi_align, roi_pool, ps_roi_align and ps_roi_pool, and their gradients: one thread an
  * element of the result. Sums are in double; places are in double for maps of f64, else in float, as on the host. An
  * element of the map's gradient adds the regions in order, so that its bits are the same in every run. */
+#include "device/cuda/kernels/pixel_boxes.cuh"
 #include "device/cuda/kernels/roi_places.cuh"
 
 /* In the order of roi_kind (ops/cpu/calls/roi_align.h). */
@@ -155,15 +156,9 @@ static __device__ inline void pixels_of_bin(const roi_pool_args &a, const T *cor
   if (*out_end > extent) *out_end = extent;
 }
 
-static __device__ inline void widen(roi_box *box, int axis, int64_t begin, int64_t end) {
-  if (begin >= end) return;
-  if (begin < box->begin[axis]) box->begin[axis] = begin;
-  if (end > box->end[axis]) box->end[axis] = end;
-}
-
 /* A lane's part of the region's box. */
 template <class T>
-static __device__ inline void box_part(const roi_pool_args &a, int64_t region, int lane, roi_box *box) {
+static __device__ inline void box_part(const roi_pool_args &a, int64_t region, int lane, pixel_box *box) {
   if (a.kind == KIND_POOL) {
     const int64_t each = a.outputs * a.bins_y * a.bins_x;
     for (int64_t k = lane; k < each; k += 32) {
@@ -189,20 +184,15 @@ KERNEL_OF_MANY_REGISTERS(roi_boxes) {
   const int64_t region = thread_number() / 32;
   const int lane = static_cast<int>(threadIdx.x % 32);
   if (region >= a.regions_n) return;
-  roi_box box = {0, {INT64_MAX, INT64_MAX}, {0, 0}};
+  roi_box box = {0, no_pixels()};
   if (a.dtype == REED_F64) {
     box.image = image_of<double>(a, region);
-    box_part<double>(a, region, lane, &box);
+    box_part<double>(a, region, lane, &box.pixels);
   } else {
     box.image = image_of<float>(a, region);
-    box_part<float>(a, region, lane, &box);
+    box_part<float>(a, region, lane, &box.pixels);
   }
-  for (int lanes = 16; lanes; lanes /= 2)
-    for (int axis = 0; axis < 2; axis++) {
-      const int64_t begin = __shfl_xor_sync(~0u, box.begin[axis], lanes),
-                    end = __shfl_xor_sync(~0u, box.end[axis], lanes);
-      widen(&box, axis, begin, end);
-    }
+  widen_by_warp(&box.pixels);
   if (lane == 0) a.boxes[region] = box;
 }
 
@@ -283,7 +273,7 @@ template <class T> static __device__ inline void gradient_of_pixel(const roi_poo
   double sum = 0;
   for (int64_t region = 0; region < a.regions_n; region++) {
     const roi_box &box = a.boxes[region];
-    if (box.image != image || y < box.begin[0] || y >= box.end[0] || x < box.begin[1] || x >= box.end[1]) continue;
+    if (box.image != image || !has_pixel(box.pixels, y, x)) continue;
     const bins_gradient from = {a, region, by_place ? channel / bins : channel};
     sum += gradient_of_region<T>(from, y, x, by_place ? channel % bins : -1);
   }
