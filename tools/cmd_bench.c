@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tools/files.h"
 #include "tools/interrupt.h"
 #include "tools/model.h"
 #include "tools/print.h"

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/files.h"
 #include "tools/json_reader.h"
 #include "tools/model.h"
 #include "tools/print.h"

@@ -5,6 +5,7 @@
 
 #include "tools/compare.h"
 #include "tools/draw.h"
+#include "tools/files.h"
 #include "tools/model.h"
 #include "tools/npy.h"
 #include "tools/plain.h"

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "tools/compare.h"
+#include "tools/files.h"
 #include "tools/interrupt.h"
 #include "tools/onnx_case.h"
 #include "tools/plain.h"

@@ -1,16 +1,19 @@
-/* Reading whole files, and replacing files in one step (tool.h). */
+/* Files (files.h). */
+#include "tools/files.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "tools/interrupt.h"
+#include "tools/need.h"
 #include "tools/plain.h"
-#include "tools/tool.h"
 
 /* ---- reading ---- */
 
@@ -205,4 +208,17 @@ int file_write(const char *path, const void *bytes, size_t n, complaint *c) {
     (void)target_write(&t, bytes, n);
   }
   return target_close(&t, true, c);
+}
+
+int file_write_json(const char *path, json_writer *json, complaint *c) {
+  char *text;
+  if (json_finish(json, &text, NULL, "JSON") != REED_OK) return complain(c, FAILED_RUN, "out of memory");
+  int status = file_write(path, text, strlen(text), c);
+  reed_text_free(text);
+  return status;
+}
+
+bool has_extension(const char *path, const char *extension) {
+  const char *dot = strrchr(path, '.');
+  return dot && strcasecmp(dot + 1, extension) == 0;
 }

@@ -9,7 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "tools/tool.h"
+#include "tools/exit_status.h"
 
 enum { MOST_FILES = 8 }; /* temporary files at one time */
 

@@ -1,5 +1,5 @@
 /* The `vm` command: finds the subcommand, parses its flags, runs it, and prints the complaint if it failed. Exit
- * statuses are in tools/tool.h. */
+ * statuses are in tools/exit_status.h. */
 #include <stdio.h>
 #include <string.h>
 

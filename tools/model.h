@@ -5,6 +5,7 @@
 
 #include "reed/compiler.h"
 #include "tools/command.h"
+#include "tools/files.h"
 
 typedef struct model {
   reed_registry *registry; /* NULL: no plugins */

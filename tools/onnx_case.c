@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 
 #include "tools/compare.h"
+#include "tools/files.h"
 
 /* ---- finding ---- */
 

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "tools/tool.h"
+#include "tools/need.h"
 
 static int write_visible(char *out, uint32_t c) {
   if (c == '\n') return sprintf(out, "\\n");

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/random.h"
+#include "tools/files.h"
 #include "tools/flags.h"
 #include "tools/npy.h"
 

@@ -17,6 +17,7 @@
 
 #include "reed/compiler.h"
 #include "reed/reed.h"
+#include "tools/files.h"
 #include "tools/tool.h"
 
 enum { MOST = 64, N_RANDOM = 6, N_TURNS = 3 };
