@@ -1,15 +1,14 @@
-/* Counts the CPUs that this process may use (team_processors): the affinity mask, and the CPU time that its control
- * groups, version 1 or 2, allow it. Moves a thread off a CPU (processors_leave). */
-#include <sched.h>
+/* Counts CPUs (processors.h): the affinity mask, and the CPU time that control groups, version 1 or 2, allow the
+ * process. */
+#include "base/processors.h"
+
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "base/team.h"
-
-int32_t team_affinity(void) {
+int32_t processors_in_affinity(void) {
   for (int n = 1024; n <= 1 << 20; n *= 2) { /* a mask that is too small for the system is refused */
     cpu_set_t *set = CPU_ALLOC(n);
     if (!set) break;
@@ -122,4 +121,4 @@ int32_t processors_of_groups(const char *root) {
   return least;
 }
 
-int32_t team_processors(void) { return lower(team_affinity(), processors_of_groups("")); }
+int32_t processors_count(void) { return lower(processors_in_affinity(), processors_of_groups("")); }

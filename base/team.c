@@ -18,6 +18,7 @@
 #include <stdbool.h>
 #include <time.h>
 
+#include "base/processors.h"
 #include "base/stalls.h"
 
 #define PLACES 32               /* jobs at a time; more callers than that work alone */
@@ -168,7 +169,7 @@ static bool help(processors_off *off) {
 /* Counted when it is first needed, because that takes as long as a small program's first run. */
 static int32_t cpus(void) {
   int32_t n = atomic_load_explicit(&team.n_cpus, memory_order_relaxed);
-  if (!n) atomic_store(&team.n_cpus, n = team_processors());
+  if (!n) atomic_store(&team.n_cpus, n = processors_count());
   return n;
 }
 

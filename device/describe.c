@@ -5,7 +5,7 @@
 #include <uv.h>
 
 #include "base/json.h"
-#include "base/team.h"
+#include "base/processors.h"
 #include "device/module.h"
 #include "ops/cpu/common/cpu.h"
 #include "reed/device.h"
@@ -18,7 +18,7 @@ static void describe_host(json_writer *json) {
     uv_free_cpu_info(cpus, n);
   }
   json_string(json, "level", cpu_level_name(cpu_level_now()));
-  json_integer(json, "threads", team_processors());
+  json_integer(json, "threads", processors_count());
 }
 
 static void describe_kind(json_writer *json, const reed_device_info *kind) {

@@ -7,6 +7,7 @@
 
 #include "base/cancel.h"
 #include "base/hash.h"
+#include "base/processors.h"
 #include "base/team.h"
 #include "bytecode/format.h"
 
@@ -44,7 +45,7 @@ static void run_chunk(void *context, int64_t chunk, int32_t worker) {
  * busy machine opening then waits for the helper. */
 static int32_t workers_for(size_t n_bytes, size_t n_chunks) {
   if (n_chunks <= 1) return 1;
-  size_t wanted = 2 + n_bytes / BYTES_PER_HELPER, most = (size_t)team_affinity();
+  size_t wanted = 2 + n_bytes / BYTES_PER_HELPER, most = (size_t)processors_in_affinity();
   if (wanted > WORKERS_MAX) wanted = WORKERS_MAX;
   return (int32_t)(wanted < most ? wanted : most);
 }

@@ -56,7 +56,7 @@ reed_status reed_session_run_async(reed_session *session, uv_loop_t *loop, reed_
   reed_status status = session_check_call(session, inputs, n_inputs, n_outputs, diagnosis);
   if (status != REED_OK) return status;
   /* claimed as by a run of this thread, because a session that waits for the pool may be closed by another thread */
-  if (!claim_take(&session->claim, NULL)) return session_in_use(diagnosis);
+  if (!claim_take(&session->claim, NULL)) return claim_refuse(diagnosis);
   status = devices_mark_stream(&session->devices, diagnosis);
   claim_release(&session->claim);
   if (status != REED_OK) return status;
@@ -74,7 +74,7 @@ reed_status reed_session_run_async(reed_session *session, uv_loop_t *loop, reed_
     run->inputs[run->n_inputs] = reed_tensor_retain(inputs[run->n_inputs]);
   if (!claim_take(&session->claim, &run->ticket)) {
     run_free(run);
-    return session_in_use(diagnosis);
+    return claim_refuse(diagnosis);
   }
   run->session = session;
   run->done = done;

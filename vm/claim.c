@@ -2,6 +2,7 @@
 #include "vm/claim.h"
 
 #include "base/cancel.h"
+#include "base/diag.h"
 
 bool claim_init(session_claim *c) {
   *c = (session_claim){0};
@@ -26,6 +27,10 @@ bool claim_take(session_claim *c, int *ticket) {
   }
   uv_mutex_unlock(&c->mutex);
   return taken;
+}
+
+reed_status claim_refuse(reed_diagnosis *diagnosis) {
+  return diag_fail(diagnosis, REED_ERROR_ARGUMENT, "a run of this session is in flight: one at a time");
 }
 
 void claim_release(session_claim *c) {

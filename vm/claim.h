@@ -6,6 +6,8 @@
 #include <stdbool.h>
 #include <uv.h>
 
+#include "reed/reed.h"
+
 /* The state of an asynchronous run that holds a session before a thread has begun it. */
 typedef enum claim_ticket { TICKET_WAITING, TICKET_BEGUN, TICKET_DROPPED } claim_ticket;
 
@@ -23,6 +25,8 @@ void claim_fini(session_claim *c);
 /* Takes the claim; false: it is held. ticket: claim_ticket of work that begins later (TICKET_WAITING), alive until the
  * claim is released or the ticket dropped; NULL: the work begins now. */
 bool claim_take(session_claim *c, int *ticket);
+/* Returns the failure for a second user. */
+reed_status claim_refuse(reed_diagnosis *diagnosis) REED_MUST_CHECK;
 void claim_release(session_claim *c);
 /* Asks the holder to end; does nothing if the claim is free. Any thread, and signal handlers. */
 void claim_cancel(session_claim *c);

@@ -1,7 +1,7 @@
 /* The public calls that set the destinations of outputs (reed_session_keep_output, reed_session_bind_output). Their use
  * in a run: border.c, epoch/place.c, copy.c. */
 #include "base/strides.h"
-#include "vm/session.h"
+#include "vm/state.h"
 
 /* Claims the session and finds the output's destination. */
 static reed_status claim_output(reed_session *s, size_t output, const char *call, output_destination **out_destination,
@@ -10,7 +10,7 @@ static reed_status claim_output(reed_session *s, size_t output, const char *call
   if (output >= s->bindings.n)
     return diag_fail(diagnosis, REED_ERROR_ARGUMENT, "%s: the model has %zu outputs, there is no output %zu", call,
                      s->bindings.n, output);
-  if (!claim_take(&s->claim, NULL)) return session_in_use(diagnosis);
+  if (!claim_take(&s->claim, NULL)) return claim_refuse(diagnosis);
   *out_destination = &s->bindings.outputs[output];
   return REED_OK;
 }

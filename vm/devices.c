@@ -7,7 +7,7 @@
  * again, because the plan keeps its target's memory unshared from the epoch's beginning on. */
 #include "vm/devices.h"
 
-#include "base/team.h"
+#include "base/processors.h"
 #include "loader/loader.h"
 #include "vm/target.h"
 
@@ -118,7 +118,7 @@ static int32_t free_outputs(const reed_program *program) {
 reed_status devices_open(vm_devices *devices, reed_program *program, const reed_session_options *options,
                          const int *cancel, reed_diagnosis *diagnosis) {
   const module *m = program->module;
-  devices->env = (reed_kernel_env){.n_threads = options->n_threads ? options->n_threads : team_processors(),
+  devices->env = (reed_kernel_env){.n_threads = options->n_threads ? options->n_threads : processors_count(),
                                    .cache = program->cache,
                                    .constant_packed = forget_constant,
                                    .context = m,

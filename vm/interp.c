@@ -12,6 +12,7 @@
 #include "vm/check.h"
 #include "vm/copy.h"
 #include "vm/epoch/epoch.h"
+#include "vm/epoch/plan.h"
 #include "vm/memory.h"
 #include "vm/sequence.h"
 

@@ -7,7 +7,7 @@
 #include "base/desc.h"
 #include "base/diag.h"
 #include "base/mem.h"
-#include "base/team.h"
+#include "base/processors.h"
 #include "ops/call.h"
 #include "ops/fault.h"
 #include "shapefuncs/shapefn.h"
@@ -101,7 +101,7 @@ static reed_status prepare(operator_run *r) {
                   .outputs = r->out,
                   .env = &r->env,
                   .prepare = kernel_on(r->op, "host", kernel_cpu(r->op))};
-  r->env = (reed_kernel_env){.n_threads = r->call->n_threads ? r->call->n_threads : team_processors(),
+  r->env = (reed_kernel_env){.n_threads = r->call->n_threads ? r->call->n_threads : processors_count(),
                              .cancel = r->call->cancel};
   reed_status status = shapefn_call(&call, r->shapes);
   for (int32_t i = 0; i < call.n_outputs && status == REED_OK; i++) {

@@ -8,8 +8,8 @@
 
 #include "base/mem.h"
 #include "vm/check.h"
+#include "vm/query_walk.h"
 #include "vm/residence.h"
-#include "vm/session.h"
 
 enum {
   POLL_STEPS = 1024,   /* between two looks at the cancel flag */
@@ -554,7 +554,7 @@ reed_status reed_session_shapes(reed_session *s, const reed_shape *shapes, reed_
     return diag_fail(diagnosis, REED_ERROR_ARGUMENT,
                      "the model has %zu inputs and %zu outputs, the call gives %zu and takes %zu", want_in, want_out,
                      n_inputs, n_outputs);
-  if (!claim_take(&s->claim, NULL)) return session_in_use(diagnosis);
+  if (!claim_take(&s->claim, NULL)) return claim_refuse(diagnosis);
   s->run.diagnosis = diagnosis ? diagnosis : &s->run.own_diagnosis;
   reed_diagnosis_clear(s->run.diagnosis);
   reed_status status = query_claimed(s, shapes, values, n_inputs, outputs, n_outputs);

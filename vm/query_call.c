@@ -1,6 +1,6 @@
-/* Calls of operators in a walk without a run (query.h): shape functions, kernels of shape sections, entries of the
+/* Calls of operators in a walk without a run (query_walk.h): shape functions, kernels of shape sections, entries of the
  * memo. The walk itself: query.c. */
-#include "vm/query.h"
+#include "vm/query_walk.h"
 
 #include <string.h>
 

@@ -140,10 +140,6 @@ reed_status session_check_call(const reed_session *s, reed_tensor *const *inputs
   return REED_OK;
 }
 
-reed_status session_in_use(reed_diagnosis *diagnosis) {
-  return diag_fail(diagnosis, REED_ERROR_ARGUMENT, "a run of this session is in flight: one at a time");
-}
-
 reed_status session_run_claimed(reed_session *s, reed_tensor *const *inputs, size_t n_inputs, reed_tensor **outputs,
                                 size_t n_outputs, reed_diagnosis *diagnosis) {
   s->run.diagnosis = diagnosis ? diagnosis : &s->run.own_diagnosis;
@@ -180,7 +176,7 @@ reed_status reed_session_run(reed_session *s, reed_tensor *const *inputs, size_t
                      "reed_session_run: a session and a place for the outputs are needed");
   reed_status status = session_check_call(s, inputs, n_inputs, n_outputs, diagnosis);
   if (status != REED_OK) return status;
-  if (!claim_take(&s->claim, NULL)) return session_in_use(diagnosis);
+  if (!claim_take(&s->claim, NULL)) return claim_refuse(diagnosis);
   status = devices_mark_stream(&s->devices, diagnosis);
   if (status == REED_OK) status = session_run_claimed(s, inputs, n_inputs, outputs, n_outputs, diagnosis);
   claim_release(&s->claim);

@@ -7,8 +7,6 @@
 /* Checks the numbers of inputs and outputs against the session's model, and that no input is NULL. */
 reed_status session_check_call(const reed_session *s, reed_tensor *const *inputs, size_t n_inputs, size_t n_outputs,
                                reed_diagnosis *diagnosis) REED_MUST_CHECK;
-/* Returns the failure for a second user of a session in use. */
-reed_status session_in_use(reed_diagnosis *diagnosis) REED_MUST_CHECK;
 /* A checked run; the caller holds the claim. */
 reed_status session_run_claimed(reed_session *s, reed_tensor *const *inputs, size_t n_inputs, reed_tensor **outputs,
                                 size_t n_outputs, reed_diagnosis *diagnosis) REED_MUST_CHECK;

@@ -1,7 +1,7 @@
 /* The caller's stream (reed_session_set_stream): a run's queues wait for the stream's work. Outputs that the stream
  * still uses when they are closed: output.c. */
 #include "vm/devices.h"
-#include "vm/session.h"
+#include "vm/state.h"
 
 /* Sets the stream; 0 or -1: none. */
 static reed_status set(vm_devices *devices, int64_t stream, reed_diagnosis *diagnosis) {
@@ -40,7 +40,7 @@ reed_status reed_session_set_stream(reed_session *s, int64_t stream, reed_diagno
   if (!s || stream < -1)
     return diag_fail(diagnosis, REED_ERROR_ARGUMENT,
                      "reed_session_set_stream: a session and the number of a stream are needed");
-  if (!claim_take(&s->claim, NULL)) return session_in_use(diagnosis);
+  if (!claim_take(&s->claim, NULL)) return claim_refuse(diagnosis);
   reed_status status = set(&s->devices, stream, diagnosis);
   claim_release(&s->claim);
   return status;

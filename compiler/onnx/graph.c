@@ -34,25 +34,6 @@ static ir_value *named_value(onnx_reader *r, const onnx_frame *f, const char *na
 
 /* ---- types ---- */
 
-/* True for names that exporters give to unknown dims: two dims with such a name are not equal. */
-static bool is_anonymous(const char *name) {
-  static const char *const words[] = {"", "*", "None", "none", "null", "unk", "unknown", "-1"};
-  static const char *const numbered[] = {"?", "unk__", "unknown_",
-                                         "unk_"}; /* followed by digits or "?", or by nothing */
-  for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-    if (strcmp(name, words[i]) == 0) return true;
-  for (size_t i = 0; i < sizeof numbered / sizeof *numbered; i++) {
-    size_t n = strlen(numbered[i]);
-    if (strncmp(name, numbered[i], n) == 0 && strspn(name + n, "?0123456789") == strlen(name + n)) return true;
-  }
-  return false;
-}
-
-const char *onnx_dim_name(const Onnx__TensorShapeProto__Dimension *d) {
-  bool named = d->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM;
-  return named && !is_anonymous(onnx_text(d->dim_param)) ? d->dim_param : "";
-}
-
 static void read_dims(onnx_reader *r, const Onnx__TensorShapeProto *shape, ir_type *out_type) {
   out_type->rank = (int32_t)shape->n_dim;
   for (int32_t i = 0; i < out_type->rank; i++) {

@@ -15,6 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/processors.h"
 #include "base/team.h"
 #include "tests/suite.h"
 
@@ -205,7 +206,7 @@ START_TEST(callers_leave_each_other_the_processors) {
   sem_post(&m.held);
   sem_post(&m.go);
   pthread_join(holder, NULL);
-  team_assume_processors(team_processors());
+  team_assume_processors(processors_count());
 }
 END_TEST
 
@@ -245,7 +246,7 @@ START_TEST(a_thread_that_has_entered_keeps_a_processor) {
   pthread_join(entered, NULL);
   team_run(2, 16, wait_for_help, &m);
   ck_assert_int_gt(m.elsewhere, 0);
-  team_assume_processors(team_processors());
+  team_assume_processors(processors_count());
 }
 END_TEST
 
@@ -530,14 +531,14 @@ END_TEST
 START_TEST(affinity_counts) {
   cpu_set_t before, one;
   ck_assert_int_eq(sched_getaffinity(0, sizeof before, &before), 0);
-  int32_t all = team_processors();
+  int32_t all = processors_count();
   ck_assert_int_ge(all, 1);
   ck_assert_int_le(all, CPU_COUNT(&before));
   CPU_ZERO(&one);
   for (int i = 0; i < CPU_SETSIZE && !CPU_COUNT(&one); i++)
     if (CPU_ISSET(i, &before)) CPU_SET(i, &one);
   ck_assert_int_eq(sched_setaffinity(0, sizeof one, &one), 0);
-  ck_assert_int_eq(team_processors(), 1);
+  ck_assert_int_eq(processors_count(), 1);
   ck_assert_int_eq(sched_setaffinity(0, sizeof before, &before), 0);
 }
 END_TEST

@@ -4,7 +4,7 @@
 #include "base/mem.h"
 #include "compiler/ir/integer_values.h"
 #include "compiler/ir/nonnegative.h"
-#include "compiler/passes/layout/layout.h"
+#include "compiler/passes/layout/rules.h"
 #include "reed/compiler.h"
 #include "tests/compiler/front.h"
 #include "tests/suite.h"

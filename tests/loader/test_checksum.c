@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/hash.h"
-#include "base/team.h"
+#include "base/processors.h"
 #include "bytecode/format.h"
 #include "loader/checksum.h"
 #include "tests/suite.h"
@@ -116,7 +116,7 @@ START_TEST(a_checksum_that_is_cancelled_ends_at_the_next_blocks_of_each_thread) 
   ck_assert_int_eq(sigaction(SIGSEGV, &before, NULL), 0);
   ck_assert(!whole && sum == 4711 && trap_flag == 1);
   ck_assert_int_ge(n_sprung, 1);
-  ck_assert_int_le(n_sprung, team_affinity() * hash_blocks_at_once());
+  ck_assert_int_le(n_sprung, processors_in_affinity() * hash_blocks_at_once());
   munmap(data, n);
 }
 END_TEST

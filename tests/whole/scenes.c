@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "tools/picture.h"
+#include "tools/files.h"
 #include "tools/npy.h"
 
 const scene scenes[] = {{"scene0_256x320", "scene0"}, {"scene1_192x192", "scene1"}, {"scene2_320x208", "scene2"},

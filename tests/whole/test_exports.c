@@ -10,6 +10,7 @@
 
 #include "reed/compiler.h"
 #include "reed/reed.h"
+#include "tools/files.h"
 #include "tools/npy.h"
 #include "tests/devices.h"
 #include "tests/suite.h"

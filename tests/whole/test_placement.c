@@ -12,6 +12,7 @@
 #include "reed/reed.h"
 #include "tests/compiler/onnx_build.h"
 #include "tests/suite.h"
+#include "tools/files.h"
 #include "tools/npy.h"
 
 enum { MOST = 8 };

@@ -1,4 +1,4 @@
-/* Epochs as the interpreter sees them: enter, plan, end, and the two ways out of a failed run. */
+/* Epochs as the interpreter sees them: enter, end, and the two ways out of a failed run. */
 #ifndef VM_EPOCH_EPOCH_H_
 #define VM_EPOCH_EPOCH_H_
 
@@ -8,8 +8,6 @@
  * restores the registers, or runs the whole run section if the entry has a list of its calls (replay.h). *pc becomes
  * the word where the execution continues, or, on failure, the word that failed. */
 reed_status epoch_enter(reed_session *s, const uint32_t *w, uint32_t *pc) REED_MUST_CHECK;
-/* epoch.plan: plans the run section that begins at pc_after_plan, remembers the entry, gives out memory. */
-reed_status epoch_plan(reed_session *s, uint32_t pc_after_plan) REED_MUST_CHECK;
 /* epoch.end. *pc: the word where the execution continues. */
 reed_status epoch_end(reed_session *s, uint32_t *pc) REED_MUST_CHECK;
 /* Leaves an epoch that failed half-way. */

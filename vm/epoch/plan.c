@@ -7,8 +7,8 @@
  * become a part of the output's root (share.c). A root whose registers are all killed in the section lives in the
  * arena; any other root outlives the epoch. */
 #include "vm/call.h"
-#include "vm/epoch/epoch.h"
 #include "vm/epoch/place.h"
+#include "vm/epoch/plan.h"
 #include "vm/epoch/planner.h"
 #include "vm/room.h"
 

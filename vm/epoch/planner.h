@@ -69,10 +69,6 @@ static inline bool share_is_large(int64_t part_bytes, int64_t root_bytes) { retu
  */
 void share_join(epoch_planner *p, const insn_invoke *i, int32_t whole);
 
-/* The cache that output k grows out of, in the memory of its past (vm/append.h), by the registers' extents; NULL: none.
- */
-const model_cache *plan_grown_cache(const vm_run *run, const insn_invoke *i, uint32_t k);
-
 /* Gives every root its offset. One of the epoch's EPOCH_LAYOUTS layouts is used again if every root fits its slot in
  * it, and the entry fills it well enough (*out_reused true); else a new one is packed. On error the layouts are
  * unchanged.

@@ -7,10 +7,12 @@
 #include "vm/call.h"
 #include "vm/epoch/key.h"
 #include "vm/epoch/place.h"
+#include "vm/epoch/plan.h"
 #include "vm/epoch/planner.h"
 #include "vm/epoch/replay.h"
 #include "vm/epoch/replay_list.h"
 #include "vm/epoch/twin.h"
+#include "vm/epoch/variant_places.h"
 #include "vm/memory.h"
 #include "vm/room.h"
 

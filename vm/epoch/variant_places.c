@@ -1,6 +1,6 @@
 /* The places of an entry that depend on given parts of its key: found by following both sections once. Variants
  * themselves: variant.c. */
-#include "vm/epoch/variant.h"
+#include "vm/epoch/variant_places.h"
 
 #include <string.h>
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/json.h"
-#include "vm/session.h"
+#include "vm/state.h"
 
 static const char *const reason_texts[] = {
 #define REASON_TEXT(name, reason_text) reason_text,
@@ -469,7 +469,7 @@ typedef reed_status (*question_fn)(reed_session *s, char **out_json, reed_diagno
 static reed_status answer(question_fn question, reed_session *s, char **out_json, reed_diagnosis *diagnosis) {
   if (!s || !out_json)
     return diag_fail(diagnosis, REED_ERROR_ARGUMENT, "a session and a place for its figures are needed");
-  if (!claim_take(&s->claim, NULL)) return session_in_use(diagnosis);
+  if (!claim_take(&s->claim, NULL)) return claim_refuse(diagnosis);
   reed_status status = question(s, out_json, diagnosis);
   claim_release(&s->claim);
   return status;

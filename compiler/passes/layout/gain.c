@@ -1,7 +1,8 @@
-/* The time that a convolution saves with channels last (layout.h), as the number of elements that could be turned in
+/* The time that a convolution saves with channels last (gain.h), as the number of elements that could be turned in
  * it: an estimate from measurements of single convolutions. */
-#include "compiler/passes/layout/layout.h"
+#include "compiler/passes/layout/gain.h"
 
+#include "compiler/passes/layout/order.h"
 #include "ops/packed.h"
 
 /* Products that are saved in the time of turning one element: by Winograd's form, which takes a third of a direct

@@ -7,11 +7,11 @@
  * only renames the order; most others take any order. Nodes connected by reordered values form an island. An island is
  * kept if the Transposes at its border weigh less than its savings: the Transposes inside it, and the time that
  * convolutions save (gain.c). Then the kept islands are changed. */
-#include "compiler/passes/layout/layout.h"
-
 #include <string.h>
 
 #include "compiler/ir/pass.h"
+#include "compiler/passes/layout/gain.h"
+#include "compiler/passes/layout/rules.h"
 
 /* A further order in which nodes read a value, and the value made in that order. */
 typedef struct form {

@@ -1,5 +1,5 @@
-/* Arithmetic on orders of axes, and the weight of a value (layout.h). Rules of operators are in rules.c. */
-#include "compiler/passes/layout/layout.h"
+/* Arithmetic on orders of axes, and the weight of a value (order.h). */
+#include "compiler/passes/layout/order.h"
 
 #include <string.h>
 

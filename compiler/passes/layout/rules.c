@@ -1,10 +1,12 @@
 /* The layout pass's rules of operators: for each operator, which stored orders of its inputs it can work on, the order
  * of its outputs then, and the change of the node. The rules of images are in rules_image.c, the choice between orders
  * is in layout.c. */
+#include "compiler/passes/layout/rules.h"
+
 #include <string.h>
 
-#include "compiler/passes/layout/layout.h"
 #include "compiler/ir/integer_values.h"
+#include "compiler/passes/layout/rules_image.h"
 #include "shapefuncs/table.h"
 
 static bool single_element(const ir_value *v) {

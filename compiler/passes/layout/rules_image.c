@@ -1,6 +1,7 @@
 /* The layout pass's rules of operators on images (rules.c has the others and the table): they work on channels last by
  * the attribute channels_last. */
-#include "compiler/passes/layout/layout.h"
+#include "compiler/passes/layout/rules_image.h"
+
 #include "ops/deform.h"
 
 /* A convolution of an image with at most this many channels reads it with channels first, as images are stored. */
