@@ -11,6 +11,7 @@
 #include "ops/overwritten.h"
 #include "reed/reed.h"
 #include "vm/constants.h"
+#include "vm/output.h"
 #include "vm/run.h"
 #include "vm/stretch.h"
 #include "vm/tensor.h"

@@ -11,6 +11,8 @@
  *
  * A tensor of a device that is closed while a stream of the caller's may still use it has an event on that stream: its
  * block serves no request before the event, and is released after it. */
+#include "vm/output.h"
+
 #include <string.h>
 #include <uv.h>
 

@@ -14,6 +14,7 @@
 #include "tests/alloc_hook.h"
 #include "tests/suite.h"
 #include "vm/object.h"
+#include "vm/output.h"
 #include "vm/tensor.h"
 
 static int n_released;
