@@ -115,6 +115,13 @@ static reed_status read_attr(onnx_reader *r, const onnx_frame *f, ir_node *n, co
   return ok && ir_set_attr(n, &attr) ? REED_OK : diag_no_memory(r->diagnosis, "attributes");
 }
 
+const Onnx__AttributeProto *onnx_find_attribute(const onnx_frame *f, const Onnx__NodeProto *node, const char *name) {
+  const Onnx__AttributeProto *found = NULL;
+  for (size_t i = 0; i < node->n_attribute && !found; i++)
+    if (strcmp(onnx_text(node->attribute[i]->name), name) == 0) found = onnx_dereferenced(f, node->attribute[i]);
+  return found;
+}
+
 reed_status onnx_read_attrs(onnx_reader *r, const onnx_frame *f, ir_node *n, const Onnx__NodeProto *node) {
   for (size_t i = 0; i < node->n_attribute; i++) {
     const Onnx__AttributeProto *a = onnx_dereferenced(f, node->attribute[i]);

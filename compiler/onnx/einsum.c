@@ -167,22 +167,14 @@ static reed_status read_equation(einsum *e) {
 
 /* ---- nodes; each returns NULL without memory ---- */
 
-static ir_value *unary(const einsum *e, op_id op, ir_value *x) {
-  return onnx_made(e->g, NULL, op, &x, 1, NULL, 0, NULL);
-}
-
-static ir_value *binary(const einsum *e, op_id op, ir_value *a, ir_value *b) {
-  return onnx_made(e->g, NULL, op, (ir_value *[]){a, b}, 2, NULL, 0, NULL);
-}
-
-static ir_value *extents(const einsum *e, ir_value *x) { return unary(e, OP_Shape, x); }
+static ir_value *extents(const einsum *e, ir_value *x) { return onnx_unary(e->g, OP_Shape, x); }
 
 static void transpose(const einsum *e, term *t, const axes *to) {
   int64_t perm[REED_MAX_RANK];
   if (is_equal(&t->axes, to)) return;
   for (int32_t i = 0; i < to->n; i++) perm[i] = place_of(&t->axes, to->labels[i]);
   t->axes = *to;
-  if (t->value) t->value = unary(e, OP_Transpose, t->value);
+  if (t->value) t->value = onnx_unary(e->g, OP_Transpose, t->value);
   if (t->value && !ir_set_attr_ints(t->value->producer, "perm", perm, to->n)) t->value = NULL;
 }
 
@@ -220,12 +212,12 @@ static void take_diagonals(const einsum *e, term *t) {
     perm[n] = first;
     perm[n + 1] = second;
     add(&left, t->axes.labels[first]);
-    ir_value *turned = unary(e, OP_Transpose, t->value);
+    ir_value *turned = onnx_unary(e->g, OP_Transpose, t->value);
     if (turned && !ir_set_attr_ints(turned->producer, "perm", perm, n + 2)) turned = NULL;
     ir_value *shape = extents(e, turned), *pair = onnx_part(e->g, shape, n, n + 2);
     ir_value *flat =
         onnx_reshaped(e->g, turned, onnx_part(e->g, shape, 0, n), onnx_product(e->g, pair), onnx_vector(m, 0, 0), NULL);
-    ir_value *step = binary(e, OP_Add, onnx_part(e->g, shape, n, n + 1), onnx_vector(m, 1, 1));
+    ir_value *step = onnx_binary(e->g, OP_Add, onnx_part(e->g, shape, n, n + 1), onnx_vector(m, 1, 1));
     ir_value *operands[] = {flat, onnx_vector(m, 0, 1), onnx_vector(m, INT64_MAX, 1), onnx_vector(m, n, 1), step};
     t->value = onnx_made(e->g, NULL, OP_Slice, operands, 5, NULL, 0, NULL);
     t->axes = left;
@@ -246,17 +238,17 @@ static ir_value *grouped(const einsum *e, ir_value *x, int32_t batch, int32_t n_
 /* The elements of x, [batch, rows], by those of y, [batch, columns], as [batch, rows, columns]. */
 static ir_value *multiplied(const einsum *e, ir_value *x, ir_value *y, int32_t batch, int32_t rows, int32_t columns) {
   ir_module *m = e->g->module;
-  if (columns) x = binary(e, OP_Unsqueeze, x, onnx_vector(m, batch + rows, columns));
-  if (rows && batch) y = binary(e, OP_Unsqueeze, y, onnx_vector(m, batch, rows));
-  return binary(e, OP_Mul, x, y);
+  if (columns) x = onnx_binary(e->g, OP_Unsqueeze, x, onnx_vector(m, batch + rows, columns));
+  if (rows && batch) y = onnx_binary(e->g, OP_Unsqueeze, y, onnx_vector(m, batch, rows));
+  return onnx_binary(e->g, OP_Mul, x, y);
 }
 
 /* The product of x, [batch, rows, depth], and y, [batch, depth, columns], as [batch, rows, columns]. */
 static ir_value *product(const einsum *e, ir_value *x, ir_value *y, int32_t batch, int32_t rows, int32_t depth,
                          int32_t columns) {
   const bool is_matrix = batch == 0 && rows > 0 && depth == 1 && columns == 1; /* MatMul takes any rows of x */
-  ir_value *z =
-      binary(e, OP_MatMul, is_matrix ? x : grouped(e, x, batch, rows, depth), grouped(e, y, batch, depth, columns));
+  ir_value *z = onnx_binary(e->g, OP_MatMul, is_matrix ? x : grouped(e, x, batch, rows, depth),
+                            grouped(e, y, batch, depth, columns));
   if (is_matrix || (rows == 1 && columns == 1)) return z;
   return onnx_reshaped(e->g, z, onnx_part(e->g, extents(e, z), 0, batch),
                        onnx_part(e->g, extents(e, x), batch, batch + rows),
@@ -316,15 +308,6 @@ static reed_status contract_all(einsum *e) {
   return REED_OK;
 }
 
-/* Names the nodes from `first` on after the Einsum. */
-static bool name_nodes(const einsum *e, size_t first) {
-  for (size_t i = first; i < e->g->nodes.n; i++) {
-    ir_node *n = e->g->nodes.items[i];
-    if (!(n->name = ir_text(e->g->module, "%s/%s_%zu", e->node_name, n->op->name, i - first))) return false;
-  }
-  return true;
-}
-
 reed_status onnx_einsum(onnx_reader *r, ir_graph *g, const char *node_name, const char *equation,
                         ir_value *const *operands, const int32_t *ranks, int32_t n_operands, ir_value **out_value) {
   einsum e = {.r = r,
@@ -340,7 +323,8 @@ reed_status onnx_einsum(onnx_reader *r, ir_graph *g, const char *node_name, cons
   reed_status status = read_equation(&e);
   if (status == REED_OK && !e.unsupported) status = contract_all(&e);
   if (status != REED_OK || e.unsupported) return status;
-  if (!e.terms[0].value || !name_nodes(&e, first)) return diag_no_memory(r->diagnosis, "an Einsum's nodes");
+  if (!e.terms[0].value || !onnx_name_made(g, first, node_name))
+    return diag_no_memory(r->diagnosis, "an Einsum's nodes");
   *out_value = e.terms[0].value;
   return REED_OK;
 }

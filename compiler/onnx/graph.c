@@ -109,14 +109,6 @@ static reed_status read_constant(onnx_reader *r, onnx_frame *f, const Onnx__Node
 
 /* ---- nodes ---- */
 
-/* The node's attribute of that name; NULL: it has none, or the call of the function does not give it. */
-static const Onnx__AttributeProto *find_attribute(const onnx_frame *f, const Onnx__NodeProto *node, const char *name) {
-  const Onnx__AttributeProto *found = NULL;
-  for (size_t i = 0; i < node->n_attribute && !found; i++)
-    if (strcmp(onnx_text(node->attribute[i]->name), name) == 0) found = onnx_dereferenced(f, node->attribute[i]);
-  return found;
-}
-
 /* True for an input of the function that the call leaves out: the name is absent wherever the body uses it. */
 static bool absent_parameter(const onnx_frame *f, const char *name) {
   for (; f && !f->function; f = f->caller) {
@@ -167,7 +159,7 @@ static reed_status read_regions(onnx_reader *r, onnx_frame *f, ir_node *n, const
   static const char *const if_names[] = {"then_branch", "else_branch", NULL}, *const loop_names[] = {"body", NULL};
   bool is_if = n->op == op_builtin(OP_If), is_loop = n->op == op_builtin(OP_Loop);
   for (const char *const *name = is_if ? if_names : loop_names; *name; name++) {
-    const Onnx__AttributeProto *found = find_attribute(f, node, *name);
+    const Onnx__AttributeProto *found = onnx_find_attribute(f, node, *name);
     if (!found || !found->g)
       return diag_fail(r->diagnosis, REED_ERROR_FORMAT, "node '%s' (%s) has no graph '%s'", n->name, n->op->name,
                        *name);
@@ -294,29 +286,56 @@ static int32_t declared_rank(const onnx_reader *r, const onnx_frame *f, const ch
   return -1;
 }
 
+/* Finds the inputs of a node that is read as several nodes, and their ranks where they are known. *out_n stays -1 where
+ * the node is unsupported. */
+static reed_status find_operands(onnx_reader *r, const onnx_frame *f, const Onnx__NodeProto *node,
+                                 const char *node_name, ir_value **operands, int32_t *ranks, int32_t *out_n) {
+  *out_n = -1;
+  if (node->n_input > REED_MAX_OPERANDS || node->n_output > REED_MAX_OPERANDS)
+    return onnx_unsupported(r, node_name, "more than %d inputs or outputs", REED_MAX_OPERANDS);
+  for (size_t i = 0; i < node->n_input; i++) {
+    reed_status status = find_input(r, f, node_name, node->op_type, node->input[i], &operands[i]);
+    if (status != REED_OK) return status;
+    if (!operands[i]) continue;
+    ranks[i] = operands[i]->type.rank >= 0 ? operands[i]->type.rank : declared_rank(r, f, node->input[i]);
+  }
+  *out_n = (int32_t)node->n_input;
+  return REED_OK;
+}
+
 /* Reads an Einsum: its output is what the nodes made of it compute. */
 static reed_status read_einsum(onnx_reader *r, onnx_frame *f, const Onnx__NodeProto *node, const char *node_name) {
-  const Onnx__AttributeProto *equation = find_attribute(f, node, "equation");
-  ir_value *operands[REED_MAX_OPERANDS], *result;
-  int32_t ranks[REED_MAX_OPERANDS];
+  const Onnx__AttributeProto *equation = onnx_find_attribute(f, node, "equation");
+  ir_value *operands[REED_MAX_OPERANDS] = {NULL}, *result = NULL;
+  int32_t ranks[REED_MAX_OPERANDS], n;
   if (!equation || !equation->s.data || memchr(equation->s.data, 0, equation->s.len))
     return diag_fail(r->diagnosis, REED_ERROR_FORMAT, "node '%s' (Einsum) has no text 'equation'", node_name);
   if (node->n_input < 1 || node->n_output != 1 || !*node->output[0])
     return diag_fail(r->diagnosis, REED_ERROR_FORMAT, "node '%s' (Einsum) needs inputs and one output", node_name);
-  if (node->n_input > REED_MAX_OPERANDS)
-    return onnx_unsupported(r, node_name, "more than %d inputs or outputs", REED_MAX_OPERANDS);
-  for (size_t i = 0; i < node->n_input; i++) {
-    reed_status status = find_input(r, f, node_name, "Einsum", node->input[i], &operands[i]);
-    if (status == REED_OK && !operands[i])
-      status = diag_fail(r->diagnosis, REED_ERROR_FORMAT, "node '%s' (Einsum): input %zu is missing", node_name, i);
-    if (status != REED_OK) return status;
-    ranks[i] = operands[i]->type.rank >= 0 ? operands[i]->type.rank : declared_rank(r, f, node->input[i]);
-  }
+  reed_status status = find_operands(r, f, node, node_name, operands, ranks, &n);
+  for (int32_t i = 0; i < n && status == REED_OK; i++)
+    if (!operands[i])
+      status = diag_fail(r->diagnosis, REED_ERROR_FORMAT, "node '%s' (Einsum): input %d is missing", node_name, i);
+  if (status != REED_OK) return status;
+  if (n < 0) return define_unknown_outputs(r, f, node);
   const char *text = ir_text(r->m, "%.*s", (int)equation->s.len, (const char *)equation->s.data);
   if (!text) return diag_no_memory(r->diagnosis, "an Einsum's equation");
-  reed_status status = onnx_einsum(r, f->graph, node_name, text, operands, ranks, (int32_t)node->n_input, &result);
+  status = onnx_einsum(r, f->graph, node_name, text, operands, ranks, n, &result);
   if (status != REED_OK) return status;
   return result ? define(r, f, node->output[0], result) : define_unknown_outputs(r, f, node);
+}
+
+/* Reads an operator of quantised numbers: its outputs are what the nodes made of it compute. */
+static reed_status read_quantized(onnx_reader *r, onnx_frame *f, const Onnx__NodeProto *node, const char *node_name) {
+  ir_value *operands[REED_MAX_OPERANDS] = {NULL}, *results[REED_MAX_OPERANDS] = {NULL};
+  int32_t ranks[REED_MAX_OPERANDS], n;
+  reed_status status = find_operands(r, f, node, node_name, operands, ranks, &n);
+  if (status == REED_OK && n < 0) return define_unknown_outputs(r, f, node);
+  if (status == REED_OK) status = onnx_quantized(r, f, node, node_name, operands, ranks, n, results);
+  for (size_t i = 0; i < node->n_output && status == REED_OK; i++)
+    if (*node->output[i])
+      status = define(r, f, node->output[i], results[i] ? results[i] : named_value(r, f, node->output[i]));
+  return status;
 }
 
 /* ---- functions ---- */
@@ -381,6 +400,7 @@ static reed_status read_node(onnx_reader *r, onnx_frame *f, const Onnx__NodeProt
   if (function) return inline_function(r, f, node, function, name);
   if (!*domain && strcmp(type, "Constant") == 0) return read_constant(r, f, node, name);
   if (!*domain && strcmp(type, "Einsum") == 0) return read_einsum(r, f, node, name);
+  if (!*domain && onnx_is_quantized(type)) return read_quantized(r, f, node, name);
   const reed_op *op = op_find(r->m->registry, domain, *domain ? type : onnx_modern_name(type));
   if (op) return read_operator(r, f, node, domain, op, name);
   reed_status status = onnx_unsupported(r, name, *domain ? "operator %s of domain %s" : "operator %s", type, domain);

@@ -1,4 +1,4 @@
-/* Nodes that stand for an operator of the model which Reed has no kernel for: scan.c, einsum.c. */
+/* Nodes that stand for an operator of the model which Reed has no kernel for: scan.c, einsum.c, quantized.c. */
 #include "compiler/onnx/reader.h"
 
 ir_value *onnx_made(ir_graph *g, ir_node *before, op_id op, ir_value *const *inputs, int32_t n_inputs, const char *attr,
@@ -11,6 +11,20 @@ ir_value *onnx_made(ir_graph *g, ir_node *before, op_id op, ir_value *const *inp
   if (!result)
     n->outputs[0]->type.dtype = row->type_rule == REED_TYPE_FIXED ? (reed_dtype)row->type_arg : inputs[0]->type.dtype;
   return n->outputs[0];
+}
+
+ir_value *onnx_unary(ir_graph *g, op_id op, ir_value *x) { return onnx_made(g, NULL, op, &x, 1, NULL, 0, NULL); }
+
+ir_value *onnx_binary(ir_graph *g, op_id op, ir_value *a, ir_value *b) {
+  return onnx_made(g, NULL, op, (ir_value *[]){a, b}, 2, NULL, 0, NULL);
+}
+
+bool onnx_name_made(ir_graph *g, size_t first, const char *node_name) {
+  for (size_t i = first; i < g->nodes.n; i++) {
+    ir_node *n = g->nodes.items[i];
+    if (!(n->name = ir_text(g->module, "%s/%s_%zu", node_name, n->op->name, i - first))) return false;
+  }
+  return true;
 }
 
 ir_value *onnx_vector(ir_module *m, int64_t first, int64_t n) {

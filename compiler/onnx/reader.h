@@ -107,6 +107,8 @@ void onnx_close_external(onnx_external_data *data);
 /* The attribute that `a` refers to: `a` itself, or, inside a function, the attribute of the call; NULL: the call does
  * not give it. */
 const Onnx__AttributeProto *onnx_dereferenced(const onnx_frame *f, const Onnx__AttributeProto *a);
+/* The node's attribute of that name; NULL: it has none, or the call of the function does not give it. */
+const Onnx__AttributeProto *onnx_find_attribute(const onnx_frame *f, const Onnx__NodeProto *node, const char *name);
 /* Gives n the attributes of the ONNX node, except the graphs of If, Loop and Scan, which graph.c reads. */
 reed_status onnx_read_attrs(onnx_reader *r, const onnx_frame *f, ir_node *n,
                             const Onnx__NodeProto *node) REED_MUST_CHECK;
@@ -158,6 +160,11 @@ reed_status onnx_upgrade(onnx_reader *r, ir_node *n, const char *name, int64_t o
  * attr: an int attribute; NULL: none. */
 ir_value *onnx_made(ir_graph *g, ir_node *before, op_id op, ir_value *const *inputs, int32_t n_inputs, const char *attr,
                     int64_t value, ir_value *result);
+/* The output of a new node with one input, or two, and default attributes. */
+ir_value *onnx_unary(ir_graph *g, op_id op, ir_value *x);
+ir_value *onnx_binary(ir_graph *g, op_id op, ir_value *a, ir_value *b);
+/* Names g's nodes from number `first` on after the model's node for which they stand. False: no memory. */
+bool onnx_name_made(ir_graph *g, size_t first, const char *node_name);
 /* The constant vector first, first + 1, ... of n numbers, at most REED_MAX_RANK. */
 ir_value *onnx_vector(ir_module *m, int64_t first, int64_t n);
 /* x[begin:end] of a vector. */
@@ -173,6 +180,15 @@ ir_value *onnx_reshaped(ir_graph *g, ir_value *x, ir_value *a, ir_value *b, ir_v
 reed_status onnx_einsum(onnx_reader *r, ir_graph *g, const char *node_name, const char *equation,
                         ir_value *const *operands, const int32_t *ranks, int32_t n_operands,
                         ir_value **out_value) REED_MUST_CHECK;
+
+/* True for an operator of quantised numbers that Reed reads as arithmetic: QuantizeLinear, ConvInteger, ... */
+bool onnx_is_quantized(const char *type);
+/* Reads such a node: appends nodes that compute its outputs from the operands, of which `ranks` are -1 if not known.
+ * out_values: one for each output of the node; they stay as they are where the node has an unsupported property, which
+ * is noted. ERROR_FORMAT: a wrong number of operands. */
+reed_status onnx_quantized(onnx_reader *r, const onnx_frame *f, const Onnx__NodeProto *node, const char *node_name,
+                           ir_value *const *operands, const int32_t *ranks, int32_t n_operands,
+                           ir_value **out_values) REED_MUST_CHECK;
 
 /* Rewrites a Scan with its body, the last node of its graph, to a Loop with nodes before and after it. The Scan's
  * output values are kept. */

@@ -2,7 +2,7 @@
 import numpy as np
 from onnx import TensorProto as T
 
-from graph import EXACT, F32, F64, FLOATS, I32, I64, INTS, Skip
+from graph import EXACT, F32, F64, FLOATS, I8, I16, I32, I64, INTS, Skip, U8
 from registered import operator
 
 
@@ -344,3 +344,26 @@ def regions(g):
     mapping = {"coordinate_transformation_mode": "half_pixel"} if g.opset >= 16 else {}
     maps = g.node("RoiAlign", [x, kept, zeros], output_height=2, output_width=int(g.r.integers(1, 4)), sampling_ratio=2, **mapping)
     g.node(g.r.choice(["Relu", "Neg", "Tanh"]), [maps])
+
+
+# ---- quantised numbers ----
+@operator(2)
+def quantized(g):
+    """Whole numbers and scales that are powers of two, so that no rounding depends on an evaluator."""
+    v = g.pick((I32, I16, I8, U8), rank=(1, 2, 3, 4), nonempty=True)
+    x = g.node("Cast", [v], to=T.FLOAT)
+    if g.flag(.3):
+        q, scale, zero = g.node("DynamicQuantizeLinear", [x], n_out=3)
+    else:
+        signed, axis = g.flag(), g.axis(x)
+        n = (x.fixed(axis),) if g.opset >= 13 and g.flag() and x.fixed(axis) else ()
+        scale = g.const(2. ** g.r.integers(-3, 3, n), F32)
+        zero = g.const(g.r.integers(-4 if signed else 0, 5, n), I8 if signed else U8)
+        q = g.node("QuantizeLinear", [x, scale, zero], **({"axis": axis} if n else {}))
+        if n or g.flag(.4):
+            g.node("DequantizeLinear", [q, scale, zero], **({"axis": axis} if n else {}))
+            return
+    k = q.fixed(-1)
+    if q.rank > 1 and k is not None:
+        w = g.const(g.r.integers(-128, 128, (k, int(g.r.integers(1, 6)))), I8)
+        g.node("Cast", [g.node("MatMulInteger", [q, w, zero])], to=T.FLOAT)
