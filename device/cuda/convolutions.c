@@ -1,9 +1,11 @@
-/* Convolutions by cuDNN (library.h): which launches the library takes, their plans and their weights. */
+/* Convolutions by cuDNN (convolutions.h): which launches the library takes, their plans and their weights. */
+#include "device/cuda/convolutions.h"
+
 #include <string.h>
 
 #include "base/mem.h"
 #include "device/cuda/cudnn/cudnn.h"
-#include "device/cuda/library.h"
+#include "device/cuda/library_call.h"
 #include "ops/op.h"
 #include "ops/packed.h"
 

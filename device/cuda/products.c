@@ -1,9 +1,11 @@
-/* Products by cuBLASLt (library.h): which launches the library takes, their plans and their weights. */
+/* Products by cuBLASLt (products.h): which launches the library takes, their plans and their weights. */
+#include "device/cuda/products.h"
+
 #include <string.h>
 
 #include "base/mem.h"
 #include "device/cuda/cublas/cublas.h"
-#include "device/cuda/library.h"
+#include "device/cuda/library_call.h"
 #include "ops/op.h"
 #include "ops/packed.h"
 

@@ -20,7 +20,7 @@ typedef struct cuda_options {
   int64_t poison; /* 1: memory that sessions hand out or take back is overwritten */
   int64_t values; /* 1: the host's kernels compute the results (by_host.c) */
   int64_t tf32;   /* 1: products of f32 round their operands to tf32, for tensor cores */
-  int64_t cudnn;  /* 1: convolutions by cuDNN where a measurement says so; 2: where it has a plan (library.c) */
+  int64_t cudnn;  /* 1: convolutions by cuDNN where a measurement says so; 2: where it has a plan (library_call.c) */
   int64_t cublas; /* the same of products by cuBLASLt */
   char profile[CUDA_PROFILE_PATH]; /* the file that takes the profile of kernels (profile.c); empty: none */
 } cuda_options;
@@ -69,7 +69,7 @@ struct device_graph {
   bool failed;        /* no memory for a name */
 };
 
-/* A queue's handle of cuDNN and its workspaces of both libraries (library.c). */
+/* A queue's handle of cuDNN and its workspaces of both libraries (library_call.c). */
 typedef struct cuda_library_queue {
   struct cudnnContext *cudnn;
   VEC_OF(void *) workspaces; /* the latest is the largest */

@@ -1,9 +1,10 @@
-/* Copies of packed weights in a library's order (library.h): made once for a place in a block of memory, and released
+/* Copies of packed weights in a library's order (weights.h): made once for a place in a block of memory, and released
  * with the block. */
+#include "device/cuda/weights.h"
+
 #include <string.h>
 
 #include "base/hash.h"
-#include "device/cuda/library.h"
 
 static uint64_t hash_of_block(uint64_t serial) { return hash_bytes(&serial, sizeof serial, 0); }
 

@@ -1,6 +1,6 @@
 /* NVIDIA's cuDNN 9 as a table of functions, opened at run time, and plans of convolutions made with it. Numbers below
  * are facts of the library's binary interface; their source is cudnn_graph.h of cuDNN 9.19 (a test compares them where
- * that file is). When a plan is used instead of Reed's own kernel: device/cuda/library.c. */
+ * that file is). When a plan is used instead of Reed's own kernel: device/cuda/library_call.c. */
 #ifndef DEVICE_CUDA_CUDNN_CUDNN_H_
 #define DEVICE_CUDA_CUDNN_CUDNN_H_
 
