@@ -56,9 +56,10 @@ static __device__ inline int64_t true_count(const counted_extent &counted) {
   return count < 0 ? 0 : count < counted.capacity ? count : counted.capacity;
 }
 
-/* A number of elements of which the counted extent is a factor: for the true extent. */
+/* A number of elements of which the counted extent is a factor: for the true extent. No elements where the bound is 0.
+ */
 static __device__ inline int64_t true_number(const counted_extent &counted, int64_t n) {
-  return counted.count ? n / counted.capacity * true_count(counted) : n;
+  return counted.count && n ? n / counted.capacity * true_count(counted) : n;
 }
 
 /* Notes a fault in the data (ops/fault.def), unless another thread has noted one. */

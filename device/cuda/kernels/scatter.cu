@@ -2,17 +2,14 @@
  *
  * Without a reduction each slot gets the number of its last update by atomicMax, and only that update writes. With a
  * reduction the updates of a slot are counted, listed, sorted and made by one thread: their order in the list, which
- * depends on the order of threads, is gone after the sort. */
+ * depends on the order of threads, is gone after the sort.
+ *
+ * Of a counted call the counted axis is the first one with more than one element, so that the elements, updates and
+ * slots that there are come first. */
 #include "device/cuda/kernels/indices.cuh"
 #include "device/cuda/kernels/values.cuh"
 
 enum { REDUCE_NONE, REDUCE_ADD, REDUCE_MUL, REDUCE_MAX, REDUCE_MIN }; /* in the order of op.def */
-
-/* Of n elements, updates or slots at the bound those that there are. The counted axis is the first one with more than
- * one element, so that they are the first ones. */
-static __device__ inline int64_t true_of(const scatter_args &a, int64_t n) {
-  return n ? true_number(a.counted, n) : 0;
-}
 
 /* The slot of update i; false: an index is outside, and noted. */
 static __device__ inline bool find_slot(const scatter_args &a, int64_t i, int64_t *out_slot) {
@@ -36,8 +33,8 @@ static __device__ inline bool find_slot(const scatter_args &a, int64_t i, int64_
 /* The data become the output; slots are empty. */
 KERNEL(scatter_begin) {
   const int64_t i = thread_number();
-  if (i < true_of(a, a.elements) && a.x != a.y) copy_element(a.size, a.y, i, a.x, i);
-  if (i < true_of(a, a.n_slots) && a.slots) a.slots[i] = 0;
+  if (i < true_number(a.counted, a.elements) && a.x != a.y) copy_element(a.size, a.y, i, a.x, i);
+  if (i < true_number(a.counted, a.n_slots) && a.slots) a.slots[i] = 0;
   if (i == 0 && a.taken) *a.taken = 0;
 }
 
@@ -46,12 +43,13 @@ KERNEL(scatter_begin) {
 KERNEL(scatter_claim) {
   const int64_t i = thread_number();
   int64_t slot;
-  if (i < true_of(a, a.n) && find_slot(a, i, &slot)) atomicMax(&a.slots[slot], static_cast<unsigned long long>(i) + 1);
+  if (i < true_number(a.counted, a.n) && find_slot(a, i, &slot))
+    atomicMax(&a.slots[slot], static_cast<unsigned long long>(i) + 1);
 }
 
 KERNEL(scatter_replace) {
   const int64_t i = thread_number();
-  if (i >= true_of(a, a.n) * a.block) return;
+  if (i >= true_number(a.counted, a.n) * a.block) return;
   const int64_t update = i / a.block;
   int64_t slot;
   if (find_slot(a, update, &slot) && a.slots[slot] == static_cast<unsigned long long>(update) + 1)
@@ -63,13 +61,13 @@ KERNEL(scatter_replace) {
 KERNEL(scatter_count) {
   const int64_t i = thread_number();
   int64_t slot;
-  if (i < true_of(a, a.n) && find_slot(a, i, &slot)) atomicAdd(&a.slots[slot], 1ull);
+  if (i < true_number(a.counted, a.n) && find_slot(a, i, &slot)) atomicAdd(&a.slots[slot], 1ull);
 }
 
 /* Slots with updates get their part of the list, and count their places in it from 0. */
 KERNEL(scatter_place) {
   const int64_t slot = thread_number();
-  if (slot >= true_of(a, a.n_slots)) return;
+  if (slot >= true_number(a.counted, a.n_slots)) return;
   const unsigned long long n = a.slots[slot];
   a.starts[slot] = n ? atomicAdd(a.taken, n) : 0;
   a.slots[slot] = 0;
@@ -78,7 +76,8 @@ KERNEL(scatter_place) {
 KERNEL(scatter_list) {
   const int64_t i = thread_number();
   int64_t slot;
-  if (i < true_of(a, a.n) && find_slot(a, i, &slot)) a.list[a.starts[slot] + atomicAdd(&a.slots[slot], 1ull)] = i;
+  if (i < true_number(a.counted, a.n) && find_slot(a, i, &slot))
+    a.list[a.starts[slot] + atomicAdd(&a.slots[slot], 1ull)] = i;
 }
 
 static __device__ inline void sift_down(int64_t *list, int64_t i, int64_t n) {
@@ -94,7 +93,7 @@ static __device__ inline void sift_down(int64_t *list, int64_t i, int64_t n) {
 /* Heap sort (Williams 1964) of each slot's updates: they need no more memory, however many they are. */
 KERNEL(scatter_sort) {
   const int64_t slot = thread_number();
-  if (slot >= true_of(a, a.n_slots)) return;
+  if (slot >= true_number(a.counted, a.n_slots)) return;
   const int64_t n = static_cast<int64_t>(a.slots[slot]);
   int64_t *const list = a.list + a.starts[slot];
   for (int64_t i = n / 2; i-- > 0;) sift_down(list, i, n);
@@ -135,7 +134,7 @@ static __device__ inline uint64_t combine(int dtype, int32_t reduction, uint64_t
 /* One thread an element of a slot. Each result is rounded to the dtype, as in memory. */
 KERNEL(scatter_reduce) {
   const int64_t i = thread_number();
-  if (i >= true_of(a, a.n_slots) * a.block) return;
+  if (i >= true_number(a.counted, a.n_slots) * a.block) return;
   const int64_t slot = i / a.block, b = i % a.block, n = static_cast<int64_t>(a.slots[slot]);
   const int64_t *const list = a.list + a.starts[slot];
   for (int64_t k = 0; k < n; k++)

@@ -14,19 +14,19 @@
 
 extern const simt_kernel simt_kernels[];
 
-enum { EMULATED_OPERANDS = 16 };
+enum { EMULATED_OPERANDS = 16, EMULATED_MORE = 3 };
 
-/* A call with one output. Zeros: no attributes, no rooms, no values on the host, all blocks in order. */
+/* A call. Zeros: one output, no attributes, no rooms, no values on the host, all blocks in order. */
 typedef struct emulated_call {
   op_id op;
   const reed_attrs *attrs;
   const reed_desc *in, *out;
-  int32_t n_in;
+  int32_t n_in, more_out; /* outputs after the first */
   const reed_room *in_rooms, *out_rooms;
   const void *const *host; /* per input */
   cuda_math math;
   const void *inputs[EMULATED_OPERANDS];
-  void *output, *workspace;
+  void *output, *more_outputs[EMULATED_MORE], *workspace;
   int64_t count, extent;  /* the counted input's true extent; the extent that the kernel reports */
   int64_t touched;        /* += bytes that launches have read and written, but for counts */
   const uint64_t *blocks; /* these alone run; NULL: all */
@@ -45,7 +45,7 @@ static inline reed_kernel emulated_prepare(const emulated_call *c) {
                                  .attrs = &attrs,
                                  .node = "node",
                                  .n_inputs = c->n_in,
-                                 .n_outputs = 1,
+                                 .n_outputs = 1 + c->more_out,
                                  .inputs = c->in,
                                  .outputs = c->out,
                                  .input_rooms = c->in_rooms,
@@ -62,7 +62,7 @@ static inline reed_kernel emulated_prepare(const emulated_call *c) {
 static inline char *emulated_address(emulated_call *c, const cuda_pointer *p) {
   switch ((cuda_source)p->source) {
     case CUDA_FROM_INPUT: return (char *)(uintptr_t)c->inputs[p->index];
-    case CUDA_FROM_OUTPUT: return c->output;
+    case CUDA_FROM_OUTPUT: return p->index ? c->more_outputs[p->index - 1] : c->output;
     case CUDA_FROM_WORKSPACE: return c->workspace;
     case CUDA_FROM_EXTENT: return (char *)&c->count;
     case CUDA_FROM_EXTENTS: return (char *)&c->extent;

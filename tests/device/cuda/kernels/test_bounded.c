@@ -161,14 +161,15 @@ END_TEST
 
 enum { MOST_LINES = 40, COLUMNS = 6 };
 
-static void run_scatter(emulated_call *r, int64_t n, const char *reduction, bool counted) {
-  const int64_t lines = counted ? MOST_LINES : n;
+/* bound < 0: the extents are exact. */
+static void run_scatter(emulated_call *r, int64_t n, const char *reduction, int64_t bound) {
+  const bool counted = bound >= 0;
+  const int64_t lines = counted ? bound : n;
   const reed_attr items[] = {{.name = "axis", .type = REED_ATTR_INT, .i = 1},
                              {.name = "reduction", .type = REED_ATTR_STRING, .s = reduction}};
   const reed_desc inputs[] = {
       {REED_F32, 2, {lines, COLUMNS}}, {REED_I64, 2, {lines, COLUMNS}}, {REED_F32, 2, {lines, COLUMNS}}};
-  const reed_room of_lines = {.axis = 0, .capacity = MOST_LINES, .counted = 1},
-                  rooms[] = {of_lines, of_lines, of_lines};
+  const reed_room of_lines = {.axis = 0, .capacity = bound, .counted = 1}, rooms[] = {of_lines, of_lines, of_lines};
   r->count = n;
   r->attrs = &(reed_attrs){items, 2};
   run(r, OP_ScatterElements, inputs, 3, &inputs[0], counted ? rooms : NULL, counted ? &of_lines : NULL, NULL);
@@ -191,11 +192,21 @@ START_TEST(updates_at_a_bound_are_those_of_the_true_count) {
       indices[i] = i < n * COLUMNS ? i * 5 % COLUMNS - i % 2 : COLUMNS + 1;
     }
     memset(y, UNTOUCHED, sizeof y);
-    run_scatter(&at_bound, n, reductions[_i], true);
-    if (n) run_scatter(&exact, n, reductions[_i], false);
+    run_scatter(&at_bound, n, reductions[_i], MOST_LINES);
+    if (n) run_scatter(&exact, n, reductions[_i], -1);
     ck_assert_mem_eq(y[0], y[1], sizeof y[0]); /* the rest of both is untouched */
     ck_assert_int_le(at_bound.touched, exact.touched + 16);
   }
+}
+END_TEST
+
+/* The launch that begins has a thread even so. */
+START_TEST(a_bound_of_0_has_no_updates) {
+  static float data[1], y[1] = {5};
+  static int64_t indices[1] = {7};
+  emulated_call c = {.inputs = {data, indices, data}, .output = y};
+  run_scatter(&c, 0, _i ? "add" : "none", 0);
+  ck_assert_float_eq(y[0], 5);
 }
 END_TEST
 
@@ -287,6 +298,7 @@ int main(void) {
   tcase_add_loop_test(t, nms_at_a_bound_costs_what_the_true_count_does, 0, 6);
   tcase_add_loop_test(t, topk_at_a_bound_takes_the_first_of_the_true_count, 0, 5);
   tcase_add_loop_test(t, masks_at_a_bound_are_pasted_into_as_many_pictures, 0, MOST_MASKS + 1);
+  tcase_add_loop_test(t, a_bound_of_0_has_no_updates, 0, 2);
   tcase_add_loop_test(t, updates_at_a_bound_are_those_of_the_true_count, 0, 2);
   tcase_add_loop_test(t, a_mask_head_at_a_bound_does_the_work_of_the_true_count, 0, HEAD_STEPS);
   suite_add_tcase(suite, t);
