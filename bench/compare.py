@@ -188,27 +188,33 @@ def table(report):
 
 
 def plot(report, path):
-    """Bars of the ratios: one panel a figure, one group a model (its first size that has the figure)."""
+    """Bars of the ratios: one panel a figure, one group a model (its first size that has the figure), the least ratio last."""
     import matplotlib
     matplotlib.use("Agg")
-    from matplotlib import pyplot
+    from matplotlib import pyplot, ticker
     shown = [f for f in FIGURES if any(ratio(figures, e, f[0]) for _, _, figures in rows_of(report) for e in ENGINES[1:])]
-    shape, panels = pyplot.subplots(len(shown), 1, figsize=(11, 2.6 * len(shown)), layout="constrained", squeeze=False)
+    shape, panels = pyplot.subplots(len(shown), 1, figsize=(11, 2.5 * len(shown)), layout="constrained", squeeze=False)
     panels = panels[:, 0]
     for panel, (key, title, _, _) in zip(panels, shown):
         groups = {}
         for model, _, figures in rows_of(report):
             if any(ratio(figures, e, key) for e in ENGINES[1:]):
                 groups.setdefault(model, figures)
+        groups = dict(sorted(groups.items(), key=lambda g: -min(r for e in ENGINES[1:] if (r := ratio(g[1], e, key)))))
         for i, e in enumerate(ENGINES[1:]):
-            panel.bar([g + .27 * (i - 1) for g in range(len(groups))], [(ratio(f, e, key) or 1) - 1 for f in groups.values()], .25, bottom=1, label=TITLES[e])
+            ratios = [ratio(f, e, key) for f in groups.values()]
+            bars = panel.bar([g + .28 * (i - 1) for g in range(len(groups))], [(r or 1) - 1 for r in ratios], .27, bottom=1, label=TITLES[e])
+            panel.bar_label(bars, [f"{r:.3g}" if r else "" for r in ratios], fontsize=7, padding=1)
         panel.set_yscale("log")
+        panel.margins(y=.15)
         panel.axhline(1, color="black", linewidth=.8)
-        panel.set_xticks(range(len(groups)), groups, fontsize=8)
-        panel.set_ylabel("over Reed's", fontsize=8)
-        panel.set_title(title + " (above 1: Reed is better)", fontsize=9)
-    panels[0].legend(fontsize=8)
-    pyplot.savefig(path, dpi=90)
+        panel.yaxis.set_major_locator(ticker.LogLocator(subs=(1, 2, 3, 5)))
+        panel.yaxis.set_minor_locator(ticker.NullLocator())
+        panel.yaxis.set_major_formatter(ticker.FuncFormatter(lambda y, _: f"{y:g}x"))
+        panel.set_xticks(range(len(groups)), groups, fontsize=9)
+        panel.set_title(f"{title}, times Reed's: above 1x Reed is better", fontsize=10)
+    shape.legend(*panels[0].get_legend_handles_labels(), loc="outside upper center", ncols=len(ENGINES) - 1, fontsize=9)
+    pyplot.savefig(path, dpi=80)
 
 
 def prepare(arguments, models):
