@@ -1,6 +1,6 @@
 /* The least times of planned launches on an H100 (device/cuda/fake/floors.c), which bench/gpu_floors.py prints: bytes
- * and operations of products and convolutions are those of their extents, on the emulated GPU and where the host's
- * kernels compute the values. */
+ * and operations of products, convolutions and attention are those of their extents, on the emulated GPU and where the
+ * host's kernels compute the values. */
 #include <dlfcn.h>
 
 #include "tests/whole/model.h"
@@ -37,15 +37,21 @@ START_TEST(floors_follow_from_extents) {
   static const char *const devices[] = {"cuda-emulated", "cuda-emulated?card=H100&values=1",
                                         "cuda-emulated?values=1&tf32=1"};
   static float weights[4 * 3 * 9];
-  onnx_build *b = build_open(17);
+  onnx_build *b = build_open(23);
   build_input(b, "x", "f32[n,3,h,w]");
   build_input(b, "a", "f32[p,48]");
   build_input(b, "b", "f32[48,q]");
   build_f32(b, "k", "4,3,3,3", weights);
   build_ints(b, build_node(b, "Conv", "x,k", "y"), "pads", "1,1,1,1");
   build_node(b, "MatMul", "a,b", "z");
+  build_input(b, "moved", "f32[n,18,h,w]");
+  build_ints(b, build_node(b, "DeformConv", "x,k,moved", "d"), "pads", "1,1,1,1");
+  build_input(b, "heads", "f32[s,2,l,16]");
+  build_node(b, "Attention", "heads,heads,heads", "t");
   build_output(b, "y", "f32[n,4,h,w]");
   build_output(b, "z", "f32[p,q]");
+  build_output(b, "d", "f32[n,4,h,w]");
+  build_output(b, "t", "f32[s,2,l,16]");
   size_t n_onnx, n_module;
   const void *onnx = build_pack(b, &n_onnx);
   void *bytes;
@@ -58,19 +64,21 @@ START_TEST(floors_follow_from_extents) {
   reed_text_free(bytes);
   build_close(&b);
   m.session = session_of(&m, devices[_i]);
-  reed_tensor *in[3] = {floats(4, (int64_t[]){1, 3, 8, 10}, 0), floats(2, (int64_t[]){20, 48}, 0),
-                        floats(2, (int64_t[]){48, 30}, 0)},
-              *out[2];
+  reed_tensor *in[] = {floats(4, (int64_t[]){1, 3, 8, 10}, 0), floats(2, (int64_t[]){20, 48}, 0),
+                       floats(2, (int64_t[]){48, 30}, 0), floats(4, (int64_t[]){1, 18, 8, 10}, 0),
+                       floats(4, (int64_t[]){70, 2, 17, 16}, 0)},
+              *out[4];
   floor_row rows[MOST];
   for (int run = 0; run < 2; run++) {
     floors_now(rows);
     run_model(&m, in, out);
-    reed_tensor_close(&out[0]), reed_tensor_close(&out[1]);
+    for (int i = 0; i < 4; i++) reed_tensor_close(&out[i]);
   }
   const int n = floors_now(rows);
   const bool tf32 = _i == 2;
   const floor_row *product = row_of(rows, n, tf32 ? "reed_product_tf32" : "reed_product_f32"),
-                  *conv = row_of(rows, n, tf32 ? "reed_conv_tf32" : "reed_conv_f32");
+                  *conv = row_of(rows, n, tf32 ? "reed_conv_tf32" : "reed_conv_f32"),
+                  *attention = row_of(rows, n, tf32 ? "reed_attention_tf32" : "reed_attention_f32");
   const double product_bytes = 4.0 * (20 * 48 + 48 * 30 + 20 * 30);
   ck_assert_int_eq(product->launches, 1);
   assert_near(product->operations, 2.0 * 20 * 48 * 30);
@@ -80,8 +88,10 @@ START_TEST(floors_follow_from_extents) {
   ck_assert_int_eq(conv->launches, 1);
   assert_near(conv->operations, 2.0 * 80 * 4 * 3 * 9);
   assert_near(conv->written_bytes, 4.0 * 4 * 80);
+  assert_near(row_of(rows, n, "reed_deform")->operations, conv->operations);
+  assert_near(attention->operations, 2.0 * 70 * 2 * 17 * 17 * (16 + 16));
   ck_assert_int_eq(floors_now(rows), 0);
-  for (int i = 0; i < 3; i++) reed_tensor_close(&in[i]);
+  for (int i = 0; i < 5; i++) reed_tensor_close(&in[i]);
   model_close(&m);
 }
 END_TEST

@@ -49,7 +49,11 @@ static double operations_of(const char *name, const void *args) {
     const conv_args *a = args;
     return 2.0 * (double)a->pixels * (double)(a->groups * a->m) * (double)(a->c * a->taps);
   }
-  if (begins(name, "reed_attention_f")) {
+  if (strcmp(name, "reed_deform") == 0) {
+    const deform_args *a = args;
+    return 2.0 * (double)a->n * (double)(a->group_channels * a->kernel[0] * a->kernel[1]);
+  }
+  if (begins(name, "reed_attention_") && !begins(name, "reed_attention_join_")) {
     const attention_args *a = args;
     return 2.0 * (double)(a->batch * a->kv_heads * a->shared) * (double)(a->queries * a->total) *
            (double)(a->size + a->value_size);
