@@ -5,6 +5,7 @@
 
 #include "base/half.h"
 #include "ops/cpu/common/lanes.h"
+#include "ops/cpu/common/turn.h"
 
 #define VECTORS (ROI_LANES / LANES) /* of a pixel */
 #define AHEAD 16 /* pixels whose lines are asked for before they are read: neighbours lie far apart */
@@ -135,23 +136,6 @@ static inline void write_lanes(reed_dtype dtype, const float *from, int32_t n, i
 
 /* ---- transposing ---- */
 
-#if defined(__AVX512F__)
-#define LOW(a, b) _mm512_unpacklo_ps(a, b)
-#define HIGH(a, b) _mm512_unpackhi_ps(a, b)
-#define LOW2(a, b) _mm512_castpd_ps(_mm512_unpacklo_pd(_mm512_castps_pd(a), _mm512_castps_pd(b)))
-#define HIGH2(a, b) _mm512_castpd_ps(_mm512_unpackhi_pd(_mm512_castps_pd(a), _mm512_castps_pd(b)))
-#elif defined(__AVX2__)
-#define LOW(a, b) _mm256_unpacklo_ps(a, b)
-#define HIGH(a, b) _mm256_unpackhi_ps(a, b)
-#define LOW2(a, b) _mm256_castpd_ps(_mm256_unpacklo_pd(_mm256_castps_pd(a), _mm256_castps_pd(b)))
-#define HIGH2(a, b) _mm256_castpd_ps(_mm256_unpackhi_pd(_mm256_castps_pd(a), _mm256_castps_pd(b)))
-#else
-#define LOW(a, b) _mm_unpacklo_ps(a, b)
-#define HIGH(a, b) _mm_unpackhi_ps(a, b)
-#define LOW2(a, b) _mm_movelh_ps(a, b)
-#define HIGH2(a, b) _mm_movehl_ps(b, a)
-#endif
-
 /* A place of elements in rows, `row` elements apart. Rows `rows` .. have no memory: they are zeros and not written. */
 typedef struct turned {
   reed_dtype dtype; /* a constant where it is inlined */
@@ -176,33 +160,8 @@ INLINE void turn_store(const turned *t, int row, lanes x) {
 INLINE void turn(const turned *from, const turned *to) {
   lanes a[LANES], b[LANES];
   for (int i = 0; i < LANES; i++) a[i] = turn_load(from, i);
-  for (int i = 0; i < LANES; i += 2) {
-    b[i] = LOW(a[i], a[i + 1]);
-    b[i + 1] = HIGH(a[i], a[i + 1]);
-  }
-  /* a[4k + c] becomes, in quarter L of the vector, column 4L + c of rows 4k .. 4k + 3 */
-  for (int i = 0; i < LANES; i += 4) {
-    a[i] = LOW2(b[i], b[i + 2]);
-    a[i + 1] = HIGH2(b[i], b[i + 2]);
-    a[i + 2] = LOW2(b[i + 1], b[i + 3]);
-    a[i + 3] = HIGH2(b[i + 1], b[i + 3]);
-  }
-  for (int c = 0; c < 4; c++) {
-#if defined(__AVX512F__)
-    lanes even = _mm512_shuffle_f32x4(a[c], a[4 + c], 0x88), odd = _mm512_shuffle_f32x4(a[c], a[4 + c], 0xdd),
-          even2 = _mm512_shuffle_f32x4(a[8 + c], a[12 + c], 0x88),
-          odd2 = _mm512_shuffle_f32x4(a[8 + c], a[12 + c], 0xdd);
-    turn_store(to, c, _mm512_shuffle_f32x4(even, even2, 0x88));
-    turn_store(to, 4 + c, _mm512_shuffle_f32x4(odd, odd2, 0x88));
-    turn_store(to, 8 + c, _mm512_shuffle_f32x4(even, even2, 0xdd));
-    turn_store(to, 12 + c, _mm512_shuffle_f32x4(odd, odd2, 0xdd));
-#elif defined(__AVX2__)
-    turn_store(to, c, _mm256_permute2f128_ps(a[c], a[4 + c], 0x20));
-    turn_store(to, 4 + c, _mm256_permute2f128_ps(a[c], a[4 + c], 0x31));
-#else
-    turn_store(to, c, a[c]);
-#endif
-  }
+  turn_lanes(a, b);
+  for (int i = 0; i < LANES; i++) turn_store(to, i, b[i]);
 }
 
 /* Transposes ROI_LANES x ROI_LANES elements. */

@@ -1,14 +1,16 @@
 /* Conv and ConvTranspose (ONNX opset 22) for f32, with bias, residual and activation: choosing the implementation.
  * Packed weights with channels last, which the compiler makes of most convolutions, have conv_panels.h, conv_few.h,
- * conv_winograd.h and conv_depthwise.h; channels second have conv_depthwise_planes.h and conv_planes.h, and the table
- * (ops/cpu/table.c) runs these between transposes for other calls with channels last. No kernel needs preparation but
- * arithmetic. The reference computes other dtypes, and what conv_planes.h declines. The reference: reference/conv.c. */
+ * conv_winograd.h and conv_depthwise.h; channels second have conv_turned.h, conv_depthwise_planes.h and conv_planes.h,
+ * and the table (ops/cpu/table.c) runs these between transposes for other calls with channels last. No kernel needs
+ * preparation but arithmetic. The reference computes other dtypes, and what conv_planes.h declines. The reference:
+ * reference/conv.c. */
 #include "ops/cpu/calls/convolution.h"
 #include "ops/cpu/formulas/activation.h"
 #include "ops/cpu/product/conv_depthwise.h"
 #include "ops/cpu/product/conv_depthwise_planes.h"
 #include "ops/cpu/product/conv_few.h"
 #include "ops/cpu/product/conv_panels.h"
+#include "ops/cpu/product/conv_turned.h"
 #include "ops/cpu/product/panels.h"
 #include "ops/cpu/product/conv_planes.h"
 #include "ops/cpu/product/conv_winograd.h"
@@ -28,7 +30,8 @@ static bool is_computed(const reed_kernel_call *call, bool takes_bf16) {
 
 reed_status cpu_prepare_conv_second(const reed_kernel_call *call, reed_kernel *out_kernel) {
   if (!is_computed(call, false)) return REED_OK;
-  reed_status status = conv_depthwise_planes_prepare(call, out_kernel);
+  reed_status status = conv_turned_prepare(call, out_kernel);
+  if (status == REED_OK && !out_kernel->run) status = conv_depthwise_planes_prepare(call, out_kernel);
   if (status != REED_OK || out_kernel->run) return status;
   return conv_planes_prepare(call, false, out_kernel);
 }

@@ -130,6 +130,41 @@ INLINE void tile_any(const tile *t, int64_t channel, int kept, int pixels, int g
   finish(t, channel, kept, pixels, t->channels, sum);
 }
 
+#if LANES == 16
+typedef float eight __attribute__((vector_size(32), aligned(4), may_alias));
+
+/* Groups of 8, two to a vector, as tile_any: a product of half a vector takes its element of X from memory, while
+ * spreading two elements in one vector takes as long as the product. */
+INLINE void tile_eights(const tile *t, int64_t channel, int kept, int pixels) {
+  eight low[PIXELS], high[PIXELS];
+  lanes sum[PIXELS], bias = t->bias ? load(t->bias + channel) : (lanes){0};
+#pragma GCC unroll 12
+  for (int p = 0; p < pixels; p++) {
+    low[p] = (eight)_mm512_castps512_ps256(bias);
+    high[p] = (eight)_mm512_extractf32x8_ps(bias, 1);
+  }
+  for (int64_t row = 0; row < t->tap_rows; row++) {
+    const float *x_row = t->x + row * t->x_row + t->first * t->channels + channel,
+                *w = t->weights + row * t->w_row + channel;
+    for (int64_t k = 0; k < t->taps; k++, x_row += t->x_tap)
+#pragma GCC unroll 8
+      for (int i = 0; i < 8; i++, w += t->channels) {
+        const float *x = x_row + i;
+        const eight a = *(const eight *)w, b = *(const eight *)(w + 8);
+#pragma GCC unroll 12
+        for (int p = 0; p < pixels; p++, x += t->x_pixel) {
+          low[p] += a * x[0];
+          high[p] += b * x[8];
+        }
+      }
+  }
+#pragma GCC unroll 12
+  for (int p = 0; p < pixels; p++)
+    sum[p] = (lanes)_mm512_insertf32x8(_mm512_castps256_ps512((__m256)low[p]), (__m256)high[p], 1);
+  finish(t, channel, kept, pixels, t->channels, sum);
+}
+#endif
+
 /* All vectors of a tile; the last one ends with the channels and may overlap the one before. taps 0: any number, in
  * groups of `group`. */
 INLINE void tile_channels(const tile *t, int pixels, int stride, int taps, bool edge, int group) {
@@ -137,6 +172,9 @@ INLINE void tile_channels(const tile *t, int pixels, int stride, int taps, bool 
     int64_t left = t->channels - c, channel = left < LANES ? t->channels - LANES : c;
     int kept = left < LANES ? (int)left : LANES;
     if (taps) tile_sliding(t, channel, kept, pixels, stride, taps, edge);
+#if LANES == 16
+    else if (group == 8) tile_eights(t, channel, kept, pixels);
+#endif
     else tile_any(t, channel, kept, pixels, group);
   }
 }
@@ -253,8 +291,12 @@ static void run_tile(const depthwise_row *r, tile *t, tiles_fn tiles, int64_t o,
   if (t->activate) CPU_LEVELED(activate_f32)(a->kind, (float)a->alpha, (float)a->beta, t->y, pixels * r->channels);
 }
 
-/* The number of pixels of the next tile, given `left` remaining ones: even while possible, which halves the code. */
-static int64_t tile_width(int64_t left) { return left >= PIXELS ? PIXELS : left > 1 ? left & ~(int64_t)1 : left; }
+/* The number of pixels of the next tile, given `left` remaining ones: even while possible, which halves the code. The
+ * remaining tiles are about equally wide, because the few sums of a narrow one wait for each other. */
+static int64_t tile_width(int64_t left) {
+  const int64_t tiles = (left + PIXELS - 1) / PIXELS, width = (left + tiles - 1) / tiles;
+  return width & 1 && width < left ? width + 1 : width > 1 ? width & ~(int64_t)1 : width;
+}
 
 static void run_sliding(const depthwise_row *r, tile *t, const method *m) {
   const window *w = r->w;
