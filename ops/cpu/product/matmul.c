@@ -1,9 +1,10 @@
-/* MatMul (ONNX opset 13, with Reed's bias) and Gemm (opset 13) for f32: choosing the implementation. A packed B is one
+/* MatMul (ONNX opset 13, with Reed's bias) and Gemm (opset 13): choosing the implementation. A packed B is one
  * tall product over panels (ops/cpu/product/panels.h). Products of plain matrices (ops/cpu/product/matrix.h): one B for
- * all of A's matrices makes one tall product, otherwise each matrix of the batch is a part. The reference:
- * reference/matmul.c. */
+ * all of A's matrices makes one tall product, otherwise each matrix of the batch is a part. Products of i32:
+ * product/integers.h. The reference: reference/matmul.c. */
 #include "ops/cpu/calls/product.h"
 #include "ops/cpu/common/strided.h"
+#include "ops/cpu/product/integers.h"
 #include "ops/cpu/product/matrix.h"
 #include "ops/cpu/product/panels.h"
 #include "ops/cpu/product/pieces.h"
@@ -239,6 +240,7 @@ static reed_status prepare(const cpu_view *view, bool gemm, reed_kernel *out_ker
   const reed_kernel_call *call = view->call;
   product p;
   reed_status status = product_read(call, gemm, &p);
+  if (status == REED_OK && p.dtype == REED_I32 && !gemm) return integer_product_prepare(call, &p, out_kernel);
   if (status != REED_OK || p.dtype != REED_F32 || p.k == 0 || !packed_computes(view->order, call->inputs[1].dtype))
     return status;
   if (view->order && view->order->pairs && !pairs_are_faster(view, &p)) return REED_OK; /* B is widened (table.c) */
