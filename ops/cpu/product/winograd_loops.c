@@ -21,8 +21,10 @@
 /* Registers hold the sums, a row of the weights and one element of V. */
 #if LANES == 16
 #define ROWS 14
+#define ROWS_NEAR 5 /* read at distances from one address, which have registers: others would be held in memory */
 #else
 #define ROWS (LANES == 8 ? 6 : 4)
+#define ROWS_NEAR ROWS
 #endif
 #define VECTORS 2
 #define WIDTH_STEP 16 /* ops/packed.h: PACKED_STEP */
@@ -277,10 +279,9 @@ CPU_UNCHECKED void CPU_LEVELED(winograd_transform_weights)(const winograd_weight
 
 /* ---- products ---- */
 
+#define FOR_ROWS(i, n) _Pragma("GCC unroll 16") for (int i = 0; i < (n); i++)
 #define EACH(statement) \
-  _Pragma("GCC unroll 16") for (int i = 0; i < rows; i++) _Pragma("GCC unroll 4") for (int j = 0; j < vectors; j++) { \
-    statement; \
-  }
+  FOR_ROWS(i, rows) FOR(j, vectors) { statement; }
 
 /* `rows` tiles by `vectors` vectors of outputs (constants after inlining). */
 INLINE void tile(const winograd_product *p, const float *v, const float *u, float *m, const char *far, int64_t far_step,
@@ -297,7 +298,14 @@ INLINE void tile(const winograd_product *p, const float *v, const float *u, floa
     far += far_step;
     lanes weights[VECTORS];
     FOR(j, vectors) weights[j] = load(u + j * LANES);
-    EACH(sum[i][j] += v[i * v_row] * weights[j])
+    const float *near_v = v;
+    FOR_ROWS(i, rows) {
+      if (i > 0 && i % ROWS_NEAR == 0) {
+        near_v = v + i * v_row;
+        __asm__("" : "+r"(near_v)); /* keeps gcc from holding a distance for each row */
+      }
+      FOR(j, vectors) sum[i][j] += near_v[i % ROWS_NEAR * v_row] * weights[j];
+    }
   }
   EACH(store(m + i * m_row + j * LANES, sum[i][j]))
 }
