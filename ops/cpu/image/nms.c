@@ -1,8 +1,8 @@
 /* NonMaxSuppression (ONNX opset 11) and torchvision's nms, f32. Per row of scores (batch and class): candidates over
  * the score threshold are sorted once (score descending, equal scores by lower index), their corners laid out as arrays
  * in that order, class id by class id; each survivor then clears the later boxes of its class id that it overlaps by
- * more than the threshold, a vector at a time. Rows run in parallel, or the class ids of one row; the kept boxes are
- * written one row after the other at the end.
+ * more than the threshold, a vector at a time. Rows run in parallel, each in steps of some boxes, or the class ids of
+ * one row; the kept boxes are written one row after the other at the end.
  *
  * Boxes of one class id are suppressed in blocks of the order: a block first within itself, then all later boxes by the
  * block's survivors, shared out among the threads. Whether a box stays depends on no number of threads.
@@ -11,7 +11,9 @@
  * score counts; a NaN score is last and passes no threshold.
  *
  * The reference: reference/nms.c. The innermost loop: nms_loops.c. */
+#include "base/team.h"
 #include "ops/cpu/calls/nms.h"
+#include "ops/cpu/common/relay.h"
 #include "ops/cpu/image/nms_loops.h"
 
 #define ALIGNMENT 64
@@ -77,8 +79,12 @@ typedef struct scratch {
   uint8_t *alive;               /* by slot */
 } scratch;
 
+#define VECTOR ((int64_t)16) /* boxes, at most */
+
+static int64_t vector_end(int64_t n) { return (n + VECTOR - 1) & ~(VECTOR - 1); }
+
 static scratch scratch_at(char *memory, int64_t boxes) {
-  scratch s = {.padded = (boxes + 15) & ~(int64_t)15};
+  scratch s = {.padded = vector_end(boxes) + VECTOR};
   s.order = (candidate *)memory;
   s.spare = s.order + s.padded;
   s.corners = (float *)(s.spare + s.padded);
@@ -90,20 +96,34 @@ static scratch scratch_at(char *memory, int64_t boxes) {
 }
 
 static int64_t scratch_bytes(int64_t boxes) {
-  int64_t padded = (boxes + 15) & ~(int64_t)15,
+  int64_t padded = vector_end(boxes) + VECTOR,
           each = 2 * sizeof(candidate) + 5 * sizeof(float) + 3 * sizeof(uint32_t) + 1;
   return (padded * each + ALIGNMENT - 1) & ~(int64_t)(ALIGNMENT - 1);
 }
 
+#define BRIEF_ROW 1024   /* boxes of a row whose order and corners take no steps of their own */
+#define STEP_PAIRS 65536 /* pairs of boxes that a step compares, about */
+#define GIVEN_WORK 36    /* of a kept box */
+#define SLOT_PAIRS 8     /* so many take as long as a look at a box that has been suppressed */
+
+/* How far a row has come: the number of its candidates, the next one, and the number of those kept; the end of the
+ * block, and its next survivor that is to be compared with later boxes. */
+typedef struct progress {
+  _Alignas(64) int64_t count;
+  int64_t next, n_kept, block_end, compared;
+} progress;
+
 typedef struct nms_job {
   const nms *n;
+  const reed_kernel_buffers *buffers;
   const float *boxes, *scores;
   const int64_t *class_ids; /* NULL: all boxes of a row are of one class */
   const bool *candidates;   /* NULL: all boxes are candidates */
   float iou, least_score;
-  int32_t *kept; /* per row: n->limit indices */
-  int64_t *n_kept;
+  int32_t *kept;     /* per row: n->limit indices */
+  int64_t *n_kept;   /* per row; at last those of all rows up to it */
   char *scratch;     /* per worker */
+  progress *places;  /* of many rows: per worker */
   cpu_team row_team; /* for the classes of one row */
 } nms_job;
 
@@ -162,6 +182,8 @@ static void suppress(const nms_job *job, const scratch *s, int64_t slot, int64_t
 #define BLOCK_OF_FEW ((int64_t)32)
 #define SPAN ((int64_t)128) /* of later boxes, shared out */
 
+static int64_t block_of(const nms *n) { return n->limit < FEW_KEPT ? BLOCK_OF_FEW : BLOCK; }
+
 /* A block and all later boxes. Its survivors are known: they are compared with the next block, which is then decided
  * itself, while other threads compare them with the boxes after that. */
 typedef struct block_job {
@@ -203,7 +225,7 @@ static void suppress_later(void *context, int64_t begin, int64_t end) {
 /* Suppresses in a row of one group, until the limit is reached. */
 static reed_status suppress_row(const nms_job *job, const scratch *s, int64_t count) {
   reed_status status = REED_OK;
-  int64_t block = job->n->limit < FEW_KEPT ? BLOCK_OF_FEW : BLOCK, begin = 0, end = block < count ? block : count,
+  int64_t block = block_of(job->n), begin = 0, end = block < count ? block : count,
           kept = decide_block(job, s, begin, end), n_kept = kept;
   while (end < count && n_kept < job->n->limit && status == REED_OK) {
     block_job b = {job, s, begin, end, end + block < count ? end + block : count, count, n_kept, 0};
@@ -273,36 +295,110 @@ static void lay_corners(void *context, int64_t begin, int64_t end) {
   }
 }
 
-static int64_t select_row(const nms_job *job, int64_t row, char *memory, int32_t *kept) {
+/* Sorts the candidates of a row and gives their number. */
+static int64_t order_row(const nms_job *job, int64_t row, const scratch *s) {
   const nms *n = job->n;
-  scratch s = scratch_at(memory, n->boxes);
-  int64_t count = 0, n_kept = 0, image = row / n->classes;
-  const float *scores = job->scores + row * n->boxes, *boxes = job->boxes + image * n->boxes * 4;
+  int64_t count = 0, image = row / n->classes;
+  const float *scores = job->scores + row * n->boxes;
   const bool *candidates = job->candidates ? job->candidates + image * n->boxes : NULL;
   for (int64_t i = 0; i < n->boxes; i++)
     if ((!candidates || candidates[i]) && (!n->has_score || scores[i] > job->least_score))
-      s.order[count++] = (candidate){rank_of(n, scores[i]), (uint32_t)i};
-  if (count == 0) return 0;
-  sort_candidates(s.order, s.spare, count);
-  int64_t n_groups = deal(&s, job->class_ids ? job->class_ids + image * n->boxes : NULL, count);
-  corner_job corners = {job, &s, boxes};
-  if (cpu_parallel(cpu_team_for(job->row_team, count * 64), count, 16, lay_corners, &corners) != REED_OK) return 0;
+      s->order[count++] = (candidate){rank_of(n, scores[i]), (uint32_t)i};
+  sort_candidates(s->order, s->spare, count);
+  return count;
+}
+
+/* Lays the candidates' corners; gives the number of groups. */
+static reed_status lay_row(const nms_job *job, int64_t row, const scratch *s, int64_t count, int64_t *out_groups) {
+  const nms *n = job->n;
+  const int64_t image = row / n->classes;
+  *out_groups = deal(s, job->class_ids ? job->class_ids + image * n->boxes : NULL, count);
+  for (int k = 0; k < 5; k++) /* zero boxes, which touch none */
+    memset(s->corners + k * s->padded + count, 0, VECTOR * sizeof *s->corners);
+  corner_job corners = {job, s, job->boxes + image * n->boxes * 4};
+  return cpu_parallel(cpu_team_for(job->row_team, count * 64), count, 16, lay_corners, &corners);
+}
+
+/* The only row: the parts of its work are shared out. Gives the number of boxes that stay, 0 for a cancelled run. */
+static int64_t select_row(const nms_job *job) {
+  const nms *n = job->n;
+  const scratch s = scratch_at(job->scratch, n->boxes);
+  const int64_t count = order_row(job, 0, &s);
+  int64_t n_groups, n_kept = 0;
+  if (count == 0 || lay_row(job, 0, &s, count, &n_groups) != REED_OK) return 0;
   cpu_team team = team_for_groups(job, &s, n_groups, count);
   if (team.threads > 1 && cpu_parallel(team, n_groups, 1, suppress_groups, &(group_job){job, &s}) != REED_OK) return 0;
   if (n_groups == 1 && suppress_row(job, &s, count) != REED_OK) return 0;
   bool in_order = team.threads == 1 && n_groups > 1;
   for (int64_t i = 0; i < count && n_kept < n->limit && !cpu_cancelled(&n->team); i++) {
     if (!s.alive[s.slot[i]]) continue;
-    kept[n_kept++] = (int32_t)s.order[i].index;
+    job->kept[n_kept++] = (int32_t)s.order[i].index;
     if (in_order && n_kept < n->limit) suppress(job, &s, s.slot[i], s.end[s.group[i]]);
   }
   return n_kept;
 }
 
-static void select_rows(void *context, int64_t begin, int64_t end, int32_t worker) {
+/* Goes on with a row: block after block of its boxes. Boxes of several classes are one block. Whole
+ * vectors of boxes are compared, to the end of the zero boxes, unless boxes of other classes follow. False: the row is
+ * complete. */
+static bool suppress_some(const nms_job *job, int64_t row, const scratch *s, progress *at) {
+  const nms *n = job->n;
+  int32_t *kept = job->kept + row * n->limit;
+  for (int64_t left = STEP_PAIRS; at->n_kept < n->limit;) {
+    for (; at->next < at->block_end && at->n_kept < n->limit; at->next++, left -= SLOT_PAIRS) {
+      if (left <= 0) return true;
+      const int64_t slot = s->slot[at->next], first = slot + 1,
+                    end = job->class_ids ? s->end[s->group[at->next]] : first + vector_end(at->block_end - first);
+      if (!s->alive[slot]) continue;
+      kept[at->n_kept++] = (int32_t)s->order[at->next].index;
+      CPU_PICK(n->level, nms_suppress)(s->corners, s->padded, slot, first, end, job->iou, s->alive);
+      left -= end - first;
+    }
+    if (at->block_end == at->count || at->n_kept == n->limit) break;
+    const int64_t later = vector_end(at->count - at->block_end);
+    for (; at->compared < at->block_end; at->compared++) {
+      if (left <= 0) return true;
+      if (!s->alive[at->compared]) continue;
+      CPU_PICK(n->level, nms_suppress)
+      (s->corners, s->padded, at->compared, at->block_end, at->block_end + later, job->iou, s->alive);
+      left -= later;
+    }
+    at->block_end = cpu_clamp(at->block_end + block_of(n), 0, at->count);
+  }
+  job->n_kept[row] = at->n_kept;
+  return false;
+}
+
+/* A step of one row of many: the order and the corners of long rows, then some boxes. */
+static bool select_some(void *context, int64_t row, int64_t step, int32_t place) {
   const nms_job *job = context;
-  for (int64_t i = begin; i < end && !cpu_cancelled(&job->n->team); i++)
-    job->n_kept[i] = select_row(job, i, job->scratch + worker * job->n->scratch_bytes, job->kept + i * job->n->limit);
+  const nms *n = job->n;
+  const scratch s = scratch_at(job->scratch + place * n->scratch_bytes, n->boxes);
+  const bool brief = n->boxes <= BRIEF_ROW;
+  progress *at = &job->places[place];
+  if (step == 0) {
+    *at = (progress){.count = order_row(job, row, &s)};
+    job->n_kept[row] = 0;
+    if (at->count == 0) return false;
+    if (!brief) return true;
+  }
+  if (step == (brief ? 0 : 1)) {
+    int64_t n_groups;
+    if (lay_row(job, row, &s, at->count, &n_groups) != REED_OK) return false; /* cancelled */
+    at->block_end = job->class_ids ? at->count : cpu_clamp(block_of(n), 0, at->count);
+    if (!brief) return true;
+  }
+  return suppress_some(job, row, &s, at);
+}
+
+/* Writes the kept boxes of rows begin..end-1. */
+static void give_rows(void *context, int64_t begin, int64_t end) {
+  const nms_job *job = context;
+  for (int64_t row = begin; row < end; row++) {
+    const int64_t first = row ? job->n_kept[row - 1] : 0;
+    for (int64_t k = first; k < job->n_kept[row]; k++)
+      nms_give(job->n, job->buffers, k, row, job->kept[row * job->n->limit + k - first]);
+  }
 }
 
 static reed_status run_nms(const void *state, const reed_kernel_buffers *buffers) {
@@ -311,7 +407,7 @@ static reed_status run_nms(const void *state, const reed_kernel_buffers *buffers
   cpu_team team = cpu_team_for(n->team, total * n->boxes * 64);
   if (team.threads > total) team.threads = (int32_t)total;
   char *workspace = buffers->workspace;
-  nms_job job = {.n = n, .boxes = buffers->inputs[0], .scores = buffers->inputs[1]};
+  nms_job job = {.n = n, .buffers = buffers, .boxes = buffers->inputs[0], .scores = buffers->inputs[1]};
   job.iou = nms_threshold(n, buffers);
   if (n->has_score) job.least_score = *(const float *)buffers->inputs[4];
   if (n->has_ids) job.class_ids = buffers->inputs[n->ids_input];
@@ -322,15 +418,15 @@ static reed_status run_nms(const void *state, const reed_kernel_buffers *buffers
   job.row_team = n->team;
   if (team.threads > 1) job.row_team.threads = 1;
   reed_status status = REED_OK;
-  if (total > 1) status = cpu_parallel_scratch(team, total, 1, select_rows, &job);
-  else select_rows(&job, 0, 1, 0); /* its steps are shared out, not the row */
+  progress places[TEAM_MAX_WORKERS];
+  job.places = places;
+  if (total > 1) status = cpu_relay(team, total, total * (n->boxes <= BRIEF_ROW ? 1 : 4), select_some, &job);
+  else job.n_kept[0] = select_row(&job);
   if (status == REED_OK && cpu_cancelled(&n->team)) status = REED_ERROR_CANCELLED;
   if (status != REED_OK) return status; /* rows may have no count */
-  int64_t n_out = 0;
-  for (int64_t i = 0; i < total; i++)
-    for (int64_t k = 0; k < job.n_kept[i]; k++) nms_give(n, buffers, n_out++, i, job.kept[i * n->limit + k]);
-  buffers->extents[0] = n_out;
-  return REED_OK;
+  for (int64_t i = 1; i < total; i++) job.n_kept[i] += job.n_kept[i - 1];
+  buffers->extents[0] = job.n_kept[total - 1];
+  return cpu_parallel(cpu_team_for(n->team, buffers->extents[0] * GIVEN_WORK), total, 1, give_rows, &job);
 }
 
 static reed_status run_nothing(const void *state, const reed_kernel_buffers *buffers) {

@@ -9,6 +9,7 @@
 
 #include <math.h>
 
+#include "base/team.h"
 #include "ops/cpu/common/relay.h"
 #include "ops/cpu/image/regions_loops.h"
 #include "ops/cpu/image/roi_lanes.h"
@@ -17,7 +18,9 @@
 #define BLOCK_BYTES ((int64_t)1 << 20) /* of planes that all regions are computed on before the next */
 #define BLOCK_MAX 64
 #define TAPS_AT_ONCE 64
-#define STEP_BINS 4096   /* of all outputs of a part, whose gradients a step adds */
+#define PLAN_TAPS 1024   /* take as long as a region's plan */
+#define CLEAR_PIXELS 8   /* are cleared while one gradient is added */
+#define STEP_TAPS 16384  /* gradients of pixels that a step adds to a part, about */
 #define UNIT_CHANNELS 16 /* with channels last, a thread's range begins at a multiple: a line of the cache */
 
 typedef struct regions {
@@ -25,14 +28,21 @@ typedef struct regions {
   int64_t outputs;            /* channels of the bins */
   int64_t block, n_blocks;    /* of outputs */
   int64_t bands, band_rows;   /* backward */
-  int64_t step_regions;       /* backward: that a step adds to a part */
   int64_t per_output;         /* map's channels for each output */
   int64_t ranges_at, most_at; /* in a thread's scratch: ROI_POOL */
 } regions;
 
+/* How far a part of the map's gradient has come. */
+typedef struct progress {
+  _Alignas(64) int64_t region;
+  int64_t bin;     /* of position-sensitive channels, else 0 */
+  int64_t cleared; /* rows of pixels, or planes */
+} progress;
+
 typedef struct job {
   const regions *s;
   const reed_kernel_buffers *buffers;
+  progress *places; /* backward */
 } job;
 
 /* A thread's memory, and the region for which it is made. */
@@ -185,21 +195,23 @@ typedef struct part {
   roi_band band;
 } part;
 
-static void clear_part(const job *j, const part *own) {
+/* Clears rows or planes of the part, from number at->cleared on, until *left pixels have been cleared. False: some are
+ * left. */
+static bool clear_part(const job *j, const part *own, progress *at, int64_t *left) {
   const roi_align *r = &j->s->c.maps[0];
-  int64_t rows = own->band.after - own->band.first, n = own->n * j->s->per_output,
-          first = own->first * j->s->per_output;
-  float *map = j->buffers->outputs[0];
-  for (int64_t image = 0; image < r->images; image++) {
-    float *x = map + channel_at(j->s, image, first);
-    if (!j->s->c.last) {
-      for (int64_t k = 0; k < n; k++)
-        memset(x + (k * r->height + own->band.first) * r->width, 0, (size_t)(rows * r->width) * sizeof *x);
-    } else {
-      for (int64_t k = own->band.first * r->width; k < own->band.after * r->width; k++)
-        memset(x + k * r->channels, 0, (size_t)n * sizeof *x);
-    }
+  const bool last = j->s->c.last;
+  const int64_t rows = own->band.after - own->band.first, n = own->n * j->s->per_output,
+                first = own->first * j->s->per_output, each = last ? rows : n;
+  for (; at->cleared < r->images * each; at->cleared++) {
+    if (*left <= 0) return false;
+    float *x = (float *)j->buffers->outputs[0] + channel_at(j->s, at->cleared / each, first);
+    const int64_t k = at->cleared % each, row = own->band.first + (last ? k : 0);
+    if (!last) memset(x + (k * r->height + row) * r->width, 0, (size_t)(rows * r->width) * sizeof *x);
+    for (int64_t pixel = row * r->width; last && pixel < (row + 1) * r->width; pixel++)
+      memset(x + pixel * r->channels, 0, (size_t)n * sizeof *x);
+    *left -= (last ? r->width * (n + CLEAR_PIXELS) : rows * r->width) / CLEAR_PIXELS + 1;
   }
+  return true;
 }
 
 /* Gradients of the largest pixels. */
@@ -245,46 +257,56 @@ static void add_samples(const regions *s, const worker *w, const part *own, cons
   }
 }
 
-/* Adds a region's gradients to the thread's part of the map. */
-static void add_region(const job *j, worker *w, const part *own, int64_t region) {
+/* Adds a region's gradients to the thread's part of the map; of position-sensitive channels those of one bin. Returns
+ * how many pixels' gradients that were, about. */
+static int64_t add_region(const job *j, worker *w, const part *own, progress *at) {
   const regions *s = j->s;
   const roi_align *r = &s->c.maps[0];
-  int64_t bins = r->bins_y * r->bins_x;
+  const roi_taps *y = &w->scratch.plan.y, *x = &w->scratch.plan.x;
+  const int64_t region = at->region, bins = r->bins_y * r->bins_x, k = at->bin;
   const float *g =
       (const float *)j->buffers->inputs[0] + region * s->outputs * bins + own->first * (s->c.last ? 1 : bins);
   float *map = (float *)j->buffers->outputs[0] +
                channel_at(s, roi_image_of(&s->c, j->buffers, region), own->first * s->per_output);
+  at->region = region + 1;
+  at->bin = 0;
   if (r->kind == ROI_POOL) {
     add_most(j, own, region, g, map);
-    return;
+    return bins * own->n;
   }
   use_region(j, w, region);
-  if (w->nowhere) return;
+  if (w->nowhere || bins == 0) return 1;
   if (r->kind == ROI_ALIGN) {
     if (s->c.last) add_samples(s, w, own, g, map);
     else CPU_PICK(s->c.level, roi_align_channels_back)(&w->scratch.plan, own->band, g, own->n, map);
-    return;
+    return (int64_t)y->begin[r->bins_y] * x->begin[r->bins_x] / (s->c.last ? 16 : 4) * own->n + PLAN_TAPS;
   }
-  for (int64_t k = 0; k < bins; k++) {
-    roi_ps_bin bin = ps_bin(s, w, k / r->bins_x, k % r->bins_x);
-    int64_t channel = s->c.last ? k : k * r->height * r->width, from = s->c.last ? k * s->outputs : k;
-    CPU_PICK(s->c.level, roi_ps_sum_back)(&bin, own->band, g + from, own->n, map + channel);
+  const int64_t p = k / r->bins_x, q = k % r->bins_x, from = s->c.last ? k * s->outputs : k,
+                channel = s->c.last ? k : k * r->height * r->width;
+  roi_ps_bin bin = ps_bin(s, w, p, q);
+  CPU_PICK(s->c.level, roi_ps_sum_back)(&bin, own->band, g + from, own->n, map + channel);
+  if (k + 1 < bins) {
+    at->region = region;
+    at->bin = k + 1;
   }
+  return (int64_t)(y->begin[p + 1] - y->begin[p]) * (x->begin[q + 1] - x->begin[q]) * own->n + (k ? own->n : PLAN_TAPS);
 }
 
-/* A step of a part (block of outputs, band of rows) of the map's gradient: some regions. */
+/* A step of a part (block of outputs, band of rows) of the map's gradient: some regions, or bins of one. */
 static bool add_to_part(void *context, int64_t item, int64_t step, int32_t place) {
   const job *j = context;
   const regions *s = j->s;
   worker w = worker_open(j, place);
+  progress *at = &j->places[place];
   int64_t first = item / s->bands * s->block, rest = s->outputs - first, row = item % s->bands * s->band_rows,
           height = s->c.maps[0].height;
   part own = {
       first, rest < s->block ? rest : s->block, {row, row + s->band_rows < height ? row + s->band_rows : height}};
-  if (step == 0) clear_part(j, &own);
-  const int64_t begin = step * s->step_regions, left = s->c.regions - begin;
-  for (int64_t i = 0; i < left && i < s->step_regions; i++) add_region(j, &w, &own, begin + i);
-  return left > s->step_regions;
+  if (step == 0) *at = (progress){.region = 0};
+  int64_t left = STEP_TAPS;
+  if (!clear_part(j, &own, at, &left)) return true;
+  while (left > 0 && at->region < s->c.regions) left -= add_region(j, &w, &own, at);
+  return at->region < s->c.regions;
 }
 
 /* ---- preparation ---- */
@@ -295,13 +317,15 @@ static reed_status run_regions(const void *state, const reed_kernel_buffers *buf
   reed_status status = roi_call_check(&s->c, buffers);
   if (status != REED_OK) return status;
   int64_t forward = s->c.last ? s->c.regions * r->bins_y : s->c.regions * s->n_blocks;
-  job j = {s, buffers};
+  job j = {.s = s, .buffers = buffers};
   if (!s->c.backward)
     return cpu_parallel_scratch(roi_team_for(&s->c, buffers, s->outputs, forward), forward, 1, pool_units, &j);
-  const cpu_team team = cpu_team_for(s->c.team, (s->c.regions + 1) * s->outputs * r->bins_y * r->bins_x * 32 +
-                                                    r->images * r->channels * r->height * r->width);
-  const int64_t parts = s->n_blocks * s->bands;
-  return cpu_relay(team, parts, parts * (s->c.regions / s->step_regions + 1), add_to_part, &j);
+  const int64_t map = r->images * r->channels * r->height * r->width, parts = s->n_blocks * s->bands,
+                bins = s->c.regions * s->outputs * r->bins_y * r->bins_x;
+  progress places[TEAM_MAX_WORKERS];
+  j.places = places;
+  return cpu_relay(cpu_team_for(s->c.team, bins * 32 + map), parts,
+                   parts + (bins * s->bands + map / CLEAR_PIXELS) / STEP_TAPS, add_to_part, &j);
 }
 
 /* Divides the outputs into blocks, and the rows of a backward call with few blocks into bands, so that every thread has
@@ -320,8 +344,6 @@ static void divide(regions *s) {
   }
   if (s->block > s->outputs) s->block = s->outputs;
   s->n_blocks = (s->outputs + s->block - 1) / s->block;
-  s->step_regions = STEP_BINS / (s->block * (r->bins_y * r->bins_x > 0 ? r->bins_y * r->bins_x : 1));
-  if (s->step_regions < 1) s->step_regions = 1;
   if (!s->c.backward || s->n_blocks >= wanted || r->height < 2) return;
   int64_t bands = (wanted + s->n_blocks - 1) / s->n_blocks;
   s->band_rows = (r->height + bands - 1) / bands;

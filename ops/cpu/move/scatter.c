@@ -1,8 +1,10 @@
 /* ScatterElements and ScatterND (ONNX 18): a copy of data, then the updates, those of one element in order, so that
- * with reduction `none` the last one stays. Threads share out the lines along the axis, the elements of long updates,
- * or else stripes of the output, each with the list of its updates in order. The output may share data's memory. The
- * reference: reference/movement.c. Reading by indices: gather.c. */
+ * with reduction `none` the last one stays. Threads share out the lines along the axis, long ones by steps of some
+ * rows, the elements of long updates, or else stripes of the output, each with the list of its updates in order, which
+ * is applied in steps, because all updates may meet in one stripe. The output may share data's memory. The reference:
+ * reference/movement.c. Reading by indices: gather.c. */
 #include "ops/cpu/common/convert.h"
+#include "ops/cpu/common/relay.h"
 #include "ops/cpu/common/strided.h"
 #include "ops/cpu/formulas/formulas.h"
 #include "ops/cpu/move/movement.h"
@@ -20,15 +22,21 @@ typedef struct scatter_state {
   int64_t block, size;                                    /* elements in an update, bytes of an element */
   int64_t extents[REED_MAX_RANK], strides[REED_MAX_RANK]; /* of data, in elements */
   int64_t walk[REED_MAX_RANK];                            /* ScatterElements: extents of indices */
-  int64_t lines, inner; /* ScatterElements: lines along the axis; of them neighbours in memory */
+  int64_t lines, inner;          /* ScatterElements: lines along the axis; of them neighbours in memory */
+  int64_t item_lines, step_rows; /* lines that one thread updates, and rows of them in a step */
   bool striped;
   int64_t n_groups, n_stripes; /* groups of GROUP updates; stripes of the output */
   int32_t stripe_bits;         /* a stripe has so many bits of a place */
+  int64_t step_updates;        /* applied in one step */
 } scatter_state;
 
 #define GROUP ((int64_t)4096)
 #define MOST_STRIPES 256
+#define LINE 64           /* bytes */
 #define LONG_UPDATE 16384 /* bytes, from which on the elements of updates are shared out */
+/* Work of an update besides its bytes: its place is found; an element of it is replaced or combined, by a call. */
+#define PLACE_WORK 80
+#define COMBINE_WORK 128
 
 /* An update in the list of a stripe. place: in the output, in elements. */
 typedef struct scatter_update {
@@ -109,16 +117,16 @@ static inline int64_t slice_place(const scatter_job *job, int64_t i) {
 
 /* ---- in order ---- */
 
-/* Lines begin..end-1 of ScatterElements: for each outer coordinate a stretch of neighbours, row after row. */
-static void apply_lines(void *context, int64_t begin, int64_t end) {
-  const scatter_job *job = context;
+/* Rows first..after-1 of lines begin..end-1 of ScatterElements: for each outer coordinate a stretch of neighbours, row
+ * after row. */
+static void apply_rows(const scatter_job *job, int64_t begin, int64_t end, int64_t first_row, int64_t after) {
   const scatter_state *s = job->s;
   int64_t first[REED_MAX_RANK], coordinates[REED_MAX_RANK], rows = s->walk[s->axis];
   for (int64_t n; begin < end; begin += n) {
     int64_t outer = begin / s->inner, column = begin % s->inner;
     int64_t base = seek(s, 0, s->axis, outer, seek(s, s->axis + 1, s->rank, column, 0, first), coordinates);
     n = s->inner - column < end - begin ? s->inner - column : end - begin;
-    for (int64_t row = 0; row < rows && !cpu_cancelled_at(&s->team, row); row++) {
+    for (int64_t row = first_row; row < after && !cpu_cancelled_at(&s->team, row); row++) {
       int64_t at = base, i = (outer * rows + row) * s->inner + column;
       memcpy(coordinates + s->axis + 1, first + s->axis + 1, (size_t)(s->rank - s->axis - 1) * sizeof *first);
       for (int64_t last = i + n; i < last; i++) {
@@ -127,6 +135,31 @@ static void apply_lines(void *context, int64_t begin, int64_t end) {
       }
     }
   }
+}
+
+static void apply_lines(void *context, int64_t begin, int64_t end) {
+  const scatter_job *job = context;
+  apply_rows(job, begin, end, 0, job->s->walk[job->s->axis]);
+}
+
+/* A step of some lines: the next rows of them. */
+static bool apply_some_rows(void *context, int64_t item, int64_t step, int32_t place) {
+  (void)place;
+  const scatter_job *job = context;
+  const scatter_state *s = job->s;
+  const int64_t begin = item * s->item_lines,
+                lines = s->lines - begin < s->item_lines ? s->lines - begin : s->item_lines, row = step * s->step_rows,
+                left = s->walk[s->axis] - row;
+  apply_rows(job, begin, begin + lines, row, row + (left < s->step_rows ? left : s->step_rows));
+  return left > s->step_rows;
+}
+
+static reed_status run_lines(scatter_job *job) {
+  const scatter_state *s = job->s;
+  if (s->team.threads == 1) return cpu_parallel(s->team, s->lines, s->inner < 16 ? 1 : 16, apply_lines, job);
+  const int64_t items = (s->lines + s->item_lines - 1) / s->item_lines;
+  return cpu_relay(s->team, items, items * ((s->walk[s->axis] + s->step_rows - 1) / s->step_rows), apply_some_rows,
+                   job);
 }
 
 /* All updates of ScatterND, of their elements only begin..end-1. */
@@ -173,13 +206,20 @@ static void find_places(void *context, int64_t begin_group, int64_t end_group) {
 
 /* Turns the counts into places: stripe after stripe, and in a stripe group after group. */
 static void place_groups(const scatter_job *job) {
-  const scatter_state *s = job->s;
-  uint32_t at = 0;
-  for (int64_t stripe = 0; stripe < s->n_stripes; stripe++)
-    for (int64_t group = 0; group < s->n_groups; group++) {
-      uint32_t *count = &job->begins[group * s->n_stripes + stripe], n = *count;
-      *count = at;
-      at += n;
+  const int64_t n_stripes = job->s->n_stripes, n = job->s->n_groups * n_stripes;
+  uint32_t next[MOST_STRIPES] = {0}, at = 0;
+  for (int64_t first = 0; first < n; first += n_stripes)
+    for (int64_t stripe = 0; stripe < n_stripes; stripe++) next[stripe] += job->begins[first + stripe];
+  for (int64_t stripe = 0; stripe < n_stripes; stripe++) {
+    const uint32_t updates = next[stripe];
+    next[stripe] = at;
+    at += updates;
+  }
+  for (int64_t first = 0; first < n; first += n_stripes)
+    for (int64_t stripe = 0; stripe < n_stripes; stripe++) {
+      const uint32_t updates = job->begins[first + stripe];
+      job->begins[first + stripe] = next[stripe];
+      next[stripe] += updates;
     }
 }
 
@@ -194,16 +234,18 @@ static void list_groups(void *context, int64_t begin_group, int64_t end_group) {
   }
 }
 
-/* After list_groups the last group's places are the stripes' ends. */
-static void apply_stripes(void *context, int64_t begin, int64_t end) {
+/* A step of a stripe: the next updates of its list. After list_groups the last group's places are the stripes' ends. */
+static bool apply_updates(void *context, int64_t stripe, int64_t step, int32_t place) {
+  (void)place;
   const scatter_job *job = context;
   const scatter_state *s = job->s;
   const uint32_t *ends = job->begins + (s->n_groups - 1) * s->n_stripes;
-  for (int64_t k = begin ? ends[begin - 1] : 0; k < ends[end - 1]; k++) {
-    if (cpu_cancelled_at(&s->team, k)) return;
+  const int64_t begin = (stripe ? ends[stripe - 1] : 0) + step * s->step_updates, left = ends[stripe] - begin;
+  for (int64_t k = begin; k < begin + (left < s->step_updates ? left : s->step_updates); k++) {
     scatter_update u = job->order[k];
     apply(s, job->out + u.place * s->size, job->updates + u.number * s->block * s->size, s->block);
   }
+  return left > s->step_updates;
 }
 
 static reed_status run_stripes(scatter_job *job, char *workspace) {
@@ -215,7 +257,8 @@ static reed_status run_stripes(scatter_job *job, char *workspace) {
   if (status != REED_OK) return status;
   place_groups(job);
   status = cpu_parallel(s->team, s->n_groups, 1, list_groups, job);
-  return status == REED_OK ? cpu_parallel(s->team, s->n_stripes, 1, apply_stripes, job) : status;
+  if (status != REED_OK) return status;
+  return cpu_relay(s->team, s->n_stripes, s->n_stripes + s->n / s->step_updates, apply_updates, job);
 }
 
 /* ---- the call ---- */
@@ -231,7 +274,7 @@ static reed_status run_scatter(const void *state, const reed_kernel_buffers *buf
   if (status != REED_OK || s->n == 0 || s->block == 0) return status;
   if (s->striped) return run_stripes(&job, buffers->workspace);
   if (s->by_slices) return cpu_parallel(s->team, s->block, 64, apply_columns, &job);
-  return cpu_parallel(s->team, s->lines, s->inner < 16 ? 1 : 16, apply_lines, &job);
+  return run_lines(&job);
 }
 
 /* The formula of a reduction; bools add and multiply as or and and, which on 0 and 1 are max and min. */
@@ -263,27 +306,40 @@ static scatter_state *open_scatter(const reed_kernel_call *call) {
   return s;
 }
 
-/* Plans the stripes: about as many as the team has chunks. Returns the workspace's bytes. */
+/* Plans the stripes: about as many as the team has chunks; where updates read elements, too, none is shorter than a
+ * line of the cache. Returns the
+ * workspace's bytes; 0: the output is too small. */
 static int64_t plan_stripes(scatter_state *s, int64_t n_out) {
   int64_t wanted = s->team.chunks < MOST_STRIPES ? s->team.chunks : MOST_STRIPES;
-  s->striped = true;
-  while (n_out >> s->stripe_bits >= wanted) s->stripe_bits++;
+  while (n_out >> s->stripe_bits >= wanted || (s->combine && s->size << s->stripe_bits < LINE)) s->stripe_bits++;
   s->n_stripes = ((n_out - 1) >> s->stripe_bits) + 1;
+  s->striped = s->n_stripes >= s->team.threads;
+  if (!s->striped) return 0;
   s->n_groups = (s->n + GROUP - 1) / GROUP;
   return s->n * (int64_t)(sizeof(scatter_update) + sizeof(uint32_t)) +
          s->n_groups * s->n_stripes * (int64_t)sizeof(uint32_t);
+}
+
+/* Divides the lines of ScatterElements among the threads. False: there are too few. */
+static bool divide_lines(scatter_state *s) {
+  const int64_t rows = s->walk[s->axis] > 1 ? s->walk[s->axis] : 1, grain = s->inner < 16 ? 1 : 16;
+  s->item_lines = (s->step_updates / rows + grain) / grain * grain;
+  s->step_rows = s->step_updates / s->item_lines + 1;
+  return s->lines > (s->team.threads - 1) * s->item_lines;
 }
 
 /* Shares out the updates and closes the state. */
 static reed_status close_scatter(const reed_kernel_call *call, scatter_state *s, reed_kernel *out_kernel) {
   int64_t n_out = desc_elements(&call->outputs[0]), bytes = s->block * s->size;
   find_combine(call, s);
-  s->team = cpu_team_for(cpu_env_team(call), s->n * (32 + 4 * bytes));
+  const int64_t work = PLACE_WORK + 4 * bytes + (s->combine ? COMBINE_WORK : 0);
+  s->team = cpu_team_for(cpu_env_team(call), s->n * work);
+  s->step_updates = 2 * CPU_WORK_PER_CHUNK / work + 1;
   cpu_kernel_set(out_kernel, run_scatter, s);
-  bool whole = s->by_slices ? bytes >= LONG_UPDATE : s->lines / (s->inner < 16 ? 1 : 16) >= s->team.chunks / 2;
+  bool whole = s->by_slices ? bytes >= LONG_UPDATE : divide_lines(s);
   if (s->team.threads > 1 && !whole && n_out > 0 && n_out <= UINT32_MAX && s->n <= UINT32_MAX)
     out_kernel->workspace_bytes = plan_stripes(s, n_out);
-  else if (!whole) s->team.chunks = s->team.threads = 1;
+  if (!whole && !s->striped) s->team.chunks = s->team.threads = 1;
   return REED_OK;
 }
 

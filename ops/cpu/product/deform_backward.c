@@ -14,7 +14,8 @@
 #define BLOCK_LEAST 8           /* pixels */
 #define BLOCK_MOST 96
 #define BAND_PIXELS 2048
-#define PARTS 3 /* of a unit's share in a tap's gradients: by y, by x, by the mask */
+#define PARTS 3         /* of a unit's share in a tap's gradients: by y, by x, by the mask */
+#define PART_PIXELS 512 /* of a tap, whose parts are added up at a time */
 
 typedef struct backward {
   deform d;
@@ -204,33 +205,35 @@ static void run_block(const job *j, int64_t number, const unit *u, deform_block 
           j->room + b->parts_at + (number * b->band + block->first - j->band) * d->taps * PARTS);
 }
 
+/* Clears elements begin..end-1 of the gradient of all images' pixels. */
+static void clear_grad(void *context, int64_t begin, int64_t end) {
+  const job *j = context;
+  memset(j->grad_x + begin, 0, (size_t)(end - begin) * sizeof *j->grad_x);
+}
+
 /* A block of a unit's band: the unit's sums take the blocks in their order. */
 static bool run_unit(void *context, int64_t i, int64_t step, int32_t place) {
   const job *j = context;
   const backward *b = j->b;
-  const deform *d = &b->d;
   const unit u = unit_at(b, i);
   const int64_t first = step * b->block;
-  if (j->band + first == 0 && b->wants[DEFORM_GRAD_INPUT]) {
-    float *grad = j->grad_x + j->image * d->channels * deform_in_pixels(d) + u.first;
-    for (int64_t k = 0; k < deform_in_pixels(d); k++) memset(grad + k * d->channels, 0, (size_t)u.n * sizeof *grad);
-  }
   deform_block block = {j->image, u.offset_group, j->band + first, smaller(b->block, j->band_pixels - first)};
   run_block(j, i, &u, &block, worker_at(j, place));
   return first + b->block < j->band_pixels;
 }
 
-/* Adds up the units' parts for taps begin..end-1 of all offset groups, each for all pixels of the band. */
+/* Adds up the units' parts: pieces begin..end-1 of the band's pixels, for each tap of all offset groups. */
 static void add_parts(void *context, int64_t begin, int64_t end) {
   const job *j = context;
   const backward *b = j->b;
   const deform *d = &b->d;
-  int64_t units = b->n_units / d->s.offset_groups;
+  const int64_t units = b->n_units / d->s.offset_groups, pieces = divided(j->band_pixels, PART_PIXELS);
   float *offset = b->wants[DEFORM_GRAD_OFFSET] ? j->buffers->outputs[DEFORM_GRAD_OFFSET] : NULL,
         *mask = b->wants[DEFORM_GRAD_MASK] ? j->buffers->outputs[DEFORM_GRAD_MASK] : NULL;
-  for (int64_t i = begin; i < end && !cpu_cancelled(&d->team); i++) {
-    int64_t group = i / d->taps, tap = i % d->taps;
-    for (int64_t k = 0; k < j->band_pixels; k++) {
+  for (int64_t i = begin; i < end; i++) {
+    const int64_t group = i / pieces / d->taps, tap = i / pieces % d->taps, first = i % pieces * PART_PIXELS,
+                  after = smaller(first + PART_PIXELS, j->band_pixels);
+    for (int64_t k = first; k < after; k++) {
       float sums[PARTS] = {0};
       for (int64_t n = group * units; n < (group + 1) * units; n++) {
         const float *part = j->room + b->parts_at + ((n * b->band + k) * d->taps + tap) * PARTS;
@@ -264,7 +267,9 @@ static reed_status run_bands(job *j) {
     for (j->band = 0; j->band < deform_pixels(d); j->band += b->band) {
       j->band_pixels = smaller(b->band, deform_pixels(d) - j->band);
       reed_status status = cpu_relay(d->team, b->n_units, b->n_units * divided(j->band_pixels, b->block), run_unit, j);
-      if (status == REED_OK && parts) status = cpu_parallel(d->team, d->s.offset_groups * d->taps, 1, add_parts, j);
+      if (status == REED_OK && parts)
+        status =
+            cpu_parallel(d->team, d->s.offset_groups * d->taps * divided(j->band_pixels, PART_PIXELS), 1, add_parts, j);
       if (status != REED_OK) return status;
     }
   return REED_OK;
@@ -282,6 +287,9 @@ static reed_status run_backward(const void *state, const reed_kernel_buffers *bu
     status = strided_run(&b->to_last, buffers->inputs[d->at.input], room);
   }
   if (status == REED_OK) status = cpu_parallel_scratch(d->team, b->n_units, 1, gather_weights, &j);
+  const int64_t elements = d->images * d->channels * deform_in_pixels(d);
+  if (status == REED_OK && b->wants[DEFORM_GRAD_INPUT])
+    status = cpu_parallel(cpu_team_for(d->team, elements * 4), elements, 1024, clear_grad, &j);
   if (status == REED_OK) status = run_bands(&j);
   if (status == REED_OK && b->wants[DEFORM_GRAD_WEIGHT])
     status = cpu_parallel_scratch(d->team, b->n_units, 1, scatter_weights, &j);

@@ -83,8 +83,9 @@ static void resize_elements(void *context, int64_t begin, int64_t end) {
 static reed_status run_resize(const void *state, const reed_kernel_buffers *buffers) {
   const resize *r = state;
   job j = {r, buffers->inputs[0], buffers->outputs[0]};
-  int64_t n = desc_elements(&r->y);
-  return cpu_parallel(cpu_team_for(r->team, n * 64), n, 16, resize_elements, &j);
+  int64_t n = desc_elements(&r->y), taps = 1;
+  for (int32_t i = 0; i < r->n_axes && !r->nearest; i++) taps *= r->axes[i].taps;
+  return cpu_parallel(cpu_team_for(r->team, n * (256 + 64 * taps)), n, 1, resize_elements, &j);
 }
 
 reed_status reference_prepare_resize(const reed_kernel_call *call, reed_kernel *out_kernel) {

@@ -1,6 +1,7 @@
 /* Chunks of long kernels: with several threads a call's work is cut so that no chunk is long, and its bits are the same
  * for any number of threads. The number of chunks stands for their length, because a time would depend on the machine:
  * a row's least is the number of chunks of some 50 us on a CPU at level avx512. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -59,7 +60,7 @@ static const row rows[] = {
     {OP_GRU, {{3, 2, 40, 16}, {3, 1, 768, 16}, {3, 1, 768, 256}}, 3, 1, 256, "forward", .least = 12},
     {OP_LSTM, {{3, 2, 1, 16}, {3, 1, 2560, 16}, {3, 1, 2560, 640}}, 3, 1, 640, "forward", .least = 24},
 };
-#define N_ROWS (int)(sizeof rows / sizeof *rows)
+#define N_ROWS ROWS(rows)
 
 static void open_row(kernel_case *c, const row *r) {
   case_init(c, r->op);
@@ -78,11 +79,23 @@ static void open_row(kernel_case *c, const row *r) {
   c->hide_values = true; /* operands that are no constants, each with the general kernel */
 }
 
-START_TEST(long_calls_have_many_chunks_and_the_same_bits) {
-  const row *r = &rows[_i];
+/* The numbers of output 0 of a run of the reference. */
+static double *reference_of(kernel_case *c) {
+  ck_assert_int_eq(case_run(c, "reference"), REED_OK);
+  const int64_t n = desc_elements(&c->outputs[0].desc);
+  double *numbers = malloc((size_t)(n + 1) * sizeof *numbers);
+  ck_assert(numbers);
+  for (int64_t i = 0; i < n; i++) numbers[i] = case_get(&c->outputs[0], i);
+  return numbers;
+}
+
+/* Runs the case with 1 to 5 threads at every level: the same bits, so many chunks at least with several threads, and
+ * the reference's numbers. */
+static void expect_many_chunks(void (*open)(kernel_case *, int), int i, int least, bool with_reference) {
   for (cpu_level level = CPU_BASE; level <= cpu_level_best(); level++) {
     kernel_case c;
-    open_row(&c, r);
+    open(&c, i);
+    double *reference = with_reference ? reference_of(&c) : NULL;
     void *first = NULL;
     for (int threads = 1; threads <= 5; threads++) {
       team_measure measure;
@@ -98,12 +111,98 @@ START_TEST(long_calls_have_many_chunks_and_the_same_bits) {
         memcpy(first, c.outputs[0].data, bytes);
       }
       ck_assert_msg(memcmp(first, c.outputs[0].data, bytes) == 0, "%s: other bits", case_where(&c));
-      ck_assert_msg(threads == 1 || measure.n_chunks >= r->least, "%s: %lld chunks", case_where(&c),
+      ck_assert_msg(threads == 1 || measure.n_chunks >= least, "%s: %lld chunks", case_where(&c),
                     (long long)measure.n_chunks);
     }
+    for (int64_t k = 0; with_reference && k < desc_elements(&c.outputs[0].desc); k++) {
+      const double want = reference[k], got = case_get(&c.outputs[0], k);
+      ck_assert_msg(fabs(got - want) <= 1e-4 * (1 + fabs(want)), "%s: element %lld: %g, not %g", case_where(&c),
+                    (long long)k, got, want);
+    }
+    free(reference);
     free(first);
     case_close(&c);
   }
+}
+
+static void open_row_number(kernel_case *c, int i) { open_row(c, &rows[i]); }
+
+START_TEST(long_calls_have_many_chunks_and_the_same_bits) {
+  expect_many_chunks(open_row_number, _i, rows[_i].least, false);
+}
+END_TEST
+
+/* ---- calls whose work depends on their values ---- */
+
+/* Updates that all meet in a few elements, of few lines; lines that are long. */
+static void open_updates(kernel_case *c, int i) {
+  static const struct {
+    int64_t data[2], updates[2], axis;
+  } forms[] = {{{200, 2}, {30000, 2}, 0}, {{4000, 1}, {60000, 1}, 0}, {{200, 100}, {700, 100}, 0}};
+  case_init(c, OP_ScatterElements);
+  case_input(c, REED_F32, 2, forms[i].data, 10);
+  case_input(c, REED_I64, 2, forms[i].updates, i == 1 ? 10 : 19);
+  case_input(c, REED_F32, 2, forms[i].updates, 10);
+  case_attr_string(c, "reduction", "add");
+  case_attr_int(c, "axis", forms[i].axis);
+}
+
+/* Regions as large as the map, few and with as many samples as pixels. */
+static void open_regions(kernel_case *c, int i) {
+  (void)i;
+  case_init(c, OP_RoiAlign);
+  case_input(c, REED_F32, 4, (int64_t[]){1, 2, 120, 130}, 2);
+  value *regions = case_input(c, REED_F32, 2, (int64_t[]){2, 4}, 0);
+  case_input(c, REED_I64, 1, (int64_t[]){2}, 0);
+  for (int k = 0; k < 8; k++) case_set(regions, k, k % 4 < 2 ? 1 : 115);
+  case_attr_int(c, "output_height", 2);
+  case_attr_int(c, "output_width", 2);
+  case_attr_string(c, "mode", "max");
+}
+
+/* Many boxes of two classes; boxes few of which stay. */
+static void open_boxes(kernel_case *c, int i) {
+  const int64_t n = i ? 700 : 2000;
+  case_init(c, OP_NonMaxSuppression);
+  value *boxes = case_input(c, REED_F32, 3, (int64_t[]){1, n, 4}, 1000);
+  for (int64_t k = 0; k < n; k++)
+    for (int corner = 0; corner < 2; corner++)
+      case_set(boxes, 4 * k + 2 + corner, case_get(boxes, 4 * k + corner) + (i ? 90 : 15));
+  case_input(c, REED_F32, 3, (int64_t[]){1, 2, n}, 1);
+  *(int64_t *)case_input(c, REED_I64, 1, (int64_t[]){1}, 0)->data = n;
+  case_set(case_input(c, REED_F32, 1, (int64_t[]){1}, 0), 0, .5);
+}
+
+/* A long row whose windows overlap, with padding; a row of many columns under few rows; large planes. */
+static void open_pool(kernel_case *c, int i) {
+  static const int64_t long_row[] = {101}, long_pads[] = {50, 30}, kernel[] = {3, 5}, pads[] = {1, 2, 0, 3},
+                       dilations[] = {1, 2}, strides[] = {3, 2};
+  static const op_id ops[] = {OP_AveragePool, OP_MaxPool, OP_GlobalAveragePool, OP_GlobalMaxPool, OP_GlobalLpPool};
+  case_init(c, ops[i]);
+  if (i == 0) {
+    case_input(c, REED_F32, 3, (int64_t[]){1, 1, 90001}, 3);
+    case_attr_ints(c, "kernel_shape", long_row, 1);
+    case_attr_ints(c, "pads", long_pads, 2);
+  } else if (i == 1) {
+    case_input(c, REED_F32, 4, (int64_t[]){1, 1, 4, 200003}, 3);
+    case_attr_ints(c, "kernel_shape", kernel, 2);
+    case_attr_ints(c, "pads", pads, 4);
+    case_attr_ints(c, "dilations", dilations, 2);
+    case_attr_ints(c, "strides", strides, 2);
+  } else {
+    case_input(c, REED_F32, 4, (int64_t[]){1, 1, 401, 703}, 3);
+  }
+}
+
+static const struct {
+  void (*open)(kernel_case *, int);
+  int i, least;
+} calls[] = {{open_updates, 0, 15}, {open_updates, 1, 20}, {open_updates, 2, 40}, {open_regions, 0, 60},
+             {open_boxes, 0, 20},   {open_boxes, 1, 4},    {open_pool, 0, 20},    {open_pool, 1, 5},
+             {open_pool, 2, 8},     {open_pool, 3, 8},     {open_pool, 4, 8}};
+
+START_TEST(calls_of_few_long_parts_have_many_chunks_and_the_same_bits) {
+  expect_many_chunks(calls[_i].open, calls[_i].i, calls[_i].least, true);
 }
 END_TEST
 
@@ -112,6 +211,7 @@ int main(void) {
   TCase *tc = tcase_create("chunks");
   tcase_set_timeout(tc, 240);
   tcase_add_loop_test(tc, long_calls_have_many_chunks_and_the_same_bits, 0, N_ROWS);
+  tcase_add_loop_test(tc, calls_of_few_long_parts_have_many_chunks_and_the_same_bits, 0, ROWS(calls));
   suite_add_tcase(suite, tc);
   return suite_run(suite);
 }
