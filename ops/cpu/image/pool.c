@@ -135,7 +135,7 @@ static reed_status run_windows(const void *state, const reed_kernel_buffers *buf
                               pool_planes_rows, &job);
 }
 
-/* Divides long rows of outputs. Where windows overlap, neighbouring pieces both reduce the columns of their border. */
+/* Divides long rows of outputs. If windows overlap, neighbouring pieces both reduce the columns of their border. */
 static void divide_rows(fast_pool *f) {
   const window *w = &f->p.w;
   const int32_t last = w->n - 1;
