@@ -345,6 +345,7 @@ static void divide(regions *s) {
   if (s->block > s->outputs) s->block = s->outputs;
   s->n_blocks = (s->outputs + s->block - 1) / s->block;
   if (!s->c.backward || s->n_blocks >= wanted || r->height < 2) return;
+  if (r->kind == ROI_POOL) return; /* any bin may be of any band: each would look at all bins */
   int64_t bands = (wanted + s->n_blocks - 1) / s->n_blocks;
   s->band_rows = (r->height + bands - 1) / bands;
   s->bands = (r->height + s->band_rows - 1) / s->band_rows;

@@ -567,6 +567,7 @@ reed_status roi_lanes_prepare(const reed_kernel_call *call, const roi_call *c, r
   int64_t wanted = roi_parts_wanted(s.c.team, c->backward ? 0 : pool_work(&s)),
           most = c->backward ? s.rows : c->regions;
   s.divided = units < wanted ? (wanted + units - 1) / units : 1;
+  if (c->backward && w->kind == ROI_POOL) s.divided = 1; /* any bin may be of any band: each would look at all bins */
   s.banded = s.position_sensitive &&
              (c->backward ? c->last : !c->last && !s.boxes && s.c.team.threads <= FORWARD_BANDS_THREADS);
   if (s.banded && s.divided < s.c.team.threads) s.divided = s.c.team.threads;

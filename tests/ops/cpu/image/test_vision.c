@@ -219,7 +219,7 @@ START_TEST(gradients_of_many_regions_have_many_steps) {
     form f = {_i, REED_F32, 1, few ? 3 : 37, 40, 50, 600, 5, 5, 2, 1, false, false, true, true};
     kernel_case c;
     regions_case(&c, &f);
-    expect_chunks(&c, few ? 12 : 200);
+    expect_chunks(&c, few ? 3 : 200);
     case_close(&c);
   }
 }
