@@ -1,14 +1,15 @@
 /* Conv and ConvTranspose (ONNX opset 22) for f32, with bias, residual and activation: choosing the implementation.
  * Packed weights with channels last, which the compiler makes of most convolutions, have conv_panels.h, conv_few.h,
- * conv_winograd.h and conv_depthwise.h; channels second have conv_turned.h, conv_depthwise_planes.h and conv_planes.h,
- * and the table (ops/cpu/table.c) runs these between transposes for other calls with channels last. No kernel needs
- * preparation but arithmetic. The reference computes other dtypes, and what conv_planes.h declines. The reference:
- * reference/conv.c. */
+ * conv_winograd.h, conv_groups.h and conv_depthwise.h; channels second have conv_turned.h, conv_groups.h,
+ * conv_depthwise_planes.h and conv_planes.h, and the table (ops/cpu/table.c) runs these between transposes for other
+ * calls with channels last. No kernel needs preparation but arithmetic. The reference computes other dtypes, and what
+ * conv_planes.h declines. The reference: reference/conv.c. */
 #include "ops/cpu/calls/convolution.h"
 #include "ops/cpu/formulas/activation.h"
 #include "ops/cpu/product/conv_depthwise.h"
 #include "ops/cpu/product/conv_depthwise_planes.h"
 #include "ops/cpu/product/conv_few.h"
+#include "ops/cpu/product/conv_groups.h"
 #include "ops/cpu/product/conv_panels.h"
 #include "ops/cpu/product/conv_turned.h"
 #include "ops/cpu/product/panels.h"
@@ -32,6 +33,13 @@ reed_status cpu_prepare_conv_second(const reed_kernel_call *call, reed_kernel *o
   if (!is_computed(call, false)) return REED_OK;
   reed_status status = conv_turned_prepare(call, out_kernel);
   if (status == REED_OK && !out_kernel->run) status = conv_depthwise_planes_prepare(call, out_kernel);
+  if (status != REED_OK || out_kernel->run) return status;
+  window w;
+  activation act;
+  window_init(call, call->inputs[1].dims + 2, &w);
+  window_drop_units(&w);
+  activation_read(call, &act);
+  status = conv_groups_prepare(call, NULL, &w, &act, out_kernel);
   if (status != REED_OK || out_kernel->run) return status;
   return conv_planes_prepare(call, false, out_kernel);
 }
@@ -97,9 +105,12 @@ static reed_status prepare(const cpu_view *view, bool transposed, reed_kernel *o
   if (halves && !view->order->pairs) return REED_OK; /* only pairs and Winograd's form take images of bf16 */
   if (!halves && view->order && view->order->pairs && !pairs_are_faster(view, &w, transposed))
     return REED_OK; /* likewise */
-  if (view->order && !view->order->small_groups)
+  if (view->order && !view->order->small_groups) {
+    if (last_in && !transposed) status = conv_groups_prepare(call, view->order, &w, &act, out_kernel);
+    if (status != REED_OK || out_kernel->run) return status;
     return transposed ? conv_panels_prepare_transposed(call, view->order, &w, &act, out_kernel)
                       : conv_panels_prepare(call, view->order, &w, last_in, &act, out_kernel);
+  }
   if (view->last && last_in && !transposed)
     status = conv_depthwise_prepare(call, view->order != NULL, &w, &act, out_kernel);
   return status;
