@@ -54,6 +54,7 @@ static void copy_row(const groups_run *run, int64_t image, int64_t group, int64_
   columns_inside(w, &begin, &end);
   memset(to, 0, (size_t)(begin * c->inputs) * sizeof *to);
   memset(to + end * c->inputs, 0, (size_t)(c->row - end * c->inputs) * sizeof *to);
+  if (begin == end) return;
   const int64_t first = begin - w->pad_begin[1]; /* column of X */
   if (!c->last) {
     c->turn(run->x + (image * channels + group * c->inputs) * plane + row * w->in[1] + first, plane, c->inputs,
@@ -69,7 +70,8 @@ static void copy_row(const groups_run *run, int64_t image, int64_t group, int64_
 /* The tiles of row `row` of Y, whose windows begin with row `first` of the copy: column 0 is at y and residual. */
 static void multiply_row(const conv_groups *c, panel_tile tile, const float *copy, int64_t row, int64_t first) {
   const window *w = &c->w;
-  const window_taps taps = window_taps_at(w, 0, row);
+  window_taps taps = window_taps_at(w, 0, row);
+  if (taps.n == 0) taps.first = 0;
   const float *a = copy + (row * w->stride[0] - w->pad_begin[0] - first) * c->row;
   tile.runs = c->runs + taps.first * c->row_runs;
   tile.n_runs = taps.n * c->row_runs;
