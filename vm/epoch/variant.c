@@ -547,11 +547,20 @@ variant_base variant_find_base(const reed_session *s, const insn_epoch_enter *en
   return latest;
 }
 
-epoch_entry *variant_renew(reed_session *s, const insn_epoch_enter *enter, const variant_base *base, uint64_t hash,
+/* After several attempts in a row that failed, some misses are planned without one. */
+static void count_attempt(epoch_state *state, bool succeeded) {
+  state->wait = succeeded ? 0 : state->waits;
+  if (succeeded) state->waits = 0;
+  else state->waits = state->waits * 2 + 1 < MOST_WAITS ? state->waits * 2 + 1 : MOST_WAITS;
+}
+
+epoch_entry *variant_renew(reed_session *s, const insn_epoch_enter *enter, variant_base *base, uint64_t hash,
                            profile_epoch *note) {
-  if (!base->lengths || !base->entry->whole || s->memo.epochs[enter->epoch].wait > 0 || !may_start_from(s, enter, base))
-    return NULL;
+  epoch_state *state = &s->memo.epochs[enter->epoch];
+  if (!base->lengths || !base->entry->whole || state->wait > 0 || !may_start_from(s, enter, base)) return NULL;
   epoch_entry *made = make(s, enter, base->entry, hash, note);
+  count_attempt(state, made != NULL);
+  base->failed = !made;
   if (!made) return NULL;
   memo_renew(&s->memo, base->entry, made);
   return base->entry;
@@ -560,18 +569,14 @@ epoch_entry *variant_renew(reed_session *s, const insn_epoch_enter *enter, const
 epoch_entry *variant_make(reed_session *s, const insn_epoch_enter *enter, const variant_base *base, uint32_t pc,
                           uint64_t hash, profile_epoch *note) {
   epoch_state *state = &s->memo.epochs[enter->epoch];
+  if (base->failed) return NULL;
   if (state->wait > 0) {
     state->wait--;
     return NULL;
   }
   if (!may_start_from(s, enter, base) || !(base->entry->whole || divide(s, enter, pc, base->entry))) return NULL;
   epoch_entry *e = make(s, enter, base->entry, hash, note);
-  if (e) {
-    state->waits = 0;
-    remember(s, e, base->entry->whole);
-  } else {
-    state->wait = state->waits;
-    state->waits = state->waits * 2 + 1 < MOST_WAITS ? state->waits * 2 + 1 : MOST_WAITS;
-  }
+  count_attempt(state, e != NULL);
+  if (e) remember(s, e, base->entry->whole);
   return e;
 }

@@ -21,6 +21,7 @@
 typedef struct variant_base {
   epoch_entry *entry;                /* NULL: none; borrowed from the memo */
   bool lengths;                      /* the keys differ in lengths of caches alone that grow in place */
+  bool failed;                       /* the entry could not be renewed, so no variant of it can be made either */
   bool comparable;                   /* they differ in extents and elements alone: */
   uint64_t changed[ENTRY_KEYS / 64]; /* in these parts */
 } variant_base;
@@ -29,9 +30,9 @@ typedef struct variant_base {
  * (key_lengths_changed), otherwise the epoch's last entry. It stays in the memo while the functions below use it. */
 variant_base variant_find_base(const reed_session *s, const insn_epoch_enter *enter);
 /* The base's entry as that of the key in s->epoch.key, if the keys differ in lengths alone: a hit, for which the entry
- * is renewed by the calls that depend on the lengths. NULL: it is not possible, and nothing has changed. note: gets
- * the times; or NULL. */
-epoch_entry *variant_renew(reed_session *s, const insn_epoch_enter *enter, const variant_base *base, uint64_t hash,
+ * is renewed by the calls that depend on the lengths. NULL: it is not possible, and no entry has changed; base->failed
+ * tells whether that was tried. note: gets the times; or NULL. */
+epoch_entry *variant_renew(reed_session *s, const insn_epoch_enter *enter, variant_base *base, uint64_t hash,
                            profile_epoch *note);
 /* Makes the variant for the key in s->epoch.key, which the memo lacks, and remembers it. NULL: the epoch must be
  * planned. Its shape section begins at the word `pc`. */
