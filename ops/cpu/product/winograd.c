@@ -15,7 +15,7 @@
 #define BLOCK_BYTES (2 << 20)           /* of V and M of a block, about */
 #define WEIGHT_BYTES (6 << 20)          /* of weights that are transformed together if one block needs them */
 #define BLOCKS_OF_WEIGHTS 4             /* bytes of transformed weights for one of a block, at most */
-#define HALVES_WEIGHT_BYTES (8 << 20)   /* of transformed weights of several blocks in halves, at most */
+#define HALVES_WEIGHT_BYTES (20 << 20)  /* of transformed weights of several blocks in halves, at most */
 #define TILES_LEAST 48                  /* of a block: fewer read the weights too often */
 #define PAST_BYTES (4 << 20)            /* of transformed weights that are written past the caches, at least */
 #define CHUNK_PRODUCTS (5 << 17)        /* of a chunk of products, about: some 13 us */
@@ -441,6 +441,9 @@ static const part *part_of(const stage *stage, int64_t i) {
   return &stage->parts[i / stage->n_parts][i % stage->n_parts];
 }
 
+/* The first of a step's tiles that the second half of a stage has. */
+static int64_t second_half(const step *t) { return t->n[1] > 0 ? t->n[0] : divided(t->tiles, 2); }
+
 static int64_t items_of_step(const part *part) { return divided(part->end - part->begin, part->each); }
 
 static int64_t items_of(const part *part) { return part->n_steps * items_of_step(part); }
@@ -473,12 +476,15 @@ static void run_item(const stage *stage, const part *part, int64_t item) {
   part->fn(&run, &t, begin, smaller(begin + part->each, part->end));
 }
 
+/* Helpers take the last items first, so those of the second half are in reverse: each thread goes forward, to what the
+ * item before it has fetched. */
 static void run_items(void *context, int64_t begin, int64_t end) {
   const stage *stage = context;
   for (int64_t item = begin; item < end; item++) {
     int64_t i = item, at = 0;
     for (; i >= items_of(part_of(stage, at)); at++) i -= items_of(part_of(stage, at));
-    run_item(stage, part_of(stage, at), i);
+    const part *part = part_of(stage, at);
+    run_item(stage, part, at < stage->n_parts ? i : items_of(part) - 1 - i);
   }
 }
 
@@ -496,16 +502,16 @@ static reed_status transform(const winograd_run *run, const step *t, const step 
   const winograd_problem *p = &run->plan->p;
   stage stage = {.run = run};
   if (before)
-    add_part(&stage, (part){transform_output, before, .n_steps = before->n_together}, before->n[0], before->tiles,
-             (double)(before->s->positions * before->columns) * COST_OUTPUT);
+    add_part(&stage, (part){transform_output, before, .n_steps = before->n_together}, second_half(before),
+             before->tiles, (double)(before->s->positions * before->columns) * COST_OUTPUT);
   if (t && t->first[0] == 0 && !run->plan->form.stored) {
     int64_t panels = divided(t->columns, run->plan->width), pieces = panel_pieces(run->plan);
-    add_part(&stage, (part){transform_weights, t, .n_steps = t->n_together},
-             (t->n[1] ? divided(panels, 2) : panels) * pieces, panels * pieces,
+    add_part(&stage, (part){transform_weights, t, .n_steps = t->n_together}, divided(panels, 2) * pieces,
+             panels * pieces,
              (double)(t->s->positions * smaller(p->channels, WEIGHT_CHANNELS) * run->plan->width) * COST_WEIGHT);
   }
   if (t && t->column == 0 && !t->s->own)
-    add_part(&stage, (part){transform_input, t, .n_steps = 1}, t->n[0], t->tiles,
+    add_part(&stage, (part){transform_input, t, .n_steps = 1}, second_half(t), t->tiles,
              (double)(t->s->positions * run->plan->depth) * COST_INPUT);
   return run_stage(&stage);
 }
@@ -560,10 +566,10 @@ static reed_status products(const winograd_run *run, const step *t) {
   const winograd_plan *plan = run->plan;
   if (t->s->own) return run_own_blocks(run, t);
   stage stage = {.run = run};
-  int64_t first = products_of(plan, t, 0);
-  int64_t pieces = divided(t->n[0], product_tiles(plan));
-  add_part(&stage, (part){multiply, t, .n_steps = t->n_together, .each = pieces}, first,
-           first + products_of(plan, t, 1),
+  int64_t pieces = divided(t->n[0], product_tiles(plan)), first = products_of(plan, t, 0),
+          all = first + products_of(plan, t, 1);
+  if (t->n[1] == 0) first = divided(first / pieces, 2) * pieces;
+  add_part(&stage, (part){multiply, t, .n_steps = t->n_together, .each = pieces}, first, all,
            (double)(smaller(t->n[0], product_tiles(plan)) * plan->depth * plan->width));
   return run_stage(&stage);
 }

@@ -283,12 +283,12 @@ END_TEST
  * the same bits as with one thread, odd numbers of tiles and of blocks included. _i: large weights. */
 START_TEST(blocks_in_halves_have_the_bits_of_one_thread) {
   drawn_state = (uint64_t)_i + 29;
-  const int64_t channels = _i ? 200 : 96;
+  const int64_t channels = _i ? 290 : 96, rows = _i ? 49 : 73, columns = _i ? 61 : 85;
   trial t = {.p = {.images = 1,
                    .channels = channels,
                    .outputs = channels,
-                   .in = {73, 85},
-                   .out = {73, 85},
+                   .in = {rows, columns},
+                   .out = {rows, columns},
                    .pad = {1, 1},
                    .stride = {1, 1},
                    .activation = {.kind = ACTIVATION_SIGMOID}},
