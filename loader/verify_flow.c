@@ -241,7 +241,8 @@ static reed_status fill_kernel_output(verifier *v, const insn *in, const char *o
          row->bounded ? "its extent is reported by the kernel" : "it is not on the host");
   bool counted = row->bounded;
   for (uint32_t k = 0; !counted && k < i.n_inputs; k++)
-    counted = !is_absent(i.inputs[k]) && state_kind_of(v->states[i.inputs[k]]) == STATE_PENDING;
+    counted = !is_absent(i.inputs[k]) && state_kind_of(v->states[i.inputs[k]]) == STATE_PENDING &&
+              bound_may_give(verify_operator(v, in), (int32_t)k);
   state known = in_shape(v, in) ? STATE_KNOWN : 0;
   return define(v, in, operand, item, reg, state_make(counted ? STATE_PENDING : STATE_STORED, device) | known);
 }
@@ -312,13 +313,13 @@ static state any_state(const verifier *v, const insn *in, int64_t item) {
                                         : s; /* opt.get of none fails, so the result is an object or tensor */
 }
 
-/* The kind that `shape` defines: BOUNDED where the operator's output is bounded or an input's extent is a bound.
- */
+/* The kind that `shape` defines: BOUNDED where the operator's output is bounded or may have an input's bound. */
 static state_kind shaped_kind(const verifier *v, const insn *in, int64_t item) {
   const insn_shape i = insn_shape_at(in->code);
   bool bounded = reed_op_output_at(verify_operator(v, in), (int32_t)item)->bounded;
   for (uint32_t k = 0; !bounded && k < i.n_inputs; k++)
-    bounded = !is_absent(i.inputs[k]) && state_kind_of(v->states[INSN_REGISTER(i.inputs[k])]) == STATE_BOUNDED;
+    bounded = !is_absent(i.inputs[k]) && state_kind_of(v->states[INSN_REGISTER(i.inputs[k])]) == STATE_BOUNDED &&
+              bound_may_give(verify_operator(v, in), (int32_t)k);
   return bounded ? STATE_BOUNDED : STATE_SHAPED;
 }
 

@@ -15,6 +15,9 @@ typedef enum bound_rule {
   BOUND_GATHER_ND,
   BOUND_GATHER_ELEMENTS,
   BOUND_SCATTER_ELEMENTS,
+  BOUND_SCATTER_ND,
+  BOUND_SCAN,
+  BOUND_UNIQUE,
   BOUND_ONE_HOT,
   BOUND_MATRICES,
   BOUND_SEQUENCES,
@@ -88,30 +91,25 @@ bool bound_may_pass(const reed_op *op, int32_t input) {
   int rule = rule_of(op);
   if (rule & BOUND_ROWS) return input < 8 && rule >> input & 1;
   switch (rule) {
+    case BOUND_NEEDED: return false;
+    case BOUND_ELEMENTWISE:
+    case BOUND_GATHER:
+    case BOUND_CONCAT:
+    case BOUND_MATMUL: return true;
     case BOUND_GATHER_ND: return input == 1;
     case BOUND_ROTARY: return input < 4;
-    case BOUND_SCATTER_ELEMENTS: return input < 3;
+    case BOUND_SCATTER_ELEMENTS:
+    case BOUND_SCATTER_ND: return input < 3;
     case BOUND_GATHER_ELEMENTS:
     case BOUND_COMPRESS:
     case BOUND_SEQUENCES: return input < 2;
-    case BOUND_ONE_HOT:
-    case BOUND_MATRICES:
-    case BOUND_VIEW:
-    case BOUND_TRANSPOSE:
-    case BOUND_BEFORE:
-    case BOUND_SLICE:
-    case BOUND_SPLIT:
-    case BOUND_PAD:
-    case BOUND_EXPAND:
-    case BOUND_TILE:
-    case BOUND_ALL:
-    case BOUND_TOPK:
-    case BOUND_REDUCE: return input == 0;
     case BOUND_NMS: return input < 2 || input == 5 || input == 6;
     case BOUND_GEMM: return input != 1;
-    default: return rule != BOUND_NEEDED;
+    default: return input == 0;
   }
 }
+
+bool bound_may_give(const reed_op *op, int32_t input) { return rule_of(op) != BOUND_SCATTER_ND || input == 0; }
 
 typedef struct question {
   const reed_op *op;
@@ -121,6 +119,7 @@ typedef struct question {
   const bound_dims *of;
   bool reports;  /* the answer: the kernel reports a count of its own */
   bool joins;    /* the answer: this count is made of several counts */
+  bool apart;    /* the answer: its axis is one of other outputs than output 0, which op.def bounds */
   uint32_t rows; /* the answer: of each counted row of the input the output has so many */
 } question;
 
@@ -198,6 +197,26 @@ static int32_t scatter_elements_axis(const question *q, const bound_operand *in)
   for (int32_t i = 0; i < q->n_inputs; i++)
     if (!q->inputs[i].counter) return -1;
   return in->axis != attribute_axis(q, in->rank) && only_ones(q, in, in->axis) ? in->axis : -1;
+}
+
+/* Of the data only components of an index may be counted, because a slot has a number of elements of the host's. */
+static int32_t scatter_nd_axis(const question *q, const bound_operand *in, int32_t input) {
+  const bound_operand *indices = &q->inputs[1], *updates = &q->inputs[2];
+  if (input == 0) {
+    const int64_t components = indices->rank > 0 ? number_between(q, indices, indices->rank - 1, indices->rank) : -1;
+    return in->axis < components && only_ones(q, in, in->axis) ? in->axis : -1;
+  }
+  return indices->counter && updates->counter && same_count(indices, updates) && indices->axis == updates->axis &&
+                 indices->axis < indices->rank - 1
+             ? ABSORBED
+             : -1;
+}
+
+/* A slice's place in the groups: the output that has an element for each slice has its extents along axis 0. */
+static int32_t unique_axis(question *q, const bound_operand *in) {
+  q->apart = true;
+  if (reed_attrs_find(q->attrs, "axis")) return in->axis == attribute_axis(q, in->rank) ? 0 : -1;
+  return only_ones(q, in, in->axis) && number_between(q, in, in->axis + 1, in->rank) == 1 ? 0 : -1;
 }
 
 /* All sequences have one length of the time axis, which is the other one. */
@@ -433,6 +452,9 @@ static int32_t axis_of(question *q, int rule, int32_t i) {
     case BOUND_GATHER_ND: return gather_nd_axis(q, in);
     case BOUND_GATHER_ELEMENTS: return gather_elements_axis(q, in, i);
     case BOUND_SCATTER_ELEMENTS: return scatter_elements_axis(q, in);
+    case BOUND_SCATTER_ND: return scatter_nd_axis(q, in, i);
+    case BOUND_SCAN: return in->axis;
+    case BOUND_UNIQUE: return unique_axis(q, in);
     case BOUND_ONE_HOT: return one_hot_axis(q, in);
     case BOUND_MATRICES: return in->axis < in->rank - 2 ? in->axis : -1;
     case BOUND_SEQUENCES: return sequences_axis(q, in);
@@ -464,27 +486,30 @@ bool bound_has_outputs(const reed_op *op, int32_t n_outputs) {
 
 bound_outcome bound_apply(const reed_op *op, const reed_attrs *attrs, const bound_operand *inputs, int32_t n_inputs,
                           const bound_operand *output, const bound_dims *dims) {
-  static const bound_outcome is_needed = {-1, -1, 1};
+  static const bound_outcome is_needed = {.axis = -1, .input = -1, .factor = 1};
   question q = {
       .op = op, .attrs = attrs, .inputs = inputs, .output = output, .n_inputs = n_inputs, .of = dims, .rows = 1};
   int rule = rule_of(op);
   bound_outcome found = is_needed;
+  bool absorbed = false;
   for (int32_t i = 0; i < n_inputs; i++) {
     const bound_operand *in = &inputs[i];
     if (!in->counter) continue;
     if (!bound_may_pass(op, i)) return is_needed;
     int32_t axis = output->rank < 0 ? -1 : axis_of(&q, rule, i);
+    absorbed |= axis == ABSORBED;
     if (axis == ABSORBED) continue;
     if (axis < 0 || axis >= output->rank || (found.axis >= 0 && axis != found.axis)) return is_needed;
     if (found.axis >= 0 && !q.joins && !same_count(in, &inputs[found.input])) return is_needed;
-    if (!q.reports && q.rows == 1 && !same(&q, output->dims[axis], in->dims[in->axis])) return is_needed;
-    if (found.axis < 0) found = (bound_outcome){axis, i, in->factor * q.rows};
+    if (!q.reports && !q.apart && q.rows == 1 && !same(&q, output->dims[axis], in->dims[in->axis])) return is_needed;
+    if (found.axis < 0) found = (bound_outcome){.axis = axis, .input = i, .factor = in->factor * q.rows};
   }
   /* With BOUND_ROWS an operand without a count is refused, because its number of rows would have to equal the count,
    * which the host does not know yet. */
   for (int32_t i = 0; rule & BOUND_ROWS && i < n_inputs; i++)
     if (rule >> i & 1 && inputs[i].rank > 0 && !inputs[i].counter) return is_needed;
   if (q.reports) found.input = -1, found.factor = 1;
+  found.exact = absorbed && found.axis < 0;
   return found;
 }
 

@@ -19,10 +19,12 @@ typedef struct bound_operand {
 
 /* The rule's answer for a call with counted inputs. */
 typedef struct bound_outcome {
-  int32_t axis;    /* the axis of the outputs that has a count; -1: the operator needs its inputs' counts on the host */
+  int32_t axis;    /* the axis of the outputs that has a count; -1: they have none (exact), or the operator needs its
+                      inputs' counts on the host */
   int32_t input;   /* the input whose count the outputs have; -1: the kernel reports a count of its own, which follows
                       from the inputs' counts */
   uint32_t factor; /* the outputs' extent is the count times this */
+  bool exact;      /* the kernel reads its inputs' counts, and the outputs have none */
 } bound_outcome;
 
 /* The dims of `output`, output 0 of the call, are those at the bound. */
@@ -68,6 +70,8 @@ bool bound_allows_counts(const reed_op *op);
 const char *bound_reason(const reed_op *op);
 /* Why an accelerator whose list of capabilities does not name the operator among its `counts` needs the count. */
 const char *bound_kernel_reason(const reed_op *op);
+/* False if the outputs never have the count of this input. */
+bool bound_may_give(const reed_op *op, int32_t input);
 /* False if this input must never have an extent at its bound, whatever the extents are. */
 bool bound_may_pass(const reed_op *op, int32_t input);
 

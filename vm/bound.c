@@ -60,16 +60,17 @@ reed_status bound_outputs(vm_run *run, uint32_t site, const uint32_t *inputs, co
     if (desc) operands[i].dims = desc->dims;
   }
   const bound_operand output = {.rank = at_two->rank, .dims = at_two->dims, .axis = at_two->bounded_axis};
-  bound_outcome found = {.axis = -1};
+  bound_outcome found = {.axis = -1, .exact = false};
   if (bound_has_outputs(call->op, call->n_outputs))
     found = bound_apply(call->op, call->attrs, operands, call->n_inputs, &output, NULL);
-  if (found.axis < 0)
+  if (found.axis < 0 && !found.exact)
     return diag_fail(run->diagnosis, REED_ERROR_SHAPE,
                      "an input has an extent that only its kernel knows, and the operator needs it on the host: %s",
                      bound_reason(call->op));
-  for (int32_t k = 0; k < call->n_outputs; k++) outputs[k].bounded_axis = found.axis;
+  for (int32_t k = 0; k < call->n_outputs; k++)
+    if (!reed_op_output_at(call->op, k)->bounded) outputs[k].bounded_axis = found.axis;
   *out_count = (bound_count){found.input < 0 ? 0 : operands[found.input].counter, found.factor,
-                             found.input < 0 && bound_follows(call->op)};
+                             found.input < 0 && !found.exact && bound_follows(call->op)};
   return REED_OK;
 }
 

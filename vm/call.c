@@ -107,9 +107,10 @@ reed_status exec_shape(reed_session *s, const uint32_t *w) {
     r->shaped_by = i.site + 1;
     r->shaped_as = (uint16_t)k;
     if (r->bounded_axis >= 0) {
-      r->counter =
-          count.counter ? count.counter : i.outputs[bound_reporter(s->run.program->site_ops[i.site], i.outputs, k)] + 1;
-      r->factor = count.factor;
+      const reed_op *op = s->run.program->site_ops[i.site];
+      const bool given = !reed_op_output_at(op, (int32_t)k)->bounded;
+      r->counter = given && count.counter ? count.counter : i.outputs[bound_reporter(op, i.outputs, k)] + 1;
+      r->factor = given ? count.factor : 1;
     }
     if (s->epoch.in_shape_section && (status = active_note_write(&s->epoch, i.outputs[k], s->run.diagnosis)) != REED_OK)
       return status;

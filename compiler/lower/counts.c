@@ -113,10 +113,10 @@ flow_count counts_operator(const flow *f, const flow_block *b, const ir_node *n)
   const reed_attrs attrs = ir_attrs(n);
   const bound_dims dims = {dims_equal, dim_known, f->m->symbols};
   const bound_outcome found = bound_apply(n->op, &attrs, operands, n->n_inputs, &output, &dims);
-  if (found.axis >= 0)
+  if (found.axis >= 0 || found.exact)
     return (flow_count){.version = found.input < 0 ? first : counts_input(f, n, found.input),
-                        .reports = found.input < 0,
-                        .same = found.input < 0 ? same_report(f, b, n, found.axis) : NULL,
+                        .reports = found.input < 0 && !found.exact,
+                        .same = found.input < 0 && !found.exact ? same_report(f, b, n, found.axis) : NULL,
                         .factor = found.factor,
                         .axis = found.axis};
   if (many && !bound_allows_counts(n->op)) return needed("two counts meet, which are equal only by chance");

@@ -12,7 +12,7 @@ typedef struct flow_count {
   bool reports;          /* the outputs' count is one that the operator's kernel reports */
   flow_version *same;    /* `reports`: the result of an earlier operator that reports the same count; NULL: none */
   uint32_t factor;       /* the outputs' extent is the count times this */
-  int32_t axis;          /* the axis of the outputs that has a count */
+  int32_t axis;          /* the axis of the outputs that has a count; -1: they have none */
   const char *why;       /* version NULL: why the host needs the count */
 } flow_count;
 

@@ -1,6 +1,5 @@
 /* Cuts a placed module into epochs (docs/epochs.md): makes branch blocks of Ifs, gives every operator its epoch, adds
- * the read-backs, extents and copies between devices that the epochs need, and finds every version's last use. Which
- * device a value is on is decided in place.c; bytecode is emitted in lower*.c.
+ * read-backs, extents and copies between devices, and finds versions' last uses. Bytecode is emitted in lower*.c.
  *
  * Every operator runs in the earliest possible epoch. One walk in topological order is enough, because a version on the
  * other device is made when an operator asks for it, and never moves its producer. Two kinds of items run later: copies
@@ -185,13 +184,14 @@ static reed_status define_outputs(flow *f, flow_item *item, flow_count count) {
     x->late = device == 0 && !place_is_early(n);
     x->filled = device == 1 || x->late;
     if (x->late) x->elements++;
-    if (!v || !declared || (!declared->bounded && !count.version)) continue;
+    if (!v || !declared || (!declared->bounded && (!count.version || count.axis < 0))) continue;
     x->bounded = true;
     x->known++;
     if (!reporter || declared->bounded) reporter = x;
-    x->counter = count.version && !count.reports ? count.version->counter : reporter;
-    x->factor = count.version ? count.factor : 1;
-    x->bounded_axis = count.version ? count.axis : v->bounded_axis;
+    const bool given = count.version && !declared->bounded;
+    x->counter = given && !count.reports ? count.version->counter : reporter;
+    x->factor = given ? count.factor : 1;
+    x->bounded_axis = given ? count.axis : v->bounded_axis;
   }
   item->reports = count.version && count.reports;
   if (flow_item_is_view(item) && item->outputs[0]->filled) {

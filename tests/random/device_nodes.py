@@ -32,7 +32,7 @@ class Node:
 
     def __init__(self, seed):
         self.r = np.random.default_rng(seed)
-        self.nodes, self.given, self.arrays = [], [], []
+        self.nodes, self.given, self.arrays, self.constants = [], [], [], []
         self.operator, self.attributes, self.n_outputs, self.exact, self.opset, self.domain = None, {}, 1, True, 18, ""
 
     def one(self, *choices): return choices[self.r.integers(len(choices))]
@@ -106,7 +106,7 @@ class Node:
             if dtype == "bf16": self.nodes.append(h.make_node("Cast", [o], [o + "_"], to=T.FLOAT))
             made.append(h.make_tensor_value_info(o + "_" if dtype == "bf16" else o, T.FLOAT if dtype == "bf16" else TYPES[dtype], None))
         imports = [h.make_opsetid("", self.opset)] + ([h.make_opsetid(domain, 1)] if domain else [])
-        self.model = h.make_model(h.make_graph(self.nodes, operator, self.given, made), opset_imports=imports, ir_version=10)
+        self.model = h.make_model(h.make_graph(self.nodes, operator, self.given, made, initializer=self.constants), opset_imports=imports, ir_version=10)
 
 
 def top_k(g):
@@ -524,11 +524,16 @@ def differs(got, want, dtype, exact):
     return f"{int(bad.sum())} of {bad.size} elements, first at {[int(i) for i in at]}: {got[at]!r}, not {want[at]!r}"
 
 
+def make(g, seed, only):
+    """Makes one node, and returns its description."""
+    made = [f for f in OPERATORS if not only or f.__name__.strip("_") in only]
+    made[g.r.integers(len(made))](g)
+    return f"seed {seed}: {g.operator} {g.attributes} of {', '.join(f'{a.dtype}{list(a.shape)}' for a in g.arrays)}"
+
+
 def check(library, seed, options):
     g = Node(seed)
-    made = [f for f in OPERATORS if not options.only or f.__name__.strip("_") in options.only]
-    made[g.r.integers(len(made))](g)
-    text = f"seed {seed}: {g.operator} {g.attributes} of {', '.join(f'{a.dtype}{list(a.shape)}' for a in g.arrays)}"
+    text = make(g, seed, options.only)
     try: modules = [library.compile(g.model.SerializeToString(), target=target, counts=options.counts if target else "host") for target in (None, "cuda")]
     except reed.Error as error: return "" if "not supported" in str(error) else f"{text}: {error}"
     want, got = run(library, modules[0], g.arrays, "host"), run(library, modules[1], g.arrays, options.device)
@@ -562,4 +567,4 @@ def main():
     return failed > 0
 
 
-sys.exit(main())
+if __name__ == "__main__": sys.exit(main())

@@ -44,16 +44,20 @@ class Library:
         self.reed.reed_text_free(out)
         return value
 
-    def compile(self, onnx_bytes, disabled=(), target=None, counts=None, precision=0):
+    def compile(self, onnx_bytes, disabled=(), target=None, counts=None, precision=0, report=False):
+        """The module's bytes; report: these and the report as JSON."""
         names = (ctypes.c_char_p * (len(disabled) + 1))(*[d.encode() for d in disabled], None)
         options = CompileOptions(disabled_passes=names if disabled else None, target=target.encode() if target else None, counts=COUNTS[counts],
                                  precision=precision)
-        out, n = ctypes.c_void_p(), ctypes.c_size_t()
+        out, n, said = ctypes.c_void_p(), ctypes.c_size_t(), ctypes.c_char_p()
         self.check(self.compiler.reed_compile_bytes(onnx_bytes, ctypes.c_size_t(len(onnx_bytes)), ctypes.byref(options),
-                                                    ctypes.byref(out), ctypes.byref(n), None, self.diagnosis))
+                                                    ctypes.byref(out), ctypes.byref(n), ctypes.byref(said) if report else None, self.diagnosis))
         data = ctypes.string_at(out, n.value)
         self.reed.reed_text_free(out)
-        return data
+        if not report: return data
+        text = said.value.decode()
+        self.reed.reed_text_free(said)
+        return data, text
 
 
 class Memory:

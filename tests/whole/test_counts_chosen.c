@@ -1,6 +1,7 @@
-/* Counted rows that are chosen (Compress, torchvision's nms), copied (Expand, Tile) or turned (RotaryEmbedding) without
- * their count on the host, rows with scattered updates, rows of an identity and rows that pass a Dropout: the bits of
- * the run that fetches every count, on the host, on sim and on the emulated GPU.
+/* Counted rows that are chosen (Compress, torchvision's nms, Slice), grouped (Unique), summed (CumSum), copied (Expand,
+ * Tile) or turned (RotaryEmbedding) without their count on the host, rows with scattered updates, rows of an identity
+ * and rows that pass a Dropout: the bits of the run that fetches every count, on the host, on sim and on the emulated
+ * GPU.
  */
 #include <check.h>
 #include <stdio.h>
@@ -248,6 +249,163 @@ static void add_rotary_heads(onnx_build *b) {
   build_node(b, "RotaryEmbedding", "heads,cos_table,sin_table,places_of_rows", "y");
 }
 
+/* ---- ScatterND: counted updates, counted data, both ---- */
+
+/* The row numbers [n,1], and what they are taken to. */
+static void places(onnx_build *b, const char *factor, const char *to) {
+  char inputs[64];
+  build_i64(b, "column_axis", "1", (int64_t[]){1});
+  build_i64(b, "zero", "", (int64_t[]){0});
+  build_i64(b, "unit", "", (int64_t[]){1});
+  snprintf(inputs, sizeof inputs, "ids,%s", factor);
+  build_node(b, "Mul", inputs, "rows_of_updates");
+  build_node(b, "Unsqueeze", "rows_of_updates,column_axis", to);
+}
+
+/* The table has no count, and so y has none. */
+static void scatter_into_table(onnx_build *b, const char *factor, const char *reduction) {
+  places(b, factor, "at");
+  build_node(b, "Exp", "parts", "updates");
+  build_node_t *n = build_node(b, "ScatterND", "table,at,updates", "y");
+  if (reduction) build_string(b, n, "reduction", reduction);
+}
+
+static void add_scatter_nd(onnx_build *b) { scatter_into_table(b, "unit", NULL); }
+static void add_scatter_nd_last(onnx_build *b) { scatter_into_table(b, "zero", NULL); }
+static void add_scatter_nd_sums(onnx_build *b) { scatter_into_table(b, "zero", "add"); }
+
+/* The last of the counted rows, whose number the kernel takes from the count; no row: no fault. */
+static void add_scatter_nd_data(onnx_build *b) {
+  float row[12];
+  for (int i = 0; i < 12; i++) row[i] = (float)i;
+  build_i64(b, "last_row", "1,1", (int64_t[]){-1});
+  build_f32(b, "row", "1,3,4", row);
+  build_node(b, "ScatterND", "parts,last_row,row", "y");
+}
+
+/* Element [i, place] of each counted row i; the numbers of the rows are a CumSum. */
+static void scatter_into_rows(onnx_build *b, const char *reduction) {
+  join_rows(b, "parts", 12, "lines");
+  places(b, "unit", "unused");
+  build_node(b, "Equal", "ids,ids", "all");
+  build_int(b, build_node(b, "Cast", "all", "ones"), "to", 7);
+  build_int(b, build_node(b, "CumSum", "ones,zero", "numbers"), "exclusive", 1);
+  build_int(b, build_node(b, "ArgMax", "lines", "largest"), "axis", 1);
+  build_node(b, "Unsqueeze", "numbers,column_axis", "rows");
+  build_int(b, build_node(b, "Concat", "rows,largest", "at"), "axis", 1);
+  build_int(b, build_node(b, "Gather", "lines,zero", "updates"), "axis", 1);
+  build_node_t *n = build_node(b, "ScatterND", "lines,at,updates", "y");
+  if (reduction) build_string(b, n, "reduction", reduction);
+}
+
+static void add_scatter_nd_rows(onnx_build *b) { scatter_into_rows(b, NULL); }
+static void add_scatter_nd_row_sums(onnx_build *b) { scatter_into_rows(b, "add"); }
+
+/* The count is one of each slot's elements. */
+static void add_scatter_nd_behind(onnx_build *b) {
+  build_i64(b, "first_row", "1,1", (int64_t[]){0});
+  build_ints(b, build_node(b, "Transpose", "parts", "turned"), "perm", "1,0,2");
+  build_i64(b, "axis0", "1", (int64_t[]){0});
+  build_node(b, "Unsqueeze", "parts,axis0", "group");
+  build_ints(b, build_node(b, "Transpose", "group", "wide"), "perm", "2,0,1,3");
+  build_i64(b, "flat", "3", (int64_t[]){3, -1, 4});
+  build_node(b, "Reshape", "wide,flat", "updated");
+  build_i64(b, "one_row", "1", (int64_t[]){1});
+  build_node(b, "Slice", "updated,axis0,one_row,axis0", "update");
+  build_node(b, "ScatterND", "turned,first_row,update", "y");
+}
+
+/* ---- CumSum along the count and beside it ---- */
+
+static void sum_along(onnx_build *b, const char *from, int64_t axis, int64_t exclusive, int64_t reverse) {
+  char inputs[64];
+  build_i64(b, "along", "", (int64_t[]){axis});
+  snprintf(inputs, sizeof inputs, "%s,along", from);
+  build_node_t *n = build_node(b, "CumSum", inputs, "y");
+  build_int(b, n, "exclusive", exclusive);
+  build_int(b, n, "reverse", reverse);
+}
+
+static void add_cumsum(onnx_build *b) { sum_along(b, "parts", 0, 0, 1); }
+static void add_cumsum_columns(onnx_build *b) { sum_along(b, "parts", -1, 1, 0); }
+
+static void add_cumsum_turned(onnx_build *b) {
+  build_ints(b, build_node(b, "Transpose", "parts", "turned"), "perm", "1,0,2");
+  sum_along(b, "turned", -2, 0, 0);
+}
+
+/* The axis is known on the device only. */
+static void add_cumsum_of_data(onnx_build *b) {
+  build_ints(b, build_node(b, "Transpose", "parts", "turned"), "perm", "1,0,2");
+  build_int(b, build_node(b, "ReduceMax", "table", "largest"), "keepdims", 0);
+  build_int(b, build_node(b, "Cast", "largest", "along"), "to", 7);
+  build_node(b, "CumSum", "turned,along", "y");
+}
+
+/* ---- Unique ---- */
+
+/* Labels of the rows, of which several are alike; y: those of the groups, by row. */
+static void group(onnx_build *b, int64_t sorted) {
+  choose(b);
+  build_node(b, "Sign", "first_of_row", "labels");
+  build_int(b, build_node(b, "Unique", "labels", "groups,first_places,group_of_row,members"), "sorted", sorted);
+  build_node(b, "Gather", "groups,group_of_row", "again");
+  build_node(b, "Add", "again,first_of_row", "y");
+  build_output(b, "members", "i64");
+  build_output(b, "first_places", "i64");
+}
+
+static void add_unique(onnx_build *b) { group(b, 1); }
+static void add_unique_by_place(onnx_build *b) { group(b, 0); }
+
+static void unique_slices(onnx_build *b, const char *of, int64_t axis) {
+  build_node(b, "Sign", of, "signs");
+  build_int(b, build_node(b, "Unique", "signs", "y,first_places,group_of_row"), "axis", axis);
+  build_output(b, "group_of_row", "i64");
+}
+
+static void add_unique_slices(onnx_build *b) { unique_slices(b, "parts", 0); }
+static void add_unique_columns(onnx_build *b) { unique_slices(b, "parts", 2); }
+
+static void add_unique_turned(onnx_build *b) {
+  build_ints(b, build_node(b, "Transpose", "parts", "turned"), "perm", "1,0,2");
+  unique_slices(b, "turned", -2);
+}
+
+static void add_unique_elements(onnx_build *b) { build_node(b, "Unique", "parts", "y"); }
+
+/* ---- Slice beside the count: from a place behind the first, and backwards ---- */
+
+/* Counted rows behind another axis [3,n,4], from no Transpose. */
+static void rows_behind(onnx_build *b) {
+  build_i64(b, "three_tables", "3", (int64_t[]){3, 16, 4});
+  build_node(b, "Reshape", "table,three_tables", "tables");
+  build_int(b, build_node(b, "Gather", "tables,ids", "turned"), "axis", 1);
+}
+
+static void cut(onnx_build *b, int64_t start, int64_t end, int64_t step) {
+  rows_behind(b);
+  build_i64(b, "axis0", "1", (int64_t[]){0});
+  build_i64(b, "start", "1", &start);
+  build_i64(b, "end", "1", &end);
+  build_i64(b, "step", "1", &step);
+  build_node(b, "Slice", "turned,start,end,axis0,step", "y");
+}
+
+static void add_slice_before(onnx_build *b) { cut(b, 1, 3, 1); }
+static void add_slice_backwards(onnx_build *b) { cut(b, -1, INT64_MIN, -1); }
+static void add_slice_of_one(onnx_build *b) { cut(b, 2, 3, 1); }
+
+/* A part along an axis behind the count, too, in whole vectors. */
+static void add_slice_behind(onnx_build *b) {
+  rows_behind(b);
+  build_i64(b, "starts", "2", (int64_t[]){1, 3});
+  build_i64(b, "ends", "2", (int64_t[]){3, INT64_MIN});
+  build_i64(b, "axes", "2", (int64_t[]){0, 2});
+  build_i64(b, "steps", "2", (int64_t[]){1, -1});
+  build_node(b, "Slice", "turned,starts,ends,axes,steps", "y");
+}
+
 static const struct {
   const char *name;
   void (*add)(onnx_build *b);
@@ -280,6 +438,27 @@ static const struct {
     {"RotaryEmbedding behind the heads", add_rotary_behind_heads, 7},
     {"RotaryEmbedding of sequences", add_rotary_sequences, 3},
     {"RotaryEmbedding of counted heads", add_rotary_heads, 1},
+    {"ScatterND", add_scatter_nd, 3},
+    {"ScatterND into one row", add_scatter_nd_last, 4},
+    {"ScatterND with sums", add_scatter_nd_sums, 4},
+    {"ScatterND into counted rows", add_scatter_nd_data, 1},
+    {"ScatterND of counted elements", add_scatter_nd_rows, 8},
+    {"ScatterND of counted elements with sums", add_scatter_nd_row_sums, 8},
+    {"ScatterND of counted slots", add_scatter_nd_behind, 1},
+    {"CumSum", add_cumsum, 1},
+    {"CumSum of columns", add_cumsum_columns, 1},
+    {"CumSum behind another axis", add_cumsum_turned, 2},
+    {"CumSum along an axis of the data", add_cumsum_of_data, 2},
+    {"Unique", add_unique, 3},
+    {"Unique by place", add_unique_by_place, 3},
+    {"Unique of slices", add_unique_slices, 1},
+    {"Unique behind another axis", add_unique_turned, 2},
+    {"Unique of columns", add_unique_columns, 1},
+    {"Unique of elements", add_unique_elements, 0},
+    {"Slice before the count", add_slice_before, 1},
+    {"Slice before the count, backwards", add_slice_backwards, 1},
+    {"Slice of one before the count", add_slice_of_one, 1},
+    {"Slice before and behind the count", add_slice_behind, 1},
 };
 
 START_TEST(chosen_copied_and_turned_rows_stay_on_the_device) {

@@ -25,6 +25,7 @@ typedef struct move_args {
   int64_t extents[MOVE_DIMS], from[MOVE_DIMS], to[MOVE_DIMS];
   counted_extent counted;          /* of extents[0], or with `reported` of x */
   uint32_t from_scaled, to_scaled; /* bit d: the stride is for a counted extent of 1 */
+  int64_t from_outer;              /* the part of x's offset that is to be multiplied by the true extent */
   /* not NULL: of the counted rows of x those from `start` to before `end` (negative: from the end) by `step` are
    * copied, `row` elements each, and their number is reported */
   int64_t *reported;

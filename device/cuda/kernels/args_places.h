@@ -52,7 +52,8 @@ typedef struct unique_args {
   int64_t *inverse, *counts;     /* of a place, its group; of a group, its slices. NULL: not wanted */
   int64_t *extents[2];           /* get the total; NULL: not wanted */
   int64_t outer, n, block, run;
-  int32_t dtype, bits; /* bits: of a key */
+  int32_t dtype, bits;    /* bits: of a key */
+  counted_extent counted; /* n, if it is counted */
 } unique_args;
 
 /* ---- TopK (topk.cu): rows of `extent` elements, `inner` apart ---- */
@@ -96,6 +97,8 @@ typedef struct scan_args {
   int64_t extents[CUDA_DIMS];
   uint32_t launch;
   int32_t rank, dtype, axis_size, exclusive, reverse;
+  int32_t counted_axis;   /* of x */
+  counted_extent counted; /* of that axis */
 } scan_args;
 
 /* ---- ScatterElements and ScatterND (scatter.cu) ---- */
@@ -115,7 +118,9 @@ typedef struct scatter_args {
   uint32_t launch;
   int32_t size, dtype, index_size, rank, axis, n_components; /* axis -1: ScatterND */
   int32_t reduction;                                         /* op.def's word */
-  counted_extent counted; /* of data, indices and updates of ScatterElements, or of Dropout's data */
+  int32_t counted_component; /* of an index of ScatterND: of the extent that has data's count */
+  counted_extent counted;    /* of the data; of Dropout's, too */
+  counted_extent updated;    /* of indices and updates */
 } scatter_args;
 
 /* ---- elements made of places (generate.cu) ---- */

@@ -21,11 +21,12 @@ typedef struct move_cut {
   int64_t start, end, step, row; /* of move_args */
 } move_cut;
 
-/* Divides the strides larger than that of the counted axis by the bound; the kernel multiplies them by the count. */
+/* Divides the strides larger than that of the counted axis, backwards or not, by the bound; the kernel multiplies them
+ * by the count. */
 static uint32_t scale(int32_t rank, int64_t *strides, int64_t of_axis, int64_t capacity) {
   uint32_t scaled = 0;
   for (int32_t d = 0; d < rank; d++) {
-    if (strides[d] <= of_axis) continue;
+    if ((strides[d] < 0 ? -strides[d] : strides[d]) <= of_axis) continue;
     strides[d] /= capacity;
     scaled |= 1u << d;
   }
@@ -75,7 +76,11 @@ static void move_launch(cuda_plan *plan, int32_t rank, const int64_t *extents, i
     made.step = cut->step;
     made.row = cut->row;
   } else if (counted) {
-    made.counted = cuda_counted(plan->call);
+    const int64_t outer = from.strides[0] * (made.counted = cuda_counted(plan->call)).capacity;
+    if (outer > 0) { /* the offset has the first places along the axes before and behind the counted one */
+      made.from_outer = from.offset / outer * from.strides[0];
+      made.from_offset = from.offset % outer;
+    }
     made.from_scaled = scale(made.rank, made.from, from.strides[0], made.counted.capacity);
     made.to_scaled = scale(made.rank, made.to, to.strides[0], made.counted.capacity);
   }
@@ -83,6 +88,7 @@ static void move_launch(cuda_plan *plan, int32_t rank, const int64_t *extents, i
     move_by_vectors(&(move_places){made.extents, made.from, made.to, &made.from_offset, &made.to_offset, &made.n,
                                    made.rank, &made.size},
                     counted ? made.counted.capacity : 1);
+  made.from_outer /= made.size / made.unit;
   cuda_plan_each(plan, CUDA_move, made.n ? made.n : 1, &made);
   if (counted || cut) cuda_plan_count(plan, offsetof(move_args, counted));
   if (cut) CUDA_PART(plan, move_args, reported, CUDA_FROM_EXTENTS, 0, 0, sizeof(int64_t), true);

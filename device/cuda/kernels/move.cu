@@ -19,7 +19,7 @@ KERNEL(move) {
     return;
   }
   const int64_t count = a.counted.count ? true_count(a.counted) : 1;
-  int64_t at[MOVE_DIMS], from = a.from_offset, to = a.to_offset;
+  int64_t at[MOVE_DIMS], from = a.from_offset + a.from_outer * count, to = a.to_offset;
   split_index(i, a.rank, a.extents, at);
   for (int32_t d = 0; d < a.rank; d++) {
     from += at[d] * a.from[d] * (a.from_scaled >> d & 1 ? count : 1);

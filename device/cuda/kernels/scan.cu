@@ -52,6 +52,11 @@ struct scan_lines {
   int64_t extent, inner, n, chunks; /* chunks: of a line; 1: a block sums it whole */
 };
 
+/* An extent of x, of the counted axis the true one. */
+static __device__ inline int64_t extent_of(const scan_args &a, int32_t d) {
+  return a.counted.count && d == a.counted_axis ? true_count(a.counted) : a.extents[d];
+}
+
 /* False: the axis is not one of the tensor. */
 static __device__ inline bool find_lines(const scan_args &a, int64_t *out_axis, scan_lines *out_lines) {
   const int64_t given =
@@ -59,9 +64,10 @@ static __device__ inline bool find_lines(const scan_args &a, int64_t *out_axis, 
   *out_axis = given;
   if (given < -a.rank || given >= a.rank) return false;
   const int32_t axis = static_cast<int32_t>(given < 0 ? given + a.rank : given);
-  scan_lines l = {a.extents[axis], 1, 0, 1};
-  for (int32_t d = axis + 1; d < a.rank; d++) l.inner *= a.extents[d];
-  if (a.n) l.n = a.n / l.extent;
+  const int64_t n = true_number(a.counted, a.n);
+  scan_lines l = {extent_of(a, axis), 1, 0, 1};
+  for (int32_t d = axis + 1; d < a.rank; d++) l.inner *= extent_of(a, d);
+  if (n) l.n = n / l.extent;
   if (l.extent > SCAN_CHUNK && l.n < SCAN_FEW_LINES) l.chunks = (l.extent + SCAN_CHUNK - 1) / SCAN_CHUNK;
   *out_lines = l;
   return true;
@@ -93,7 +99,7 @@ static __device__ inline int64_t line_begin(const scan_lines &l, int64_t line) {
   return line / l.inner * l.extent * l.inner + line % l.inner;
 }
 
-KERNEL(cumsum_chunks) {
+KERNEL_OF_MANY_REGISTERS(cumsum_chunks) {
   int64_t axis;
   scan_lines l;
   if (!find_lines(a, &axis, &l) || l.chunks == 1) return;
@@ -107,7 +113,8 @@ KERNEL(cumsum) {
   int64_t axis;
   scan_lines l;
   if (!find_lines(a, &axis, &l)) {
-    if (thread_number() == 0) note_fault(a.fault, a.launch, REED_FAULT_AXIS, 1, 0, axis, a.rank);
+    if (thread_number() == 0 && (!a.counted.count || true_count(a.counted)))
+      note_fault(a.fault, a.launch, REED_FAULT_AXIS, 1, 0, axis, a.rank);
     return;
   }
   const bool floats = dtype_is_float(a.dtype);

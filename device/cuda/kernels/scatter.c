@@ -21,7 +21,8 @@ static void add_launch(cuda_plan *plan, cuda_kernel_id kernel, const scatter_arg
   const int64_t slots = made->n_slots * 8, starts = 64 + cuda_round_up(slots), list = starts + cuda_round_up(slots);
   if (threads == 0) return;
   cuda_plan_each(plan, kernel, threads, made);
-  cuda_plan_count(plan, offsetof(scatter_args, counted));
+  if (made->counted.factor) cuda_plan_extent(plan, offsetof(scatter_args, counted), 0);
+  if (made->updated.factor) cuda_plan_extent(plan, offsetof(scatter_args, updated), 1);
   if (uses & USES_DATA) CUDA_INPUT(plan, scatter_args, x, 0);
   if (uses & USES_INDICES) CUDA_INPUT(plan, scatter_args, indices, 1);
   if (uses & USES_INDICES) CUDA_FAULT(plan, scatter_args, fault, launch);
@@ -40,7 +41,8 @@ static reed_status prepare_scatter(const reed_kernel_call *call, scatter_args *m
   made->size = (int32_t)reed_dtype_bytes(data->dtype);
   made->dtype = data->dtype;
   made->index_size = (int32_t)reed_dtype_bytes(call->inputs[1].dtype);
-  made->counted = cuda_counted(call);
+  if (cuda_is_counted(call, 0)) made->counted = cuda_counted_by(call, 0);
+  if (cuda_is_counted(call, 1)) made->updated = cuda_counted_by(call, 1);
   made->reduction = op_attr_word(call->op, call->attrs, "reduction");
   if (!made->n) made->n_slots = 0; /* a copy */
   const int64_t begin = made->elements > made->n_slots ? made->elements : made->n_slots;
@@ -85,7 +87,8 @@ reed_status cuda_prepare_scatter_nd(const reed_kernel_call *call, reed_kernel *o
                        .n_slots = cpu_product(data->dims, 0, (int32_t)k),
                        .block = cpu_product(data->dims, (int32_t)k, data->rank),
                        .axis = -1,
-                       .n_components = (int32_t)k};
+                       .n_components = (int32_t)k,
+                       .counted_component = cuda_is_counted(call, 0) ? call->input_rooms[0].axis : -1};
   memcpy(made.extents, data->dims, sizeof made.extents);
   cpu_dense_strides((int32_t)k, data->dims, made.strides);
   return prepare_scatter(call, &made, out_kernel);

@@ -11,13 +11,18 @@
 
 enum { REDUCE_NONE, REDUCE_ADD, REDUCE_MUL, REDUCE_MAX, REDUCE_MIN }; /* in the order of op.def */
 
+/* Without elements there is nothing to update, whatever the indices are. */
+static __device__ inline int64_t true_updates(const scatter_args &a) {
+  return !a.counted.count || true_count(a.counted) ? true_number(a.updated, a.n) : 0;
+}
+
 /* The slot of update i; false: an index is outside, and noted. */
 static __device__ inline bool find_slot(const scatter_args &a, int64_t i, int64_t *out_slot) {
   int64_t slot = 0, index;
   if (a.axis < 0) {
     for (int32_t c = 0; c < a.n_components; c++) {
-      if (!read_index(a.index_size, a.indices, i * a.n_components + c, a.extents[c], a.fault, a.launch, &index))
-        return false;
+      const int64_t extent = a.counted.count && c == a.counted_component ? true_count(a.counted) : a.extents[c];
+      if (!read_index(a.index_size, a.indices, i * a.n_components + c, extent, a.fault, a.launch, &index)) return false;
       slot += index * a.strides[c];
     }
   } else {
@@ -43,13 +48,12 @@ KERNEL(scatter_begin) {
 KERNEL(scatter_claim) {
   const int64_t i = thread_number();
   int64_t slot;
-  if (i < true_number(a.counted, a.n) && find_slot(a, i, &slot))
-    atomicMax(&a.slots[slot], static_cast<unsigned long long>(i) + 1);
+  if (i < true_updates(a) && find_slot(a, i, &slot)) atomicMax(&a.slots[slot], static_cast<unsigned long long>(i) + 1);
 }
 
 KERNEL(scatter_replace) {
   const int64_t i = thread_number();
-  if (i >= true_number(a.counted, a.n) * a.block) return;
+  if (i >= true_updates(a) * a.block) return;
   const int64_t update = i / a.block;
   int64_t slot;
   if (find_slot(a, update, &slot) && a.slots[slot] == static_cast<unsigned long long>(update) + 1)
@@ -61,7 +65,7 @@ KERNEL(scatter_replace) {
 KERNEL(scatter_count) {
   const int64_t i = thread_number();
   int64_t slot;
-  if (i < true_number(a.counted, a.n) && find_slot(a, i, &slot)) atomicAdd(&a.slots[slot], 1ull);
+  if (i < true_updates(a) && find_slot(a, i, &slot)) atomicAdd(&a.slots[slot], 1ull);
 }
 
 /* Slots with updates get their part of the list, and count their places in it from 0. */
@@ -76,8 +80,7 @@ KERNEL(scatter_place) {
 KERNEL(scatter_list) {
   const int64_t i = thread_number();
   int64_t slot;
-  if (i < true_number(a.counted, a.n) && find_slot(a, i, &slot))
-    a.list[a.starts[slot] + atomicAdd(&a.slots[slot], 1ull)] = i;
+  if (i < true_updates(a) && find_slot(a, i, &slot)) a.list[a.starts[slot] + atomicAdd(&a.slots[slot], 1ull)] = i;
 }
 
 static __device__ inline void sift_down(int64_t *list, int64_t i, int64_t n) {

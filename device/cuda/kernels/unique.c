@@ -25,6 +25,7 @@ static int64_t plan_order(cuda_plan *plan, unique_args made, const layout *at) {
   bool begun = false;
   for (made.run = 1; made.run < made.n || !begun; made.run *= 2, begun = true) {
     cuda_plan_each(plan, CUDA_unique_merge, made.n, &made);
+    cuda_plan_count(plan, offsetof(unique_args, counted));
     CUDA_INPUT(plan, unique_args, x, 0);
     if (begun) CUDA_PART(plan, unique_args, from, CUDA_FROM_WORKSPACE, 0, from, made.n * 8, false);
     CUDA_PART(plan, unique_args, to, CUDA_FROM_WORKSPACE, 0, to, made.n * 8, true);
@@ -45,23 +46,26 @@ reed_status cuda_prepare_unique(const reed_kernel_call *call, reed_kernel *out_k
                             .n = n,
                             .block = slices.block,
                             .dtype = call->inputs[0].dtype,
-                            .bits = slices.size == 8 ? 64 : 32};
+                            .bits = slices.size == 8 ? 64 : 32,
+                            .counted = cuda_counted(call)};
   int64_t order = 0;
   if (n) {
     order = plan_order(&plan, made, &at);
     cuda_plan_each(&plan, CUDA_unique_begins, n, &made);
+    cuda_plan_count(&plan, offsetof(unique_args, counted));
     CUDA_INPUT(&plan, unique_args, x, 0);
     CUDA_PART(&plan, unique_args, from, CUDA_FROM_WORKSPACE, 0, order, numbers, false);
     CUDA_PART(&plan, unique_args, begins, CUDA_FROM_WORKSPACE, 0, at.begins, n, true);
     if (!sorted) CUDA_PART(&plan, unique_args, marks, CUDA_FROM_WORKSPACE, 0, at.marks, n, true);
   }
-  const select_args flags = {.n = n, .extents = {n}, .rank = 1, .dtype = REED_BOOL};
+  const select_args flags = {.n = n, .extents = {n}, .rank = 1, .dtype = REED_BOOL, .counted = made.counted};
   cuda_choice choice = {.source = CUDA_FROM_WORKSPACE, .at = at.begins, .begin = at.end, .reports = true};
   const cuda_places starts = cuda_plan_places(&plan, &choice, flags);
   choice = (cuda_choice){.source = CUDA_FROM_WORKSPACE, .at = at.marks, .begin = starts.end};
   const cuda_places firsts = sorted ? starts : cuda_plan_places(&plan, &choice, flags);
   const int64_t first = sorted ? firsts.end : firsts.places; /* places of the groups' first slices */
   cuda_plan_each(&plan, CUDA_unique_groups, n ? n : 1, &made);
+  cuda_plan_count(&plan, offsetof(unique_args, counted));
   CUDA_PART(&plan, unique_args, from, CUDA_FROM_WORKSPACE, 0, order, numbers, false);
   CUDA_PART(&plan, unique_args, starts, CUDA_FROM_WORKSPACE, 0, starts.places, numbers, false);
   CUDA_PART(&plan, unique_args, total, CUDA_FROM_WORKSPACE, 0, starts.total, 8, false);

@@ -1,7 +1,8 @@
 /* Kernels at the bound of a count give the results of the exact call, and their cost follows the true count:
  * NonMaxSuppression touches the bytes of as many boxes, TopK sorts as many keys as the true count needs, PasteMasks
- * writes as many pictures as masks, ScatterElements makes the updates of as many lines, and the convolutions of a mask
- * head for 100 regions do the work of those that are found. */
+ * writes as many pictures as masks, ScatterElements makes the updates of as many lines, CumSum cuts lines into chunks
+ * as if it knew their number, and the convolutions of a mask head for 100 regions do the work of those that are found.
+ */
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -210,6 +211,31 @@ START_TEST(a_bound_of_0_has_no_updates) {
 }
 END_TEST
 
+enum { MOST_SUMMED = 300, LINE = 2100 }; /* more lines, and a longer one, than CumSum cuts whole lines for */
+
+static void run_cumsum(emulated_call *r, int64_t n, bool counted) {
+  const reed_desc inputs[] = {{REED_F32, 2, {counted ? MOST_SUMMED : n, LINE}}, {REED_I64, 0}};
+  const reed_room of_lines = {.axis = 0, .capacity = MOST_SUMMED, .counted = 1}, rooms[] = {of_lines, {.axis = -1}};
+  r->count = n;
+  run(r, OP_CumSum, inputs, 2, &inputs[0], counted ? rooms : NULL, counted ? &of_lines : NULL, NULL);
+  free(r->workspace);
+}
+
+/* The bound has so many lines that each would be summed whole, the true count so few that they are cut. */
+START_TEST(sums_at_a_bound_are_cut_as_those_of_the_true_count) {
+  static const int64_t counts[] = {1, 3};
+  static float x[MOST_SUMMED * LINE], y[2][MOST_SUMMED * LINE];
+  const int64_t n = counts[_i], axis = 1;
+  emulated_call at_bound = {.inputs = {x, &axis}, .output = y[0]}, exact = at_bound;
+  exact.output = y[1];
+  for (int64_t i = 0; i < n * LINE; i++) x[i] = (float)(i * 31 % 1009) * 1e-3F - 0.3F;
+  memset(y, UNTOUCHED, sizeof y);
+  run_cumsum(&at_bound, n, true);
+  run_cumsum(&exact, n, false);
+  ck_assert_mem_eq(y[0], y[1], sizeof y[0]); /* the rest of both is untouched */
+}
+END_TEST
+
 /* ---- a mask head ---- */
 
 enum { REGIONS = 100, CELLS = 7, CHANNELS = 8, HEAD_ELEMENTS = REGIONS * 4 * CELLS * CELLS * CHANNELS };
@@ -300,6 +326,7 @@ int main(void) {
   tcase_add_loop_test(t, masks_at_a_bound_are_pasted_into_as_many_pictures, 0, MOST_MASKS + 1);
   tcase_add_loop_test(t, a_bound_of_0_has_no_updates, 0, 2);
   tcase_add_loop_test(t, updates_at_a_bound_are_those_of_the_true_count, 0, 2);
+  tcase_add_loop_test(t, sums_at_a_bound_are_cut_as_those_of_the_true_count, 0, 2);
   tcase_add_loop_test(t, a_mask_head_at_a_bound_does_the_work_of_the_true_count, 0, HEAD_STEPS);
   suite_add_tcase(suite, t);
   return suite_run(suite);
