@@ -15,7 +15,8 @@
 #define BAND_FLOATS 16384 /* of the rows of X in an item's scratch, about */
 #define BAND_LEAST 4      /* rows of Y of a band, where blocks may be narrower instead */
 #define TAPS_PER_BYTE 4   /* products of a window that take as long as a byte in cpu_team_for's count */
-#define MOST_PRODUCTS 1e15
+#define TURNED_BYTES 2    /* in that count, of an element that is turned */
+#define MOST_WORK 1e15
 
 typedef struct turned_convolution {
   window w;
@@ -124,7 +125,7 @@ typedef struct turned_costs {
 } turned_costs;
 
 static const turned_costs costs_base = {4, .9, 1, 1.7, 0, 6, 6, 0, 6, 2, 28, 0, 64, 28},
-                          costs_avx2 = {8, .85, .55, .93, 3, .82, 1.7, 15, 4, 1.5, 28, 14, 112, 64},
+                          costs_avx2 = {8, .85, .55, .93, 3, .82, 1.7, 15, 4, 1.7, 28, 14, 112, 64},
                           costs_avx512 = {16, .7, 1.05, 1.8, 1.5, 1.35, 2.6, 11, 3, 1.3, 56, 32, 112, 64};
 
 static const turned_costs *costs_of(cpu_level level) {
@@ -211,8 +212,9 @@ reed_status conv_turned_prepare(const reed_kernel_call *call, reed_kernel *out_k
   activation_read(call, &t->activation);
   t->row = CPU_PICK(t->activation.level, depthwise_row);
   t->turn = CPU_PICK(t->activation.level, turn_rows);
-  double products = (double)desc_elements(y) * (double)t->group * (double)w.kernel[0] * (double)w.kernel[1];
-  t->team = cpu_team_for(cpu_env_team(call), products < MOST_PRODUCTS ? (int64_t)products / TAPS_PER_BYTE : INT64_MAX);
+  const double products = (double)desc_elements(y) * (double)t->group * (double)w.kernel[0] * (double)w.kernel[1],
+               work = products / TAPS_PER_BYTE + (double)(desc_elements(x) + desc_elements(y)) * TURNED_BYTES;
+  t->team = cpu_team_for(cpu_env_team(call), work < MOST_WORK ? (int64_t)work : INT64_MAX);
   if (!is_faster(t)) {
     mem_free(t);
     return REED_OK;
