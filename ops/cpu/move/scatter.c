@@ -37,6 +37,8 @@ typedef struct scatter_state {
 /* Work of an update besides its bytes: its place is found; an element of it is replaced or combined, by a call. */
 #define PLACE_WORK 80
 #define COMBINE_WORK 128
+#define LIST_WORK 60                          /* of an update in the list of its stripe */
+#define PHASES_WORK (2 * CPU_WORK_PER_THREAD) /* threads wait for each other three times */
 
 /* An update in the list of a stripe. place: in the output, in elements. */
 typedef struct scatter_update {
@@ -308,12 +310,13 @@ static scatter_state *open_scatter(const reed_kernel_call *call) {
 
 /* Plans the stripes: about as many as the team has chunks; where updates read elements, too, none is shorter than a
  * line of the cache. Returns the
- * workspace's bytes; 0: the output is too small. */
-static int64_t plan_stripes(scatter_state *s, int64_t n_out) {
+ * workspace's bytes; 0: the output is too small, or the lists take longer than they save. work: of an update. */
+static int64_t plan_stripes(scatter_state *s, int64_t n_out, int64_t work) {
   int64_t wanted = s->team.chunks < MOST_STRIPES ? s->team.chunks : MOST_STRIPES;
   while (n_out >> s->stripe_bits >= wanted || (s->combine && s->size << s->stripe_bits < LINE)) s->stripe_bits++;
   s->n_stripes = ((n_out - 1) >> s->stripe_bits) + 1;
-  s->striped = s->n_stripes >= s->team.threads;
+  const int64_t alone = s->n * work, together = (alone + s->n * LIST_WORK) / s->team.threads + PHASES_WORK;
+  s->striped = s->n_stripes >= s->team.threads && together < alone - alone / 8;
   if (!s->striped) return 0;
   s->n_groups = (s->n + GROUP - 1) / GROUP;
   return s->n * (int64_t)(sizeof(scatter_update) + sizeof(uint32_t)) +
@@ -332,13 +335,13 @@ static bool divide_lines(scatter_state *s) {
 static reed_status close_scatter(const reed_kernel_call *call, scatter_state *s, reed_kernel *out_kernel) {
   int64_t n_out = desc_elements(&call->outputs[0]), bytes = s->block * s->size;
   find_combine(call, s);
-  const int64_t work = PLACE_WORK + 4 * bytes + (s->combine ? COMBINE_WORK : 0);
+  const int64_t work = PLACE_WORK + bytes + (s->combine ? COMBINE_WORK : 0);
   s->team = cpu_team_for(cpu_env_team(call), s->n * work);
   s->step_updates = 2 * CPU_WORK_PER_CHUNK / work + 1;
   cpu_kernel_set(out_kernel, run_scatter, s);
   bool whole = s->by_slices ? bytes >= LONG_UPDATE : divide_lines(s);
   if (s->team.threads > 1 && !whole && n_out > 0 && n_out <= UINT32_MAX && s->n <= UINT32_MAX)
-    out_kernel->workspace_bytes = plan_stripes(s, n_out);
+    out_kernel->workspace_bytes = plan_stripes(s, n_out, work);
   if (!whole && !s->striped) s->team.chunks = s->team.threads = 1;
   return REED_OK;
 }
