@@ -331,7 +331,8 @@ static int64_t products_of(const winograd_plan *plan, const step *t, int half) {
 }
 
 /* The way through the products of a step: of the first half of its tiles through their pieces, panels and positions,
- * then of the second half. */
+ * then of the second half, backwards: two threads read weights from both ends, so that in the middle each one finds
+ * what the other has fetched. */
 typedef struct product_place {
   int64_t half, tiles, tile, panel, position;
 } product_place;
@@ -339,7 +340,7 @@ typedef struct product_place {
 static product_place product_at(const winograd_plan *plan, const step *t, int64_t index) {
   int64_t panels = divided(t->columns, plan->width), n_first = products_of(plan, t, 0), half = index >= n_first,
           pieces = divided(t->n[half], product_tiles(plan));
-  index -= half ? n_first : 0;
+  index = half ? n_first + products_of(plan, t, 1) - 1 - index : index;
   return (product_place){half, t->n[half], index % pieces * product_tiles(plan), index / pieces % panels,
                          index / pieces / panels};
 }
@@ -365,21 +366,19 @@ static void multiply(const winograd_run *run, const step *t, int64_t begin, int6
   const winograd_plan *plan = run->plan;
   const winograd_section *s = t->s;
   const float *weights = plan->form.stored ? run->weights : run->u;
-  const int64_t panels = divided(t->columns, plan->width), each = product_tiles(plan), width = plan->width;
+  const int64_t each = product_tiles(plan), width = plan->width,
+                last = products_of(plan, t, 0) + products_of(plan, t, 1) - 1;
   for (int64_t i = begin; i < end; i++) {
-    product_place at = product_at(plan, t, i);
+    const product_place at = product_at(plan, t, i), after = product_at(plan, t, smaller(i + 1, last));
     const phase_range phases = phases_at(plan, s, at.position);
     const int64_t first = phases.first * plan->p.channels, panel_width = smaller(t->columns - at.panel * width, width);
     const float *u = weights + at.position * s->u_position + at.panel * width * plan->depth;
-    bool is_last = at.tile + each >= at.tiles;
     winograd_product product = {.v = run->v + at.half * s->v_half + at.position * s->v_position +
                                      at.tile * plan->v_row + first,
                                 .u = u + first * panel_width,
                                 .m = run->m + at.half * s->m_half + at.position * s->m_position + at.tile * s->m_row +
                                      column_of(t) + at.panel * width,
-                                .next = !is_last                ? u
-                                        : at.panel + 1 < panels ? u + width * plan->depth
-                                                                : weights + (at.position + 1) * s->u_position,
+                                .next = weights + after.position * s->u_position + after.panel * width * plan->depth,
                                 .tiles = smaller(at.tiles - at.tile, each),
                                 .channels = (phases.end - phases.first) * plan->p.channels,
                                 .width = panel_width,
