@@ -1,6 +1,7 @@
 /* Algebraic clean-up: a table of small rewrites by operator, and the choice of an If's branch by a known condition. A
  * rewrite either replaces an output by an existing value or changes its node in place. No rewrite changes a result by a
- * bit, except that x + 0 becomes x, which may be -0 (0 and -0 compare equal).
+ * bit, except that x + 0 becomes x, which may be -0 (0 and -0 compare equal), and that the square of a float is its
+ * product with itself, which is rounded once, while a power may be off by the last bit.
  *
  * A rewrite that replaces one value by another requires provably equal shapes; extents may be symbols.
  *
@@ -154,8 +155,14 @@ static ir_value *neutral(rewriting *r, ir_node *n, bool *change) {
   return NULL;
 }
 
-static ir_value *power_of_one(rewriting *r, ir_node *n, bool *change) {
-  return is_splat(input(n, 1), 1) ? same_as_input(r, n, change) : NULL;
+/* x^1 is x. x^2 is x x: no logarithm, no exponential, and chains join a product whatever the exponent's dtype. */
+static ir_value *power(rewriting *r, ir_node *n, bool *change) {
+  if (is_splat(input(n, 1), 1)) return same_as_input(r, n, change);
+  if (!is_splat(input(n, 1), 2) || !same_as_input(r, n, change)) return NULL;
+  n->op = op_builtin(OP_Mul);
+  n->inputs[1] = n->inputs[0];
+  *change = true;
+  return NULL;
 }
 
 /* not(not(x)) */
@@ -198,7 +205,7 @@ static const struct {
     {OP_Mul, neutral},
     {OP_Not, twice},
     {OP_Pad, pad},
-    {OP_Pow, power_of_one},
+    {OP_Pow, power},
     {OP_Relu, idempotent},
     {OP_Reshape, reshape},
     {OP_Round, idempotent},

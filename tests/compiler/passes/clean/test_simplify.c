@@ -1,4 +1,4 @@
-/* simplify: operators that change nothing, Reshapes in a row, branches whose condition is known. */
+/* simplify: operators that change nothing, squares, Reshapes in a row, branches whose condition is known. */
 #include "tests/compiler/front.h"
 #include "tests/compiler/passes/squeeze_if_one.h"
 #include "tests/suite.h"
@@ -104,6 +104,51 @@ START_TEST(operators_that_change_nothing_go_and_near_misses_stay) {
 }
 END_TEST
 
+static const struct square_case {
+  const char *what, *base;
+  reed_dtype dtype;     /* of the exponent */
+  const char *exponent; /* its extents: at most four elements */
+  double powers[4];
+  bool goes;
+} square_cases[] = {
+    {"a square", "f32[n,4]", REED_F32, "", {2}, true},
+    {"an exponent of another dtype", "f32[n,4]", REED_I64, "", {2}, true},
+    {"halves", "f16[n,4]", REED_F32, "1,1", {2}, true},
+    {"whole numbers", "i64[n,4]", REED_F32, "", {2}, true},
+    {"an exponent for each column", "f64[n,4]", REED_F64, "4", {2, 2, 2, 2}, true},
+    {"other exponents in some columns", "f32[n,4]", REED_F32, "4", {2, 2, 3, 2}, false},
+    {"a cube", "f32[n,4]", REED_F32, "", {3}, false},
+    {"a reciprocal square", "f32[n,4]", REED_F32, "", {-2}, false},
+    {"nearly a square", "f32[n,4]", REED_F32, "", {2.0000002384185791}, false},
+    {"an exponent that widens the base", "f32[n,4]", REED_F32, "2,1,1", {2, 2}, false},
+};
+enum { N_SQUARE_CASES = sizeof square_cases / sizeof *square_cases };
+
+START_TEST(a_square_is_a_product) {
+  const struct square_case *c = &square_cases[_i];
+  onnx_build *b = build_open(15);
+  build_input(b, "x", c->base);
+  char exponent[4 * sizeof(double)];
+  for (size_t i = 0; i < 4; i++) reed_dtype_write(c->dtype, exponent + i * reed_dtype_bytes(c->dtype), c->powers[i]);
+  build_tensor(b, "p", c->dtype, c->exponent, exponent, true);
+  build_node(b, "Pow", "x,p", "y");
+  build_output(b, "y", "");
+  front f;
+  front_read(&f, &b);
+  front_ok(&f);
+  front_passes(&f, "chains");
+  front_ok(&f);
+  ck_assert_msg(front_count(&f, OP_Pow) == !c->goes, "%s", c->what);
+  if (c->goes) {
+    const ir_node *product = front_node(&f, OP_Mul);
+    ck_assert_ptr_eq(product->inputs[0], f.m->main->params[0]);
+    ck_assert_ptr_eq(product->inputs[1], f.m->main->params[0]);
+    ck_assert_str_eq(front_type(&f, product->outputs[0]), c->base);
+  }
+  front_fini(&f);
+}
+END_TEST
+
 START_TEST(a_reshape_reads_through_another) {
   onnx_build *b = build_open(13);
   build_input(b, "x", "f32[n,4,2]");
@@ -160,6 +205,7 @@ int main(void) {
   Suite *suite = suite_create("simplify");
   TCase *t = tcase_create("passes");
   tcase_add_test(t, operators_that_change_nothing_go_and_near_misses_stay);
+  tcase_add_loop_test(t, a_square_is_a_product, 0, N_SQUARE_CASES);
   tcase_add_test(t, a_reshape_reads_through_another);
   tcase_add_test(t, an_if_whose_condition_follows_from_extents_becomes_its_branch);
   tcase_add_test(t, a_known_branch_without_nodes_is_taken);
