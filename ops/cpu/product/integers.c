@@ -11,6 +11,7 @@
 #include "ops/cpu/product/whole.h"
 
 #define ITEM_PRODUCTS ((int64_t)3 << 19) /* of an item, about: some 25 us */
+#define ROW_DEPTH 32                     /* takes as long as a row's begin and end, in a panel of any width */
 #define ITEM_ROWS_LEAST 12               /* packing a panel takes as long as multiplying it with 4 to 8 rows */
 #define DEEP 4096                        /* from here on an item has one tile of rows */
 #define DEPTH_MOST 32768                 /* a deeper item would take too long; the reference cuts the depth */
@@ -169,11 +170,12 @@ reed_status integer_product_prepare(const reed_kernel_call *call, const product 
   s->pairs = divided(p->k, 2);
   s->columns = CPU_PICK(s->level, integer_columns)();
   s->n_panels = divided(p->n, s->columns);
-  s->n_chunks =
-      divided(p->m, larger(ITEM_PRODUCTS / (s->columns * p->k), p->k > DEEP ? INTEGER_ROWS : ITEM_ROWS_LEAST));
+  s->n_chunks = divided(
+      p->m, larger(ITEM_PRODUCTS / (s->columns * (p->k + ROW_DEPTH)), p->k > DEEP ? INTEGER_ROWS : ITEM_ROWS_LEAST));
   s->chunk_rows = round_up(divided(p->m, larger(s->n_chunks, 1)), INTEGER_ROWS);
   s->n_chunks = divided(p->m, s->chunk_rows > 0 ? s->chunk_rows : 1);
-  const double products = (double)p->batch * (double)p->m * (double)p->n * (double)p->k;
+  const double products =
+      (double)p->batch * (double)p->m * (double)(s->n_panels * s->columns) * (double)(p->k + ROW_DEPTH);
   s->team = cpu_team_for(cpu_env_team(call), products < 1e15 ? (int64_t)products / PRODUCTS_PER_BYTE : INT64_MAX);
   s->fits_offset = round_up(s->a_rows * s->pairs * 2 * (int64_t)sizeof(int16_t), 64);
   s->panels_offset = s->fits_offset + round_up(s->a_rows, 64);

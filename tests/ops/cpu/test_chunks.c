@@ -49,6 +49,7 @@ static const row rows[] = {
     {OP_MatMul, {{2, 2, 50000}, {2, 50000, 7}}, 2, 1, .least = 20, .dtype = REED_F64},
     {OP_MatMul, {{2, 2, 8}, {2, 8, 50001}}, 2, 1, .least = 20, .dtype = REED_I64},
     {OP_MatMul, {{2, 8, 8}, {2, 8, 150001}}, 2, 1, .least = 10, .dtype = REED_I32},
+    {OP_MatMul, {{2, 30000, 1}, {2, 1, 3}}, 2, 1, .least = 6, .dtype = REED_I32},
     {OP_MatMul, {{2, 20000, 1}, {2, 1, 3}}, 2, 1, .least = 30, .dtype = REED_F64},
     /* gradients that take blocks of pixels in their order */
     {OP_deform_conv2d_backward,
