@@ -235,6 +235,8 @@ static reed_status make_node(onnx_reader *r, onnx_frame *f, const Onnx__NodeProt
     reed_status status = find_input(r, f, node_name, op->name, node->input[i], &inputs[i]);
     if (status != REED_OK) return status;
   }
+  for (int32_t i = 0; i < n_inputs; i++)
+    if (onnx_sequence_of(r, inputs[i])) return onnx_unsupported(r, node_name, "a sequence as input of %s", op->name);
   if (is_loop && n_inputs < 2) n_inputs = 2;
   for (int32_t i = 0; i < n_outputs; i++)
     if (*node->output[i] && !(outputs[i] = named_value(r, f, node->output[i])))
@@ -287,15 +289,18 @@ static int32_t declared_rank(const onnx_reader *r, const onnx_frame *f, const ch
 }
 
 /* Finds the inputs of a node that is read as several nodes, and their ranks where they are known. *out_n stays -1 where
- * the node is unsupported. */
+ * the node is unsupported. sequences: it may take some. */
 static reed_status find_operands(onnx_reader *r, const onnx_frame *f, const Onnx__NodeProto *node,
-                                 const char *node_name, ir_value **operands, int32_t *ranks, int32_t *out_n) {
+                                 const char *node_name, bool sequences, ir_value **operands, int32_t *ranks,
+                                 int32_t *out_n) {
   *out_n = -1;
   if (node->n_input > REED_MAX_OPERANDS || node->n_output > REED_MAX_OPERANDS)
     return onnx_unsupported(r, node_name, "more than %d inputs or outputs", REED_MAX_OPERANDS);
   for (size_t i = 0; i < node->n_input; i++) {
     reed_status status = find_input(r, f, node_name, node->op_type, node->input[i], &operands[i]);
     if (status != REED_OK) return status;
+    if (!sequences && onnx_sequence_of(r, operands[i]))
+      return onnx_unsupported(r, node_name, "a sequence as input of %s", node->op_type);
     if (!operands[i]) continue;
     ranks[i] = operands[i]->type.rank >= 0 ? operands[i]->type.rank : declared_rank(r, f, node->input[i]);
   }
@@ -312,7 +317,7 @@ static reed_status read_einsum(onnx_reader *r, onnx_frame *f, const Onnx__NodePr
     return diag_fail(r->diagnosis, REED_ERROR_FORMAT, "node '%s' (Einsum) has no text 'equation'", node_name);
   if (node->n_input < 1 || node->n_output != 1 || !*node->output[0])
     return diag_fail(r->diagnosis, REED_ERROR_FORMAT, "node '%s' (Einsum) needs inputs and one output", node_name);
-  reed_status status = find_operands(r, f, node, node_name, operands, ranks, &n);
+  reed_status status = find_operands(r, f, node, node_name, false, operands, ranks, &n);
   for (int32_t i = 0; i < n && status == REED_OK; i++)
     if (!operands[i])
       status = diag_fail(r->diagnosis, REED_ERROR_FORMAT, "node '%s' (Einsum): input %d is missing", node_name, i);
@@ -325,16 +330,48 @@ static reed_status read_einsum(onnx_reader *r, onnx_frame *f, const Onnx__NodePr
   return result ? define(r, f, node->output[0], result) : define_unknown_outputs(r, f, node);
 }
 
-/* Reads an operator of quantised numbers: its outputs are what the nodes made of it compute. */
-static reed_status read_quantized(onnx_reader *r, onnx_frame *f, const Onnx__NodeProto *node, const char *node_name) {
+/* Reads operators of which nodes are made that compute the outputs. */
+typedef reed_status onnx_makes(onnx_reader *r, const onnx_frame *f, const Onnx__NodeProto *node, const char *node_name,
+                               ir_value *const *operands, const int32_t *ranks, int32_t n_operands,
+                               ir_value **out_values);
+static reed_status read_made(onnx_reader *r, onnx_frame *f, const Onnx__NodeProto *node, const char *node_name,
+                             onnx_makes *makes) {
   ir_value *operands[REED_MAX_OPERANDS] = {NULL}, *results[REED_MAX_OPERANDS] = {NULL};
   int32_t ranks[REED_MAX_OPERANDS], n;
-  reed_status status = find_operands(r, f, node, node_name, operands, ranks, &n);
+  reed_status status = find_operands(r, f, node, node_name, makes == onnx_read_sequence, operands, ranks, &n);
   if (status == REED_OK && n < 0) return define_unknown_outputs(r, f, node);
-  if (status == REED_OK) status = onnx_quantized(r, f, node, node_name, operands, ranks, n, results);
+  if (status == REED_OK) status = makes(r, f, node, node_name, operands, ranks, n, results);
   for (size_t i = 0; i < node->n_output && status == REED_OK; i++)
     if (*node->output[i])
       status = define(r, f, node->output[i], results[i] ? results[i] : named_value(r, f, node->output[i]));
+  return status;
+}
+
+static bool is_of_sequences(const onnx_reader *r, const onnx_frame *f, const Onnx__NodeProto *node) {
+  if (!onnx_reads_sequence(node->op_type)) return false;
+  const bool is_plain = strcmp(node->op_type, "Identity") == 0;
+  return !is_plain || (node->n_input == 1 && onnx_sequence_of(r, onnx_scope_find(&f->scope, node->input[0])));
+}
+
+static bool carries_sequences(const onnx_reader *r, const onnx_frame *f, const Onnx__NodeProto *node) {
+  bool found = false;
+  for (size_t i = 2; i < node->n_input && strcmp(node->op_type, "Loop") == 0 && !found; i++)
+    found = onnx_sequence_of(r, onnx_scope_find(&f->scope, node->input[i])) != NULL;
+  return found;
+}
+
+/* Reads a Loop that carries sequences. */
+static reed_status read_loop(onnx_reader *r, onnx_frame *f, const Onnx__NodeProto *node, const char *node_name) {
+  onnx_loop loop;
+  reed_status status = onnx_unsequenced_loop(r, f, node, node_name, &loop);
+  if (status == REED_OK && !loop.node) return define_unknown_outputs(r, f, node);
+  if (status == REED_OK) status = read_operator(r, f, loop.node, "", op_builtin(OP_Loop), node_name);
+  for (int32_t i = 0; i < loop.n_names && status == REED_OK; i++) {
+    char **names = &loop.node->output[loop.node->n_output - ONNX_LOOP_ITEMS * (size_t)(loop.n_names - i)];
+    ir_value *items[ONNX_LOOP_ITEMS];
+    for (int32_t k = 0; k < ONNX_LOOP_ITEMS; k++) items[k] = onnx_scope_find(&f->scope, names[k]);
+    if (*loop.names[i]) status = define(r, f, loop.names[i], onnx_looped_sequence(r, f->graph, items));
+  }
   return status;
 }
 
@@ -400,7 +437,9 @@ static reed_status read_node(onnx_reader *r, onnx_frame *f, const Onnx__NodeProt
   if (function) return inline_function(r, f, node, function, name);
   if (!*domain && strcmp(type, "Constant") == 0) return read_constant(r, f, node, name);
   if (!*domain && strcmp(type, "Einsum") == 0) return read_einsum(r, f, node, name);
-  if (!*domain && onnx_is_quantized(type)) return read_quantized(r, f, node, name);
+  if (!*domain && onnx_is_quantized(type)) return read_made(r, f, node, name, onnx_quantized);
+  if (!*domain && is_of_sequences(r, f, node)) return read_made(r, f, node, name, onnx_read_sequence);
+  if (!*domain && carries_sequences(r, f, node)) return read_loop(r, f, node, name);
   const reed_op *op = op_find(r->m->registry, domain, *domain ? type : onnx_modern_name(type));
   if (op) return read_operator(r, f, node, domain, op, name);
   reed_status status = onnx_unsupported(r, name, *domain ? "operator %s of domain %s" : "operator %s", type, domain);
@@ -478,7 +517,10 @@ static reed_status read_results(onnx_reader *r, onnx_frame *f, const Onnx__Graph
     if (!v)
       return diag_fail(r->diagnosis, REED_ERROR_FORMAT, "graph '%s': output '%s' is not defined", graph->name, name);
     bool with_dims = is_main || graph->parent->op == op_builtin(OP_Scan); /* a Scan stacks its outputs by their ranks */
-    reed_status status = read_type(r, "an output", g->output[i], with_dims, &graph->result_types[i]);
+    graph->result_types[i].rank = -1;
+    reed_status status = onnx_sequence_of(r, v)
+                             ? onnx_unsupported(r, name, "an output that is no tensor")
+                             : read_type(r, "an output", g->output[i], with_dims, &graph->result_types[i]);
     if (status != REED_OK) return status;
     graph->result_names[i] = ir_text(r->m, "%s", name);
     if (!graph->result_names[i] || !ir_add_result(graph, v)) return diag_no_memory(r->diagnosis, "the graph's outputs");

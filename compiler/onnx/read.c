@@ -49,6 +49,7 @@ reed_status onnx_read(ir_module *m, const void *bytes, size_t n_bytes, const onn
   onnx_reader r = {.m = m, .model = model, .outlined = bytes, .diagnosis = d, .external = external};
   reed_status status = read_model(&r, model);
   onnx_forget_problems(&r);
+  VEC_FREE(&r.sequences);
   onnx__model_proto__free_unpacked(model, &allocator);
   return status;
 }

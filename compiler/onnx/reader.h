@@ -37,6 +37,20 @@ typedef struct onnx_problem {
   text_buffer where; /* "'a', 'b'" */
 } onnx_problem;
 
+/* A sequence of tensors while the model is read: a list of values, or the parts of a tensor along an axis. */
+typedef struct onnx_sequence {
+  ir_value **items; /* n_items values; of parts: unused */
+  int32_t n_items;
+  ir_value *x;        /* the tensor with the parts; NULL: a list */
+  int32_t rank;       /* of x; -1: not known */
+  int64_t axis;       /* of x; may be negative */
+  ir_value *extent;   /* of each part, a single number; the last one may have less */
+  ir_value *extents;  /* NULL, or a vector of i64 with the extent of each part */
+  ir_value *joined;   /* the parts joined along their first axis, of a Loop's output; otherwise NULL */
+  ir_value *numbered; /* a vector with an element for each of these parts */
+  bool keeps_axis;    /* false: parts of extent 1, as items without the axis */
+} onnx_sequence;
+
 typedef struct onnx_reader {
   ir_module *m;
   const Onnx__ModelProto *model;
@@ -44,6 +58,7 @@ typedef struct onnx_reader {
   reed_diagnosis *diagnosis;
   const onnx_external *external; /* NULL: no external file may be read */
   VEC_OF(onnx_problem) problems;
+  VEC_OF(onnx_sequence) sequences;
   int64_t n_nodes;    /* nodes read so far, nodes of inlined functions included */
   int64_t most_nodes; /* the limit of n_nodes, set by onnx_check_growth */
 } onnx_reader;
@@ -189,6 +204,33 @@ bool onnx_is_quantized(const char *type);
 reed_status onnx_quantized(onnx_reader *r, const onnx_frame *f, const Onnx__NodeProto *node, const char *node_name,
                            ir_value *const *operands, const int32_t *ranks, int32_t n_operands,
                            ir_value **out_values) REED_MUST_CHECK;
+
+/* True for operators that make or take sequences; an Identity is one only if its operand is a sequence. */
+bool onnx_reads_sequence(const char *type);
+/* The sequence for which the value stands; NULL: it is a tensor, or absent. */
+const onnx_sequence *onnx_sequence_of(const onnx_reader *r, const ir_value *v);
+/* Reads such a node: appends nodes that compute its output from the operands, of which `ranks` are -1 if not known.
+ * *out_value: the output, which may stand for a sequence; it stays as it is where the node has an unsupported property,
+ * which is noted. ERROR_FORMAT: a wrong number of operands, a place that the sequence has not. */
+reed_status onnx_read_sequence(onnx_reader *r, const onnx_frame *f, const Onnx__NodeProto *node, const char *node_name,
+                               ir_value *const *operands, const int32_t *ranks, int32_t n_operands,
+                               ir_value **out_values) REED_MUST_CHECK;
+
+/* A Loop that carries no sequences any more. For each one it has the scan outputs of onnx_looped_sequence. */
+enum { ONNX_LOOP_ITEMS = 3 };
+typedef struct onnx_loop {
+  const Onnx__NodeProto *node; /* has scan outputs at its end for each sequence, the items stacked, joined, numbered;
+                                  NULL: unsupported, which has been noted */
+  const char **names;          /* the model's names of these sequences; "": not used */
+  int32_t n_names;
+} onnx_loop;
+/* Gives a Loop scan outputs in place of the sequences that it carries. ERROR_FORMAT: it has no body. */
+reed_status onnx_unsequenced_loop(onnx_reader *r, const onnx_frame *f, const Onnx__NodeProto *node,
+                                  const char *node_name, onnx_loop *out_loop) REED_MUST_CHECK;
+
+/* The value that stands for the sequence whose items are scan outputs of a Loop in g: stacked along a new axis, to be
+ * joined along their first one, and numbered. NULL: no memory. */
+ir_value *onnx_looped_sequence(onnx_reader *r, ir_graph *g, ir_value *const items[ONNX_LOOP_ITEMS]);
 
 /* Rewrites a Scan with its body, the last node of its graph, to a Loop with nodes before and after it. The Scan's
  * output values are kept. */

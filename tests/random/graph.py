@@ -151,10 +151,14 @@ class Graph:
 
     def finish(self, node, inputs, stacked=0):
         """stacked: the last outputs, of which onnxruntime says little when they are empty."""
-        captured = {v.name: v for v in inputs}
-        results = [[] for _ in node.output]
+        return self.finish_all([node], inputs, node.output, stacked)
+
+    def finish_all(self, nodes, inputs, outputs, stacked=0):
+        """Adds nodes of which only the outputs are values: tensors, which are evaluated at every size."""
+        node, captured = nodes[0], {v.name: v for v in inputs}
+        results = [[] for _ in outputs]
         infos = [h.make_tensor_value_info(v.name, ONNX_TYPES[v.dtype], [None] * v.rank) for v in captured.values()]
-        graph = h.make_graph([node], "g", infos, [onnx.ValueInfoProto(name=o) for o in node.output])
+        graph = h.make_graph(nodes, "g", infos, [onnx.ValueInfoProto(name=o) for o in outputs])
         model = h.make_model(graph, opset_imports=[h.make_opsetid("", self.opset)], ir_version=8)
         if node.op_type in ("If", "Loop", "Scan"):
             for o, dtype in zip(graph.output, result_types(node)):
@@ -180,10 +184,10 @@ class Graph:
                 raise Skip("dtype")
         if any(a.shape[0] == 0 for slot in results[len(results) - stacked:] for a in slot):
             raise Skip("no rounds")
-        self.nodes.append(node)
+        self.nodes += nodes
         for v in inputs:
             v.uses += 1
-        made = [Value(o, slot) for o, slot in zip(node.output, results)]
+        made = [Value(o, slot) for o, slot in zip(outputs, results)]
         self.values += made
         return made[0] if len(made) == 1 else made
 

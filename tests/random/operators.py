@@ -2,6 +2,7 @@
 import elementwise  # noqa: F401
 import movement  # noqa: F401
 import layers  # noqa: F401
+import sequences  # noqa: F401
 import control
 from registered import OPERATORS, operator  # noqa: F401
 
