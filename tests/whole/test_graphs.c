@@ -342,6 +342,55 @@ START_TEST(a_pointer_that_moved_runs_without_the_graph) {
 }
 END_TEST
 
+/* The same beside a count that stays on the device: another count makes no other graph, another pointer does. */
+START_TEST(a_pointer_that_moved_beside_a_count_runs_without_the_graph) {
+  onnx_build *b = build_open(17);
+  build_input(b, "x", "f32[n]");
+  build_f32(b, "least", "", (float[]){6});
+  build_i64(b, "line", "1", (int64_t[]){-1});
+  build_node(b, "Greater", "x,least", "above");
+  build_node(b, "NonZero", "above", "found");
+  build_node(b, "Reshape", "found,line", "places");
+  build_node(b, "Gather", "x,places", "chosen");
+  build_node(b, "Abs", "chosen", "y");
+  build_output(b, "y", "f32[m]");
+  pair p = {.m = model_open(b, "host", REED_COUNTS_DEVICE)};
+  p.with = session_with(&p.m, devices[_i], REED_GRAPHS_AUTO);
+  p.without = session_with(&p.m, devices[_i], REED_GRAPHS_OFF);
+  static const struct {
+    float first; /* of 12 elements */
+    int64_t chosen;
+  } inputs[] = {{0, 5}, {4, 9}, {-8, 0}};
+  static const struct {
+    int input;
+    int64_t captured, replayed, moved;
+  } steps[] = {{0, 0, 0, 0}, {0, 1, 0, 0}, {0, 1, 1, 0}, {1, 1, 1, 1}, {0, 1, 2, 1},
+               {1, 2, 2, 1}, {1, 2, 3, 1}, {0, 2, 4, 1}, {2, 2, 4, 2}, {2, 3, 4, 2}};
+  enum { INPUTS = sizeof inputs / sizeof *inputs };
+  reed_tensor *on[INPUTS], *out, *other;
+  for (int i = 0; i < INPUTS; i++) {
+    reed_tensor *x = floats(1, (int64_t[]){12}, inputs[i].first);
+    on[i] = on_device(x, devices[_i]);
+    reed_tensor_close(&x);
+  }
+  for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
+    run_session(&p.m, p.with, &on[steps[i].input], &out);
+    run_session(&p.m, p.without, &on[steps[i].input], &other);
+    ck_assert_int_eq(reed_tensor_dims(out)[0], inputs[steps[i].input].chosen);
+    assert_equal(out, other, "with and without graphs");
+    reed_tensor_close(&out);
+    reed_tensor_close(&other);
+    ck_assert_msg(statistic_of(p.with, "captured") == steps[i].captured &&
+                      statistic_of(p.with, "replayed") == steps[i].replayed &&
+                      statistic_of(p.with, "moved") == steps[i].moved,
+                  "step %zu: %lld captured, %lld replayed, %lld moved", i, (long long)statistic_of(p.with, "captured"),
+                  (long long)statistic_of(p.with, "replayed"), (long long)statistic_of(p.with, "moved"));
+  }
+  close_all(on, INPUTS);
+  pair_close(&p);
+}
+END_TEST
+
 /* A block that was released and given out again at the same address is another block: its graph is refused, and the
  * run goes on without it. */
 START_TEST(a_released_block_costs_the_graph_only) {
@@ -506,6 +555,7 @@ int main(void) {
   tcase_add_loop_test(cases, a_growing_cache_replays_when_its_lengths_come_again, 0, n);
   tcase_add_loop_test(cases, memory_of_a_killed_tensor_stays_with_the_launches_that_wait, 0, n);
   tcase_add_loop_test(cases, a_pointer_that_moved_runs_without_the_graph, 0, n);
+  tcase_add_loop_test(cases, a_pointer_that_moved_beside_a_count_runs_without_the_graph, 0, n);
   tcase_add_loop_test(cases, a_released_block_costs_the_graph_only, 0, n);
   tcase_add_loop_test(cases, a_run_cancelled_at_any_kernel_leaves_the_session_whole, 0, n);
   tcase_add_loop_test(cases, a_fault_in_a_replayed_launch_names_its_node, 0, n);
