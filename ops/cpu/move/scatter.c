@@ -309,8 +309,8 @@ static scatter_state *open_scatter(const reed_kernel_call *call) {
 }
 
 /* Plans the stripes: about as many as the team has chunks; where updates read elements, too, none is shorter than a
- * line of the cache. Returns the
- * workspace's bytes; 0: the output is too small, or the lists take longer than they save. work: of an update. */
+ * line of the cache. Returns the workspace's bytes; 0: the output is too small, or the lists take longer than they
+ * save. work: of an update. */
 static int64_t plan_stripes(scatter_state *s, int64_t n_out, int64_t work) {
   int64_t wanted = s->team.chunks < MOST_STRIPES ? s->team.chunks : MOST_STRIPES;
   while (n_out >> s->stripe_bits >= wanted || (s->combine && s->size << s->stripe_bits < LINE)) s->stripe_bits++;

@@ -8,11 +8,12 @@
 #include "ops/cpu/product/whole.h"
 
 #define LINE_FLOATS 16
-#define BAND_FLOATS 16384 /* of the rows of X in an item's scratch, about */
-#define BAND_LEAST 4      /* rows of Y of a band, at least */
-#define COLUMNS_MOST 64   /* of Y: the copies of longer rows leave the first-level cache, and few tiles meet an edge */
-#define TAPS_LEAST 5      /* of windows with stride 1: fewer read a pixel too seldom to pay for its copy */
-#define DEPTH_MOST 1024   /* of a group's weights, whose panel stays in the second-level cache */
+#define BAND_FLOATS 16384              /* of the rows of X in an item's scratch, about */
+#define BAND_LEAST 4                   /* rows of Y of a band, at least */
+#define REACH_FLOATS (8 * BAND_FLOATS) /* of the rows of X of a window, at most: with dilation they may be many */
+#define COLUMNS_MOST 64 /* of Y: the copies of longer rows leave the first-level cache, and few tiles meet an edge */
+#define TAPS_LEAST 5    /* of windows with stride 1: fewer read a pixel too seldom to pay for its copy */
+#define DEPTH_MOST 1024 /* of a group's weights, whose panel stays in the second-level cache */
 
 typedef struct conv_groups {
   window w;
@@ -167,8 +168,9 @@ static void share(conv_groups *c) {
 }
 
 static bool is_faster(const window *w, int64_t inputs) {
-  const int64_t taps = w->kernel[0] * w->kernel[1];
-  return w->out[1] <= COLUMNS_MOST && columns_of(w) * inputs <= BAND_FLOATS && taps * inputs <= DEPTH_MOST &&
+  const int64_t taps = w->kernel[0] * w->kernel[1], row = columns_of(w) * inputs;
+  return w->out[1] <= COLUMNS_MOST && row <= BAND_FLOATS && taps * inputs <= DEPTH_MOST &&
+         (w->kernel[0] - 1) * w->dilation[0] < REACH_FLOATS / row &&
          (taps >= TAPS_LEAST || (taps > 1 && (w->stride[0] > 1 || w->stride[1] > 1)));
 }
 
