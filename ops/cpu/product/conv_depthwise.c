@@ -7,6 +7,7 @@
 #include "ops/packed.h"
 
 #define TAPS_PER_BYTE 4 /* products of a window that take as long as a byte in cpu_team_for's count */
+#define NARROW 8        /* the same for fewer channels than any vector has: so much longer */
 #define MOST_PRODUCTS 1e15
 #define PIECE_LEAST 24 /* columns of a piece of a row, about: tiles of all CPU levels */
 
@@ -68,6 +69,12 @@ static reed_status run_depthwise(const void *state, const reed_kernel_buffers *b
   return cpu_parallel(d->team, d->images * d->w.out[0] * d->row_pieces, 1, run_rows, &run);
 }
 
+/* The level whose vectors the channels fill; of more lanes than channels only one would be used. */
+static cpu_level filled_level(cpu_level level, int64_t channels) {
+  if (level >= CPU_AVX512 && channels < 16) level = CPU_AVX2;
+  return level == CPU_AVX2 && channels < 8 ? CPU_BASE : level;
+}
+
 reed_status conv_depthwise_prepare(const reed_kernel_call *call, bool packed, const window *w, const activation *act,
                                    reed_kernel *out_kernel) {
   const reed_desc *x = &call->inputs[0], *weights = &call->inputs[1], *y = &call->outputs[0];
@@ -77,7 +84,7 @@ reed_status conv_depthwise_prepare(const reed_kernel_call *call, bool packed, co
   if (!d) return cpu_no_memory(call);
   *d = (depthwise){.w = *w,
                    .activation = *act,
-                   .row = CPU_PICK(act->level, depthwise_row),
+                   .row = CPU_PICK(filled_level(act->level, x->dims[1]), depthwise_row),
                    .images = x->dims[0],
                    .channels = x->dims[1],
                    .group = weights->dims[1],
@@ -86,7 +93,8 @@ reed_status conv_depthwise_prepare(const reed_kernel_call *call, bool packed, co
                    .packed = packed,
                    .order = packed_small_groups(weights)};
   if (w->n == 1) window_as_row(&d->w);
-  double products = (double)desc_elements(y) * (double)d->group * (double)d->w.kernel[0] * (double)d->w.kernel[1];
+  double products = (double)desc_elements(y) * (double)d->group * (double)d->w.kernel[0] * (double)d->w.kernel[1] *
+                    (d->channels < 4 ? NARROW : 1);
   d->team = cpu_team_for(cpu_env_team(call), products < MOST_PRODUCTS ? (int64_t)products / TAPS_PER_BYTE : INT64_MAX);
   /* too few rows for the threads' chunks: pieces of rows */
   int64_t rows = d->images * d->w.out[0],
