@@ -71,16 +71,20 @@ typedef struct sharing {
 static void *run_small(void *context) {
   sharing *all = context;
   reed_session *session = session_of(all->program, all->device);
+  reed_diagnosis *diagnosis;
+  ck_assert_int_eq(reed_diagnosis_open(&diagnosis), REED_OK);
   /* the sessions keep the program */
   if (atomic_fetch_add(&all->opened, 1) == N_THREADS - 1) reed_program_close(&all->program);
   for (int i = 0; i < 60; i++) {
     reed_tensor *input = rows(i % 7), *output;
-    ck_assert_int_eq(reed_session_run(session, &input, 1, &output, 1, NULL), REED_OK);
+    reed_status status = reed_session_run(session, &input, 1, &output, 1, diagnosis);
+    ck_assert_msg(status == REED_OK, "%s, run %d: %s", all->device, i, reed_diagnosis_message(diagnosis));
     check_rows(output);
     reed_tensor_close(&input);
     reed_tensor_close(&output);
   }
   reed_session_close(&session);
+  reed_diagnosis_close(&diagnosis);
   return NULL;
 }
 

@@ -87,13 +87,29 @@ static void perform(fake_world *world, const fake_work *work) {
   else perform_copy(world, work);
 }
 
+/* Notes that a record of an event has run. */
+static void record(const fake_work *work) {
+  cu_event event = work->event;
+  fake_work **at = &event->records;
+  while (*at != work) at = &(*at)->next_record;
+  *at = work->next_record;
+  if (work->number > event->n_done) event->n_done = work->number;
+}
+
+/* True if the record for which the work waits has not run. */
+static bool is_held_up(const fake_work *work) {
+  const fake_work *one = work->kind == FAKE_WAIT ? work->event->records : NULL;
+  while (one && one->number != work->number) one = one->next_record;
+  return one;
+}
+
 /* Runs the first piece of a stream's work. Under the lock. */
 static void run(fake_world *world, cu_stream stream) {
   const fake_work *const work = stream->head;
   if (work->kind == FAKE_LAUNCH) stream->clock_ns += work->of_library ? world->options.clock * 1000 : 1000000;
   switch (work->kind) {
     case FAKE_RECORD:
-      if (work->number > work->event->n_done) work->event->n_done = work->number;
+      record(work);
       work->event->done_ns = world->options.clock ? stream->clock_ns : (int64_t)uv_hrtime();
       break;
     case FAKE_WAIT: break;
@@ -119,8 +135,7 @@ static cu_stream choose(fake_world *world) {
   if (world->options.late && !world->n_waiting && !world->closing) return NULL;
   for (cu_stream stream = world->streams; stream; stream = stream->next) {
     const fake_work *work = stream->head;
-    if (!work || (work->kind == FAKE_WAIT && work->event->n_done < work->number) || fake_is_held(world, stream))
-      continue;
+    if (!work || is_held_up(work) || fake_is_held(world, stream)) continue;
     n++;
     if (!chosen || (world->options.seed ? random_next(&world->random) % n == 0 : work->order < chosen->head->order))
       chosen = stream;

@@ -102,7 +102,8 @@ struct CUmod_st {
   const fake_image *image;
 };
 struct CUevent_st {
-  uint64_t n_recorded, n_done, n_pending; /* records enqueued, records run, work that names the event */
+  uint64_t n_recorded, n_done, n_pending; /* records enqueued, the latest one that has run, work that names the event */
+  struct fake_work *records;              /* those that have not run; a later one may run first, on another stream */
   int64_t done_ns;
   int card; /* whose context it is of */
   bool timing, destroyed;
@@ -125,6 +126,7 @@ typedef enum fake_work_kind {
 
 typedef struct fake_work {
   struct fake_work *next;
+  struct fake_work *next_record; /* of the same event (CUevent_st.records) */
   uint64_t order;
   fake_work_kind kind;
   char *target;

@@ -342,7 +342,11 @@ cu_result fake_event_record(cu_event event, cu_stream stream) {
     result = fake_say(world, CU_INVALID_HANDLE, "cuEventRecord: event and stream are of two contexts");
   work->event = event;
   event->n_pending++;
-  work->number = result ? 0 : ++event->n_recorded;
+  if (!result) {
+    work->number = ++event->n_recorded;
+    work->next_record = event->records;
+    event->records = work;
+  }
   return end(stream, work, result);
 }
 

@@ -312,6 +312,44 @@ START_TEST(memory_is_used_after_its_allocation_in_stream_order) {
 }
 END_TEST
 
+/* A wait is for the record before it: another stream's later record of the event, which may run first, ends no wait. */
+START_TEST(a_wait_is_for_the_record_before_it) {
+  for (int seed = 1; seed <= 16; seed++) {
+    char options[32];
+    snprintf(options, sizeof options, "late=1&seed=%d", seed);
+    open_driver(options);
+    cu_stream giver = stream_of(CU_NON_BLOCKING), user = stream_of(CU_NON_BLOCKING), other = stream_of(CU_NON_BLOCKING);
+    cu_event given, returned;
+    cu_pool pool;
+    cu_pointer data;
+    const cu_pool_properties properties = {.type = CU_PINNED, .location = {CU_ON_DEVICE, cu.first_ordinal}};
+    ck_assert_int_eq(cu.event_create(&given, CU_EVENT_NO_TIMING), CU_SUCCESS);
+    ck_assert_int_eq(cu.event_create(&returned, CU_EVENT_NO_TIMING), CU_SUCCESS);
+    ck_assert_int_eq(cu.pool_create(&pool, &properties), CU_SUCCESS);
+    ck_assert_int_eq(cu.pool_allocate(&data, 64, pool, giver), CU_SUCCESS);
+    ck_assert_int_eq(cu.event_record(given, giver), CU_SUCCESS);
+    ck_assert_int_eq(cu.stream_wait(user, given, 0), CU_SUCCESS);
+    char zeros[64] = {0};
+    for (int i = 0; i < 8; i++) ck_assert_int_eq(cu.copy_in(data, zeros, 64, user), CU_SUCCESS);
+    ck_assert_int_eq(cu.event_record(returned, user), CU_SUCCESS);
+    ck_assert_int_eq(cu.stream_wait(giver, returned, 0), CU_SUCCESS);
+    ck_assert_int_eq(cu.pool_free(data, giver), CU_SUCCESS);
+    ck_assert_int_eq(cu.event_record(returned, other), CU_SUCCESS);
+    ck_assert_int_eq(cu.stream_synchronize(other), CU_SUCCESS);
+    ck_assert_int_eq(cu.event_query(returned), CU_SUCCESS); /* asks for the latest record */
+    ck_assert_int_eq(cu.stream_synchronize(giver), CU_SUCCESS);
+    ck_assert_int_eq(cu.stream_synchronize(user), CU_SUCCESS);
+    ck_assert_int_eq(cu.stream_destroy(giver), CU_SUCCESS);
+    ck_assert_int_eq(cu.stream_destroy(user), CU_SUCCESS);
+    ck_assert_int_eq(cu.stream_destroy(other), CU_SUCCESS);
+    ck_assert_int_eq(cu.event_destroy(given), CU_SUCCESS);
+    ck_assert_int_eq(cu.event_destroy(returned), CU_SUCCESS);
+    ck_assert_int_eq(cu.pool_destroy(pool), CU_SUCCESS);
+    close_driver();
+  }
+}
+END_TEST
+
 /* ---- the module ---- */
 
 static void add_once(device *dev, const char *name) {
@@ -490,6 +528,7 @@ int main(void) {
   tcase_add_test(tests, the_default_stream_waits_for_blocking_streams_only);
   tcase_add_test(tests, launches_beyond_the_limits_are_refused);
   tcase_add_loop_test(tests, memory_is_used_after_its_allocation_in_stream_order, 0, 2);
+  tcase_add_test(tests, a_wait_is_for_the_record_before_it);
   tcase_add_loop_test(tests, the_caller_s_context_stays, 0, 2);
   tcase_add_test(tests, a_wrong_struct_is_refused);
   tcase_add_loop_test(tests, elements_at_their_places_are_not_copied, 0, 4);
