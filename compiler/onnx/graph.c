@@ -330,25 +330,30 @@ static reed_status read_einsum(onnx_reader *r, onnx_frame *f, const Onnx__NodePr
   return result ? define(r, f, node->output[0], result) : define_unknown_outputs(r, f, node);
 }
 
-/* Reads operators of which nodes are made that compute the outputs. */
-typedef reed_status onnx_makes(onnx_reader *r, const onnx_frame *f, const Onnx__NodeProto *node, const char *node_name,
-                               ir_value *const *operands, const int32_t *ranks, int32_t n_operands,
-                               ir_value **out_values);
+/* Reads a node for which other nodes compute its outputs. */
 static reed_status read_made(onnx_reader *r, onnx_frame *f, const Onnx__NodeProto *node, const char *node_name,
-                             onnx_makes *makes) {
+                             reed_status (*read)(onnx_reading *z)) {
   ir_value *operands[REED_MAX_OPERANDS] = {NULL}, *results[REED_MAX_OPERANDS] = {NULL};
-  int32_t ranks[REED_MAX_OPERANDS], n;
-  reed_status status = find_operands(r, f, node, node_name, makes == onnx_read_sequence, operands, ranks, &n);
-  if (status == REED_OK && n < 0) return define_unknown_outputs(r, f, node);
-  if (status == REED_OK) status = makes(r, f, node, node_name, operands, ranks, n, results);
+  int32_t ranks[REED_MAX_OPERANDS];
+  onnx_reading z = {.r = r,
+                    .f = f,
+                    .node = node,
+                    .name = node_name,
+                    .g = f->graph,
+                    .inputs = operands,
+                    .ranks = ranks,
+                    .outputs = results};
+  reed_status status = find_operands(r, f, node, node_name, read == onnx_read_sequence, operands, ranks, &z.n_inputs);
+  if (status == REED_OK && z.n_inputs < 0) return define_unknown_outputs(r, f, node);
+  if (status == REED_OK) status = read(&z);
+  if (status == REED_OK && z.unsupported) return define_unknown_outputs(r, f, node);
   for (size_t i = 0; i < node->n_output && status == REED_OK; i++)
-    if (*node->output[i])
-      status = define(r, f, node->output[i], results[i] ? results[i] : named_value(r, f, node->output[i]));
+    if (*node->output[i]) status = define(r, f, node->output[i], results[i]);
   return status;
 }
 
 static bool is_of_sequences(const onnx_reader *r, const onnx_frame *f, const Onnx__NodeProto *node) {
-  if (!onnx_reads_sequence(node->op_type)) return false;
+  if (!onnx_is_of_sequences(node->op_type)) return false;
   const bool is_plain = strcmp(node->op_type, "Identity") == 0;
   return !is_plain || (node->n_input == 1 && onnx_sequence_of(r, onnx_scope_find(&f->scope, node->input[0])));
 }
@@ -437,7 +442,7 @@ static reed_status read_node(onnx_reader *r, onnx_frame *f, const Onnx__NodeProt
   if (function) return inline_function(r, f, node, function, name);
   if (!*domain && strcmp(type, "Constant") == 0) return read_constant(r, f, node, name);
   if (!*domain && strcmp(type, "Einsum") == 0) return read_einsum(r, f, node, name);
-  if (!*domain && onnx_is_quantized(type)) return read_made(r, f, node, name, onnx_quantized);
+  if (!*domain && onnx_is_quantized(type)) return read_made(r, f, node, name, onnx_read_quantized);
   if (!*domain && is_of_sequences(r, f, node)) return read_made(r, f, node, name, onnx_read_sequence);
   if (!*domain && carries_sequences(r, f, node)) return read_loop(r, f, node, name);
   const reed_op *op = op_find(r->m->registry, domain, *domain ? type : onnx_modern_name(type));

@@ -1,4 +1,5 @@
-/* Nodes that stand for an operator of the model which Reed has no kernel for: scan.c, einsum.c, quantized.c. */
+/* Nodes that stand for an operator of the model which Reed has no kernel for: scan.c, einsum.c, quantized.c,
+ * sequences.c. */
 #include "compiler/onnx/reader.h"
 
 ir_value *onnx_made(ir_graph *g, ir_node *before, op_id op, ir_value *const *inputs, int32_t n_inputs, const char *attr,
@@ -17,6 +18,13 @@ ir_value *onnx_unary(ir_graph *g, op_id op, ir_value *x) { return onnx_made(g, N
 
 ir_value *onnx_binary(ir_graph *g, op_id op, ir_value *a, ir_value *b) {
   return onnx_made(g, NULL, op, (ir_value *[]){a, b}, 2, NULL, 0, NULL);
+}
+
+ir_value *onnx_cast(ir_graph *g, ir_value *x, reed_dtype to) {
+  if (x && x->type.dtype == to) return x;
+  ir_value *y = onnx_made(g, NULL, OP_Cast, &x, 1, "to", to, NULL);
+  if (y) y->type.dtype = to;
+  return y;
 }
 
 bool onnx_name_made(ir_graph *g, size_t first, const char *node_name) {
@@ -46,4 +54,22 @@ ir_value *onnx_product(ir_graph *g, ir_value *x) {
 ir_value *onnx_reshaped(ir_graph *g, ir_value *x, ir_value *a, ir_value *b, ir_value *c, ir_value *result) {
   ir_value *shape = onnx_made(g, NULL, OP_Concat, (ir_value *[]){a, b, c}, 3, "axis", 0, NULL);
   return onnx_made(g, NULL, OP_Reshape, (ir_value *[]){x, shape}, 2, "allowzero", 1, result);
+}
+
+ir_value *onnx_refuse(onnx_reading *z, const char *what) {
+  z->unsupported = true;
+  if (z->status == REED_OK) z->status = onnx_unsupported(z->r, z->name, "%s", what);
+  return NULL;
+}
+
+int64_t onnx_int(const onnx_reading *z, const char *name, int64_t absent) {
+  const Onnx__AttributeProto *a = onnx_find_attribute(z->f, z->node, name);
+  return a ? a->i : absent;
+}
+
+reed_status onnx_end_reading(onnx_reading *z, size_t first, int32_t n_outputs) {
+  if (z->status != REED_OK || z->unsupported) return z->status;
+  bool complete = true;
+  for (int32_t i = 0; i < n_outputs; i++) complete = complete && z->outputs[i];
+  return complete && onnx_name_made(z->g, first, z->name) ? REED_OK : diag_no_memory(z->r->diagnosis, "a node's parts");
 }

@@ -11,46 +11,18 @@
 #include "base/dtype.h"
 #include "compiler/onnx/reader.h"
 
-#define MOST_INPUTS 9
-#define MOST_OUTPUTS 3
-
-typedef struct quantized {
-  onnx_reader *r;
-  const onnx_frame *f;
-  const Onnx__NodeProto *node;
-  const char *name; /* of the node */
-  ir_graph *g;
-  ir_value *const *inputs; /* NULL: absent */
-  const int32_t *ranks;    /* -1: not known */
-  ir_value *outputs[MOST_OUTPUTS];
-  reed_status status; /* the first failure; REED_OK with outputs of NULL: unsupported, which has been noted */
-  bool unsupported;
-} quantized;
-
 /* A tensor of quantised numbers with the operands that say what the numbers stand for, as indices of inputs. */
 typedef struct number {
   int32_t q, scale, zero;
 } number;
 
-static void refuse(quantized *z, const char *what) {
-  z->unsupported = true;
-  if (z->status == REED_OK) z->status = onnx_unsupported(z->r, z->name, "%s", what);
-}
-
 /* ---- nodes; each returns NULL without memory ---- */
 
-static ir_value *cast(const quantized *z, ir_value *x, reed_dtype to) {
-  if (x && x->type.dtype == to) return x;
-  ir_value *y = onnx_made(z->g, NULL, OP_Cast, &x, 1, "to", to, NULL);
-  if (y) y->type.dtype = to;
-  return y;
-}
-
-static ir_value *scalar(const quantized *z, float number) {
+static ir_value *scalar(const onnx_reading *z, float number) {
   return ir_constant(z->g->module, &(reed_desc){.dtype = REED_F32}, &number, false, NULL);
 }
 
-static ir_value *clipped(const quantized *z, ir_value *x, float least, float most) {
+static ir_value *clipped(const onnx_reading *z, ir_value *x, float least, float most) {
   return onnx_made(z->g, NULL, OP_Clip, (ir_value *[]){x, scalar(z, least), scalar(z, most)}, 3, NULL, 0, NULL);
 }
 
@@ -63,7 +35,7 @@ static bool is_one_number(const ir_value *v) {
 
 /* `v`, made of input i, with the axes that let it be combined with x: a single number, or one number for each place
  * along x's axis. An operand with several axes has them already; one of unknown rank is taken for a list. */
-static ir_value *along(quantized *z, int32_t i, ir_value *v, ir_value *x, int64_t axis) {
+static ir_value *along(onnx_reading *z, int32_t i, ir_value *v, ir_value *x, int64_t axis) {
   ir_module *m = z->g->module;
   if (!v || !x) return NULL;
   if (z->ranks[i] == 0) return v;
@@ -75,60 +47,56 @@ static ir_value *along(quantized *z, int32_t i, ir_value *v, ir_value *x, int64_
 }
 
 /* Input i minus input `zero`, in the dtype. */
-static ir_value *difference(quantized *z, int32_t i, int32_t zero, reed_dtype dtype, int64_t axis) {
-  ir_value *x = cast(z, z->inputs[i], dtype);
-  if (dtype_is_real(z->inputs[i]->type.dtype)) refuse(z, "quantised numbers that are not whole");
+static ir_value *difference(onnx_reading *z, int32_t i, int32_t zero, reed_dtype dtype, int64_t axis) {
+  ir_value *x = onnx_cast(z->g, z->inputs[i], dtype);
+  if (dtype_is_real(z->inputs[i]->type.dtype)) (void)onnx_refuse(z, "quantised numbers that are not whole");
   if (!z->inputs[zero]) return x;
-  return onnx_binary(z->g, OP_Sub, x, along(z, zero, cast(z, z->inputs[zero], dtype), z->inputs[i], axis));
-}
-
-static int64_t axis_of(const quantized *z, int64_t absent) {
-  const Onnx__AttributeProto *a = onnx_find_attribute(z->f, z->node, "axis");
-  return a ? a->i : absent;
+  return onnx_binary(z->g, OP_Sub, x, along(z, zero, onnx_cast(z->g, z->inputs[zero], dtype), z->inputs[i], axis));
 }
 
 /* The dtype of the quantised numbers that a node makes: that of its zero point, or of attribute output_dtype; u8 if it
  * has neither. */
-static reed_dtype made_dtype(quantized *z, int32_t zero) {
-  const Onnx__AttributeProto *a = onnx_find_attribute(z->f, z->node, "output_dtype");
-  reed_dtype dtype = z->inputs[zero] ? z->inputs[zero]->type.dtype : a && a->i ? onnx_dtype((int32_t)a->i) : REED_U8;
+static reed_dtype made_dtype(onnx_reading *z, int32_t zero) {
+  const int64_t given = onnx_int(z, "output_dtype", 0);
+  reed_dtype dtype = z->inputs[zero] ? z->inputs[zero]->type.dtype : given ? onnx_dtype((int32_t)given) : REED_U8;
   if (dtype != REED_U8 && dtype != REED_I8 && dtype != REED_U16 && dtype != REED_I16)
-    refuse(z, "quantised numbers that have not 8 or 16 bits");
+    (void)onnx_refuse(z, "quantised numbers that have not 8 or 16 bits");
   return dtype;
 }
 
 /* ---- operators ---- */
 
 /* Rounds x, real numbers in f32 in units of the scale, and adds input `zero`; both along the axis of `like`. */
-static ir_value *rounded(quantized *z, ir_value *x, int32_t zero, int64_t axis) {
+static ir_value *rounded(onnx_reading *z, ir_value *x, int32_t zero, int64_t axis) {
   const reed_dtype to = made_dtype(z, zero);
   const bool is_signed = to == REED_I8 || to == REED_I16;
   const double numbers = ldexp(1, to == REED_U8 || to == REED_I8 ? 8 : 16), least = is_signed ? -numbers / 2 : 0;
   ir_value *y = onnx_unary(z->g, OP_Round, x);
-  if (z->inputs[zero]) y = onnx_binary(z->g, OP_Add, y, along(z, zero, cast(z, z->inputs[zero], REED_F32), x, axis));
-  return cast(z, clipped(z, y, (float)least, (float)(least + numbers - 1)), to);
+  if (z->inputs[zero])
+    y = onnx_binary(z->g, OP_Add, y, along(z, zero, onnx_cast(z->g, z->inputs[zero], REED_F32), x, axis));
+  return onnx_cast(z->g, clipped(z, y, (float)least, (float)(least + numbers - 1)), to);
 }
 
-static void quantize(quantized *z) {
-  const int64_t axis = axis_of(z, 1);
-  ir_value *x = cast(z, z->inputs[0], REED_F32);
-  ir_value *scale = along(z, 1, cast(z, z->inputs[1], REED_F32), x, axis);
+static void quantize(onnx_reading *z) {
+  const int64_t axis = onnx_int(z, "axis", 1);
+  ir_value *x = onnx_cast(z->g, z->inputs[0], REED_F32);
+  ir_value *scale = along(z, 1, onnx_cast(z->g, z->inputs[1], REED_F32), x, axis);
   z->outputs[0] = rounded(z, onnx_binary(z->g, OP_Div, x, scale), 2, axis);
 }
 
-static void dequantize(quantized *z) {
-  const int64_t axis = axis_of(z, 1);
+static void dequantize(onnx_reading *z) {
+  const int64_t axis = onnx_int(z, "axis", 1);
   const reed_dtype from = z->inputs[0]->type.dtype, to = z->inputs[1]->type.dtype;
   const bool is_wide = from == REED_I32 || from == REED_NONE; /* f32 has not all differences */
-  ir_value *x = cast(z, difference(z, 0, 2, is_wide && z->inputs[2] ? REED_I32 : REED_F32, axis), REED_F32);
-  ir_value *scale = along(z, 1, cast(z, z->inputs[1], REED_F32), z->inputs[0], axis);
-  if (to == REED_NONE) refuse(z, "a scale whose dtype is not known");
-  z->outputs[0] = cast(z, onnx_binary(z->g, OP_Mul, x, scale), to);
+  ir_value *x = onnx_cast(z->g, difference(z, 0, 2, is_wide && z->inputs[2] ? REED_I32 : REED_F32, axis), REED_F32);
+  ir_value *scale = along(z, 1, onnx_cast(z->g, z->inputs[1], REED_F32), z->inputs[0], axis);
+  if (to == REED_NONE) (void)onnx_refuse(z, "a scale whose dtype is not known");
+  z->outputs[0] = onnx_cast(z->g, onnx_binary(z->g, OP_Mul, x, scale), to);
 }
 
 /* Scale and zero point of all numbers, so that 0 is one of them. Numbers that are all 0 have the scale 1, as
  * onnxruntime gives them (ONNX divides by 0). */
-static void quantize_dynamically(quantized *z) {
+static void quantize_dynamically(onnx_reading *z) {
   ir_value *x = z->inputs[0], *none = scalar(z, 0);
   ir_value *least = onnx_made(z->g, NULL, OP_ReduceMin, &x, 1, "keepdims", 0, NULL);
   ir_value *most = onnx_made(z->g, NULL, OP_ReduceMax, &x, 1, "keepdims", 0, NULL);
@@ -140,22 +108,22 @@ static void quantize_dynamically(quantized *z) {
   ir_value *zero = onnx_binary(z->g, OP_Sub, none, onnx_binary(z->g, OP_Div, least, scale));
   zero = onnx_unary(z->g, OP_Round, clipped(z, zero, 0, 255));
   ir_value *y = onnx_unary(z->g, OP_Round, onnx_binary(z->g, OP_Div, x, scale));
-  z->outputs[0] = cast(z, clipped(z, onnx_binary(z->g, OP_Add, y, zero), 0, 255), REED_U8);
+  z->outputs[0] = onnx_cast(z->g, clipped(z, onnx_binary(z->g, OP_Add, y, zero), 0, 255), REED_U8);
   z->outputs[1] = scale;
-  z->outputs[2] = cast(z, zero, REED_U8);
+  z->outputs[2] = onnx_cast(z->g, zero, REED_U8);
   if (!z->outputs[0] || !scale || !z->outputs[2]) return;
   scale->type = (ir_type){.dtype = REED_F32};
   z->outputs[2]->type = (ir_type){.dtype = REED_U8};
 }
 
 /* The product of i32. Zero points belong to a's rows and to b's columns. */
-static ir_value *matrix_product(quantized *z, number a, number b) {
+static ir_value *matrix_product(onnx_reading *z, number a, number b) {
   return onnx_binary(z->g, OP_MatMul, difference(z, a.q, a.zero, REED_I32, -2),
                      difference(z, b.q, b.zero, REED_I32, -1));
 }
 
 /* The convolution, whose sums f64 holds exactly, in i32. */
-static ir_value *convolution(quantized *z, number x, number w) {
+static ir_value *convolution(onnx_reading *z, number x, number w) {
   ir_value *operands[] = {difference(z, x.q, x.zero, REED_F64, 1), difference(z, w.q, w.zero, REED_F64, 0)};
   if (!operands[0] || !operands[1]) return NULL;
   ir_node *n = ir_node_new(z->g, NULL, op_builtin(OP_Conv), z->name, operands, 2, NULL, 1);
@@ -165,31 +133,31 @@ static ir_value *convolution(quantized *z, number x, number w) {
   if (z->status == REED_OK) z->status = onnx_check_attrs(z->r, n);
   if (z->status != REED_OK || !ir_complete_attrs(n)) return NULL;
   n->outputs[0]->type.dtype = REED_F64;
-  return cast(z, n->outputs[0], REED_I32);
+  return onnx_cast(z->g, n->outputs[0], REED_I32);
 }
 
 /* sums * scale of a * scale of b / scale of y, quantised. The scales belong to an axis of the sums. */
-static ir_value *requantized(quantized *z, ir_value *sums, number a, int64_t a_axis, number b, int64_t b_axis,
+static ir_value *requantized(onnx_reading *z, ir_value *sums, number a, int64_t a_axis, number b, int64_t b_axis,
                              int32_t scale, int32_t zero) {
-  ir_value *x = cast(z, sums, REED_F32);
+  ir_value *x = onnx_cast(z->g, sums, REED_F32);
   ir_value *factor = onnx_binary(z->g, OP_Mul, along(z, a.scale, z->inputs[a.scale], sums, a_axis),
                                  along(z, b.scale, z->inputs[b.scale], sums, b_axis));
   factor = onnx_binary(z->g, OP_Div, factor, along(z, scale, z->inputs[scale], sums, a_axis));
   return rounded(z, onnx_binary(z->g, OP_Mul, x, factor), zero, a_axis);
 }
 
-static void multiply_matrices(quantized *z) {
+static void multiply_matrices(onnx_reading *z) {
   z->outputs[0] = matrix_product(z, (number){0, -1, 2}, (number){1, -1, 3});
 }
 
-static void convolve(quantized *z) { z->outputs[0] = convolution(z, (number){0, -1, 2}, (number){1, -1, 3}); }
+static void convolve(onnx_reading *z) { z->outputs[0] = convolution(z, (number){0, -1, 2}, (number){1, -1, 3}); }
 
-static void multiply_and_quantize(quantized *z) {
+static void multiply_and_quantize(onnx_reading *z) {
   const number a = {0, 1, 2}, b = {3, 4, 5};
   z->outputs[0] = requantized(z, matrix_product(z, a, b), a, -2, b, -1, 6, 7);
 }
 
-static void convolve_and_quantize(quantized *z) {
+static void convolve_and_quantize(onnx_reading *z) {
   const number x = {0, 1, 2}, w = {3, 4, 5};
   ir_value *sums = convolution(z, x, w);
   if (z->inputs[8]) sums = onnx_binary(z->g, OP_Add, sums, along(z, 8, z->inputs[8], sums, 1));
@@ -199,7 +167,7 @@ static void convolve_and_quantize(quantized *z) {
 static const struct operator_row {
   const char *name;
   int32_t least_inputs, most_inputs, most_outputs;
-  void (*make)(quantized *z);
+  void (*make)(onnx_reading *z);
 } rows[] = {
     {"QuantizeLinear", 2, 3, 1, quantize},
     {"DequantizeLinear", 2, 3, 1, dequantize},
@@ -218,29 +186,18 @@ static const struct operator_row *row_of(const char *type) {
 
 bool onnx_is_quantized(const char *type) { return row_of(type) != NULL; }
 
-reed_status onnx_quantized(onnx_reader *r, const onnx_frame *f, const Onnx__NodeProto *node, const char *node_name,
-                           ir_value *const *operands, const int32_t *ranks, int32_t n_operands, ir_value **out_values) {
-  const struct operator_row *row = row_of(node->op_type);
-  ir_value *inputs[MOST_INPUTS] = {NULL};
-  int32_t known[MOST_INPUTS] = {0};
-  if (n_operands > row->most_inputs || node->n_output > (size_t)row->most_outputs)
-    return diag_fail(r->diagnosis, REED_ERROR_FORMAT,
-                     "node '%s' (%s) has %d inputs and %zu outputs, at most %d and %d are allowed", node_name,
-                     row->name, n_operands, node->n_output, row->most_inputs, row->most_outputs);
-  for (int32_t i = 0; i < row->most_inputs; i++) {
-    inputs[i] = i < n_operands ? operands[i] : NULL;
-    known[i] = i < n_operands ? ranks[i] : -1;
-    if (!inputs[i] && i < row->least_inputs)
-      return diag_fail(r->diagnosis, REED_ERROR_FORMAT, "node '%s' (%s): input %d is missing", node_name, row->name, i);
-  }
-  quantized z = {.r = r, .f = f, .node = node, .name = node_name, .g = f->graph, .inputs = inputs, .ranks = known};
-  const size_t first = z.g->nodes.n;
-  const Onnx__AttributeProto *block = onnx_find_attribute(f, node, "block_size");
-  if (block && block->i) refuse(&z, "attribute 'block_size', scales of blocks");
-  else row->make(&z);
-  if (z.status != REED_OK || z.unsupported) return z.status;
-  for (size_t i = 0; i < node->n_output; i++) out_values[i] = z.outputs[i];
-  for (int32_t i = 0; i < row->most_outputs; i++)
-    if (!z.outputs[i]) return diag_no_memory(r->diagnosis, "the nodes of quantised numbers");
-  return onnx_name_made(z.g, first, node_name) ? REED_OK : diag_no_memory(r->diagnosis, "names of nodes");
+reed_status onnx_read_quantized(onnx_reading *z) {
+  const struct operator_row *row = row_of(z->node->op_type);
+  if (z->n_inputs > row->most_inputs || z->node->n_output > (size_t)row->most_outputs)
+    return diag_fail(z->r->diagnosis, REED_ERROR_FORMAT,
+                     "node '%s' (%s) has %d inputs and %zu outputs, at most %d and %d are allowed", z->name, row->name,
+                     z->n_inputs, z->node->n_output, row->most_inputs, row->most_outputs);
+  for (int32_t i = 0; i < row->least_inputs; i++)
+    if (!z->inputs[i])
+      return diag_fail(z->r->diagnosis, REED_ERROR_FORMAT, "node '%s' (%s): input %d is missing", z->name, row->name,
+                       i);
+  const size_t first = z->g->nodes.n;
+  if (onnx_int(z, "block_size", 0)) (void)onnx_refuse(z, "attribute 'block_size', scales of blocks");
+  else row->make(z);
+  return onnx_end_reading(z, first, row->most_outputs);
 }

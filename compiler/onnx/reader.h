@@ -175,6 +175,8 @@ reed_status onnx_upgrade(onnx_reader *r, ir_node *n, const char *name, int64_t o
  * attr: an int attribute; NULL: none. */
 ir_value *onnx_made(ir_graph *g, ir_node *before, op_id op, ir_value *const *inputs, int32_t n_inputs, const char *attr,
                     int64_t value, ir_value *result);
+/* x as that dtype; x itself if it has it. */
+ir_value *onnx_cast(ir_graph *g, ir_value *x, reed_dtype to);
 /* The output of a new node with one input, or two, and default attributes. */
 ir_value *onnx_unary(ir_graph *g, op_id op, ir_value *x);
 ir_value *onnx_binary(ir_graph *g, op_id op, ir_value *a, ir_value *b);
@@ -196,25 +198,40 @@ reed_status onnx_einsum(onnx_reader *r, ir_graph *g, const char *node_name, cons
                         ir_value *const *operands, const int32_t *ranks, int32_t n_operands,
                         ir_value **out_value) REED_MUST_CHECK;
 
+/* The reading of a node for which other nodes are appended that compute its outputs. */
+typedef struct onnx_reading {
+  onnx_reader *r;
+  const onnx_frame *f;
+  const Onnx__NodeProto *node;
+  const char *name; /* of the node */
+  ir_graph *g;
+  ir_value **inputs;  /* n_inputs, then NULL up to REED_MAX_OPERANDS; NULL: absent */
+  int32_t *ranks;     /* of the inputs; -1: not known */
+  ir_value **outputs; /* to be filled; without meaning where the node is unsupported */
+  int32_t n_inputs;
+  reed_status status; /* the first failure; REED_OK with outputs of NULL: `unsupported`, or no memory */
+  bool unsupported;
+} onnx_reading;
+/* Notes an unsupported property of the node. Returns NULL. */
+ir_value *onnx_refuse(onnx_reading *z, const char *what);
+/* The node's integer attribute of that name, or `absent`. */
+int64_t onnx_int(const onnx_reading *z, const char *name, int64_t absent);
+/* Names the nodes appended from number `first` on, and gives the reading's status: ERROR_MEMORY if one of the first n
+ * outputs is missing without a reason. */
+reed_status onnx_end_reading(onnx_reading *z, size_t first, int32_t n_outputs) REED_MUST_CHECK;
+
 /* True for an operator of quantised numbers that Reed reads as arithmetic: QuantizeLinear, ConvInteger, ... */
 bool onnx_is_quantized(const char *type);
-/* Reads such a node: appends nodes that compute its outputs from the operands, of which `ranks` are -1 if not known.
- * out_values: one for each output of the node; they stay as they are where the node has an unsupported property, which
- * is noted. ERROR_FORMAT: a wrong number of operands. */
-reed_status onnx_quantized(onnx_reader *r, const onnx_frame *f, const Onnx__NodeProto *node, const char *node_name,
-                           ir_value *const *operands, const int32_t *ranks, int32_t n_operands,
-                           ir_value **out_values) REED_MUST_CHECK;
+/* Reads such a node. ERROR_FORMAT: a wrong number of operands. */
+reed_status onnx_read_quantized(onnx_reading *z) REED_MUST_CHECK;
 
 /* True for operators that make or take sequences; an Identity is one only if its operand is a sequence. */
-bool onnx_reads_sequence(const char *type);
-/* The sequence for which the value stands; NULL: it is a tensor, or absent. */
+bool onnx_is_of_sequences(const char *type);
+/* The sequence for which the value stands, until another sequence is made; NULL: it is a tensor, or absent. */
 const onnx_sequence *onnx_sequence_of(const onnx_reader *r, const ir_value *v);
-/* Reads such a node: appends nodes that compute its output from the operands, of which `ranks` are -1 if not known.
- * *out_value: the output, which may stand for a sequence; it stays as it is where the node has an unsupported property,
- * which is noted. ERROR_FORMAT: a wrong number of operands, a place that the sequence has not. */
-reed_status onnx_read_sequence(onnx_reader *r, const onnx_frame *f, const Onnx__NodeProto *node, const char *node_name,
-                               ir_value *const *operands, const int32_t *ranks, int32_t n_operands,
-                               ir_value **out_values) REED_MUST_CHECK;
+/* Reads such a node. Its output may stand for a sequence. ERROR_FORMAT: a wrong number of operands, a place that the
+ * sequence has not. */
+reed_status onnx_read_sequence(onnx_reading *z) REED_MUST_CHECK;
 
 /* A Loop that carries no sequences any more. For each one it has the scan outputs of onnx_looped_sequence. */
 enum { ONNX_LOOP_ITEMS = 3 };

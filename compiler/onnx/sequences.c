@@ -6,19 +6,6 @@
 
 #include "compiler/onnx/reader.h"
 
-typedef struct reading {
-  onnx_reader *r;
-  const onnx_frame *f;
-  const Onnx__NodeProto *node;
-  const char *name; /* of the node */
-  ir_graph *g;
-  ir_value *const *inputs; /* NULL: absent */
-  const int32_t *ranks;    /* -1: not known */
-  onnx_sequence s;         /* input 0, for operators that take a sequence */
-  reed_status status; /* the first failure; REED_OK with no result: unsupported, which has been noted, or no memory */
-  bool unsupported;
-} reading;
-
 const onnx_sequence *onnx_sequence_of(const onnx_reader *r, const ir_value *v) {
   return v && v->id > 0 ? &r->sequences.items[v->id - 1] : NULL;
 }
@@ -32,58 +19,48 @@ static ir_value *stand_for(onnx_reader *r, ir_graph *g, onnx_sequence s) {
   return v;
 }
 
-static ir_value *refuse(reading *z, const char *what) {
-  z->unsupported = true;
-  if (z->status == REED_OK) z->status = onnx_unsupported(z->r, z->name, "%s", what);
-  return NULL;
-}
-
-static ir_value *fail_empty(reading *z) {
+static ir_value *fail_empty(onnx_reading *z) {
   z->status =
       diag_fail(z->r->diagnosis, REED_ERROR_FORMAT, "node '%s' (%s): the sequence is empty", z->name, z->node->op_type);
   return NULL;
 }
 
 /* A list of n values of which the caller fills the items; NULL: no memory. */
-static ir_value **room_for(reading *z, int32_t n) {
+static ir_value **room_for(onnx_reading *z, int32_t n) {
   return ir_alloc(z->r->m, sizeof(ir_value *) * (size_t)(n ? n : 1));
 }
 
-static ir_value *made_list(reading *z, ir_value **items, int32_t n) {
+static ir_value *made_list(onnx_reading *z, ir_value **items, int32_t n) {
   return items ? stand_for(z->r, z->g, (onnx_sequence){.items = items, .n_items = n}) : NULL;
 }
 
 /* ---- nodes; each returns NULL without memory ---- */
 
-static ir_value *number(const reading *z, int64_t n) {
+static ir_value *number(const onnx_reading *z, int64_t n) {
   return ir_constant(z->g->module, &(reed_desc){.dtype = REED_I64}, &n, false, NULL);
 }
 
-static ir_value *as_i64(const reading *z, ir_value *x) {
-  return !x || x->type.dtype == REED_I64 ? x : onnx_made(z->g, NULL, OP_Cast, &x, 1, "to", REED_I64, NULL);
-}
-
 /* x, a single number, as one of i64 of rank 0 or 1. */
-static ir_value *single(const reading *z, ir_value *x, int64_t rank) {
-  return onnx_binary(z->g, OP_Reshape, as_i64(z, x), onnx_vector(z->g->module, 1, rank));
+static ir_value *single(const onnx_reading *z, ir_value *x, int64_t rank) {
+  return onnx_binary(z->g, OP_Reshape, onnx_cast(z->g, x, REED_I64), onnx_vector(z->g->module, 1, rank));
 }
 
-static ir_value *gathered(const reading *z, ir_value *x, ir_value *at, int64_t axis) {
+static ir_value *gathered(const onnx_reading *z, ir_value *x, ir_value *at, int64_t axis) {
   return onnx_made(z->g, NULL, OP_Gather, (ir_value *[]){x, at}, 2, "axis", axis, NULL);
 }
 
-static ir_value *extent_of(const reading *z, ir_value *x, int64_t axis) {
+static ir_value *extent_of(const onnx_reading *z, ir_value *x, int64_t axis) {
   return gathered(z, onnx_unary(z->g, OP_Shape, x), number(z, axis), 0);
 }
 
 /* The places where parts of equal extent begin. */
-static ir_value *begins_of(const reading *z, const onnx_sequence *s) {
+static ir_value *begins_of(const onnx_reading *z, const onnx_sequence *s) {
   ir_value *range[] = {number(z, 0), extent_of(z, s->x, s->axis), single(z, s->extent, 0)};
   return onnx_made(z->g, NULL, OP_Range, range, 3, NULL, 0, NULL);
 }
 
 /* The part at a position that the run computes: Gather refuses one that does not exist. */
-static ir_value *part_at(reading *z, const onnx_sequence *s, ir_value *position) {
+static ir_value *part_at(onnx_reading *z, const onnx_sequence *s, ir_value *position) {
   if (!s->keeps_axis) return gathered(z, s->x, single(z, position, 0), s->axis);
   ir_value *at = single(z, position, 1), *begin, *end;
   if (s->extents) {
@@ -100,19 +77,14 @@ static ir_value *part_at(reading *z, const onnx_sequence *s, ir_value *position)
 
 /* ---- attributes and operands ---- */
 
-static int64_t attribute(const reading *z, const char *name, int64_t absent) {
-  const Onnx__AttributeProto *a = onnx_find_attribute(z->f, z->node, name);
-  return a ? a->i : absent;
-}
-
 /* Input i as a place in a list of n items, where `absent` stands for no operand; -1: a failure. */
-static int32_t place_of(reading *z, int32_t i, int32_t n, int32_t absent) {
+static int32_t place_of(onnx_reading *z, int32_t i, int32_t n, int32_t absent) {
   const ir_value *v = z->inputs[i];
   if (!v) return absent;
   reed_desc desc;
   if (!ir_is_constant(v) || !ir_desc(v, &desc) || desc_elements(&desc) != 1 ||
       (desc.dtype != REED_I32 && desc.dtype != REED_I64)) {
-    refuse(z, "a place in a list of tensors that is no constant number");
+    onnx_refuse(z, "a place in a list of tensors that is no constant number");
     return -1;
   }
   const int64_t given = desc.dtype == REED_I32 ? *(const int32_t *)v->data : *(const int64_t *)v->data,
@@ -132,18 +104,22 @@ static bool lies_along(const onnx_sequence *s, int64_t axis, bool *out_known) {
 
 /* ---- operators; each returns the output's value, NULL where z->status or z->unsupported says why ---- */
 
-static ir_value *construct(reading *z) {
+static ir_value *construct(onnx_reading *z, const onnx_sequence *s) {
+  (void)s;
   const int32_t n = (int32_t)z->node->n_input;
   ir_value **items = room_for(z, n);
   for (int32_t i = 0; i < n && items; i++)
-    if (!(items[i] = z->inputs[i])) return refuse(z, "SequenceConstruct with an absent item");
+    if (!(items[i] = z->inputs[i])) return onnx_refuse(z, "SequenceConstruct with an absent item");
   return made_list(z, items, n);
 }
 
-static ir_value *empty(reading *z) { return made_list(z, room_for(z, 0), 0); }
+static ir_value *empty(onnx_reading *z, const onnx_sequence *s) {
+  (void)s;
+  return made_list(z, room_for(z, 0), 0);
+}
 
 /* Parts of given extents, one node for all. */
-static ir_value *split_all(reading *z, ir_value *x, ir_value *extents, int32_t n, int64_t axis) {
+static ir_value *split_all(onnx_reading *z, ir_value *x, ir_value *extents, int32_t n, int64_t axis) {
   ir_value **items = room_for(z, n), *operands[] = {x, extents};
   ir_node *split =
       items ? ir_node_new(z->g, NULL, op_builtin(OP_Split), NULL, operands, extents ? 2 : 1, NULL, n) : NULL;
@@ -156,7 +132,7 @@ static ir_value *split_all(reading *z, ir_value *x, ir_value *extents, int32_t n
 }
 
 /* The rank of SplitToSequence's operand `split`, judged by the operator that computes it where it is not known. */
-static int32_t rank_of_split(const reading *z) {
+static int32_t rank_of_split(const onnx_reading *z) {
   if (z->ranks[1] >= 0) return z->ranks[1];
   const ir_node *n = z->inputs[1]->producer;
   static const op_id vectors[] = {OP_Concat, OP_Shape, OP_Slice, OP_ConstantOfShape, OP_Range, OP_Unsqueeze},
@@ -168,10 +144,11 @@ static int32_t rank_of_split(const reading *z) {
   return -1;
 }
 
-static ir_value *divide(reading *z) {
+static ir_value *divide(onnx_reading *z, const onnx_sequence *none) {
+  (void)none;
   ir_value *x = z->inputs[0], *by = z->inputs[1];
-  const int64_t axis = attribute(z, "axis", 0);
-  onnx_sequence s = {.x = x, .rank = z->ranks[0], .axis = axis, .keeps_axis = by || attribute(z, "keepdims", 1)};
+  const int64_t axis = onnx_int(z, "axis", 0);
+  onnx_sequence s = {.x = x, .rank = z->ranks[0], .axis = axis, .keeps_axis = by || onnx_int(z, "keepdims", 1)};
   if (s.rank >= 0 && (axis < -s.rank || axis >= s.rank)) {
     z->status =
         diag_fail(z->r->diagnosis, REED_ERROR_FORMAT, "node '%s' (SplitToSequence): axis %lld of a tensor of rank %d",
@@ -184,58 +161,56 @@ static ir_value *divide(reading *z) {
     case 0: s.extent = by; return stand_for(z->r, z->g, s);
     case 1:
       if (ir_is_constant(by) && ir_desc(by, &desc) && desc.dims[0] > 0 && desc.dims[0] <= REED_MAX_OPERANDS)
-        return split_all(z, x, as_i64(z, by), (int32_t)desc.dims[0], axis);
-      s.extents = as_i64(z, by);
+        return split_all(z, x, onnx_cast(z->g, by, REED_I64), (int32_t)desc.dims[0], axis);
+      s.extents = onnx_cast(z->g, by, REED_I64);
       return s.extents ? stand_for(z->r, z->g, s) : NULL;
-    default: return refuse(z, "SplitToSequence with an operand 'split' whose rank is not known");
+    default: return onnx_refuse(z, "SplitToSequence with an operand 'split' whose rank is not known");
   }
 }
 
-static ir_value *length(reading *z) {
-  const onnx_sequence *s = &z->s;
+static ir_value *length(onnx_reading *z, const onnx_sequence *s) {
   if (!s->x) return number(z, s->n_items);
   if (s->numbered) return extent_of(z, s->numbered, 0);
   if (!s->keeps_axis) return extent_of(z, s->x, s->axis);
   return extent_of(z, s->extents ? s->extents : begins_of(z, s), 0);
 }
 
-static ir_value *at(reading *z) {
-  if (!z->inputs[1]) return refuse(z, "SequenceAt without a position");
-  if (z->s.x) return part_at(z, &z->s, z->inputs[1]);
-  const int32_t place = place_of(z, 1, z->s.n_items, -1);
-  return place < 0 ? NULL : z->s.items[place];
+static ir_value *at(onnx_reading *z, const onnx_sequence *s) {
+  if (!z->inputs[1]) return onnx_refuse(z, "SequenceAt without a position");
+  if (s->x) return part_at(z, s, z->inputs[1]);
+  const int32_t place = place_of(z, 1, s->n_items, -1);
+  return place < 0 ? NULL : s->items[place];
 }
 
 /* The list with the item of input 1 at input 2's place, or without the item at input 1's place. */
-static ir_value *insert(reading *z) {
-  const int32_t n = z->s.n_items, place = z->s.x ? -1 : place_of(z, 2, n, n);
-  if (z->s.x) return refuse(z, "SequenceInsert into the parts of a tensor");
-  if (!z->inputs[1]) return refuse(z, "SequenceInsert without a tensor");
-  if (n == REED_MAX_OPERANDS) return refuse(z, "a list of more than 512 tensors");
+static ir_value *insert(onnx_reading *z, const onnx_sequence *s) {
+  const int32_t n = s->n_items, place = s->x ? -1 : place_of(z, 2, n, n);
+  if (s->x) return onnx_refuse(z, "SequenceInsert into the parts of a tensor");
+  if (!z->inputs[1]) return onnx_refuse(z, "SequenceInsert without a tensor");
+  if (n == REED_MAX_OPERANDS) return onnx_refuse(z, "a list of more than 512 tensors");
   ir_value **items = place < 0 ? NULL : room_for(z, n + 1);
-  for (int32_t i = 0; i <= n && items; i++) items[i] = i == place ? z->inputs[1] : z->s.items[i - (i > place)];
+  for (int32_t i = 0; i <= n && items; i++) items[i] = i == place ? z->inputs[1] : s->items[i - (i > place)];
   return made_list(z, items, n + 1);
 }
 
-static ir_value *erase(reading *z) {
-  const int32_t n = z->s.n_items, place = z->s.x ? -1 : place_of(z, 1, n, n - 1);
-  if (z->s.x) return refuse(z, "SequenceErase of a part of a tensor");
+static ir_value *erase(onnx_reading *z, const onnx_sequence *s) {
+  const int32_t n = s->n_items, place = s->x ? -1 : place_of(z, 1, n, n - 1);
+  if (s->x) return onnx_refuse(z, "SequenceErase of a part of a tensor");
   if (n == 0) return fail_empty(z);
   ir_value **items = place < 0 ? NULL : room_for(z, n);
-  for (int32_t i = 0; i + 1 < n && items; i++) items[i] = z->s.items[i + (i >= place)];
+  for (int32_t i = 0; i + 1 < n && items; i++) items[i] = s->items[i + (i >= place)];
   return made_list(z, items, n - 1);
 }
 
 /* The items along an axis of theirs, or along a new one. */
-static ir_value *join(reading *z) {
-  const int64_t axis = attribute(z, "axis", 0);
-  const bool new_axis = attribute(z, "new_axis", 0) != 0;
-  const onnx_sequence *s = &z->s;
+static ir_value *join(onnx_reading *z, const onnx_sequence *s) {
+  const int64_t axis = onnx_int(z, "axis", 0);
+  const bool new_axis = onnx_int(z, "new_axis", 0) != 0;
   if (s->joined && axis == 0 && !new_axis) return s->joined;
   if (s->x) {
     bool known, along = lies_along(s, axis, &known);
     if (known && along && new_axis != s->keeps_axis) return s->x;
-    return refuse(z, "ConcatFromSequence of a tensor's parts along another axis");
+    return onnx_refuse(z, "ConcatFromSequence of a tensor's parts along another axis");
   }
   if (s->n_items == 0) return fail_empty(z);
   ir_value **items = room_for(z, s->n_items);
@@ -248,13 +223,16 @@ static ir_value *join(reading *z) {
   return items ? onnx_made(z->g, NULL, OP_Concat, items, s->n_items, "axis", axis, NULL) : NULL;
 }
 
-static ir_value *same(reading *z) { return z->inputs[0]; }
+static ir_value *same(onnx_reading *z, const onnx_sequence *s) {
+  (void)s;
+  return z->inputs[0];
+}
 
 static const struct operator_row {
   const char *name;
   int32_t least_inputs, most_inputs;
   bool takes_sequence; /* as input 0 */
-  ir_value *(*make)(reading *z);
+  ir_value *(*make)(onnx_reading *z, const onnx_sequence *s);
 } rows[] = {
     {"SequenceConstruct", 1, REED_MAX_OPERANDS, false, construct},
     {"SequenceEmpty", 0, 0, false, empty},
@@ -267,18 +245,18 @@ static const struct operator_row {
     {"Identity", 1, 1, true, same},
 };
 
-bool onnx_reads_sequence(const char *type) {
+static const struct operator_row *row_of(const char *type) {
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-    if (strcmp(type, rows[i].name) == 0) return true;
-  return false;
+    if (strcmp(type, rows[i].name) == 0) return &rows[i];
+  return NULL;
 }
 
-/* Notes or refuses operands that have the wrong kind. False: there is one. */
-static bool check_kinds(reading *z, const struct operator_row *row, int32_t n) {
-  const onnx_sequence *s = n ? onnx_sequence_of(z->r, z->inputs[0]) : NULL;
-  for (int32_t i = row->takes_sequence; i < n; i++)
-    if (onnx_sequence_of(z->r, z->inputs[i])) return refuse(z, "a sequence of sequences"), false;
-  if (s) z->s = *s;
+bool onnx_is_of_sequences(const char *type) { return row_of(type) != NULL; }
+
+/* Notes or refuses operands that have the wrong kind. False: there is one. s: the sequence of input 0, or NULL. */
+static bool check_kinds(onnx_reading *z, const struct operator_row *row, const onnx_sequence *s) {
+  for (int32_t i = row->takes_sequence; i < z->n_inputs; i++)
+    if (onnx_sequence_of(z->r, z->inputs[i])) return onnx_refuse(z, "a sequence of sequences"), false;
   if (s || !row->takes_sequence) return true;
   z->unsupported = true; /* an operator before this one is, unless the model is wrong */
   if (!z->r->problems.n)
@@ -287,24 +265,18 @@ static bool check_kinds(reading *z, const struct operator_row *row, int32_t n) {
   return false;
 }
 
-reed_status onnx_read_sequence(onnx_reader *r, const onnx_frame *f, const Onnx__NodeProto *node, const char *node_name,
-                               ir_value *const *operands, const int32_t *ranks, int32_t n_operands,
-                               ir_value **out_values) {
-  const struct operator_row *row = rows;
-  while (strcmp(node->op_type, row->name) != 0) row++;
-  if (n_operands < row->least_inputs || n_operands > row->most_inputs || node->n_output != 1)
-    return diag_fail(r->diagnosis, REED_ERROR_FORMAT,
-                     "node '%s' (%s) has %d inputs and %zu outputs, %d to %d inputs and one output are needed",
-                     node_name, row->name, n_operands, node->n_output, row->least_inputs, row->most_inputs);
-  if (row->least_inputs && !operands[0])
-    return diag_fail(r->diagnosis, REED_ERROR_FORMAT, "node '%s' (%s): input 0 is missing", node_name, row->name);
-  reading z = {.r = r, .f = f, .node = node, .name = node_name, .g = f->graph, .inputs = operands, .ranks = ranks};
-  const size_t first = z.g->nodes.n;
-  if (check_kinds(&z, row, n_operands)) out_values[0] = row->make(&z);
-  if (z.status != REED_OK || z.unsupported) return z.status;
-  if (!out_values[0] || !onnx_name_made(z.g, first, node_name))
-    return diag_no_memory(r->diagnosis, "a sequence's items");
-  return REED_OK;
+reed_status onnx_read_sequence(onnx_reading *z) {
+  const struct operator_row *row = row_of(z->node->op_type);
+  if (z->n_inputs < row->least_inputs || z->n_inputs > row->most_inputs || z->node->n_output != 1)
+    return diag_fail(z->r->diagnosis, REED_ERROR_FORMAT,
+                     "node '%s' (%s) has %d inputs and %zu outputs, %d to %d inputs and one output are needed", z->name,
+                     row->name, z->n_inputs, z->node->n_output, row->least_inputs, row->most_inputs);
+  if (row->least_inputs && !z->inputs[0])
+    return diag_fail(z->r->diagnosis, REED_ERROR_FORMAT, "node '%s' (%s): input 0 is missing", z->name, row->name);
+  const size_t first = z->g->nodes.n;
+  const onnx_sequence *s = onnx_sequence_of(z->r, z->inputs[0]);
+  if (check_kinds(z, row, s)) z->outputs[0] = row->make(z, s);
+  return onnx_end_reading(z, first, 1);
 }
 
 ir_value *onnx_looped_sequence(onnx_reader *r, ir_graph *g, ir_value *const items[ONNX_LOOP_ITEMS]) {

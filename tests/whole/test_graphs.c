@@ -310,6 +310,20 @@ END_TEST
 
 /* ---- pointers that move ---- */
 
+/* A run with one of some inputs, and the session's figures after it. */
+typedef struct graph_step {
+  int input;
+  int64_t captured, replayed, moved;
+} graph_step;
+
+static void assert_step(reed_session *session, size_t i, const graph_step *step) {
+  const int64_t captured = statistic_of(session, "captured"), replayed = statistic_of(session, "replayed"),
+                moved = statistic_of(session, "moved");
+  ck_assert_msg(captured == step->captured && replayed == step->replayed && moved == step->moved,
+                "step %zu: %lld captured, %lld replayed, %lld moved", i, (long long)captured, (long long)replayed,
+                (long long)moved);
+}
+
 /* Inputs that lie on the device: a graph is replayed only for the caller's addresses with which it was recorded. */
 START_TEST(a_pointer_that_moved_runs_without_the_graph) {
   pair p = pair_open(two_kernels(), devices[_i]);
@@ -320,22 +334,16 @@ START_TEST(a_pointer_that_moved_runs_without_the_graph) {
     on[i] = on_device(x, devices[_i]);
     reed_tensor_close(&x);
   }
-  static const struct {
-    int input;
-    int64_t captured, replayed, moved;
-  } steps[] = {{0, 0, 0, 0}, {0, 1, 0, 0}, {0, 1, 1, 0}, {1, 1, 1, 1}, {0, 1, 2, 1}, {1, 2, 2, 1}, {1, 2, 3, 1},
-               {0, 2, 4, 1}, {2, 2, 4, 2}, {3, 2, 4, 3}, {4, 2, 4, 4}, {5, 2, 4, 5}, /* kept are the lists of 2 to 5 */
-               {0, 3, 4, 5}, {0, 3, 5, 5}, {1, 3, 5, 6}, {1, 4, 5, 6}, {1, 4, 6, 6}};
+  static const graph_step steps[] = {{0, 0, 0, 0}, {0, 1, 0, 0}, {0, 1, 1, 0}, {1, 1, 1, 1}, {0, 1, 2, 1},
+                                     {1, 2, 2, 1}, {1, 2, 3, 1}, {0, 2, 4, 1}, {2, 2, 4, 2}, {3, 2, 4, 3},
+                                     {4, 2, 4, 4}, {5, 2, 4, 5}, /* kept are the lists of 2 to 5 */
+                                     {0, 3, 4, 5}, {0, 3, 5, 5}, {1, 3, 5, 6}, {1, 4, 5, 6}, {1, 4, 6, 6}};
   for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
     run_session(&p.m, p.with, &on[steps[i].input], out);
     assert_floats(out[0], 2, steps[i].input, 1);
     assert_floats(out[1], 2, steps[i].input, 1);
     close_all(out, 2);
-    ck_assert_msg(statistic_of(p.with, "captured") == steps[i].captured &&
-                      statistic_of(p.with, "replayed") == steps[i].replayed &&
-                      statistic_of(p.with, "moved") == steps[i].moved,
-                  "step %zu: %lld captured, %lld replayed, %lld moved", i, (long long)statistic_of(p.with, "captured"),
-                  (long long)statistic_of(p.with, "replayed"), (long long)statistic_of(p.with, "moved"));
+    assert_step(p.with, i, &steps[i]);
   }
   close_all(on, INPUTS);
   pair_close(&p);
@@ -361,11 +369,8 @@ START_TEST(a_pointer_that_moved_beside_a_count_runs_without_the_graph) {
     float first; /* of 12 elements */
     int64_t chosen;
   } inputs[] = {{0, 5}, {4, 9}, {-8, 0}};
-  static const struct {
-    int input;
-    int64_t captured, replayed, moved;
-  } steps[] = {{0, 0, 0, 0}, {0, 1, 0, 0}, {0, 1, 1, 0}, {1, 1, 1, 1}, {0, 1, 2, 1},
-               {1, 2, 2, 1}, {1, 2, 3, 1}, {0, 2, 4, 1}, {2, 2, 4, 2}, {2, 3, 4, 2}};
+  static const graph_step steps[] = {{0, 0, 0, 0}, {0, 1, 0, 0}, {0, 1, 1, 0}, {1, 1, 1, 1}, {0, 1, 2, 1},
+                                     {1, 2, 2, 1}, {1, 2, 3, 1}, {0, 2, 4, 1}, {2, 2, 4, 2}, {2, 3, 4, 2}};
   enum { INPUTS = sizeof inputs / sizeof *inputs };
   reed_tensor *on[INPUTS], *out, *other;
   for (int i = 0; i < INPUTS; i++) {
@@ -380,11 +385,7 @@ START_TEST(a_pointer_that_moved_beside_a_count_runs_without_the_graph) {
     assert_equal(out, other, "with and without graphs");
     reed_tensor_close(&out);
     reed_tensor_close(&other);
-    ck_assert_msg(statistic_of(p.with, "captured") == steps[i].captured &&
-                      statistic_of(p.with, "replayed") == steps[i].replayed &&
-                      statistic_of(p.with, "moved") == steps[i].moved,
-                  "step %zu: %lld captured, %lld replayed, %lld moved", i, (long long)statistic_of(p.with, "captured"),
-                  (long long)statistic_of(p.with, "replayed"), (long long)statistic_of(p.with, "moved"));
+    assert_step(p.with, i, &steps[i]);
   }
   close_all(on, INPUTS);
   pair_close(&p);
