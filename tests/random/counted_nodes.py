@@ -5,7 +5,6 @@ usage: counted_nodes.py --build build [--seeds 0:1000] [--only top_k,pad] [--dev
 An operand is rows of a table at places that NonZero finds, so that its extent along some axis is a count times 1, 2 or 3; operands of as many rows may share the count. Other operands are constants or inputs. Each session
 runs four times, with other counts in between. With counts on the device the node must have the bits of the same device with fetched counts. Exit status 1: a node differs. The last line says of how many nodes of each
 operator the count stayed on the device, and of how many it was fetched for the node."""
-import argparse
 import os
 import re
 import sys
@@ -106,24 +105,10 @@ def check(library, seed, options, kept):
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--build", default="build")
-    parser.add_argument("--seeds", default="0:1000")
-    parser.add_argument("--device", default="cuda-emulated?late=1&poison=1&seed=3&order=7")
-    parser.add_argument("--only", type=lambda text: text.split(","))
-    options = parser.parse_args()
-    library, kept = reed.Library(options.build), {}
-    first, last = (int(n) for n in options.seeds.split(":"))
-    passed = failed = skipped = 0
-    for seed in range(first, last):
-        wrong = check(library, seed, options, kept)
-        passed, skipped = passed + (wrong is None), skipped + (wrong == "")
-        if wrong:
-            failed += 1
-            print(wrong, flush=True)
-    print(f"{passed} passed, {failed} failed, {skipped} skipped")
+    kept = {}
+    failed = nodes.check_seeds(nodes.parser_of_seeds().parse_args(), lambda *case: check(*case, kept))
     print("on the device/fetched: " + ", ".join(f"{operator} {a}/{b}" for operator, (a, b) in sorted(kept.items())))
-    return failed > 0
+    return failed
 
 
 sys.exit(main())

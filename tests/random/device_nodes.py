@@ -546,25 +546,34 @@ def check(library, seed, options):
     return None
 
 
-def main():
+def parser_of_seeds():
     parser = argparse.ArgumentParser()
     parser.add_argument("--build", default="build")
     parser.add_argument("--seeds", default="0:1000")
     parser.add_argument("--device", default="cuda-emulated?late=1&poison=1&seed=3&order=7")
-    parser.add_argument("--counts", choices=("host", "device"), default="host")
     parser.add_argument("--only", type=lambda text: text.split(","))
-    options = parser.parse_args()
+    return parser
+
+
+def check_seeds(options, check_one):
+    """Prints what check_one(library, seed, options) says of each seed (None: passed, "": skipped) and their numbers. True: one failed."""
     library = reed.Library(options.build)
     first, last = (int(n) for n in options.seeds.split(":"))
     passed = failed = skipped = 0
     for seed in range(first, last):
-        wrong = check(library, seed, options)
+        wrong = check_one(library, seed, options)
         passed, skipped = passed + (wrong is None), skipped + (wrong == "")
         if wrong:
             failed += 1
             print(wrong, flush=True)
     print(f"{passed} passed, {failed} failed, {skipped} skipped")
     return failed > 0
+
+
+def main():
+    parser = parser_of_seeds()
+    parser.add_argument("--counts", choices=("host", "device"), default="host")
+    return check_seeds(parser.parse_args(), check)
 
 
 if __name__ == "__main__": sys.exit(main())
