@@ -141,6 +141,9 @@ typedef struct conv_transpose_args {
 
 /* ---- pools (pool.cu) ---- */
 
+enum { POOL_PLANE_AXES = 2 }; /* the most of pool_planes, pool_4 and pool_8 */
+
+/* Axes stand at the end of the arrays; those before them have one element, one tap and a step of 1. */
 typedef struct pool_args {
   const void *x;
   void *y;
@@ -150,8 +153,9 @@ typedef struct pool_args {
       pad_end[CUDA_AXES];
   int64_t x_image, x_channel, x_axis[CUDA_AXES];
   int64_t y_image, y_channel, y_axis[CUDA_AXES];
-  int64_t power; /* 0: mean or maximum */
-  int32_t axes, dtype, mean, include_pad, column_major;
+  int64_t number_axis[CUDA_AXES]; /* of an index: by rows or by columns */
+  int64_t power;                  /* 0: mean or maximum */
+  int32_t dtype, mean, include_pad;
   counted_extent counted; /* of the images */
 } pool_args;
 

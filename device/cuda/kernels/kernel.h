@@ -141,6 +141,13 @@ int32_t cuda_splits(int64_t rows, int64_t n);
 /* Bytes of a part of the workspace, rounded up so that the next part is aligned for every element and vector. */
 static inline int64_t cuda_round_up(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
+/* Channels that a thread computes at once where channels are last: as many as 16 bytes hold if their number is a
+ * multiple of them and they are f32 or halves; else 1. */
+static inline int64_t cuda_channels_at_once(reed_dtype dtype, int64_t channels) {
+  const int64_t part = dtype == REED_F32 ? 4 : dtype == REED_F16 || dtype == REED_BF16 ? 8 : 1;
+  return channels % part ? 1 : part;
+}
+
 /* Frees a plan that is not closed. */
 void cuda_plan_drop(cuda_plan *plan);
 

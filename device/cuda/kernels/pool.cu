@@ -1,57 +1,94 @@
-/* Pools: one thread an element of the output, which walks its window. Means and norms are summed in double, as on the
- * host; a maximum moves the element itself. */
-#include "device/cuda/kernels/values.cuh"
+/* Pools: a thread walks one window, of PART neighbouring channels. With channels last, f32 and halves are pooled 16
+ * bytes at a time (pool_4, pool_8). Means and norms are summed in double, as on the host; a maximum moves the element
+ * itself. */
+#include "device/cuda/kernels/channels.cuh"
 
-/* One window: its begin on each axis, and its taps inside the input. */
-struct pool_place {
-  int64_t origin[CUDA_AXES], first[CUDA_AXES], n[CUDA_AXES], taps;
-};
+enum { TAPS_AT_ONCE = 4 }; /* taps that are loaded before the first of them is used */
 
-static __device__ inline void find_place(const pool_args &a, const int64_t *at, pool_place *out) {
-  out->taps = 1;
-  for (int32_t d = 0; d < a.axes; d++) {
-    const int64_t origin = at[d] * a.stride[d] - a.pad[d], step = a.dilation[d];
-    const int64_t first = origin < 0 ? (-origin + step - 1) / step : 0;
-    int64_t end = a.in[d] > origin ? (a.in[d] - origin + step - 1) / step : 0;
-    if (end > a.kernel[d]) end = a.kernel[d];
-    out->origin[d] = origin;
-    out->first[d] = origin + first * step;
-    out->n[d] = end > first ? end - first : 0;
-    out->taps *= out->n[d];
-  }
+/* Steps to walk a distance. */
+template <class Int> static __device__ inline Int steps_in(Int distance, Int step) {
+  return step == 1 ? distance : (distance + step - 1) / step;
 }
 
-/* The offset of tap number `tap` of those inside, and its number in the plane by rows or by columns. */
-static __device__ inline int64_t find_tap(const pool_args &a, const pool_place &place, int64_t tap,
-                                          int64_t *out_number) {
-  int64_t offset = 0, at[CUDA_AXES], number = 0;
-  for (int32_t d = a.axes - 1; d >= 0; d--) {
-    at[d] = place.first[d] + tap % place.n[d] * a.dilation[d];
-    tap /= place.n[d];
-    offset += at[d] * a.x_axis[d];
+/* The taps of one axis of a window that lie in low..high - 1, and how many there are before the first of them. */
+template <class Int>
+static __device__ inline Int taps_in(Int origin, Int step, Int kernel, Int low, Int high, Int *out_before) {
+  const Int before = origin < low ? steps_in(low - origin, step) : 0,
+            end = origin < high ? steps_in(high - origin, step) : 0;
+  *out_before = before;
+  return (end < kernel ? end : kernel) - before;
+}
+
+/* The taps of one window inside the input, row by row: a row lies along the last axis. */
+template <int AXES, class Int> struct pool_walk {
+  Int n[AXES], at[AXES], offset, number; /* n: taps; offset of the row's first tap in x, its number in the plane */
+  bool some;
+
+  __device__ inline pool_walk(const pool_args &a, const Int *origin, Int from) {
+    offset = from;
+    number = 0;
+    some = true;
+    UNROLL for (int d = 0; d < AXES; d++) {
+      const Int step = static_cast<Int>(a.dilation[d]);
+      Int before;
+      n[d] = taps_in(origin[d], step, static_cast<Int>(a.kernel[d]), Int(0), static_cast<Int>(a.in[d]), &before);
+      at[d] = 0;
+      some = some && n[d] > 0;
+      offset += (origin[d] + before * step) * static_cast<Int>(a.x_axis[d]);
+      number += (origin[d] + before * step) * static_cast<Int>(a.number_axis[d]);
+    }
   }
-  for (int32_t k = 0; k < a.axes; k++) {
-    const int32_t d = a.column_major ? a.axes - 1 - k : k;
-    number = number * a.in[d] + at[d];
+
+  /* To the next row; false: there is none. */
+  __device__ inline bool next_row(const pool_args &a) {
+    UNROLL for (int d = AXES - 2; d >= 0; d--) {
+      const bool more = ++at[d] < n[d];
+      const Int step = (more ? 1 : 1 - n[d]) * static_cast<Int>(a.dilation[d]);
+      offset += step * static_cast<Int>(a.x_axis[d]);
+      number += step * static_cast<Int>(a.number_axis[d]);
+      if (more) return true;
+      at[d] = 0;
+    }
+    return false;
   }
-  *out_number = number;
-  return offset;
+};
+
+/* Calls use(channels, number) for each tap in order. */
+template <int PART, int AXES, class Int, class F>
+static __device__ inline void each_tap(const pool_args &a, int dtype, pool_walk<AXES, Int> walk, F use) {
+  const Int n = walk.n[AXES - 1], step = static_cast<Int>(a.dilation[AXES - 1] * a.x_axis[AXES - 1]),
+            number_step = static_cast<Int>(a.dilation[AXES - 1] * a.number_axis[AXES - 1]);
+  if (!walk.some) return;
+  do {
+    for (Int first = 0; first < n; first += TAPS_AT_ONCE) {
+      channels<PART> taps[TAPS_AT_ONCE];
+      UNROLL for (int k = 0; k < TAPS_AT_ONCE; k++) if (first + k < n) taps[k].load(dtype, a.x,
+                                                                                    walk.offset + (first + k) * step);
+      UNROLL for (int k = 0; k < TAPS_AT_ONCE; k++) if (first + k < n)
+          use(taps[k], walk.number + (first + k) * number_step);
+    }
+  } while (walk.next_row(a));
 }
 
 /* One axis's factor in the number of elements that a mean is divided by (ops/cpu/calls/pool.h). */
-static __device__ inline int64_t count_taps(const pool_args &a, int32_t d, int64_t origin) {
-  const int64_t low = a.include_pad ? -a.pad[d] : 0, high = a.in[d] + (a.include_pad ? a.pad_end[d] : 0),
-                step = a.dilation[d], first = origin < low ? (low - origin + step - 1) / step : 0;
-  int64_t end = high > origin ? (high - origin + step - 1) / step : 0;
-  if (end > a.kernel[d]) end = a.kernel[d];
-  return end > first ? end - first : a.kernel[d] > 0;
+template <class Int> static __device__ inline Int count_taps(const pool_args &a, int d, Int origin) {
+  const Int low = static_cast<Int>(a.include_pad ? -a.pad[d] : 0),
+            high = static_cast<Int>(a.in[d] + (a.include_pad ? a.pad_end[d] : 0)),
+            kernel = static_cast<Int>(a.kernel[d]);
+  Int before;
+  const Int n = taps_in(origin, static_cast<Int>(a.dilation[d]), kernel, low, high, &before);
+  return n > 0 ? n : kernel > 0;
 }
 
 /* True if the element is larger than the largest so far, or the first NaN. */
 static __device__ inline bool is_larger(int dtype, uint64_t value, uint64_t most) {
   if (dtype == REED_U64) return value > most;
   if (!dtype_is_float(dtype)) return value_whole(dtype, value) > value_whole(dtype, most);
-  const double v = value_real(dtype, value), m = value_real(dtype, most);
+  if (dtype == REED_F64) {
+    const double v = value_as<double>(value), m = value_as<double>(most);
+    return v > m || (v != v && m == m);
+  }
+  const float v = value_as<float>(value), m = value_as<float>(most);
   return v > m || (v != v && m == m);
 }
 
@@ -70,46 +107,59 @@ static __device__ inline uint64_t least_value(int dtype) {
   }
 }
 
-KERNEL(pool) {
-  const int64_t i = thread_number();
-  if (i >= true_number(a.counted, a.n)) return;
-  int64_t at[CUDA_AXES], rest = i, to = 0, channel = 0;
-  if (a.y_channel == 1) {
-    channel = rest % a.channels;
-    rest /= a.channels;
+/* Int: holds every offset. Only single elements have a norm, or an index that is wanted. */
+template <int PART, int AXES, class Int> static __device__ inline void run_pool(const pool_args &a) {
+  const int64_t thread = thread_number();
+  if (thread * PART >= true_number(a.counted, a.n)) return;
+  Int rest = static_cast<Int>(thread), origin[AXES], to = 0, channel = 0;
+  const int dtype = PART == 4 ? REED_F32 : a.dtype, held = PART > 1 ? REED_F32 : dtype; /* halves are held as f32 */
+  const int64_t power = PART == 1 ? a.power : 0;
+  const bool last = PART > 1 || a.y_channel == 1;
+  if (last) channel = split_last(&rest, static_cast<Int>(a.channels / PART)) * PART;
+  UNROLL for (int d = AXES - 1; d >= 0; d--) {
+    const Int at = split_last(&rest, static_cast<Int>(a.out[d]));
+    origin[d] = at * static_cast<Int>(a.stride[d]) - static_cast<Int>(a.pad[d]);
+    to += at * static_cast<Int>(a.y_axis[d]);
   }
-  for (int32_t d = a.axes - 1; d >= 0; d--) {
-    at[d] = rest % a.out[d];
-    rest /= a.out[d];
-    to += at[d] * a.y_axis[d];
-  }
-  if (a.y_channel != 1) {
-    channel = rest % a.channels;
-    rest /= a.channels;
-  }
-  to += rest * a.y_image + channel * a.y_channel;
-  const int64_t from = rest * a.x_image + channel * a.x_channel;
-  pool_place place;
-  find_place(a, at, &place);
-  int64_t number, where = -1;
-  if (!a.mean && !a.power) {
-    uint64_t most = least_value(a.dtype);
-    for (int64_t tap = 0; tap < place.taps; tap++) {
-      const uint64_t value = value_load(a.dtype, a.x, from + find_tap(a, place, tap, &number));
-      if (where >= 0 && !is_larger(a.dtype, value, most)) continue;
-      most = value;
-      where = number;
+  if (!last) channel = split_last(&rest, static_cast<Int>(a.channels));
+  to += rest * static_cast<Int>(a.y_image) + channel * static_cast<Int>(a.y_channel);
+  const pool_walk<AXES, Int> walk(a, origin,
+                                  rest * static_cast<Int>(a.x_image) + channel * static_cast<Int>(a.x_channel));
+  channels<PART> result;
+  if (!a.mean && !power) {
+    Int where = -1;
+    uint64_t most[PART];
+    UNROLL for (int c = 0; c < PART; c++) most[c] = least_value(held);
+    each_tap<PART>(a, dtype, walk, [&](const channels<PART> &tap, Int number) {
+      UNROLL for (int c = 0; c < PART; c++) {
+        const uint64_t value = tap.value(dtype, c);
+        if (!is_larger(held, value, most[c]) && (PART > 1 || where >= 0)) continue;
+        most[c] = value;
+        where = number;
+      }
+    });
+    UNROLL for (int c = 0; c < PART; c++) result.set(dtype, c, most[c]);
+    if (PART == 1 && a.indices) a.indices[to] = where < 0 ? 0 : (rest * a.channels + channel) * a.in_plane + where;
+  } else {
+    double sums[PART] = {}, count = 1;
+    each_tap<PART>(a, dtype, walk, [&](const channels<PART> &tap, Int) {
+      UNROLL for (int c = 0; c < PART; c++) {
+        const double v = value_real(held, tap.value(dtype, c));
+        sums[c] += power == 2 ? v * v : power ? pow(fabs(v), static_cast<double>(power)) : v;
+      }
+    });
+    UNROLL for (int d = 0; d < AXES; d++) count *= static_cast<double>(count_taps(a, d, origin[d]));
+    UNROLL for (int c = 0; c < PART; c++) {
+      const double norm = power == 2 ? sqrt(sums[c])
+                          : power    ? pow(sums[c], 1 / static_cast<double>(power))
+                                     : sums[c] / count;
+      result.set(dtype, c, convert_real(norm, dtype));
     }
-    value_store(a.dtype, a.y, to, most);
-    if (a.indices) a.indices[to] = where < 0 ? 0 : (rest * a.channels + channel) * a.in_plane + where;
-    return;
   }
-  double sum = 0, count = 1;
-  for (int64_t tap = 0; tap < place.taps; tap++) {
-    const double v = value_real(a.dtype, value_load(a.dtype, a.x, from + find_tap(a, place, tap, &number)));
-    sum += a.power == 2 ? v * v : a.power ? pow(fabs(v), static_cast<double>(a.power)) : v;
-  }
-  for (int32_t d = 0; d < a.axes; d++) count *= static_cast<double>(count_taps(a, d, place.origin[d]));
-  const double result = a.power == 2 ? sqrt(sum) : a.power ? pow(sum, 1 / static_cast<double>(a.power)) : sum / count;
-  value_store(a.dtype, a.y, to, convert_real(result, a.dtype));
+  result.store(dtype, a.y, to);
 }
+
+KERNEL_OF_MANY_REGISTERS(pool) { run_pool<1, CUDA_AXES, int64_t>(a); }
+KERNEL_OF_MANY_REGISTERS(pool_planes) { run_pool<1, POOL_PLANE_AXES, int64_t>(a); }
+KERNEL(pool_4) { run_pool<4, POOL_PLANE_AXES, int32_t>(a); }
+KERNEL(pool_8) { run_pool<8, POOL_PLANE_AXES, int32_t>(a); }

@@ -1,5 +1,5 @@
-/* Element-wise programs and RoiAlign in vectors of 16 bytes under the emulation: a thread computes as many neighbours
- * as a vector has where extents allow it, and operands that begin at any element give the same bits. */
+/* Element-wise programs, pools and RoiAlign in vectors of 16 bytes under the emulation: a thread computes as many
+ * neighbours as a vector has where extents allow it, and operands that begin at any element give the same bits. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -85,12 +85,12 @@ END_TEST
 static const struct {
   reed_dtype dtype;
   int64_t channels, last, part;
-} pools[] = {{REED_F32, 8, 1, 4},  {REED_F32, 6, 1, 1}, {REED_F16, 16, 1, 8}, {REED_BF16, 8, 1, 8},
-             {REED_F16, 12, 1, 1}, {REED_F64, 4, 1, 1}, {REED_F32, 8, 0, 1},  {REED_F32, 3, 1, 1}};
+} maps[] = {{REED_F32, 8, 1, 4},  {REED_F32, 6, 1, 1}, {REED_F16, 16, 1, 8}, {REED_BF16, 8, 1, 8},
+            {REED_F16, 12, 1, 1}, {REED_F64, 4, 1, 1}, {REED_F32, 8, 0, 1},  {REED_F32, 3, 1, 1}};
 
 START_TEST(roi_align_computes_a_vector_of_channels_a_thread) {
-  const int64_t channels = pools[_i / 2].channels, last = pools[_i / 2].last;
-  const reed_dtype dtype = pools[_i / 2].dtype;
+  const int64_t channels = maps[_i / 2].channels, last = maps[_i / 2].last;
+  const reed_dtype dtype = maps[_i / 2].dtype;
   const reed_desc in[] = {{dtype, 4, {1, last ? 7 : channels, last ? 9 : 7, last ? channels : 9}},
                           {dtype, 2, {3, 4}},
                           {REED_I64, 1, {3}}},
@@ -101,7 +101,22 @@ START_TEST(roi_align_computes_a_vector_of_channels_a_thread) {
                              {.name = "output_width", .type = REED_ATTR_INT, .i = 2},
                              {.name = "spatial_scale", .type = REED_ATTR_FLOAT, .f = 0.07F}};
   emulated_call c = {.op = OP_RoiAlign, .attrs = &(reed_attrs){attrs, 5}, .in = in, .n_in = 3, .out = &out};
-  check(&c, pools[_i / 2].part);
+  check(&c, maps[_i / 2].part);
+}
+END_TEST
+
+START_TEST(a_pool_computes_a_vector_of_channels_a_thread) {
+  const int64_t channels = maps[_i / 2].channels, last = maps[_i / 2].last;
+  const reed_dtype dtype = maps[_i / 2].dtype;
+  const reed_desc in = {dtype, 4, {2, last ? 7 : channels, last ? 9 : 7, last ? channels : 9}},
+                  out = {dtype, 4, {2, last ? 4 : channels, last ? 3 : 4, last ? channels : 3}};
+  const reed_attr attrs[] = {{.name = "channels_last", .type = REED_ATTR_INT, .i = last},
+                             {.name = "kernel_shape", .type = REED_ATTR_INTS, .ints = (int64_t[]){3, 5}, .n = 2},
+                             {.name = "pads", .type = REED_ATTR_INTS, .ints = (int64_t[]){1, 1, 1, 2}, .n = 4},
+                             {.name = "strides", .type = REED_ATTR_INTS, .ints = (int64_t[]){2, 3}, .n = 2}};
+  emulated_call c = {
+      .op = _i % 2 ? OP_MaxPool : OP_AveragePool, .attrs = &(reed_attrs){attrs, 4}, .in = &in, .n_in = 1, .out = &out};
+  check(&c, maps[_i / 2].part);
 }
 END_TEST
 
@@ -110,7 +125,8 @@ int main(void) {
   TCase *t = tcase_create("vectors");
   tcase_set_timeout(t, 60);
   tcase_add_loop_test(t, an_element_wise_program_computes_a_vector_a_thread, 0, sizeof programs / sizeof *programs);
-  tcase_add_loop_test(t, roi_align_computes_a_vector_of_channels_a_thread, 0, 2 * sizeof pools / sizeof *pools);
+  tcase_add_loop_test(t, roi_align_computes_a_vector_of_channels_a_thread, 0, 2 * sizeof maps / sizeof *maps);
+  tcase_add_loop_test(t, a_pool_computes_a_vector_of_channels_a_thread, 0, 2 * sizeof maps / sizeof *maps);
   suite_add_tcase(suite, t);
   return suite_run(suite);
 }

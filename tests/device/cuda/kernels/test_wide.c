@@ -118,6 +118,28 @@ START_TEST(turned_pairs_are_counted_in_64_bits) {
 }
 END_TEST
 
+/* Windows of one pixel with eight channels, which fewer elements would compute 16 bytes a thread. */
+START_TEST(windows_are_counted_in_64_bits) {
+  const int64_t edge = 1 << 14, n = 8 * edge * (edge + 1), kernel[] = {1, 1};
+  const reed_desc desc = {REED_F16, 4, {1, edge, edge + 1, 8}};
+  const reed_attr attrs[] = {{.name = "channels_last", .type = REED_ATTR_INT, .i = 1},
+                             {.name = "kernel_shape", .type = REED_ATTR_INTS, .ints = kernel, .n = 2}};
+  uint16_t *x = (uint16_t *)reserve(2 * n), *y = (uint16_t *)reserve(2 * n);
+  for (int64_t k = 0; k < 8; k++) x[k] = (uint16_t)(ONE + k), x[n - 1 - k] = (uint16_t)(ONE + 100 + k);
+  run_ends(&(emulated_call){.op = OP_MaxPool,
+                            .attrs = &(reed_attrs){attrs, 2},
+                            .in = &desc,
+                            .n_in = 1,
+                            .out = &desc,
+                            .inputs = {x},
+                            .output = (char *)y});
+  for (int64_t k = 0; k < 8; k++) {
+    ck_assert_int_eq(y[k], ONE + k);
+    ck_assert_int_eq(y[n - 1 - k], ONE + 100 + k);
+  }
+}
+END_TEST
+
 /* The one sample of a region lies on the last pixel of every channel. */
 START_TEST(gradients_of_regions_are_counted_in_64_bits) {
   const int64_t edge = 40000, n = 3 * edge * edge, shape[] = {3, edge, edge};
@@ -287,6 +309,7 @@ int main(void) {
   tcase_add_test(t, generated_elements_are_counted_in_64_bits);
   tcase_add_test(t, columns_are_counted_in_64_bits);
   tcase_add_test(t, turned_pairs_are_counted_in_64_bits);
+  tcase_add_test(t, windows_are_counted_in_64_bits);
   tcase_add_test(t, gradients_of_regions_are_counted_in_64_bits);
   tcase_add_test(t, products_are_counted_in_64_bits);
   tcase_add_test(t, rows_are_appended_to_caches_in_64_bits);
