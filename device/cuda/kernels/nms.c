@@ -4,7 +4,10 @@
 #include "base/desc.h"
 #include "device/cuda/kernels/kernel.h"
 
-enum { MOST_MASK_BYTES = 16 << 20 };
+enum {
+  MOST_MASK_BYTES = 16 << 20,
+  MOST_MASK_BLOCKS = 132 * 16 /* twice as many as are resident on an H100: counts are often far below their bounds */
+};
 
 static int64_t mask_bytes(const nms_args *made) {
   return made->rows * made->tiles * made->tiles * NMS_CHUNK * (int64_t)sizeof(*made->mask);
@@ -84,8 +87,8 @@ reed_status cuda_prepare_nms(const reed_kernel_call *call, reed_kernel *out_kern
   if (made.rows) add_launch(&plan, CUDA_nms_sort, made.rows * runs, &made, &n);
   for (made.run = NMS_SORT_RUN; made.rows && made.run < made.padded; made.run *= 2)
     add_launch(&plan, CUDA_nms_merge, blocks_for(CUDA_nms_merge, made.rows * made.padded), &made, &n);
-  if (made.rows && made.tiles)
-    add_launch(&plan, CUDA_nms_mask, made.rows * ((made.tiles + 1) / 2) * (made.tiles + 1), &made, &n);
+  const int64_t tiles = made.rows * ((made.tiles + 1) / 2) * (made.tiles + 1);
+  if (tiles) add_launch(&plan, CUDA_nms_mask, tiles < MOST_MASK_BLOCKS ? tiles : MOST_MASK_BLOCKS, &made, &n);
   if (made.rows) add_launch(&plan, CUDA_nms_select, made.rows, &made, &n);
   add_launch(&plan, CUDA_nms_list, made.rows ? made.rows : 1, &made, &n);
   return cuda_plan_close(&plan,

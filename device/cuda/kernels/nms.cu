@@ -82,14 +82,18 @@ KERNEL(nms_merge) {
   to[row * a.padded + place] = key;
 }
 
-struct corners {
+struct alignas(16) corners {
   float x1, y1, x2, y2;
 };
 
 /* With x1 <= x2 and y1 <= y2 unless boxes are taken as given, as nms_corners of ops/cpu/calls/nms.c. */
 static __device__ inline corners corners_of(const nms_args &a, int64_t box) {
   float c[4];
-  UNROLL for (int k = 0; k < 4; k++) c[k] = float_at(a.boxes_dtype, a.boxes, 4 * box + k);
+  if (a.boxes_dtype == REED_F32) {
+    UNROLL for (int k = 0; k < 4; k++) c[k] = static_cast<const float *>(a.boxes)[4 * box + k];
+  } else {
+    UNROLL for (int k = 0; k < 4; k++) c[k] = value_as<float>(value_load(a.boxes_dtype, a.boxes, 4 * box + k));
+  }
   if (a.as_given) return {c[0], c[1], c[2], c[3]};
   if (a.centers) {
     const float half_width = c[2] / 2, half_height = c[3] / 2;
@@ -99,133 +103,273 @@ static __device__ inline corners corners_of(const nms_args &a, int64_t box) {
   return {x_swapped ? c[3] : c[1], y_swapped ? c[2] : c[0], x_swapped ? c[1] : c[3], y_swapped ? c[0] : c[2]};
 }
 
+static __device__ inline float area_of(const corners &c) { return (c.x2 - c.x1) * (c.y2 - c.y1); }
+
+/* The area that both boxes have. A NaN among the corners makes its box's area NaN, and neither the choice between a NaN
+ * and a number here nor the sign of a zero decides. */
+static __device__ inline float shared_area(const corners &a, const corners &b) {
+  const float width = fminf(a.x2, b.x2) - fmaxf(a.x1, b.x1), height = fminf(a.y2, b.y2) - fmaxf(a.y1, b.y1);
+  return fmaxf(width, 0.0f) * fmaxf(height, 0.0f);
+}
+
 /* The order of operations is the host's. */
-static __device__ inline float overlap(const corners &a, const corners &b) {
-  const float width = (a.x2 < b.x2 ? a.x2 : b.x2) - (a.x1 > b.x1 ? a.x1 : b.x1),
-              height = (a.y2 < b.y2 ? a.y2 : b.y2) - (a.y1 > b.y1 ? a.y1 : b.y1);
-  const float both = (width > 0 ? width : 0) * (height > 0 ? height : 0);
-  const float area_a = (a.x2 - a.x1) * (a.y2 - a.y1), area_b = (b.x2 - b.x1) * (b.y2 - b.y1);
-  return both / (area_a + area_b - both);
+static __device__ inline bool overlap(const corners &a, float area_a, const corners &b, float area_b, float limit) {
+  const float both = shared_area(a, b);
+  return both / (area_a + area_b - both) > limit;
 }
 
 static __device__ inline float limit_of(const nms_args &a) { return a.as_given ? a.threshold : a.iou ? *a.iou : 0; }
 
-/* The words of a tile's column of the matrix, one for each box that comes before: bit j of a word says that the box
- * suppresses box j of the tile. */
-static __device__ inline unsigned long long *words_of(const nms_args &a, int64_t row, int64_t tile) {
-  return a.mask + (row * a.tiles + tile) * a.tiles * CHUNK;
+/* A column of the matrix: for each tile of boxes that come before, and for the column's own tile, a word for each of
+ * the column's boxes. Bit i of a word says that box i of the tile suppresses the column's box. */
+static __device__ inline unsigned long long *words_of(const nms_args &a, int64_t row, int64_t column) {
+  return a.mask + (row * a.tiles + column) * a.tiles * CHUNK;
 }
 
-/* One block for a tile on or above the diagonal of a row's matrix; four threads for a word. Columns q and tiles - 1 - q
- * have tiles + 1 such tiles together, so that half as many columns as tiles, each of tiles + 1 blocks, are all. */
+enum { MASK_PARTS = 4 };
+
+/* A thread's bits of a word: those of boxes part, part + 4, ... Most pairs are decided without a division, which takes
+ * a GPU much longer if the dividend is 0: with t = limit * union and room for the roundings, both > t (1 + 2^-20) is a
+ * quotient above the limit, both < t (1 - 2^-20) one that is not. The others are divided: those close to t, unions that
+ * are not positive or so small that t loses digits, NaN, and all pairs at a limit that is tiny, negative or huge. */
+static __device__ inline unsigned long long bits_of(const nms_args &a, const corners *earlier, const float *areas,
+                                                    const int64_t *ids, const corners &mine, int64_t id, int part,
+                                                    float limit) {
+  const float area = area_of(mine), least = limit >= 1e-18f && limit <= 1e18f ? 1e-30f : INFINITY;
+  unsigned long long hits = 0, unsure = 0;
+  UNROLL for (int k = 0; k < CHUNK; k += MASK_PARTS) {
+    const float both = shared_area(earlier[k + part], mine), t = limit * (areas[k + part] + area - both), d = both - t;
+    const bool sure = t > least && fabsf(d) > t * 0x1p-20f;
+    if (sure && d > 0) hits |= 1ull << k;
+    if (!sure) unsure |= 1ull << k;
+  }
+  for (; unsure; unsure &= unsure - 1) {
+    const int k = __ffsll(static_cast<long long>(unsure)) - 1;
+    if (overlap(earlier[k + part], areas[k + part], mine, area, limit)) hits |= 1ull << k;
+  }
+  if (a.ids)
+    for (unsigned long long rest = hits; rest; rest &= rest - 1) {
+      const int k = __ffsll(static_cast<long long>(rest)) - 1;
+      if (ids[k + part] != id) hits &= ~(1ull << k);
+    }
+  return hits << part;
+}
+
+/* A block takes one tile on or above the diagonal of a row's matrix after another; four threads make a word. Columns q
+ * and tiles - 1 - q have tiles + 1 such tiles together, so that half as many columns as tiles, each of tiles + 1
+ * places, are all. The tiles are those of the true number of boxes. */
 KERNEL(nms_mask) {
-  SHARED_ARRAY(corners, later, [CHUNK]);
+  SHARED_ARRAY(corners, earlier, [CHUNK]);
+  SHARED_ARRAY(float, areas, [CHUNK]);
   SHARED_ARRAY(int64_t, ids, [CHUNK]);
-  const int64_t each = a.tiles + 1, pair = blockIdx.x / each % (each / 2), row = blockIdx.x / each / (each / 2),
-                place = blockIdx.x % each, column = place <= pair ? pair : a.tiles - 1 - pair,
-                upper = place <= pair ? place : place - pair - 1, batch = row / a.classes, n_boxes = boxes_of(a),
-                begin = column * CHUNK, all = batch * n_boxes;
-  if (place > pair && column == pair) return; /* the column in the middle has no partner */
-  const uint64_t *const sorted = sorted_keys(a, row, n_boxes);
-  const int t = static_cast<int>(threadIdx.x), i = t / 4, part = t % 4;
-  const bool loads = t < CHUNK && begin + t < n_boxes && sorted[begin + t] >> 32 != KEY_NONE;
-  const int n_here = __syncthreads_count(loads);
-  if (!n_here) return;
-  if (loads) {
-    const int64_t box = all + static_cast<int64_t>(sorted[begin + t] & 0xffffffffu);
-    later[t] = corners_of(a, box);
-    ids[t] = a.ids ? a.ids[box] : 0;
-  }
-  __syncthreads();
-  const int64_t at = upper * CHUNK + i;
+  const int64_t n_boxes = boxes_of(a), n_tiles = (n_boxes + CHUNK - 1) / CHUNK;
+  const uint32_t tiles = static_cast<uint32_t>(n_tiles < a.tiles ? n_tiles : a.tiles), each = tiles + 1,
+                 pairs = each / 2, all = static_cast<uint32_t>(a.rows) * pairs * each;
+  const int t = static_cast<int>(threadIdx.x), j = t / MASK_PARTS, part = t % MASK_PARTS;
   const float limit = limit_of(a);
-  unsigned long long word = 0;
-  if (upper < column || i < n_here) {
-    const int64_t box = all + static_cast<int64_t>(sorted[at] & 0xffffffffu), id = a.ids ? a.ids[box] : 0;
-    const corners mine = corners_of(a, box);
-    for (int j = part; j < n_here; j += 4)
-      if ((upper < column || j > i) && ids[j] == id && overlap(mine, later[j]) > limit) word |= 1ull << j;
+  for (uint32_t number = blockIdx.x; number < all; number += gridDim.x) {
+    const uint32_t place = number % each, pair = number / each % pairs, row = number / each / pairs;
+    const uint32_t column = place <= pair ? pair : tiles - 1 - pair, upper = place <= pair ? place : place - pair - 1;
+    if (place > pair && column == pair) continue; /* the column in the middle has no partner */
+    const int64_t first = static_cast<int64_t>(row / static_cast<uint32_t>(a.classes)) * n_boxes;
+    const uint64_t *const sorted = sorted_keys(a, row, n_boxes);
+    const int64_t begin = static_cast<int64_t>(column) * CHUNK, at = begin + j,
+                  before = static_cast<int64_t>(upper) * CHUNK + t;
+    const uint64_t key = at < n_boxes ? sorted[at] : UINT64_MAX,
+                   earlier_key = t < CHUNK && before < n_boxes ? sorted[before] : UINT64_MAX;
+    if (sorted[begin] >> 32 == KEY_NONE) continue; /* all threads: no box of the column takes part */
+    corners mine = {0, 0, 0, 0};
+    int64_t id = 0;
+    if (key >> 32 != KEY_NONE) {
+      const int64_t box = first + static_cast<uint32_t>(key);
+      mine = corners_of(a, box);
+      if (a.ids) id = a.ids[box];
+    }
+    if (t < CHUNK) {
+      corners theirs = {0, 0, 0, 0};
+      int64_t their_id = 0;
+      if (earlier_key >> 32 != KEY_NONE) {
+        const int64_t box = first + static_cast<uint32_t>(earlier_key);
+        theirs = corners_of(a, box);
+        if (a.ids) their_id = a.ids[box];
+      }
+      earlier[t] = theirs;
+      areas[t] = area_of(theirs);
+      ids[t] = their_id;
+    }
+    __syncthreads();
+    unsigned long long word = bits_of(a, earlier, areas, ids, mine, id, part, limit);
+    UNROLL for (int lanes = 1; lanes < MASK_PARTS; lanes *= 2) word |= __shfl_xor_sync(~0u, word, lanes);
+    if (upper == column) word &= (1ull << j) - 1;
+    if (part == 0) words_of(a, row, column)[upper * CHUNK + j] = word;
+    __syncthreads(); /* the boxes have been read */
   }
-  word |= __shfl_xor_sync(~0u, word, 1);
-  word |= __shfl_xor_sync(~0u, word, 2);
-  if (part == 0) words_of(a, row, column)[at] = word;
 }
 
-/* One block a row. A chunk of 64 boxes is compared with all kept boxes and with itself: by the matrix of bits as far as
- * it goes, behind it box by box. Then one thread decides box after box from the bits. */
-KERNEL(nms_select) {
+enum { SELECT_WARPS = kernel_threads_nms_select / 32, SELECT_AHEAD = 4 };
+
+static __device__ inline unsigned long long votes(bool first, bool second) {
+  const unsigned low = __ballot_sync(~0u, first), high = __ballot_sync(~0u, second);
+  return static_cast<unsigned long long>(high) << 32 | low;
+}
+
+/* The kept boxes of a chunk, by a warp whose lane l has boxes l and l + 32. first, second: they take part and no kept
+ * box of a chunk before suppresses them; first_hits, second_hits: the boxes of the chunk that would suppress them. A
+ * box is kept if no kept box suppresses it. Only boxes before it can, so there is one such set, and each round decides
+ * at least one box more. At most `left` are kept. */
+static __device__ inline unsigned long long keep_of(bool first, bool second, unsigned long long first_hits,
+                                                    unsigned long long second_hits, int left) {
+  unsigned long long keep = votes(first, second), guess;
+  do {
+    guess = keep;
+    keep = votes(first && !(first_hits & guess), second && !(second_hits & guess));
+  } while (keep != guess);
+  if (left >= CHUNK || __popcll(keep) <= left) return keep;
+  const int lane = static_cast<int>(threadIdx.x % 32);
+  const unsigned long long below = (1ull << lane) - 1, below_second = (1ull << (lane + 32)) - 1;
+  return votes((keep >> lane & 1) && __popcll(keep & below) < left,
+               (keep >> (lane + 32) & 1) && __popcll(keep & below_second) < left);
+}
+
+/* The row of a block of nms_select, and how many of its boxes have been kept. */
+struct chosen_row {
+  const uint64_t *sorted;
+  int32_t *kept;
+  int64_t row, all; /* all: the first box of the batch */
+  int n_boxes, limit, n_kept;
+  float overlap;
+};
+
+/* Boxes of the matrix. A warp has one tile of each group of as many tiles as warps. Once a tile's boxes are decided,
+ * the warps of later tiles of the group mark those of their boxes that it suppresses; words of the matrix are loaded
+ * tiles ahead of their use. */
+static __device__ inline void select_by_bits(const nms_args &a, chosen_row &r) {
+  SHARED_ARRAY(unsigned long long, kept_bits, [NMS_MOST_TILES]); /* per tile: the kept boxes */
+  const int tiles = static_cast<int>(a.tiles), lane = static_cast<int>(threadIdx.x % 32),
+            warp = static_cast<int>(threadIdx.x / 32);
+  for (int group = 0; group < tiles && r.n_kept < r.limit; group += SELECT_WARPS) {
+    const int tile = group + warp, at = tile * CHUNK + lane;
+    const uint64_t key = tile < tiles && at < r.n_boxes ? r.sorted[at] : UINT64_MAX,
+                   second_key = tile < tiles && at + 32 < r.n_boxes ? r.sorted[at + 32] : UINT64_MAX;
+    const bool here = key >> 32 != KEY_NONE;
+    bool first = here, second = second_key >> 32 != KEY_NONE;
+    const int n_tiles = __syncthreads_count(lane == 0 && here); /* of the group, those that have boxes */
+    const unsigned long long *const words = words_of(a, r.row, here ? tile : 0) + lane;
+    unsigned long long hits = 0, second_hits = 0, ahead[SELECT_AHEAD] = {}, second_ahead[SELECT_AHEAD] = {};
+    const auto load_ahead = [&](int slot, int step) {
+      if (step >= warp || !here) return;
+      ahead[slot] = words[(group + step) * CHUNK];
+      second_ahead[slot] = words[(group + step) * CHUNK + 32];
+    };
+    UNROLL for (int q = 0; q < SELECT_AHEAD; q++) load_ahead(q, q);
+    if (here) {
+      unsigned long long dead = 0, second_dead = 0;
+      for (int begin = 0; begin < group; begin += SELECT_WARPS / 2)
+        UNROLL for (int u = begin; u < begin + SELECT_WARPS / 2; u++) {
+          dead |= words[u * CHUNK] & kept_bits[u];
+          second_dead |= words[u * CHUNK + 32] & kept_bits[u];
+        }
+      first = !dead;
+      second = second && !second_dead;
+      hits = words[tile * CHUNK];
+      second_hits = words[tile * CHUNK + 32];
+    }
+    ROLLED for (int step = 0; step < n_tiles && r.n_kept < r.limit; step++) {
+      if (warp == step) {
+        const unsigned long long keep = keep_of(first, second, hits, second_hits, r.limit - r.n_kept);
+        if (lane == 0) kept_bits[group + step] = keep;
+      }
+      __syncthreads();
+      const unsigned long long keep = kept_bits[group + step];
+      if (warp == step) {
+        int32_t *const to = r.kept + r.n_kept;
+        if (keep >> lane & 1) to[__popcll(keep & ((1ull << lane) - 1))] = static_cast<int32_t>(key);
+        if (keep >> (lane + 32) & 1)
+          to[__popcll(keep & ((1ull << (lane + 32)) - 1))] = static_cast<int32_t>(second_key);
+      } else {
+        first = first && !(ahead[0] & keep);
+        second = second && !(second_ahead[0] & keep);
+        UNROLL for (int q = 1; q < SELECT_AHEAD; q++) {
+          ahead[q - 1] = ahead[q];
+          second_ahead[q - 1] = second_ahead[q];
+        }
+        load_ahead(SELECT_AHEAD - 1, step + SELECT_AHEAD);
+      }
+      r.n_kept += __popcll(keep);
+    }
+  }
+}
+
+/* Boxes behind the matrix: a chunk of 64 is compared with all kept boxes and with itself box by box. */
+static __device__ inline void select_by_boxes(const nms_args &a, chosen_row &r) {
   SHARED_ARRAY(corners, chunk, [CHUNK]);
   SHARED_ARRAY(int64_t, ids, [CHUNK]);
   SHARED_ARRAY(int32_t, boxes, [CHUNK]);
-  SHARED_ARRAY(unsigned long long, hits, [CHUNK]);               /* bit j of hits[i]: box i suppresses box j */
-  SHARED_ARRAY(unsigned long long, kept_bits, [NMS_MOST_TILES]); /* per tile of the matrix: the kept boxes */
-  SHARED_VALUE(unsigned long long, gone);                        /* boxes of the chunk that kept boxes suppress */
+  SHARED_ARRAY(unsigned long long, hits, [CHUNK]); /* bit i of hits[j]: box i suppresses box j */
+  SHARED_VALUE(unsigned long long, gone);          /* boxes of the chunk that kept boxes suppress */
   SHARED_VALUE(unsigned long long, chosen);
-  const int64_t row = blockIdx.x, batch = row / a.classes, n_boxes = boxes_of(a);
   const int t = static_cast<int>(threadIdx.x), column = t % CHUNK, part = t / CHUNK,
             parts = static_cast<int>(blockDim.x) / CHUNK;
-  const float limit = limit_of(a);
-  const int64_t all = batch * n_boxes;
-  const uint64_t *const sorted = sorted_keys(a, row, n_boxes);
-  int32_t *const kept = a.kept + row * a.limit;
-  int64_t n_kept = 0;
-  for (int64_t begin = 0, tile = 0; begin < n_boxes && n_kept < a.limit; begin += CHUNK, tile++) {
-    const bool by_bits = tile < a.tiles;
-    const unsigned long long *const words = by_bits ? words_of(a, row, tile) : nullptr;
+  for (int64_t begin = a.tiles * CHUNK; begin < r.n_boxes && r.n_kept < r.limit; begin += CHUNK) {
     const int64_t at = begin + column;
-    const bool here = at < n_boxes && sorted[at] >> 32 != KEY_NONE;
-    const int n_here = __syncthreads_count(here && part == 0);
-    if (!n_here) break;
+    const uint64_t key = at < r.n_boxes ? r.sorted[at] : UINT64_MAX;
+    const bool here = key >> 32 != KEY_NONE;
+    if (!__syncthreads_or(here)) break;
     if (part == 0 && here) {
-      const int32_t box = static_cast<int32_t>(sorted[at] & 0xffffffffu);
+      const int32_t box = static_cast<int32_t>(key);
       boxes[column] = box;
-      if (!by_bits) {
-        chunk[column] = corners_of(a, all + box);
-        ids[column] = a.ids ? a.ids[all + box] : 0;
-      }
+      chunk[column] = corners_of(a, r.all + box);
+      ids[column] = a.ids ? a.ids[r.all + box] : 0;
     }
-    if (part == 0) hits[column] = by_bits && here ? words[at] : 0;
+    if (part == 0) hits[column] = 0;
     if (t == 0) gone = 0;
     __syncthreads();
-    if (by_bits) {
-      unsigned long long dead = 0;
-      for (int64_t k = t; k < begin; k += blockDim.x)
-        if (kept_bits[k / CHUNK] >> k % CHUNK & 1) dead |= words[k];
-      for (int lanes = 16; lanes; lanes /= 2) dead |= __shfl_xor_sync(~0u, dead, lanes);
-      if (t % 32 == 0 && dead) atomicOr(&gone, dead);
-    } else if (here) {
+    if (here) {
       const corners mine = chunk[column];
+      const float area = area_of(mine);
       const int64_t id = ids[column];
       bool suppressed = false;
-      for (int64_t k = part; k < n_kept && !suppressed; k += parts) {
-        const int64_t box = all + kept[k];
+      for (int k = part; k < r.n_kept && !suppressed; k += parts) {
+        const int64_t box = r.all + r.kept[k];
         if (a.ids && a.ids[box] != id) continue;
-        suppressed = overlap(corners_of(a, box), mine) > limit;
+        const corners theirs = corners_of(a, box);
+        suppressed = overlap(theirs, area_of(theirs), mine, area, r.overlap);
       }
       if (suppressed) atomicOr(&gone, 1ull << column);
       unsigned long long hit = 0;
-      for (int j = column + 1 + part; j < n_here; j += parts)
-        if (ids[j] == id && overlap(mine, chunk[j]) > limit) hit |= 1ull << j;
+      for (int i = part; i < column; i += parts)
+        if (ids[i] == id && overlap(chunk[i], area_of(chunk[i]), mine, area, r.overlap)) hit |= 1ull << i;
       if (hit) atomicOr(&hits[column], hit);
     }
-    __syncthreads();
-    if (t == 0) {
-      unsigned long long dead = gone, keep = 0;
-      int64_t n = n_kept;
-      UNROLL for (int i = 0; i < CHUNK; i++) { /* without branches: words are loaded ahead of their use */
-        const bool keeps = i < n_here && n < a.limit && !(dead >> i & 1);
-        keep |= static_cast<unsigned long long>(keeps) << i;
-        dead |= keeps ? hits[i] : 0;
-        n += keeps;
-      }
-      chosen = keep;
-      if (by_bits) kept_bits[tile] = keep;
+    const int n_here = __syncthreads_count(here && part == 0);
+    if (t < 32) {
+      const unsigned long long keep =
+          keep_of(t < n_here && !(gone >> t & 1), t + 32 < n_here && !(gone >> (t + 32) & 1), hits[t], hits[t + 32],
+                  r.limit - r.n_kept);
+      if (t == 0) chosen = keep;
     }
     __syncthreads();
-    if (part == 0 && (chosen >> column & 1)) kept[n_kept + __popcll(chosen & ((1ull << column) - 1))] = boxes[column];
-    n_kept += __popcll(chosen); /* the next chunk's count of boxes is the barrier behind these reads */
+    const unsigned long long keep = chosen; /* the next chunk's first barrier is behind this read */
+    if (part == 0 && (keep >> column & 1)) r.kept[r.n_kept + __popcll(keep & ((1ull << column) - 1))] = boxes[column];
+    r.n_kept += __popcll(keep);
   }
-  if (t == 0) a.counts[row] = static_cast<int32_t>(n_kept);
+}
+
+/* One block a row: boxes 64 at a time, by the matrix of bits as far as it goes, behind it box by box. */
+KERNEL(nms_select) {
+  const uint32_t row = blockIdx.x;
+  const int64_t n_boxes = boxes_of(a);
+  chosen_row r = {sorted_keys(a, row, n_boxes),
+                  a.kept + row * a.limit,
+                  row,
+                  static_cast<int64_t>(row / static_cast<uint32_t>(a.classes)) * n_boxes,
+                  static_cast<int>(n_boxes),
+                  static_cast<int>(a.limit),
+                  0,
+                  limit_of(a)};
+  select_by_bits(a, r);
+  select_by_boxes(a, r);
+  if (threadIdx.x == 0) a.counts[row] = r.n_kept;
 }
 
 /* One block a row: its place is behind the boxes of all rows before. */

@@ -82,6 +82,48 @@ START_TEST(nms_boxes_without_area_suppress_nothing) {
 }
 END_TEST
 
+/* Each box overlaps the next one enough, so that a box is kept if the one before it is not. */
+START_TEST(nms_follows_chains_of_boxes) {
+  enum { N = 150 };
+  for (int64_t most = 0; most <= N; most += 30) {
+    double boxes[4 * N], scores[N], expected[3 * N / 2];
+    const int64_t n = most < N / 2 ? most : N / 2;
+    for (int i = 0; i < N; i++) {
+      const double at = i * 7 % N; /* the place of box i in the chain: 7 and N have no common divisor */
+      scores[i] = -at;
+      boxes[4 * i] = 0.4 * at, boxes[4 * i + 1] = 0, boxes[4 * i + 2] = 0.4 * at + 1, boxes[4 * i + 3] = 1;
+      const int64_t k = (int64_t)at / 2;
+      if ((int64_t)at % 2 == 0) expected[3 * k] = expected[3 * k + 1] = 0, expected[3 * k + 2] = i;
+    }
+    kernel_case c;
+    nms_case(&c, boxes, scores, N, most, 0.3, NAN);
+    case_expect(&c, expected, 3 * n);
+  }
+}
+END_TEST
+
+/* Boxes with few different corners, so that many pairs have the same overlap; thresholds equal to overlaps, at which a
+ * rounding decides, and those that no product of floats can stand for; areas that are tiny or infinite. */
+START_TEST(nms_decides_as_the_quotient_does) {
+  static const double thresholds[] = {0.5, 1.0 / 3, 0.25, 0.2, 0.75, 0, 1e-30, 3e37, -1, 1};
+  static const double sizes[] = {1, 0.3, 1e-12, 1e-22, 3e18, 1e30};
+  for (int k = 0; k < (int)ROWS(thresholds) * (int)ROWS(sizes); k++) {
+    kernel_case c;
+    case_init(&c, OP_NonMaxSuppression);
+    value *boxes = case_input(&c, REED_F32, DIMS(1, 90, 4), 1), *scores = case_input(&c, REED_F32, DIMS(1, 1, 90), 1);
+    uint32_t random = (uint32_t)k;
+    for (int64_t i = 0; i < 360; i++) {
+      random = random * 1664525 + 1013904223;
+      case_set(boxes, i, (double)(random >> 29) * sizes[k % (int)ROWS(sizes)]);
+      if (i < 90) case_set(scores, i, random >> 20 & 255);
+    }
+    *(int64_t *)case_input(&c, REED_I64, DIMS(1), 0)->data = 90;
+    case_set(case_input(&c, REED_F32, 0, NULL, 0), 0, thresholds[k / (int)ROWS(sizes)]);
+    case_parity(&c, 0, 0);
+  }
+}
+END_TEST
+
 START_TEST(nms_equals_the_reference) {
   static const int64_t shapes[][3] = {{1, 1, 1}, {2, 3, 40}, {1, 1, 700}, {2, 5, 130}, {1, 3, 0}, {0, 3, 5}, {1, 0, 5}};
   const int64_t *s = shapes[_i];
@@ -243,6 +285,8 @@ int main(void) {
   tcase_add_test(t, nms_without_score_threshold_takes_negative_scores);
   tcase_add_test(t, nms_thresholds_are_strict_and_ties_go_to_the_lower_index);
   tcase_add_test(t, nms_boxes_without_area_suppress_nothing);
+  tcase_add_test(t, nms_follows_chains_of_boxes);
+  tcase_add_test(t, nms_decides_as_the_quotient_does);
   tcase_add_loop_test(t, nms_of_class_ids_equals_the_reference, 0, ROWS(classes));
   tcase_add_test(t, nms_of_class_ids_is_nms_of_each_class_in_the_order_of_scores);
   tcase_add_loop_test(t, nms_of_candidates_equals_the_reference, 0, ROWS(classes));
