@@ -17,6 +17,24 @@ static void add_tables(cuda_plan *plan, const resize_args *made, int64_t n_taps,
     CUDA_PART(plan, resize_args, outside, CUDA_FROM_WORKSPACE, 0, 2 * taps, made->positions, writes);
 }
 
+/* True if two neighbouring axes of f32 or halves, or of any dtype if elements are only copied, are resized within small
+ * tensors. The args are then those of the axes (outer, rows, columns, channels). */
+static bool as_planes(const reed_desc *x, int64_t n_taps, resize_args *made) {
+  const int32_t axis = made->parts[0].axis;
+  const bool copies = made->mode == MODE_NEAREST,
+             mixes = x->dtype == REED_F32 || x->dtype == REED_F16 || x->dtype == REED_BF16;
+  if (made->n_parts != 2 || made->parts[1].axis != axis + 1 || made->mapping == MAP_CROP || !(copies || mixes) ||
+      made->n > INT32_MAX || n_taps > INT32_MAX || desc_elements(x) > INT32_MAX)
+    return false;
+  const int64_t inner = made->strides[axis + 1],
+                extents[] = {cpu_product(x->dims, 0, axis), made->extents[axis], made->extents[axis + 1], inner},
+                strides[] = {x->dims[axis] * made->strides[axis], made->strides[axis], inner, 1};
+  made->rank = 4;
+  for (int32_t d = 0; d < made->rank; d++) made->extents[d] = extents[d], made->strides[d] = strides[d];
+  for (int32_t p = 0; p < 2; p++) made->parts[p].axis = 1 + p;
+  return true;
+}
+
 reed_status cuda_prepare_resize(const reed_kernel_call *call, reed_kernel *out_kernel) {
   const reed_desc *x = &call->inputs[0], *y = &call->outputs[0];
   cuda_plan plan = {.call = call};
@@ -60,7 +78,14 @@ reed_status cuda_prepare_resize(const reed_kernel_call *call, reed_kernel *out_k
     add_tables(&plan, &made, n_taps, true);
   }
   if (made.n) {
-    cuda_plan_each(&plan, CUDA_resize, made.n, &made);
+    const bool planes = as_planes(x, n_taps, &made);
+    const int64_t part = planes ? cuda_channels_at_once(x->dtype, made.extents[3]) : 1;
+    cuda_plan_each(&plan,
+                   part == 8   ? CUDA_resize_8
+                   : part == 4 ? CUDA_resize_4
+                   : planes    ? CUDA_resize_1
+                               : CUDA_resize,
+                   made.n / part, &made);
     cuda_plan_count(&plan, offsetof(resize_args, counted));
     CUDA_INPUT(&plan, resize_args, x, 0);
     CUDA_OUTPUT(&plan, resize_args, y, 0);

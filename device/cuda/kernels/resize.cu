@@ -1,9 +1,9 @@
 /* Resize: a first launch makes the tables of places and weights of every axis that is resized, a second one an element
- * of the output each thread. The formulas are the host's (ops/cpu/calls/resize_formulas.h). f32 and the halves are
- * mixed in f32, axis by axis, as on the host; other dtypes in double, by all weights at once, as the host's reference
- * does. */
+ * of the output each thread, or PART neighbouring channels. The formulas are the host's
+ * (ops/cpu/calls/resize_formulas.h). f32 and the halves are mixed in f32, axis by axis, as on the host; other dtypes in
+ * double, by all weights at once, as the host's reference does. */
+#include "device/cuda/kernels/channels.cuh"
 #include "device/cuda/kernels/indices.cuh"
-#include "device/cuda/kernels/values.cuh"
 #include "ops/cpu/calls/resize_formulas.h"
 
 KERNEL(resize_tables) {
@@ -113,3 +113,53 @@ KERNEL(resize) {
     write_saturated(a.dtype, a.y, i, a.dtype == REED_F64 ? value : rint(value));
   }
 }
+
+/* Two neighbouring axes, rows and columns, of x with axes (outer, rows, columns, channels) and fewer than 2^31 elements
+ * in x and in y, and taps; no position is outside of x. DTYPE REED_NONE: that of the args. */
+template <int PART, int DTYPE> static __device__ inline void resize_planes(const resize_args &a) {
+  const int64_t thread = thread_number();
+  if (thread * PART >= true_number(a.counted, a.n)) return;
+  const resize_part &rows = a.parts[0], &columns = a.parts[1];
+  const int dtype = DTYPE == REED_NONE ? a.dtype : DTYPE;
+  const int32_t row_taps = static_cast<int32_t>(rows.taps), column_taps = static_cast<int32_t>(columns.taps),
+                row_stride = static_cast<int32_t>(a.strides[1]), column_stride = static_cast<int32_t>(a.strides[2]);
+  int32_t outer = static_cast<int32_t>(thread);
+  const int32_t to = outer * PART, channel = split_last(&outer, static_cast<int32_t>(a.extents[3] / PART)) * PART,
+                column = split_last(&outer, static_cast<int32_t>(a.extents[2])),
+                row = split_last(&outer, static_cast<int32_t>(a.extents[1]));
+  const int32_t row_at = static_cast<int32_t>(rows.first) + row * row_taps,
+                column_at = static_cast<int32_t>(columns.first) + column * column_taps;
+  const int32_t from = outer * static_cast<int32_t>(a.strides[0]) + channel;
+  if (a.mode == MODE_NEAREST) {
+    const int32_t place = from + a.index[row_at] * row_stride + a.index[column_at] * column_stride;
+    if (PART == 1) {
+      copy_element(a.size, a.y, to, a.x, place);
+    } else {
+      part held;
+      load_part(&held, 16 / PART, PART, a.x, place, 1);
+      store_part(held, 16 / PART, PART, a.y, to);
+    }
+    return;
+  }
+  float sums[PART] = {};
+  for (int32_t j = 0; j < column_taps; j++) {
+    const int32_t first = from + a.index[column_at + j] * column_stride;
+    float mixed[PART] = {};
+    for (int32_t i = 0; i < row_taps; i++) {
+      channels<PART> tap;
+      tap.load(dtype, a.x, first + a.index[row_at + i] * row_stride);
+      UNROLL for (int c = 0; c < PART; c++) mixed[c] += a.weight[row_at + i] * value_as<float>(tap.value(dtype, c));
+    }
+    UNROLL for (int c = 0; c < PART; c++) sums[c] += a.weight[column_at + j] * mixed[c];
+  }
+  channels<PART> result;
+  UNROLL for (int c = 0; c < PART; c++) result.set(dtype, c, value_of(sums[c]));
+  result.store(dtype, a.y, to);
+}
+
+KERNEL(resize_1) {
+  if (a.dtype == REED_F32) resize_planes<1, REED_F32>(a);
+  else resize_planes<1, REED_NONE>(a);
+}
+KERNEL(resize_4) { resize_planes<4, REED_F32>(a); }
+KERNEL(resize_8) { resize_planes<8, REED_NONE>(a); }

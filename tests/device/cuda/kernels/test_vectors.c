@@ -1,5 +1,5 @@
-/* Element-wise programs, pools and RoiAlign in vectors of 16 bytes under the emulation: a thread computes as many
- * neighbours as a vector has where extents allow it, and operands that begin at any element give the same bits. */
+/* Element-wise programs, pools, Resize and RoiAlign in vectors of 16 bytes under the emulation: a thread computes as
+ * many neighbours as a vector has where extents allow it, and operands that begin at any element give the same bits. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,10 +20,12 @@ static void fill(reed_dtype dtype, void *data, int64_t n, uint32_t noise) {
   }
 }
 
-/* Runs the call with operands that begin as `kind` says; the threads of its one launch. */
+/* Runs the call with operands that begin as `kind` says; the threads of its last launch. */
 static int64_t run(emulated_call *c, int kind, void *result) {
   static char memory[4][MOST_BYTES + 64] __attribute__((aligned(64)));
+  static char workspace[1 << 10] __attribute__((aligned(64)));
   for (int i = 0; i < c->n_in; i++) {
+    if (c->in[i].dtype == REED_NONE) continue;
     const int64_t size = (int64_t)reed_dtype_bytes(c->in[i].dtype), n = desc_elements(&c->in[i]);
     ck_assert_int_le(n * size, MOST_BYTES);
     c->inputs[i] = memory[i] + offset_of(kind, i) * size;
@@ -34,9 +36,12 @@ static int64_t run(emulated_call *c, int kind, void *result) {
   c->output = memory[3] + offset_of(kind, 0) * size;
   reed_kernel kernel = emulated_prepare(c);
   const cuda_prepared *plan = kernel.state;
+  ck_assert_int_le(kernel.workspace_bytes, sizeof workspace);
+  c->workspace = workspace;
   emulated_run(c, &kernel);
-  ck_assert_uint_eq(plan->n_launches, 1);
-  const int64_t blocks = plan->launches[0].grid[0], threads = cuda_kernel_infos[plan->launches[0].kernel].threads;
+  ck_assert_uint_ge(plan->n_launches, 1);
+  const cuda_launch *last = &plan->launches[plan->n_launches - 1];
+  const int64_t blocks = last->grid[0], threads = cuda_kernel_infos[last->kernel].threads;
   kernel.free(kernel.state);
   memcpy(result, c->output, (size_t)(n * size));
   return blocks * threads;
@@ -120,6 +125,25 @@ START_TEST(a_pool_computes_a_vector_of_channels_a_thread) {
 }
 END_TEST
 
+START_TEST(resize_computes_a_vector_of_channels_a_thread) {
+  const int64_t channels = maps[_i / 2].channels, last = maps[_i / 2].last;
+  const reed_dtype dtype = maps[_i / 2].dtype;
+  const float scales[] = {1, last ? 2 : 1, last ? 1.5F : 2, last ? 1 : 1.5F};
+  const reed_desc in[] = {{dtype, 4, {2, last ? 3 : channels, last ? 4 : 3, last ? channels : 4}},
+                          {.dtype = REED_NONE},
+                          {REED_F32, 1, {4}}},
+                  out = {dtype, 4, {2, last ? 6 : channels, 6, last ? channels : 6}};
+  const reed_attr mode = {.name = "mode", .type = REED_ATTR_STRING, .s = _i % 2 ? "linear" : "nearest"};
+  emulated_call c = {.op = OP_Resize,
+                     .attrs = &(reed_attrs){&mode, 1},
+                     .in = in,
+                     .n_in = 3,
+                     .out = &out,
+                     .host = (const void *const[]){NULL, NULL, scales}};
+  check(&c, maps[_i / 2].part);
+}
+END_TEST
+
 int main(void) {
   Suite *suite = suite_create("vectors");
   TCase *t = tcase_create("vectors");
@@ -127,6 +151,7 @@ int main(void) {
   tcase_add_loop_test(t, an_element_wise_program_computes_a_vector_a_thread, 0, sizeof programs / sizeof *programs);
   tcase_add_loop_test(t, roi_align_computes_a_vector_of_channels_a_thread, 0, 2 * sizeof maps / sizeof *maps);
   tcase_add_loop_test(t, a_pool_computes_a_vector_of_channels_a_thread, 0, 2 * sizeof maps / sizeof *maps);
+  tcase_add_loop_test(t, resize_computes_a_vector_of_channels_a_thread, 0, 2 * sizeof maps / sizeof *maps);
   suite_add_tcase(suite, t);
   return suite_run(suite);
 }

@@ -140,6 +140,30 @@ START_TEST(windows_are_counted_in_64_bits) {
 }
 END_TEST
 
+/* One row of two pixels with very many channels becomes two rows of four. */
+START_TEST(resized_channels_are_counted_in_64_bits) {
+  const int64_t channels = (1 << 28) + 8, n = 8 * channels;
+  const float scales[] = {1, 2, 2, 1};
+  const reed_desc in[] = {{REED_F16, 4, {1, 1, 2, channels}}, {.dtype = REED_NONE}, {REED_F32, 1, {4}}},
+                  out = {REED_F16, 4, {1, 2, 4, channels}};
+  const reed_attr mode = {.name = "mode", .type = REED_ATTR_STRING, .s = "nearest"};
+  uint16_t *x = (uint16_t *)reserve(4 * channels), *y = (uint16_t *)reserve(2 * n);
+  for (int64_t k = 0; k < 8; k++) x[k] = (uint16_t)(ONE + k), x[2 * channels - 1 - k] = (uint16_t)(ONE + 100 + k);
+  run_ends(&(emulated_call){.op = OP_Resize,
+                            .attrs = &(reed_attrs){&mode, 1},
+                            .in = in,
+                            .n_in = 3,
+                            .out = &out,
+                            .host = (const void *const[]){NULL, NULL, scales},
+                            .inputs = {x, NULL, scales},
+                            .output = (char *)y});
+  for (int64_t k = 0; k < 8; k++) {
+    ck_assert_int_eq(y[k], ONE + k);
+    ck_assert_int_eq(y[n - 1 - k], ONE + 100 + k);
+  }
+}
+END_TEST
+
 /* The one sample of a region lies on the last pixel of every channel. */
 START_TEST(gradients_of_regions_are_counted_in_64_bits) {
   const int64_t edge = 40000, n = 3 * edge * edge, shape[] = {3, edge, edge};
@@ -310,6 +334,7 @@ int main(void) {
   tcase_add_test(t, columns_are_counted_in_64_bits);
   tcase_add_test(t, turned_pairs_are_counted_in_64_bits);
   tcase_add_test(t, windows_are_counted_in_64_bits);
+  tcase_add_test(t, resized_channels_are_counted_in_64_bits);
   tcase_add_test(t, gradients_of_regions_are_counted_in_64_bits);
   tcase_add_test(t, products_are_counted_in_64_bits);
   tcase_add_test(t, rows_are_appended_to_caches_in_64_bits);
