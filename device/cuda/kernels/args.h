@@ -211,8 +211,10 @@ typedef struct arg_reduce_args {
 enum {
   NMS_CHUNK = 64,
   NMS_MOST_TILES = 256,
-  NMS_SORT_RUN =
-      4096 /* keys of 8 bytes that a block sorts in shared memory: below the 48 KB that every launch may use */
+  /* keys of 8 bytes that a block sorts in shared memory: below the 48 KB that every launch may use; of a thread */
+  NMS_SORT_RUN = 2048,
+  NMS_SORT_EACH = 8,
+  NMS_SORT_GAP = 2 /* keys' places in shared memory that stay free behind each key of all threads */
 };
 
 typedef struct nms_args {
@@ -226,7 +228,7 @@ typedef struct nms_args {
   int64_t *selected, *extent;              /* the output and its true extent */
   int64_t n, padded, classes, rows, limit; /* n: boxes; padded: a power of two */
   int64_t tiles;                           /* of the best boxes; 0: no mask */
-  int64_t run;                             /* keys of a run that is merged with the next */
+  int64_t run;                             /* keys of a run that is merged with its neighbours */
   int32_t centers;
   int32_t boxes_dtype, scores_dtype;
   int32_t as_given;       /* torchvision's: corners as they are, NaN first, a list of boxes */

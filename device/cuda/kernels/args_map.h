@@ -9,8 +9,9 @@
 #include "device/cuda/kernels/fault.h"
 
 enum {
-  CUDA_DIMS = 8, /* of a tensor */
-  CUDA_AXES = 6, /* of an image */
+  CUDA_DIMS = 8,       /* of a tensor */
+  CUDA_AXES = 6,       /* of an image */
+  CUDA_MERGE_WAYS = 8, /* sorted runs that a launch makes one run */
   MAP_LEAVES = 32,
   MAP_STEPS = 32,
   MAP_VALUES = MAP_LEAVES + MAP_STEPS,

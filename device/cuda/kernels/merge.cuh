@@ -1,5 +1,5 @@
 /* Merging of neighbouring sorted runs by rank: an element's place in the merged run is its place in its own run and the
- * number of elements of the other run that go before it. A thread for each element, no thread waits for another. */
+ * number of elements of the other runs that go before it. A thread for each element, no thread waits for another. */
 #ifndef DEVICE_CUDA_KERNELS_MERGE_CUH_
 #define DEVICE_CUDA_KERNELS_MERGE_CUH_
 
@@ -25,6 +25,27 @@ template <class F> static __device__ inline int64_t merged_place(int64_t i, int6
                 end = begin + run < n ? begin + run : n;
   const int64_t first = first_not_before(begin, end, [&](int64_t j) { return before(j, second); });
   return (second ? other : own) + (i - own) + (first - begin);
+}
+
+/* The same for groups of CUDA_MERGE_WAYS neighbouring runs, of which the last group may have fewer. All runs are whole:
+ * n is a multiple of `run`. The runs of a group are searched side by side, because a thread then waits for its loads
+ * together. */
+template <class F>
+static __device__ inline int64_t merged_place_of_many(int64_t i, int64_t n, int64_t run, const F &before) {
+  const int64_t own = i & ~(run - 1), group = i & ~(CUDA_MERGE_WAYS * run - 1);
+  /* of each run, its first element that may not go before element i; the element's own run stands for missing ones */
+  int64_t first[CUDA_MERGE_WAYS];
+  UNROLL for (int w = 0; w < CUDA_MERGE_WAYS; w++) first[w] = group + w * run < n ? group + w * run : own;
+  for (int64_t step = run / 2; step; step /= 2)
+    UNROLL for (int w = 0; w < CUDA_MERGE_WAYS; w++) if (before(first[w] + step - 1, group + w * run < own)) first[w] +=
+        step;
+  int64_t place = i;
+  UNROLL for (int w = 0; w < CUDA_MERGE_WAYS; w++) {
+    const int64_t begin = group + w * run;
+    const bool goes_before = before(first[w], begin < own);
+    if (begin < n && begin != own) place += first[w] - begin + goes_before;
+  }
+  return place - (own - group);
 }
 
 #endif

@@ -32,12 +32,14 @@ static int64_t keys_bytes(const nms_args *made) {
 
 /* Adds one of the launches. The workspace: keys, merged keys, kept boxes, their counts, matrices. */
 static void add_launch(cuda_plan *plan, cuda_kernel_id kernel, int64_t blocks, const nms_args *made, const nms *n) {
-  const int64_t run = made->padded < NMS_SORT_RUN ? made->padded : NMS_SORT_RUN, sorted = sorted_bytes(made),
-                keys = keys_bytes(made), kept = cuda_round_up(made->rows * made->limit * 4),
-                counts = cuda_round_up(made->rows * 4);
+  const int64_t run = made->padded < NMS_SORT_EACH  ? NMS_SORT_EACH
+                      : made->padded < NMS_SORT_RUN ? made->padded
+                                                    : NMS_SORT_RUN,
+                sorted = sorted_bytes(made), keys = keys_bytes(made),
+                kept = cuda_round_up(made->rows * made->limit * 4), counts = cuda_round_up(made->rows * 4);
   const bool sorts = kernel == CUDA_nms_sort, merges = kernel == CUDA_nms_merge, masks = kernel == CUDA_nms_mask,
              selects = kernel == CUDA_nms_select, lists = kernel == CUDA_nms_list, compares = masks || selects;
-  cuda_plan_launch(plan, kernel, blocks, sorts ? run * 8 : 0, made);
+  cuda_plan_launch(plan, kernel, blocks, sorts ? (run + NMS_SORT_EACH * NMS_SORT_GAP) * 8 : 0, made);
   if (!lists) {
     cuda_plan_count(plan, offsetof(nms_args, counted));
     CUDA_PART(plan, nms_args, sorted, CUDA_FROM_WORKSPACE, 0, 0, sorted, sorts || merges);
@@ -85,12 +87,13 @@ reed_status cuda_prepare_nms(const reed_kernel_call *call, reed_kernel *out_kern
   made.tiles = tiles_of(&made);
   const int64_t runs = made.padded > NMS_SORT_RUN ? made.padded / NMS_SORT_RUN : 1;
   if (made.rows) add_launch(&plan, CUDA_nms_sort, made.rows * runs, &made, &n);
-  for (made.run = NMS_SORT_RUN; made.rows && made.run < made.padded; made.run *= 2)
+  for (made.run = NMS_SORT_RUN; made.rows && made.run < made.padded; made.run *= CUDA_MERGE_WAYS)
     add_launch(&plan, CUDA_nms_merge, blocks_for(CUDA_nms_merge, made.rows * made.padded), &made, &n);
   const int64_t tiles = made.rows * ((made.tiles + 1) / 2) * (made.tiles + 1);
   if (tiles) add_launch(&plan, CUDA_nms_mask, tiles < MOST_MASK_BLOCKS ? tiles : MOST_MASK_BLOCKS, &made, &n);
   if (made.rows) add_launch(&plan, CUDA_nms_select, made.rows, &made, &n);
-  add_launch(&plan, CUDA_nms_list, made.rows ? made.rows : 1, &made, &n);
+  const int64_t lists = made.rows * blocks_for(CUDA_nms_list, made.limit ? made.limit : 1);
+  add_launch(&plan, CUDA_nms_list, lists ? lists : 1, &made, &n);
   return cuda_plan_close(&plan,
                          keys_bytes(&made) + cuda_round_up(made.rows * made.limit * 4) + cuda_round_up(made.rows * 4) +
                              mask_bytes(&made),

@@ -2,27 +2,20 @@
  * of the host's (ops/cpu/reference/nms.c): a sort of each row by score (runs, which are merged), the overlaps of the
  * best boxes of each row as a matrix of bits in tiles of 64 x 64, a walk over the sorted boxes 64 at a time, and the
  * list of all rows. Compiled without fused multiply-adds, because a rounding decides. */
+#include "device/cuda/kernels/blocks.cuh"
 #include "device/cuda/kernels/merge.cuh"
 #include "device/cuda/kernels/values.cuh"
 
 enum { CHUNK = NMS_CHUNK };
 static constexpr uint32_t KEY_FIRST = 0, KEY_NAN = 0xfffffffeu, KEY_NONE = 0xffffffffu;
 
-/* A coordinate or score, which torchvision's nms also takes in half precision. */
-static __device__ inline float float_at(int dtype, const void *data, int64_t i) {
-  return dtype == REED_F32 ? static_cast<const float *>(data)[i] : value_as<float>(value_load(dtype, data, i));
-}
-
 /* The boxes of a batch. */
 static __device__ inline int64_t boxes_of(const nms_args &a) { return a.counted.count ? true_count(a.counted) : a.n; }
 
 /* A smaller key comes first: a higher score; of equal ones the lower index, which the key's lower half is. NaN comes
- * after all numbers (as_given: before them), boxes that take no part after NaN. */
-static __device__ inline uint32_t key_of(const nms_args &a, int64_t n, int64_t row, int64_t i) {
-  const int64_t batch = row / a.classes;
-  const float score = float_at(a.scores_dtype, a.scores, row * n + i);
-  if (a.candidates && !a.candidates[batch * n + i]) return KEY_NONE;
-  if (a.least && !(score > *a.least)) return KEY_NONE;
+ * after all numbers (as_given: before them), boxes that take no part after NaN. least: the value of a.least. */
+static __device__ inline uint32_t key_of(const nms_args &a, float score, bool is_candidate, float least) {
+  if (!is_candidate || (a.least && !(score > least))) return KEY_NONE;
   if (score != score) return a.as_given ? KEY_FIRST : KEY_NAN;
   const uint32_t bits = score == 0 ? 0 : __float_as_uint(score);
   return bits >> 31 ? bits : ~(bits | 0x80000000u);
@@ -38,48 +31,94 @@ static __device__ inline int64_t padded_of(int64_t n) {
 /* The sorted keys of a row of n boxes: each merge writes into the other memory. */
 static __device__ inline const uint64_t *sorted_keys(const nms_args &a, int64_t row, int64_t n) {
   bool odd = false;
-  for (int64_t run = NMS_SORT_RUN; run < n; run *= 2) odd = !odd;
+  for (int64_t run = NMS_SORT_RUN; run < n; run *= CUDA_MERGE_WAYS) odd = !odd;
   return (odd ? a.merged : a.sorted) + row * a.padded;
 }
 
-/* Bitonic sort (Batcher 1968) of a run of a row's keys by one block. */
+enum { SORT_EACH = NMS_SORT_EACH, SORT_WARP = 32 * SORT_EACH }; /* keys of a thread, of a warp */
+
+/* Keys of a run in shared memory: key e of thread t, of `active` threads, which is key SORT_EACH * t + e of the run. No
+ * two threads of a warp meet in a bank, neither with a key of each nor with keys in the run's order. */
+static __device__ inline int slot_of(int t, int e, int active) { return e * (active + NMS_SORT_GAP) + t; }
+
+/* Bitonic sort (Batcher 1968) of a run of a row's keys by one block. A thread has eight neighbouring keys in registers;
+ * it gets those of other threads by shuffles in its warp and by shared memory from other warps. */
 KERNEL(nms_sort) {
   SHARED_DYNAMIC(uint64_t, keys);
-  const int64_t most = a.padded < NMS_SORT_RUN ? a.padded : static_cast<int64_t>(NMS_SORT_RUN), runs = a.padded / most,
-                row = blockIdx.x / runs, begin = blockIdx.x % runs * most, n = boxes_of(a), padded = padded_of(n);
+  const uint32_t all = static_cast<uint32_t>(a.padded), longest = NMS_SORT_RUN, most = all < longest ? all : longest,
+                 runs = all / most, row = blockIdx.x / runs, begin = blockIdx.x % runs * most;
+  const int64_t n = boxes_of(a), padded = padded_of(n);
   if (begin >= padded) return; /* all threads */
-  const int64_t here = padded < most ? padded : most;
-  for (int64_t i = threadIdx.x; i < here; i += blockDim.x) {
-    const int64_t box = begin + i;
-    keys[i] = box < n ? static_cast<uint64_t>(key_of(a, n, row, box)) << 32 | static_cast<uint64_t>(box) : UINT64_MAX;
+  const int here = static_cast<int>(padded < most ? padded : most), size = here < SORT_EACH ? SORT_EACH : here,
+            active = size / SORT_EACH, t = static_cast<int>(threadIdx.x);
+  const int64_t scores = row * n, candidates = row / static_cast<uint32_t>(a.classes) * n;
+  const float least = a.least ? *a.least : 0;
+  for (int i = t; i < size; i += static_cast<int>(blockDim.x)) {
+    const int64_t box = static_cast<int64_t>(begin) + i;
+    uint64_t key = UINT64_MAX;
+    if (box < n) {
+      const float score = a.scores_dtype == REED_F32
+                              ? static_cast<const float *>(a.scores)[scores + box]
+                              : value_as<float>(value_load(a.scores_dtype, a.scores, scores + box));
+      const bool is_candidate = !a.candidates || a.candidates[candidates + box];
+      key = static_cast<uint64_t>(key_of(a, score, is_candidate, least)) << 32 | static_cast<uint64_t>(box);
+    }
+    keys[slot_of(i / SORT_EACH, i % SORT_EACH, active)] = key;
   }
   __syncthreads();
-  for (int64_t run = 2; run <= here; run *= 2)
-    for (int64_t apart = run / 2; apart; apart /= 2) {
-      for (int64_t k = threadIdx.x; k < here / 2; k += blockDim.x) {
-        const int64_t low = k / apart * 2 * apart + k % apart, high = low + apart;
-        const bool falls = (low & run) != 0;
-        const uint64_t first = keys[low], second = keys[high];
-        if ((first > second) == falls) continue;
-        keys[low] = second;
-        keys[high] = first;
-      }
+  const bool sorts = t / 32 * SORT_WARP < size; /* the thread's warp has keys */
+  uint64_t mine[SORT_EACH];
+  UNROLL for (int e = 0; e < SORT_EACH; e++) mine[e] = t < active ? keys[slot_of(t, e, active)] : UINT64_MAX;
+  ROLLED for (int run = 2; run <= size; run *= 2) {
+    int apart = run / 2;
+    const bool falls = (t * SORT_EACH & run) != 0; /* if the run is longer than a thread's keys */
+    ROLLED for (; apart >= SORT_WARP; apart /= 2) {
+      __syncthreads(); /* the keys have been read */
+      if (sorts) UNROLL for (int e = 0; e < SORT_EACH; e++) keys[slot_of(t, e, active)] = mine[e];
       __syncthreads();
+      const bool takes_larger = ((t * SORT_EACH & apart) != 0) != falls;
+      if (sorts) UNROLL for (int e = 0; e < SORT_EACH; e++) {
+          const uint64_t other = keys[slot_of(t ^ (apart / SORT_EACH), e, active)];
+          if ((other < mine[e]) != takes_larger) mine[e] = other;
+        }
     }
+    if (!sorts) continue;
+    ROLLED for (; apart >= SORT_EACH; apart /= 2) {
+      const bool takes_larger = ((t * SORT_EACH & apart) != 0) != falls;
+      UNROLL for (int e = 0; e < SORT_EACH; e++) {
+        const uint64_t other = __shfl_xor_sync(~0u, mine[e], apart / SORT_EACH);
+        if ((other < mine[e]) != takes_larger) mine[e] = other;
+      }
+    }
+    UNROLL for (int near = SORT_EACH / 2; near; near /= 2) if (near < run)
+        UNROLL for (int low = 0; low < SORT_EACH; low++) {
+      if (low & near) continue;
+      const uint64_t first = mine[low], second = mine[low + near];
+      if ((first > second) == (((t * SORT_EACH + low) & run) != 0)) continue;
+      mine[low] = second;
+      mine[low + near] = first;
+    }
+  }
+  __syncthreads(); /* the keys have been read */
+  if (t < active) UNROLL for (int e = 0; e < SORT_EACH; e++) keys[slot_of(t, e, active)] = mine[e];
+  __syncthreads();
   uint64_t *const to = a.sorted + row * a.padded + begin;
-  for (int64_t i = threadIdx.x; i < here; i += blockDim.x) to[i] = keys[i];
+  for (int i = t; i < here; i += static_cast<int>(blockDim.x))
+    to[i] = keys[slot_of(i / SORT_EACH, i % SORT_EACH, active)];
 }
 
 /* One thread a key. Keys are different but for those behind the boxes. */
-KERNEL(nms_merge) {
-  const int64_t i = thread_number() % a.padded, row = thread_number() / a.padded;
-  if (row >= a.rows || i >= padded_of(boxes_of(a)) || a.run >= padded_of(boxes_of(a))) return;
+KERNEL_OF_MANY_REGISTERS(nms_merge) {
+  const int64_t number = thread_number(), i = number & (a.padded - 1), row = number >> (__ffsll(a.padded) - 1),
+                padded = padded_of(boxes_of(a));
+  if (row >= a.rows || i >= padded || a.run >= padded) return;
   const uint64_t *const from = sorted_keys(a, row, a.run); /* the merges before */
-  uint64_t *const to = from == a.sorted + row * a.padded ? a.merged : a.sorted;
+  uint64_t *const to = (from == a.sorted + row * a.padded ? a.merged : a.sorted) + row * a.padded;
   const uint64_t key = from[i];
-  const int64_t place = merged_place(
-      i, a.padded, a.run, [&](int64_t j, bool or_equal) { return from[j] < key || (or_equal && from[j] == key); });
-  to[row * a.padded + place] = key;
+  to[merged_place_of_many(i, padded, a.run, [&](int64_t j, bool or_equal) {
+    const uint64_t other = from[j];
+    return other < key || (or_equal && other == key);
+  })] = key;
 }
 
 struct alignas(16) corners {
@@ -166,7 +205,6 @@ KERNEL(nms_mask) {
   const uint32_t tiles = static_cast<uint32_t>(n_tiles < a.tiles ? n_tiles : a.tiles), each = tiles + 1,
                  pairs = each / 2, all = static_cast<uint32_t>(a.rows) * pairs * each;
   const int t = static_cast<int>(threadIdx.x), j = t / MASK_PARTS, part = t % MASK_PARTS;
-  const float limit = limit_of(a);
   for (uint32_t number = blockIdx.x; number < all; number += gridDim.x) {
     const uint32_t place = number % each, pair = number / each % pairs, row = number / each / pairs;
     const uint32_t column = place <= pair ? pair : tiles - 1 - pair, upper = place <= pair ? place : place - pair - 1;
@@ -178,6 +216,7 @@ KERNEL(nms_mask) {
     const uint64_t key = at < n_boxes ? sorted[at] : UINT64_MAX,
                    earlier_key = t < CHUNK && before < n_boxes ? sorted[before] : UINT64_MAX;
     if (sorted[begin] >> 32 == KEY_NONE) continue; /* all threads: no box of the column takes part */
+    const float limit = limit_of(a);
     corners mine = {0, 0, 0, 0};
     int64_t id = 0;
     if (key >> 32 != KEY_NONE) {
@@ -372,31 +411,31 @@ KERNEL(nms_select) {
   if (threadIdx.x == 0) a.counts[row] = r.n_kept;
 }
 
-/* One block a row: its place is behind the boxes of all rows before. */
+/* A block for so many boxes of a row as it has threads; their places are behind the boxes of all rows before. */
 KERNEL(nms_list) {
-  SHARED_VALUE(unsigned long long, before);
-  const int64_t row = blockIdx.x;
   if (!a.rows) { /* one block for the extent */
     if (threadIdx.x == 0) *a.extent = 0;
     return;
   }
-  unsigned long long mine = 0;
-  if (threadIdx.x == 0) before = 0;
-  __syncthreads();
+  const uint32_t limit = a.limit ? static_cast<uint32_t>(a.limit) : 1, chunks = (limit + blockDim.x - 1) / blockDim.x,
+                 row = blockIdx.x / chunks, chunk = blockIdx.x % chunks;
+  const int64_t k = static_cast<int64_t>(chunk) * blockDim.x + threadIdx.x, n = a.counts[row];
+  const bool is_last = row + 1 == a.rows && chunk == 0;
+  if (chunk * blockDim.x >= n && !is_last) return; /* all threads */
+  const int64_t box = k < n ? a.kept[row * a.limit + k] : 0;
+  unsigned long long mine = 0, before;
   for (int64_t r = threadIdx.x; r < row; r += blockDim.x) mine += static_cast<unsigned long long>(a.counts[r]);
-  if (mine) atomicAdd(&before, mine);
-  __syncthreads();
-  const int64_t first = static_cast<int64_t>(before), n = a.counts[row];
-  for (int64_t k = threadIdx.x; k < n; k += blockDim.x) {
-    const int64_t box = a.kept[row * a.limit + k];
-    if (a.as_given) {
-      a.selected[first + k] = box;
-      continue;
-    }
-    int64_t *const to = a.selected + 3 * (first + k);
-    to[0] = row / a.classes;
-    to[1] = row % a.classes;
-    to[2] = box;
+  (void)block_sum(mine, &before);
+  const int64_t at = static_cast<int64_t>(before) + k;
+  if (is_last && threadIdx.x == 0) *a.extent = static_cast<int64_t>(before) + n;
+  if (k >= n) return;
+  if (a.as_given) {
+    a.selected[at] = box;
+    return;
   }
-  if (row == a.rows - 1 && threadIdx.x == 0) *a.extent = first + n;
+  const uint32_t classes = static_cast<uint32_t>(a.classes);
+  int64_t *const to = a.selected + 3 * at;
+  to[0] = row / classes;
+  to[1] = row % classes;
+  to[2] = box;
 }

@@ -49,7 +49,7 @@ static void run_nms(emulated_call *r, int64_t n, bool counted) {
 }
 
 START_TEST(nms_at_a_bound_costs_what_the_true_count_does) {
-  static const int64_t counts[] = {0, 1, 3, 4096, 4097, BOUND}; /* up to 4,096 keys are one run */
+  static const int64_t counts[] = {0, 1, 3, 2048, 2049, BOUND}; /* up to 2,048 keys are one run */
   static float boxes[BOUND * 4], scores[CLASSES * BOUND];
   const int64_t n = counts[_i], limit = LIMIT;
   const float overlap = 0.5F, least = 0.8F;

@@ -172,8 +172,9 @@ static void classes_case(kernel_case *c, int64_t images, int64_t rows, int64_t n
 static const struct {
   int64_t images, rows, n, n_ids, most;
 } classes[] = {
-    {1, 1, 1, 1, 5},  {1, 1, 40, 1, 50},    {1, 1, 41, 41, INT64_MAX},  {2, 3, 130, 7, 20},  {1, 1, 0, 1, 5},
-    {1, 2, 97, 2, 1}, {1, 1, 2000, 5, 300}, {1, 1, 2000, 5, INT64_MAX}, {1, 1, 900, 90, 40}, {3, 1, 33, 6, 0},
+    {1, 1, 1, 1, 5},     {1, 1, 40, 1, 50}, {1, 1, 41, 41, INT64_MAX},   {2, 3, 130, 7, 20},
+    {1, 1, 0, 1, 5},     {1, 2, 97, 2, 1},  {1, 1, 2000, 5, 300},        {1, 1, 2000, 5, INT64_MAX},
+    {1, 1, 900, 90, 40}, {3, 1, 33, 6, 0},  {2, 2, 600, 600, INT64_MAX},
 };
 
 START_TEST(nms_of_class_ids_equals_the_reference) {
