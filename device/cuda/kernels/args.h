@@ -238,7 +238,7 @@ typedef struct nms_args {
 
 /* ---- RoiAlign (roi_align.cu): all maps in one launch ---- */
 
-enum { ROI_MAPS = 16 };
+enum { ROI_MAPS = 16, ROI_CHANNELS = 8 }; /* channels of a thread of roi_align_4 and roi_align_8 */
 
 typedef struct roi_map {
   const void *x;
@@ -253,7 +253,7 @@ typedef struct roi_args {
   cuda_fault *fault;
   int64_t n, channels, bins_y, bins_x, sampling;
   uint32_t launch;
-  int32_t dtype, maximum, half_pixel, last, n_maps, image_operand;
+  int32_t dtype, size, maximum, half_pixel, last, n_maps, image_operand;
   roi_map maps[ROI_MAPS];
   counted_extent counted; /* of the regions */
 } roi_args;

@@ -21,9 +21,16 @@ template <class Int> static __device__ inline Int split_last(Int *i, Int extent)
 template <int PART> struct channels {
   part held;
 
-  __device__ inline void load(int dtype, const void *data, int64_t at) {
-    if (PART == 1) set_part_element(&held, 8, 0, value_load(dtype, data, at));
-    else load_part(&held, 16 / PART, PART, data, at, 1);
+  /* ALIGNED: the address is known to be a multiple of 16 bytes. */
+  template <bool ALIGNED = false> __device__ inline void load(int dtype, const void *data, int64_t at) {
+    if (PART == 1) {
+      set_part_element(&held, 8, 0, value_load(dtype, data, at));
+    } else if (ALIGNED) {
+      const uint4 loaded = *reinterpret_cast<const uint4 *>(static_cast<const char *>(data) + at * (16 / PART));
+      *reinterpret_cast<uint4 *>(held.words) = loaded;
+    } else {
+      load_part(&held, 16 / PART, PART, data, at, 1);
+    }
   }
   __device__ inline uint64_t value(int dtype, int c) const {
     return PART == 1 ? part_element(held, 8, 0) : value_held(dtype, part_element(held, 16 / PART, c));

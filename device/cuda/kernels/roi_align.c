@@ -19,23 +19,26 @@ static reed_status prepare_roi_align(const reed_kernel_call *call, uint32_t imag
                    .bins_x = one->bins_x,
                    .sampling = one->sampling,
                    .dtype = c.dtype,
+                   .size = (int32_t)reed_dtype_bytes(c.dtype),
                    .maximum = one->max,
                    .half_pixel = one->half_pixel,
                    .last = view.last,
                    .n_maps = c.n_maps,
                    .image_operand = c.at.images,
                    .counted = cuda_counted(call)};
-  for (int32_t k = 0; k < c.n_maps; k++)
-    made.maps[k] = (roi_map){
-        .scale = c.maps[k].scale, .images = c.maps[k].images, .height = c.maps[k].height, .width = c.maps[k].width};
+  int64_t most = made.n; /* elements of the output, and of an image */
+  for (int32_t k = 0; k < c.n_maps; k++) {
+    const roi_align *map = &c.maps[k];
+    made.maps[k] = (roi_map){.scale = map->scale, .images = map->images, .height = map->height, .width = map->width};
+    if (map->height * map->width * made.channels > most) most = map->height * map->width * made.channels;
+  }
   if (made.n) {
-    const int64_t part = 16 / (int64_t)reed_dtype_bytes(made.dtype);
-    const bool in_parts = made.last && (part == 4 || part == 8) && made.channels % part == 0;
+    const bool in_parts = made.last && made.size < 8 && made.channels % ROI_CHANNELS == 0 && most <= INT32_MAX;
     cuda_plan_each(&plan,
-                   !in_parts   ? CUDA_roi_align
-                   : part == 4 ? CUDA_roi_align_4
-                               : CUDA_roi_align_8,
-                   in_parts ? made.n / part : made.n, &made);
+                   !in_parts        ? CUDA_roi_align
+                   : made.size == 4 ? CUDA_roi_align_4
+                                    : CUDA_roi_align_8,
+                   in_parts ? made.n / ROI_CHANNELS : made.n, &made);
     cuda_plan_count(&plan, offsetof(roi_args, counted));
     CUDA_INPUT(&plan, roi_args, regions, c.at.regions);
     CUDA_INPUT(&plan, roi_args, image_of, c.at.images);

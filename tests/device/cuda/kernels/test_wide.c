@@ -164,6 +164,28 @@ START_TEST(resized_channels_are_counted_in_64_bits) {
 }
 END_TEST
 
+/* The one sample of a region lies on the last pixel of a map whose channels fewer pixels would load 16 bytes at once.
+ */
+START_TEST(pixels_of_regions_are_counted_in_64_bits) {
+  const int64_t edge = 1 << 14, n = 8 * edge * (edge + 1), image = 0;
+  const float corner[] = {(float)edge, (float)edge - 1, (float)edge + 1, (float)edge};
+  const reed_desc in[] = {{REED_F32, 4, {1, edge, edge + 1, 8}}, {REED_F32, 2, {1, 4}}, {REED_I64, 1, {1}}},
+                  out = {REED_F32, 4, {1, 1, 1, 8}};
+  const reed_attr attrs[] = {{.name = "channels_last", .type = REED_ATTR_INT, .i = 1},
+                             {.name = "sampling_ratio", .type = REED_ATTR_INT, .i = 1}};
+  float *x = (float *)reserve(4 * n), y[8];
+  for (int64_t k = 0; k < 8; k++) x[n - 8 + k] = (float)(k + 1);
+  run_ends(&(emulated_call){.op = OP_RoiAlign,
+                            .attrs = &(reed_attrs){attrs, 2},
+                            .in = in,
+                            .n_in = 3,
+                            .out = &out,
+                            .inputs = {x, corner, &image},
+                            .output = (char *)y});
+  for (int64_t k = 0; k < 8; k++) ck_assert_float_eq(y[k], (float)(k + 1));
+}
+END_TEST
+
 /* The one sample of a region lies on the last pixel of every channel. */
 START_TEST(gradients_of_regions_are_counted_in_64_bits) {
   const int64_t edge = 40000, n = 3 * edge * edge, shape[] = {3, edge, edge};
@@ -335,6 +357,7 @@ int main(void) {
   tcase_add_test(t, turned_pairs_are_counted_in_64_bits);
   tcase_add_test(t, windows_are_counted_in_64_bits);
   tcase_add_test(t, resized_channels_are_counted_in_64_bits);
+  tcase_add_test(t, pixels_of_regions_are_counted_in_64_bits);
   tcase_add_test(t, gradients_of_regions_are_counted_in_64_bits);
   tcase_add_test(t, products_are_counted_in_64_bits);
   tcase_add_test(t, rows_are_appended_to_caches_in_64_bits);
