@@ -63,6 +63,10 @@ static double operations_of(const char *name, const void *args) {
     return 2.0 * (double)(a->directions * a->steps * a->sequences) * (double)(a->gates * a->hidden * a->hidden);
   }
   if (strcmp(name, "reed_map") == 0) return (double)((const map_args *)args)->n * ((const map_args *)args)->n_steps;
+  if (strcmp(name, "reed_map_words") == 0) {
+    const map_words_args *a = args;
+    return (double)a->n * a->n_steps * (a->counted.count ? (double)a->counted.capacity : 1);
+  }
   if (strcmp(name, "reed_reduce") == 0)
     return (double)((const reduce_args *)args)->outputs * (double)((const reduce_args *)args)->n;
   if (begins(name, "reed_norm_")) return (double)((const norm_args *)args)->rows * (double)((const norm_args *)args)->n;

@@ -55,4 +55,36 @@ typedef struct map_args {
   map_step steps[MAP_STEPS];
 } map_args;
 
+/* ---- map_words: the same for values of at most 32 bits (map_words.cu) ---- */
+
+enum { WORDS_LEAVES = 8, WORDS_STEPS = 8, WORDS_DIMS = 4, WORDS_PART = 4 /* neighbours of the output of a thread */ };
+
+/* The place of output element i in a leaf. */
+enum {
+  WORDS_ONE,   /* 0: all elements read one */
+  WORDS_DENSE, /* i */
+  WORDS_PLACES /* by the strides, of which the last is 0 or 1 */
+};
+
+typedef struct words_leaf {
+  const void *data;
+  uint32_t strides[WORDS_DIMS]; /* of the last dims; 0 for those that the output lacks */
+  uint32_t constant;            /* as in map_leaf */
+  uint8_t walk, dtype, bytes;
+} words_leaf;
+
+typedef struct map_words_args {
+  void *y;
+  counted_extent counted;       /* of dim 0, which may be joined with others */
+  uint32_t n;                   /* elements of the output; if they are counted, of one of the capacity */
+  uint32_t extents[WORDS_DIMS]; /* of the last dims; 1 for those that the output lacks */
+  int32_t n_leaves, n_steps;
+  uint8_t y_dtype, y_bytes;
+  uint8_t splits;   /* dims by which an index is split; 0: no leaf is walked by places */
+  uint8_t crosses;  /* a thread's elements may cross the end of the last dim */
+  uint8_t in_order; /* one step, whose operands are leaves 0, 1 and 2 */
+  words_leaf leaves[WORDS_LEAVES];
+  map_step steps[WORDS_STEPS];
+} map_words_args;
+
 #endif

@@ -64,6 +64,20 @@ static int32_t part_of(const map_args *a) {
   return part;
 }
 
+/* The addresses of the leaves and of y. leaf_at: the offset in the args struct of the first leaf's address, and
+ * leaf_bytes from one to the next. */
+static void add_operands(const map_program *p, cuda_plan *plan, map_operand y, size_t leaf_at, size_t leaf_bytes,
+                         size_t y_at) {
+  const int64_t n = p->args.n;
+  for (int32_t k = 0; k < p->args.n_leaves; k++) {
+    const map_operand *leaf = &p->leaves[k];
+    if (leaf->index >= 0)
+      cuda_plan_pointer(plan, leaf_at + (size_t)k * leaf_bytes, leaf->source, leaf->index, 0,
+                        (leaf->desc ? desc_elements(leaf->desc) : n) * (int64_t)reed_dtype_bytes(leaf->dtype), false);
+  }
+  cuda_plan_pointer(plan, y_at, y.source, y.index, 0, n * (int64_t)reed_dtype_bytes(y.dtype), true);
+}
+
 reed_status map_launch(map_program *p, cuda_plan *plan, const reed_desc *out, map_operand y, reed_dtype last) {
   map_args *a = &p->args;
   a->n = desc_elements(out);
@@ -86,17 +100,17 @@ reed_status map_launch(map_program *p, cuda_plan *plan, const reed_desc *out, ma
     for (int32_t d = 0; d < a->counted_dim; d++) a->leaves[k].strides[d] /= a->counted.capacity;
   }
   if (a->n == 0) return REED_OK;
+  map_words_args words;
+  if (map_words_of(a, &words)) {
+    cuda_plan_each(plan, CUDA_map_words, (a->n + WORDS_PART - 1) / WORDS_PART, &words);
+    cuda_plan_count(plan, offsetof(map_words_args, counted));
+    add_operands(p, plan, y, offsetof(map_words_args, leaves[0].data), sizeof(words_leaf), offsetof(map_words_args, y));
+    return REED_OK;
+  }
   a->part = part_of(a);
   cuda_plan_each(plan, CUDA_map, (a->n + a->part - 1) / a->part, a);
   cuda_plan_count(plan, offsetof(map_args, counted));
-  for (int32_t k = 0; k < a->n_leaves; k++) {
-    const map_operand *leaf = &p->leaves[k];
-    const int64_t n = leaf->desc ? desc_elements(leaf->desc) : a->n;
-    if (leaf->index >= 0)
-      CUDA_PART(plan, map_args, leaves[k].data, leaf->source, leaf->index, 0,
-                n * (int64_t)reed_dtype_bytes(leaf->dtype), false);
-  }
-  CUDA_PART(plan, map_args, y, y.source, y.index, 0, a->n * (int64_t)reed_dtype_bytes(y.dtype), true);
+  add_operands(p, plan, y, offsetof(map_args, leaves[0].data), sizeof(map_leaf), offsetof(map_args, y));
   CUDA_FAULT(plan, map_args, fault, launch);
   return REED_OK;
 }

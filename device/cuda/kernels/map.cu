@@ -1,7 +1,8 @@
-/* Element-wise operators, Cast and Fused: a program of formulas. A thread computes `part` neighbours of the output, one
- * after the other, so that it splits one index, and loads and stores up to 16 bytes at once. It keeps a program's
- * values in its local memory, whose words of one number lie side by side for the lanes of a warp, so they stay in the
- * first-level cache and are read as shared memory is. Every lane takes the same branch of a formula. */
+/* Element-wise operators, Cast and Fused: a program of formulas; most programs have kernel `map_words`. A thread
+ * computes `part` neighbours of the output, one after the other, so that it splits one index, and loads and stores up
+ * to 16 bytes at once. It keeps a program's values in its local memory, whose words of one number lie side by side for
+ * the lanes of a warp, so they stay in the first-level cache and are read as shared memory is. Every lane takes the
+ * same branch of a formula. */
 #include "device/cuda/kernels/formulas.cuh"
 #include "device/cuda/kernels/parts.cuh"
 

@@ -35,5 +35,8 @@ int32_t map_add(map_program *p, map_step step);
  * Nothing for a tensor without elements. ERROR_SHAPE: a leaf does not broadcast. */
 reed_status map_launch(map_program *p, cuda_plan *plan, const reed_desc *out, map_operand y,
                        reed_dtype last) REED_MUST_CHECK;
+/* The args of kernel `map_words` for the program, whose dims are joined; without addresses. False: values of 64 bits,
+ * formulas of integers, too many leaves, steps, dims or elements, or a counted dim behind others. */
+bool map_words_of(const map_args *a, map_words_args *out_words);
 
 #endif

@@ -371,7 +371,7 @@ START_TEST(a_profile_has_a_line_for_each_kernel_that_ran) {
     double us = -1;
     ck_assert_ptr_nonnull(fgets(line, sizeof line, in));
     ck_assert_int_eq(sscanf(line, "%63[a-z0-9_]\t%d\t%lf\n", kernel, &n_launches, &us), 3);
-    ck_assert_str_eq(kernel, "reed_map");
+    ck_assert_str_eq(kernel, "reed_map_words");
     ck_assert_int_eq(n_launches, 1); /* the recorded one and its replay do not count */
     ck_assert_double_ge(us, 0);
   }
