@@ -8,11 +8,13 @@ PyTorch and torch.compile on the same card.
 Latency of the first size: median and least of --runs. First run: of --random other sizes, each run twice; the ratio of the first to the second run says how much a size that was never
 seen costs. Memory: the most that Reed has taken from the card, weights and outputs included; for PyTorch the most that its allocator held. Neither counts the driver's context. Waits: synchronisations of the host and bytes read
 back besides the outputs, in one run of Reed. With --name and --folder (of export_torchvision.py: NAME.pt) the inputs are the model's own, and the model is built in PyTorch too
-(BERT with its scaled dot product attention). In f16 a detector runs under autocast, another model has weights and floats in f16. An engine ends when half of the remaining --seconds
-are spent, and the table says how many sizes it ran. Rows of other engines that FILE has are kept, so that engines can run one by one. An engine `reed-kernels...` times each launch by
-events, without graphs, and lists the slowest kernels. --torch-device cpu tries the code on a machine without a card.
+(BERT with its scaled dot product attention). In f16 a detector runs under autocast, another model has weights and floats in f16. An engine tries no new size once --seconds are spent,
+and the table says how many sizes it ran. FILE is written after each engine. Rows that FILE has are kept: those of other engines and, with --missing, also those of the engines named, which
+then do not run again. An engine `reed-kernels...` times each launch by events, without graphs, and lists the slowest kernels. --torch-device cpu tries the code on a machine without a card.
 """
 import argparse
+import copy
+import functools
 import gc
 import json
 import os
@@ -94,6 +96,19 @@ def reed_kernels(a, arrays, ends, option=None, precision=0):
     return {"kernels": [[row.kernel, row.launches / n_runs, row.us / n_runs] for row in profiles.read(path)]}
 
 
+@functools.lru_cache(maxsize=1)
+def torch_model(name, folder, device):
+    """The model with its weights, in the CPU's memory. Before the first engine the device's libraries are opened, so that no engine's first run has that time."""
+    import torch
+    import models
+    model = models.build(name)
+    model.load_state_dict(torch.load(os.path.join(folder, name + ".pt")))
+    if hasattr(model, "bert"): model.bert.set_attn_implementation("sdpa")
+    image = torch.ones(1, 8, 8, 8, device=device)
+    torch.nn.functional.conv2d(image, image) @ image.flatten(0, 2)[:1]
+    return model
+
+
 def torch_figures(a, arrays, ends, compiled=False, mode=None, tf32=False, f16=False, keep=True):
     import torch
     import models
@@ -103,12 +118,10 @@ def torch_figures(a, arrays, ends, compiled=False, mode=None, tf32=False, f16=Fa
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats()
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = tf32
-    model = models.build(a.name)
-    model.load_state_dict(torch.load(os.path.join(a.folder, a.name + ".pt")))
-    if hasattr(model, "bert"): model.bert.set_attn_implementation("sdpa")
-    module = models.wrap(a.name, model).to(a.torch_device)
+    module = models.wrap(a.name, copy.deepcopy(torch_model(a.name, a.folder, a.torch_device))).to(a.torch_device)
     halved = f16 and a.name not in models.DETECTORS
     if halved: module = module.half()
+    if compiled: torch._dynamo.reset()
     if compiled: module = torch.compile(module, mode=mode, dynamic=None if mode else True)
 
     def run(array):
@@ -131,6 +144,7 @@ ENGINES = {"reed": ("Reed, graphs", reed_figures, {}),
            "reed-libraries": ("Reed, cuDNN and cuBLASLt", reed_figures, {"option": "cudnn=1&cublas=1"}),
            "reed-tf32-libraries": ("Reed, TF32, cuDNN and cuBLASLt", reed_figures, {"option": "tf32=1&cudnn=1&cublas=1"}),
            "reed-f16": ("Reed, weights in f16", reed_figures, {"precision": F16}),
+           "reed-f16-libraries": ("Reed, weights in f16, cuDNN and cuBLASLt", reed_figures, {"precision": F16, "option": "cudnn=1&cublas=1"}),
            "reed-kernels": ("Kernels of Reed", reed_kernels, {}),
            "reed-kernels-tf32": ("Kernels of Reed, TF32", reed_kernels, {"option": "tf32=1"}),
            "reed-kernels-f16": ("Kernels of Reed, weights in f16", reed_kernels, {"precision": F16}),
@@ -172,27 +186,28 @@ def main():
     parser.add_argument("--name")
     parser.add_argument("--folder")
     parser.add_argument("--engines", help="names with commas between them: " + ", ".join(ENGINES))
-    parser.add_argument("--seconds", type=float, default=480)
+    parser.add_argument("--seconds", type=float, default=240, help="of each engine")
+    parser.add_argument("--missing", action="store_true", help="only engines that FILE has no figures of")
     parser.add_argument("--torch-device", default="cuda")
     parser.add_argument("--json", required=True)
     a = parser.parse_args()
     sizes = a.sizes.split(",") + random_sizes(a.random, a.sizes.split(",")[0])
     names = a.engines.split(",") if a.engines else [n for n in ENGINES if n.startswith("reed") or a.name and a.folder]
     if any(n not in ENGINES for n in names): parser.error("the engines are " + ", ".join(ENGINES))
-    arrays, ends, rows = inputs_of(a, sizes), time.monotonic() + a.seconds, {}
+    arrays, rows, text = inputs_of(a, sizes), {}, ""
     if os.path.exists(a.json):
         with open(a.json) as f: rows = json.load(f)["engines"]
     for name in names:
         engine, figures, options = ENGINES[name]
-        now = time.monotonic()
+        if a.missing and "error" not in rows.get(engine, {"error": ""}): continue
         try:
-            rows[engine] = figures(a, arrays, now + (ends - now) / 2, **options)
+            rows[engine] = figures(a, arrays, time.monotonic() + a.seconds, **options)
         except Exception as e:
             rows[engine] = {"error": str(e).splitlines()[0][:200] if str(e) else type(e).__name__}
-    text = table(os.path.basename(a.model).removesuffix(".onnx"), sizes[0], rows)
+        text = table(os.path.basename(a.model).removesuffix(".onnx"), sizes[0], rows)
+        with open(a.json + ".part", "w") as f: json.dump({"device": a.device, "engines": rows, "table": text}, f, indent=1)
+        os.replace(a.json + ".part", a.json)
     print(text)
-    with open(a.json + ".part", "w") as f: json.dump({"device": a.device, "engines": rows, "table": text}, f, indent=1)
-    os.replace(a.json + ".part", a.json)
     sys.exit(any("error" in rows[ENGINES[n][0]] for n in names if n.startswith("reed")))
 
 

@@ -46,7 +46,7 @@ case $device in
   *) emulated='' into=${into:-$root} ;;
 esac
 failed=0 started=$(date +%s) python=${PYTHON:-python3} PATH=$PATH:/usr/local/cuda/bin
-# (on a machine with a card few cores do more: a unit's time is mostly the start of its driver)
+# (a driver's start, which is a good part of a unit's time, waits for those of other processes)
 if [ -z "$jobs" ]; then jobs=$(($(nproc) / 2)); [ "$jobs" -le 8 ] || jobs=8; fi
 [ "$jobs" -ge 1 ] || jobs=1
 
@@ -91,11 +91,11 @@ stop() {
 # Runs a command once: unit STAGE NAME COMMAND... A unit for which no time is left, or that the stage's end cuts, leaves the file `cut`. A unit that has taken
 # `limit` seconds has failed. With a budget a unit that has failed is repeated in the last round only.
 unit() {
-  local stage=$1 name=$2 left pid status log=$out/$1/$2.log
+  local stage=$1 name=$2 left pid status began log=$out/$1/$2.log
   shift 2
   [ "$rank" -le "$round" ] && [ ! -e "$out/$stage/$name.passed" ] || return
   [ -z "$budget" ] || [ "$round" = "$last_round" ] || [ ! -e "$out/$stage/$name.failed" ] || return
-  left=$((stage_ends - $(date +%s)))
+  began=$(date +%s) left=$((stage_ends - $(date +%s)))
   if [ "$left" -le 0 ]; then : >"$out/$stage/cut"; return; fi
   : >"$out/$stage/changed"
   (
@@ -108,6 +108,7 @@ unit() {
   rm -f "$out/running/$pid"
   [ -d "/proc/$$" ] || [ "$status" = 0 ] || return # the script was killed, and another one has ended this unit
   rm -f "$out/$stage/$name.failed" "$out/$stage/$name.missing"
+  echo "$(($(date +%s) - began)) $name" >>"$out/$stage/seconds"
   case $status in
     124 | 137) if [ "$left" -lt "$limit" ] && [ "$(date +%s)" -ge "$stage_ends" ]; then : >"$out/$stage/cut"; return; fi
       echo "ended by force after $((left + $(date +%s) - stage_ends)) s (a unit has at most $limit s)" >>"$log" ;;
@@ -119,10 +120,16 @@ unit() {
   esac
 }
 
-# The same beside other units of the stage.
+# The same beside other units of the stage, for which wait_beside waits.
+beside=()
 unit_beside() {
-  while [ "$(jobs -rp | wc -l)" -ge "$jobs" ]; do wait -n; done
+  while [ "$(jobs -rp | grep -cxFf <(printf '%s\n' "${beside[@]}"))" -ge "$jobs" ]; do wait -n; done
   unit "$@" &
+  beside+=($!)
+}
+wait_beside() {
+  [ ${#beside[@]} -eq 0 ] || wait "${beside[@]}"
+  beside=()
 }
 
 # Fails the unit with status 77 and one sentence unless all commands, Python packages (python:NAME) and libraries (library:NAME) are installed.
@@ -130,7 +137,8 @@ need() {
   local what missing=()
   for what; do
     case $what in
-      python:*) "$python" -c "import ${what#python:}" 2>/dev/null || missing+=("Python's ${what#python:}") ;;
+      # (an import of PyTorch takes many seconds)
+      python:*) "$python" -c "import importlib.util, sys; sys.exit(not importlib.util.find_spec('${what#python:}'))" 2>/dev/null || missing+=("Python's ${what#python:}") ;;
       library:*) pkg-config --exists "${what#library:}" 2>/dev/null || missing+=("${what#library:}") ;;
       *) command -v "$what" >/dev/null || missing+=("$what") ;;
     esac
@@ -215,25 +223,33 @@ sys.exit(not row["ready"])' "$device"
 
 # ---- parity ----
 
-# The programs of kernel cases: one line each, PATH below the build folder.
+# The programs of kernel cases: one line each, PATH below the build folder; those that take longest first. A program without the variable's name has no cases for a device.
 case_programs() {
+  local longest='topk|reduce|linear|attention|recurrent|vision|elementwise'
   if [ -n "$few" ]; then echo tests/ops/cpu/reduce/test_softmax; return; fi
-  (cd "$build" && find tests/ops/cpu -mindepth 2 -maxdepth 2 -type f -perm -u+x -name 'test_*' | sort)
+  (cd "$build" && find tests/ops/cpu -mindepth 2 -maxdepth 2 -type f -perm -u+x -name 'test_*' -exec grep -lF REED_CASE_DEVICE {} + | sort) |
+    awk -v longest="/test_($longest)\$" '$0 ~ longest { print; next } { rest = rest $0 "\n" } END { printf "%s", rest }'
 }
 
 # kernel_cases DEVICE PROGRAM ELEMENTS: cases of at most so many elements; '': all.
 kernel_cases() { REED_CASE_DEVICE=$1 ${3:+env REED_CASE_ELEMENTS=$3} "$build/$2"; }
 
-# The same with a list of the kernels that ran: only these are proven.
+# The same with a list of the kernels that ran: only these are proven. All cases run in one process, because each process starts the driver; if one fails, each test
+# runs in a process of its own, so that no failure hides another one.
 listed_cases() {
-  local list=$out/parity/$1.kernels
-  rm -f "$list"
-  kernel_cases "$(with_option "${4:+$4&}profile=$list")" "$2" "$3"
+  local list=$out/parity/$1.kernels forks
+  for forks in no yes; do
+    rm -f "$list"
+    CK_FORK=$forks kernel_cases "$(with_option "${4:+$4&}profile=$list")" "$2" "$3" && return
+    [ $forks = yes ] || echo "once more, each test in a process of its own:"
+  done
+  return 1
 }
 
-# Programs with products, convolutions or attention run a second time in TF32.
+# Programs with products, convolutions or attention run a second time in TF32. Meanwhile the models of the stages after this one are made.
 stage_parity() {
   local program name
+  start_exports
   for program in $(case_programs); do
     name=$(basename "$program")
     unit_beside parity "$name" listed_cases "$name" "$program" "${few:+20}"
@@ -241,7 +257,7 @@ stage_parity() {
       */product/* | */test_attention) unit_beside parity "tf32-$name" listed_cases "tf32-$name" "$program" "${few:+20}" tf32=1 ;;
     esac
   done
-  wait
+  wait_beside
 }
 
 # ---- sanitizers ----
@@ -265,7 +281,7 @@ stage_sanitizers() {
     case $tool in memcheck | racecheck) rank=2 ;; *) rank=3 ;; esac
     for program in $(case_programs); do unit_beside sanitizers "$tool-$(basename "$program")" sanitized $tool "$program"; done
   done
-  wait
+  wait_beside
 }
 
 # ---- accuracy ----
@@ -297,16 +313,33 @@ stage_accuracy() {
   for name in $names; do unit accuracy "small-$name" small_export "$name"; done
   rank=2
   for name in ${models//,/ }; do
-    export_once "$name"
+    [ "$rank" -gt "$round" ] || export_once "$name"
     unit accuracy "large-$name" large_export "$name"
   done
 }
 
-# The model for this and the next stage. The folder of results may have come here without its models.
+# The model for this and the next stage. The folder of results may have come here without its models. A model that is being made is waited for.
+declare -A exporting=()
 export_once() {
   mkdir -p "$out/accuracy"
+  while [ -n "${exporting[$1]-}" ] && [ -d "/proc/${exporting[$1]}" ] && [ "$(date +%s)" -lt "$stage_ends" ]; do sleep 0.2; done
+  [ -n "${exporting[$1]-}" ] && [ -d "/proc/${exporting[$1]}" ] && return
+  exporting[$1]=''
   [ -e "$out/models/$1.onnx" ] || rm -f "$out/accuracy/export-$1.passed"
   unit accuracy "export-$1" make_model "$1"
+}
+
+# Begins to make the models of this round's measurements, beside everything else.
+start_exports() {
+  local name list=measurements needed stage_ends=$((started + ${budget:-$((minutes * 60))})) limit=600
+  [[ " ${stages[*]} " == *' speed '* ]] || return
+  [ -z "$few" ] || list=few_measurements
+  needed=$($list | awk -v round="$round" '$1 <= round { print $2 }')
+  for name in ${models//,/ }; do
+    [[ " "${needed//$'\n'/ }" " == *" $name "* ]] && [ -z "${exporting[$name]-}" ] && [ ! -e "$out/models/$name.onnx" ] || continue
+    export_once "$name" &
+    exporting[$name]=$!
+  done
 }
 
 # ---- speed ----
@@ -326,23 +359,26 @@ measure_nms() {
   need python:numpy && "$python" "$root/bench/gpu_nms.py" --build "$build" --device "$device" --kernels "$out/speed/nms.kernels" ${few:+--boxes 40 --runs 1} ${emulated:+--torch-device cpu} --json "$out/speed/nms.json"
 }
 
-# The time of a run by operator and by node, for the input that the export wrote.
+# The time of a run by operator and by node, for the input that the export wrote; NAME.profile has it as JSON.
 profile_of() {
   local file inputs=()
   for file in "$out/models/$1".*.npy; do inputs+=(-i "$(basename "$file" .npy | sed 's/.*\.//')=@$file"); done
-  "$build/tools/vm" profile "$out/models/$1.onnx" "${inputs[@]}" --device "$device" ${few:+--runs 1}
+  "$build/tools/vm" profile "$out/models/$1.onnx" "${inputs[@]}" --device "$device" ${few:+--runs 1} --json "$out/speed/$1.profile"
 }
 
-# The measurements in order. Rank, model, size, number of random sizes, engines of bench/gpu_speed.py. torch.compile comes last in its rank,
-# because it takes up to a minute for a size.
+# The measurements in order. Rank, model, size, number of random sizes, engines of bench/gpu_speed.py, which run in one process, because the start of PyTorch takes up to 20
+# seconds. torch.compile takes up to a minute for a size.
 measurements() {
   cat <<'END'
-1 mask 480x640 50 reed-tf32 eager-tf32 reed eager reed-kernels-tf32
-1 bert_base 8x384 50 reed-f16 eager-f16
-1 bert_base 1x128 0 reed-f16 eager-f16
-2 mask 480x640 50 reed-queues reed-host eager-host reed-fetched reed-tf32-libraries reed-kernels
-2 bert_base 8x384 50 reed-kernels-f16 compile-f16
-2 bert_base 1x128 0 compile-f16 compile-graphs-f16
+1 mask 480x640 50 reed-tf32 eager-tf32 reed-tf32-libraries reed-kernels-tf32
+1 bert_base 1x128 0 reed-f16 reed-f16-libraries compile-f16
+1 bert_base 8x384 50 reed-f16 reed-f16-libraries compile-f16
+1 mask 480x640 50 reed eager
+1 bert_base 8x384 50 eager-f16
+1 bert_base 1x128 0 eager-f16
+2 mask 480x640 50 reed-queues reed-host eager-host reed-fetched reed-kernels
+2 bert_base 8x384 50 reed-kernels-f16
+2 bert_base 1x128 0 compile-graphs-f16
 2 mask 480x640 50 compile-tf32
 3 mask 480x640 50 reed-libraries reed-f16 eager-f16
 3 bert_base 8x384 50 reed reed-tf32 reed-tf32-libraries reed-queues reed-host eager eager-tf32 eager-host compile-graphs-f16
@@ -363,30 +399,32 @@ few_measurements() {
   for name in ${models//,/ }; do
     size=8x12
     [[ $name != bert* ]] || size=1x5
-    echo "1 $name $size 1 $(measurements | cut -d' ' -f5- | tr ' ' '\n' | sort -ur | tr '\n' ' ')"
+    echo "1 $name $size 1 $(measurements | cut -d' ' -f5- | tr ' ' '\n' | sort -ur | xargs)"
   done
 }
 
 stage_speed() {
-  local list=measurements graphs order name size n engines engine seconds
+  local list=measurements graphs order name size n engines engine first
   [ -z "$few" ] || list=few_measurements
-  unit speed nms measure_nms
   if [ -z "$models" ]; then
     for graphs in on off; do unit speed "subpixel-graphs-$graphs" bench "$build/tests/whole/subpixel.onnx" 1x3x2x3xf32=rand:1 $graphs; done
     unit speed subpixel-sizes measure "$build/tests/whole/subpixel.onnx" --sizes 2x4 --batched --random 1 --runs 1 --json "$out/speed/subpixel.json"
+    unit speed nms measure_nms
     return
   fi
   while read -r -u 3 order name size n engines; do
     [[ ,$models, = *,$name,* ]] || continue
     rank=$order
     [ "$rank" -gt "$round" ] || export_once "$name"
+    limit=$((usual_limit / 5)) first=${engines%% *}
     for engine in $engines; do
-      seconds=100
-      [[ $engine != compile* ]] || seconds=240
-      limit=$((seconds + usual_limit / 5))
-      unit speed "$name-$size-$engine" measure_model "$name" --sizes "$size" --random "$n" --engines "$engine" --seconds "$seconds" ${few:+--runs 1} --json "$out/speed/$name-$size.json"
+      limit=$((limit + 100))
+      [[ $engine != compile* ]] || limit=$((limit + 140))
     done
+    unit speed "$name-$size-$first" measure_model "$name" --sizes "$size" --random "$n" --engines "${engines// /,}" --missing --seconds 50 ${few:+--runs 1} --json "$out/speed/$name-$size.json"
   done 3< <("$list")
+  rank=1 limit=$usual_limit
+  unit speed nms measure_nms
   rank=3
   for name in ${models//,/ }; do unit speed "$name-profile" profile_of "$name"; done
 }
@@ -474,6 +512,7 @@ for round in $([ -z "$budget" ] || echo 1 2) $last_round; do
     [ "$stage" != build ] || [ -e "$out/build/device.passed" ] || { echo "the device cannot be opened: the other stages do not run"; failed=1; break 2; }
   done
 done
+wait
 rm -f "$out/main"
 cat "$out/results.log" 2>/dev/null
 for stage in "${stages[@]}"; do [ ! -e "$out/$stage/cut" ] || { echo "cut: start the script once more, it goes on"; exit 75; }; done

@@ -136,6 +136,9 @@ reed_status cuda_prepare_conv(const reed_kernel_call *call, reed_kernel *out_ker
   status = convolution_check_addends(second);
   if (status) return status;
   const reed_desc *x = &second->inputs[0], *weights = &second->inputs[1], *y = &second->outputs[0];
+  if (y->dtype != x->dtype) /* output_dtype */
+    return reed_kernel_fail(call, REED_ERROR_UNSUPPORTED, "no kernel for %s to %s", reed_dtype_name(x->dtype),
+                            reed_dtype_name(y->dtype));
   window_init(second, weights->dims + 2, &w);
   conv_args made = {.groups = op_attr_int(call->attrs, "group"),
                     .pixels = y->dims[0] * cpu_product(w.out, 0, w.n),

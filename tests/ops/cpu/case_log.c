@@ -132,6 +132,7 @@ static given *all_given;
 
 void case_add_tests(TCase *cases, const TTest *test, int from, int to) {
   int first = n_listed;
+  if (from >= to) return;
   case_devices(); /* the devices are looked up once for all processes */
   for (int i = from; i < to; i++) {
     if ((n_listed & (n_listed - 1)) == 0) {

@@ -1,5 +1,5 @@
-/* Functions shared by the parts of the kernel cases: kernel_case.c, device_case.c, case_log.c. Tests include
- * kernel_case.h. */
+/* Functions shared by the parts of the kernel cases: kernel_case.c, device_case.c, case_log.c,
+ * case_tolerance.c. Tests include kernel_case.h. */
 #ifndef TESTS_OPS_CPU_CASE_PARTS_H_
 #define TESTS_OPS_CPU_CASE_PARTS_H_
 
@@ -35,11 +35,8 @@ void case_open_output(kernel_case *c, int32_t i, const reed_desc *desc);
 /* After a run: outputs whose kernel reports an extent get that extent. */
 void case_take_extents(kernel_case *c, const case_call *made);
 
-/* The tolerance on that device of a case whose own tolerance is `given`: TF32 rounds operands to 10 bits after the
- * point, so that sums of hundreds of products of numbers in -1..1 are off by a hundredth at most. */
-static inline double case_tolerance_on(const char *device, double given) {
-  return strstr(device, "tf32=1") && given < 1e-2 ? 1e-2 : given;
-}
+/* Widens the tolerances of a case for that device: products of f32 on a device with the option tf32. Others stay. */
+void case_tolerances_on(const kernel_case *c, const char *device, double *relative, double *absolute);
 
 /* Gives the case its seed, and sets c->skipped if the case must not run. */
 void case_begin(kernel_case *c);

@@ -28,16 +28,18 @@ static int64_t most_elements(const char *device) {
 /* The option `late` makes the simulated accelerator run nothing before a host thread waits. */
 static const char *name_of(const char *kind) { return strcmp(kind, "sim") == 0 ? "sim?late=1" : kind; }
 
-bool case_devices_only(void) { return false; }
+bool case_devices_only(void) { return getenv("REED_CASE_DEVICE") != NULL; }
 
-static bool opens_here(const char *name) {
-  device *dev = NULL;
+static bool opens_here(const char *name, device **out_dev) {
   reed_diagnosis why = {0};
-  const bool open = device_open(name, &dev, &why) == REED_OK;
+  const bool open = device_open(name, out_dev, &why) == REED_OK;
   if (!open) fprintf(stderr, "%s\n", reed_diagnosis_message(&why));
-  device_close(&dev);
   return open;
 }
+
+/* A device that stays open while all tests run in this process, because each start of a GPU's driver takes a while. */
+static device *kept;
+static void close_kept(void) { device_close(&kept); }
 
 /* True if the device opens; else its sentence is on stderr. A process of its own opens the device, because the
  * processes of the tests are forked from this one, and a GPU's driver that was started before a fork does not work in
@@ -45,11 +47,26 @@ static bool opens_here(const char *name) {
  * fork. */
 static bool opens(const char *name) {
   const char *forks = getenv("CK_FORK");
-  if (forks && strcmp(forks, "no") == 0) return opens_here(name);
+  if (forks && strcmp(forks, "no") == 0) {
+    device *dev = NULL;
+    const bool open = opens_here(name, &dev);
+    if (open && !kept) {
+      kept = dev;
+      atexit(close_kept);
+    } else {
+      device_close(&dev);
+    }
+    return open;
+  }
   int status = 1;
   fflush(NULL);
   const pid_t child = fork();
-  if (child == 0) _exit(!opens_here(name));
+  if (child == 0) {
+    device *dev = NULL;
+    const bool open = opens_here(name, &dev);
+    device_close(&dev);
+    _exit(!open);
+  }
   return child > 0 && waitpid(child, &status, 0) == child && status == 0;
 }
 

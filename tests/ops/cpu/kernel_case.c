@@ -1,5 +1,5 @@
 /* Cases of kernels (kernel_case.h): inputs, runs on the host at every level, comparisons. Runs on other devices:
- * device_case.c; cases that fail: case_log.c. */
+ * device_case.c; cases that fail: case_log.c; tolerances: case_tolerance.c. */
 #include "tests/ops/cpu/case_parts.h"
 
 #include <math.h>
@@ -436,7 +436,9 @@ static void compare_at_levels(kernel_case *c, const value *expected, cpu_level f
     bool has;
     must(c, case_run_on(c, *device, &has));
     for (int32_t i = 0; i < c->n_outputs && has && last; i++) move_channels(&c->outputs[i], false);
-    if (has) compare(c, expected, case_tolerance_on(*device, relative), case_tolerance_on(*device, absolute));
+    double widened[2] = {relative, absolute};
+    case_tolerances_on(c, *device, &widened[0], &widened[1]);
+    if (has) compare(c, expected, widened[0], widened[1]);
   }
 }
 
@@ -532,9 +534,11 @@ typedef struct elements {
 static void expect_elements(const kernel_case *c, const elements *expected) {
   if (desc_elements(&c->outputs[0].desc) != expected->n)
     case_fail(c, "%lld elements, not %lld", (long long)desc_elements(&c->outputs[0].desc), (long long)expected->n);
+  double relative = 1e-6, absolute = 1e-6;
+  case_tolerances_on(c, c->device, &relative, &absolute);
   for (int64_t i = 0; i < expected->n; i++) {
     double got = case_get(&c->outputs[0], i);
-    if (!close_enough(got, expected->items[i], 1e-6, 1e-6))
+    if (!close_enough(got, expected->items[i], relative, absolute))
       case_fail(c, "element %lld is %.9g, not %.9g", (long long)i, got, expected->items[i]);
   }
 }
@@ -585,14 +589,4 @@ void case_fails(kernel_case *c, reed_status expected, const char *text) {
 void case_close(kernel_case *c) {
   for (int32_t i = 0; i < c->n_inputs; i++) value_close(&c->inputs[i]);
   for (int32_t i = 0; i < c->n_outputs; i++) value_close(&c->outputs[i]);
-}
-
-double case_tolerance(reed_dtype dtype) {
-  switch ((int)dtype) {
-    case REED_F32: return 1e-6;
-    case REED_F64: return 1e-13;
-    case REED_F16: return 2e-3;
-    case REED_BF16: return 1.6e-2;
-    default: return 0;
-  }
 }

@@ -105,7 +105,8 @@ reed_status case_run_on(kernel_case *c, const char *device, bool *out_has);
 /* Names of the devices to run on besides the host: those of ops/targets.def whose module is there. NULL at the end. */
 const char *const *case_devices(void);
 
-/* True where only the devices of case_devices are under test (device_case.c: false). */
+/* True where only the devices of case_devices are under test: on the host the reference alone runs (device_case.c: with
+ * REED_CASE_DEVICE in the environment). */
 bool case_devices_only(void);
 
 /* Instead of Check's own: the test goes on after a case that fails or crashes. */
@@ -114,6 +115,10 @@ void case_add_tests(TCase *cases, const TTest *test, int from, int to);
 #undef tcase_add_loop_test
 #define tcase_add_test(cases, test) case_add_tests(cases, test, 0, 1)
 #define tcase_add_loop_test(cases, test, from, to) case_add_tests(cases, test, from, to)
+/* The same for tests that run on the host alone: left out where only devices are under test. */
+#define tcase_add_host_test(cases, test) case_add_tests(cases, test, 0, !case_devices_only())
+#define tcase_add_host_loop_test(cases, test, from, to) \
+  case_add_tests(cases, test, from, case_devices_only() ? (from) : (to))
 
 /* A tolerance for results in a dtype: the relative error of a few roundings, 0 for integers. */
 double case_tolerance(reed_dtype dtype);

@@ -407,7 +407,7 @@ int main(void) {
   tcase_add_test(tc, every_formula_equals_its_reference_on_small_shapes);
   tcase_add_test(tc, every_formula_equals_its_reference_on_large_shapes_and_two_threads);
   tcase_add_test(tc, nan_and_infinity_go_through_as_the_reference_says);
-  tcase_add_test(tc, float_functions_are_within_three_units_in_the_last_place);
+  tcase_add_host_test(tc, float_functions_are_within_three_units_in_the_last_place);
   tcase_add_test(tc, integer_division_truncates_and_wraps_at_the_lowest);
   tcase_add_test(tc, integer_division_by_zero_is_diagnosed);
   tcase_add_test(tc, mod_takes_the_sign_of_the_divisor_and_fmod_of_the_dividend);

@@ -260,8 +260,8 @@ int main(void) {
   Suite *suite = suite_create("fused");
   TCase *t = tcase_create("fused");
   tcase_set_timeout(t, 120);
-  tcase_add_loop_test(t, every_operator_is_the_same_inside, 0, N_SHAPES);
-  tcase_add_loop_test(t, a_program_gives_the_bits_of_its_operators, 0, N_SHAPES);
+  tcase_add_host_loop_test(t, every_operator_is_the_same_inside, 0, N_SHAPES);
+  tcase_add_host_loop_test(t, a_program_gives_the_bits_of_its_operators, 0, N_SHAPES);
   tcase_add_loop_test(t, programs_equal_the_reference, 0, N_SHAPES);
   tcase_add_test(t, a_program_that_is_wrong_is_refused);
   tcase_add_test(t, what_is_written_is_read);

@@ -159,7 +159,7 @@ int main(void) {
   tcase_add_test(tc, coordinates_mean_what_onnx_says);
   tcase_add_test(tc, coordinates_come_last_axis_first);
   tcase_add_test(tc, pixels_that_are_not_read_do_not_matter);
-  if (!case_devices_only()) tcase_add_test(tc, samples_have_the_same_bits_for_any_number_of_threads);
+  tcase_add_host_test(tc, samples_have_the_same_bits_for_any_number_of_threads);
   tcase_add_test(tc, grids_that_do_not_fit_are_refused);
   suite_add_tcase(suite, tc);
   return suite_run(suite);

@@ -308,12 +308,12 @@ int main(void) {
   TCase *t = tcase_create("all");
   tcase_set_timeout(t, 240);
   tcase_add_loop_test(t, keypoints_equal_the_reference, 0, ROWS(heatmap_shapes));
-  tcase_add_test(t, keypoints_are_the_peaks_of_resized_maps);
-  tcase_add_loop_test(t, keypoints_are_the_same_with_channels_last, 0, ROWS(heatmap_shapes));
+  tcase_add_host_test(t, keypoints_are_the_peaks_of_resized_maps);
+  tcase_add_host_loop_test(t, keypoints_are_the_same_with_channels_last, 0, ROWS(heatmap_shapes));
   tcase_add_test(t, keypoints_of_maps_with_nan_equal_the_reference);
   tcase_add_test(t, keypoints_say_what_they_cannot_look_at);
   tcase_add_loop_test(t, paste_masks_equals_the_reference, 0, ROWS(pastes));
-  tcase_add_test(t, a_pasted_mask_is_resize_cut_to_the_picture);
+  tcase_add_host_test(t, a_pasted_mask_is_resize_cut_to_the_picture);
   tcase_add_test(t, paste_masks_says_what_it_cannot_paste);
   tcase_add_loop_test(t, of_equal_pixels_the_first_is_the_peak, 0, 2);
   suite_add_tcase(suite, t);

@@ -404,17 +404,17 @@ int main(void) {
   suite_add_tcase(suite, t);
   tcase_add_loop_test(t, regions_equal_the_reference, 0, 10);
   tcase_add_loop_test(t, halves_equal_the_reference, 0, 4);
-  tcase_add_loop_test(t, gradients_equal_finite_differences, 0, 16);
-  tcase_add_loop_test(t, results_have_the_same_bits_for_any_number_of_threads, 0, 4);
-  tcase_add_loop_test(t, gradients_of_many_regions_have_many_steps, 0, 4);
-  tcase_add_loop_test(t, few_regions_are_a_chunk_for_each_block_of_channels, 0, 4);
-  tcase_add_loop_test(t, regions_whose_plans_are_long_equal_the_reference, 0, 4);
+  tcase_add_host_loop_test(t, gradients_equal_finite_differences, 0, 16);
+  tcase_add_host_loop_test(t, results_have_the_same_bits_for_any_number_of_threads, 0, 4);
+  tcase_add_host_loop_test(t, gradients_of_many_regions_have_many_steps, 0, 4);
+  tcase_add_host_loop_test(t, few_regions_are_a_chunk_for_each_block_of_channels, 0, 4);
+  tcase_add_host_loop_test(t, regions_whose_plans_are_long_equal_the_reference, 0, 4);
   tcase_add_loop_test(t, regions_survive_any_coordinates, 0, 4);
   tcase_add_loop_test(t, a_region_of_no_image_is_named, 0, 4);
   tcase_add_test(t, roi_pool_takes_the_first_largest_pixel);
   tcase_add_test(t, max_roi_pool_is_roi_pool);
   tcase_add_loop_test(t, nms_equals_the_reference, 0, 25);
-  tcase_add_test(t, nms_has_the_same_result_for_any_number_of_threads);
+  tcase_add_host_test(t, nms_has_the_same_result_for_any_number_of_threads);
   tcase_add_test(t, nms_takes_boxes_as_given);
   return suite_run(suite);
 }

@@ -290,8 +290,8 @@ int main(void) {
   tcase_set_timeout(t, 240);
   suite_add_tcase(suite, t);
   tcase_add_loop_test(t, results_equal_the_reference, 0, N_FORMS);
-  tcase_add_loop_test(t, gradients_equal_finite_differences, 0, 6);
-  tcase_add_loop_test(t, results_have_the_same_bits_for_any_number_of_threads, 0, 12);
+  tcase_add_host_loop_test(t, gradients_equal_finite_differences, 0, 6);
+  tcase_add_host_loop_test(t, results_have_the_same_bits_for_any_number_of_threads, 0, 12);
   tcase_add_loop_test(t, places_may_be_anywhere, 0, 4);
   tcase_add_test(t, borders_are_zeros);
   tcase_add_loop_test(t, operands_that_do_not_fit_are_named, 0, 7);

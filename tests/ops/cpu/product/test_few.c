@@ -173,7 +173,7 @@ int main(void) {
   TCase *t = tcase_create("all");
   tcase_set_timeout(t, 240);
   tcase_add_loop_test(t, few_outputs_equal_the_reference, 0, ROWS(rows));
-  tcase_add_loop_test(t, threads_change_no_bits, 0, ROWS(rows));
+  tcase_add_host_loop_test(t, threads_change_no_bits, 0, ROWS(rows));
   suite_add_tcase(suite, t);
   return suite_run(suite);
 }

@@ -146,7 +146,7 @@ int main(void) {
   Suite *suite = suite_create("long lines");
   TCase *t = tcase_create("all");
   tcase_set_timeout(t, 240);
-  tcase_add_loop_test(t, long_lines_do_not_depend_on_the_number_of_threads, 0, ROWS(lines));
+  tcase_add_host_loop_test(t, long_lines_do_not_depend_on_the_number_of_threads, 0, ROWS(lines));
   suite_add_tcase(suite, t);
   return suite_run(suite);
 }
