@@ -199,11 +199,14 @@ typedef struct resize_args {
   counted_extent counted; /* of extents[0] */
 } resize_args;
 
+enum { PASTE_ROWS = 8 }; /* of a thread */
+
 typedef struct paste_args {
   const float *masks;
   const int64_t *boxes; /* x1, y1, x2, y2 */
   float *y;
-  int64_t n, rows, columns, height, width;
+  int64_t n, rows, columns, height, width; /* n: threads */
+  int64_t bands;                           /* of PASTE_ROWS rows of a picture */
   int32_t mapping;
   counted_extent counted; /* of the masks */
 } paste_args;

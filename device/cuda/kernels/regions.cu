@@ -1,36 +1,60 @@
-/* PasteMasks: a pixel of a picture each thread. Keypoints: a block a map, whose resized pixels are computed and never
- * kept. Both take the formulas and the order of operations from Resize on the host (ops/cpu/calls/resize_formulas.h):
- * rows are mixed first, then columns, in f32 and without fused multiply-adds, because the results decide. */
-#include "device/cuda/kernels/dialect.cuh"
+/* PasteMasks: a thread makes PART neighbouring columns of a few rows of a picture. Keypoints: a block a map, whose
+ * resized pixels are computed and never kept. Both take the formulas and the order of operations from Resize on the
+ * host (ops/cpu/calls/resize_formulas.h): rows are mixed first, then columns, in f32 and without fused multiply-adds,
+ * because the results decide. */
+#include "device/cuda/kernels/channels.cuh"
 #include "ops/cpu/calls/resize_formulas.h"
 
-/* The taps of one position of an axis that is resized from `in` to `out` elements. */
-static __device__ inline void find_taps(const resize_settings &settings, int64_t in, int64_t out, int64_t x,
+/* An axis that is resized from `in` to `out` elements. */
+static __device__ inline resize_scaling scaling_of(int64_t in, int64_t out) {
+  return {in, out, static_cast<double>(out) / static_cast<double>(in), 0, 1};
+}
+
+/* The taps of one position of an axis. */
+static __device__ inline void find_taps(const resize_settings &settings, const resize_scaling &scaling, int64_t x,
                                         int64_t taps, int32_t *index, float *weight) {
-  const resize_scaling scaling = {in, out, static_cast<double>(out) / static_cast<double>(in), 0, 1};
   resize_fill_position(&settings, &scaling, resize_source_of(&settings, &scaling, x), 1, taps, index, weight);
 }
 
-KERNEL(paste_masks) {
-  const int64_t i = thread_number();
-  if (i >= true_number(a.counted, a.n)) return;
-  const int64_t x = i % a.width, y = i / a.width % a.height, k = i / a.width / a.height;
+/* PART divides the pictures' width. */
+template <int PART> static __device__ inline void run_paste_masks(const paste_args &a) {
+  int64_t k = thread_number();
+  if (k >= true_number(a.counted, a.n)) return;
+  const int64_t x = split_last(&k, a.width / PART) * PART, first = split_last(&k, a.bands) * PASTE_ROWS,
+                after = first + PASTE_ROWS < a.height ? first + PASTE_ROWS : a.height;
   const int64_t *const box = a.boxes + 4 * k;
   const paste_span across = paste_visible(box[0], box[2], a.width), down = paste_visible(box[1], box[3], a.height);
-  float value = 0;
-  if (x >= across.begin && x < across.end && y >= down.begin && y < down.end) {
-    const resize_settings settings = {a.mapping, MODE_LINEAR, 0, false, false, 0};
-    const float *const mask = a.masks + k * a.rows * a.columns;
-    int32_t column[2], row[2];
-    float of_column[2], of_row[2], mixed[2];
-    find_taps(settings, a.columns, across.extent, x - across.origin, 2, column, of_column);
-    find_taps(settings, a.rows, down.extent, y - down.origin, 2, row, of_row);
-    UNROLL for (int c = 0; c < 2; c++) mixed[c] =
-        of_row[0] * mask[row[0] * a.columns + column[c]] + of_row[1] * mask[row[1] * a.columns + column[c]];
-    value = of_column[0] * mixed[0] + of_column[1] * mixed[1];
+  int64_t to = (k * a.height + first) * a.width + x;
+  if (x + PART <= across.begin || x >= across.end || after <= down.begin || first >= down.end) {
+    for (int64_t y = first; y < after; y++, to += a.width) store_part(part{}, 4, PART, a.y, to);
+    return;
   }
-  a.y[i] = value;
+  const resize_settings settings = {a.mapping, MODE_LINEAR, 0, false, false, 0};
+  const resize_scaling columns = scaling_of(a.columns, across.extent), rows = scaling_of(a.rows, down.extent);
+  const float *const mask = a.masks + k * a.rows * a.columns;
+  int32_t column[PART][2] = {}, row[2];
+  float of_column[PART][2] = {}, of_row[2], mixed[2];
+  UNROLL for (int c = 0; c < PART; c++) if (x + c >= across.begin && x + c < across.end)
+      find_taps(settings, columns, x + c - across.origin, 2, column[c], of_column[c]);
+  for (int64_t y = first; y < after; y++, to += a.width) {
+    if (y < down.begin || y >= down.end) {
+      store_part(part{}, 4, PART, a.y, to);
+      continue;
+    }
+    part made;
+    find_taps(settings, rows, y - down.origin, 2, row, of_row);
+    UNROLL for (int c = 0; c < PART; c++) {
+      UNROLL for (int t = 0; t < 2; t++) mixed[t] =
+          of_row[0] * mask[row[0] * a.columns + column[c][t]] + of_row[1] * mask[row[1] * a.columns + column[c][t]];
+      const float value = of_column[c][0] * mixed[0] + of_column[c][1] * mixed[1];
+      set_part_element(&made, 4, c, x + c >= across.begin && x + c < across.end ? value_of(value) : 0);
+    }
+    store_part(made, 4, PART, a.y, to);
+  }
 }
+
+KERNEL(paste_masks) { run_paste_masks<1>(a); }
+KERNEL(paste_masks_4) { run_paste_masks<4>(a); }
 
 /* ---- Keypoints ---- */
 
@@ -97,16 +121,17 @@ KERNEL(keypoints) {
   const resize_settings settings = {a.mapping, MODE_CUBIC, 0, false, false, a.cubic_a};
   int64_t rows, columns;
   if ((a.counted.count && k >= true_count(a.counted)) || !find_size(a, k, &rows, &columns)) return;
+  const resize_scaling across = scaling_of(a.columns, columns), down = scaling_of(a.rows, rows);
   peak best = {0, 0, -1};
   for (int64_t begin = 0; begin < columns; begin += blockDim.x) {
     int32_t column[TAPS];
     float of_column[TAPS];
     const int64_t x = begin + t;
-    if (x < columns) find_taps(settings, a.columns, columns, x, TAPS, column, of_column);
+    if (x < columns) find_taps(settings, across, x, TAPS, column, of_column);
     for (int64_t first = 0; first < rows; first += ROWS_AT_ONCE) {
       const int n = static_cast<int>(rows - first < ROWS_AT_ONCE ? rows - first : int64_t(ROWS_AT_ONCE));
       __syncthreads();
-      if (t < n) find_taps(settings, a.rows, rows, first + t, TAPS, rows_at + t * TAPS, of_rows + t * TAPS);
+      if (t < n) find_taps(settings, down, first + t, TAPS, rows_at + t * TAPS, of_rows + t * TAPS);
       __syncthreads();
       for (int r = 0; r < n && x < columns; r++) {
         const peak next = {mix_pixel(a, map, rows_at + r * TAPS, of_rows + r * TAPS, column, of_column), x, first + r};

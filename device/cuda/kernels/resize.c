@@ -99,7 +99,9 @@ reed_status cuda_prepare_paste_masks(const reed_kernel_call *call, reed_kernel *
   paste p;
   const reed_status status = paste_read(call, &p);
   if (status) return status;
-  const paste_args made = {.n = p.masks * p.height * p.width,
+  const int64_t part = p.width % 4 ? 1 : 4, bands = (p.height + PASTE_ROWS - 1) / PASTE_ROWS;
+  const paste_args made = {.n = p.masks * bands * (p.width / part),
+                           .bands = bands,
                            .rows = p.rows,
                            .columns = p.columns,
                            .height = p.height,
@@ -107,7 +109,7 @@ reed_status cuda_prepare_paste_masks(const reed_kernel_call *call, reed_kernel *
                            .mapping = p.mapping,
                            .counted = cuda_counted(call)};
   if (made.n) {
-    cuda_plan_each(&plan, CUDA_paste_masks, made.n, &made);
+    cuda_plan_each(&plan, part == 4 ? CUDA_paste_masks_4 : CUDA_paste_masks, made.n, &made);
     cuda_plan_count(&plan, offsetof(paste_args, counted));
     CUDA_INPUT(&plan, paste_args, masks, 0);
     CUDA_INPUT(&plan, paste_args, boxes, 1);
