@@ -211,10 +211,7 @@ typedef struct arg_reduce_args {
 enum {
   NMS_CHUNK = 64,
   NMS_MOST_TILES = 256,
-  /* keys of 8 bytes that a block sorts in shared memory: below the 48 KB that every launch may use; of a thread */
-  NMS_SORT_RUN = 2048,
-  NMS_SORT_EACH = 8,
-  NMS_SORT_GAP = 2 /* keys' places in shared memory that stay free behind each key of all threads */
+  NMS_SORT_RUN = 2048 /* keys that a block sorts */
 };
 
 typedef struct nms_args {

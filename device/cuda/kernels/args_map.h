@@ -12,6 +12,8 @@ enum {
   CUDA_DIMS = 8,       /* of a tensor */
   CUDA_AXES = 6,       /* of an image */
   CUDA_MERGE_WAYS = 8, /* sorted runs that a launch makes one run */
+  CUDA_SORT_EACH = 8,  /* keys that a thread sorts (sort.cuh) */
+  CUDA_SORT_GAP = 2,   /* keys' places that stay free behind each of those of all threads */
   MAP_LEAVES = 32,
   MAP_STEPS = 32,
   MAP_VALUES = MAP_LEAVES + MAP_STEPS,

@@ -64,8 +64,8 @@ enum {
   TOPK_CHUNK = TOPK_RUN
 };
 
-/* A row that is spread over blocks has `chunks` of them; its first k elements become runs of pairs, which are merged,
- * each time into the other memory. */
+/* A row that is spread over blocks has `chunks` of them; its first k elements become runs of keys with their places,
+ * which are merged, each time into the other memory. */
 typedef struct topk_args {
   const void *x;
   void *y;
@@ -73,14 +73,15 @@ typedef struct topk_args {
   int64_t *reported;                      /* NULL, or the count of the output */
   unsigned long long *counts;             /* per row and digit of a key: how many keys have each value of it */
   uint32_t *of_chunk;                     /* the same of the last digit alone, per row and chunk */
-  unsigned long long *taken;              /* per row: how many pairs */
-  uint64_t *pairs;                        /* per row `padded` keys, then `padded` places: not yet merged */
-  uint64_t *merged;                       /* the other memory */
+  unsigned long long *taken;              /* per row: how many elements */
+  void *keys;                             /* per row `padded` keys with their places: not yet merged */
+  void *merged;                           /* the other memory */
   int64_t rows, extent, inner, k, padded; /* padded: a power of two; of whole runs if it is larger than one */
-  int64_t chunks, run;                    /* run: pairs of a run that is merged with the next */
+  int64_t chunks, run;                    /* run: keys of a run that is merged with its neighbours */
   counted_extent counted;                 /* of the rows' extent (counts_extent), or of their number */
   int32_t dtype, size, largest, bits;     /* bits: of a key */
   int32_t shift;                          /* of the digit that is counted */
+  int32_t packed;                         /* a key and its place are 32 bits each, not 64 */
   int32_t counts_extent;
 } topk_args;
 

@@ -148,6 +148,11 @@ static inline int64_t cuda_channels_at_once(reed_dtype dtype, int64_t channels) 
   return channels % part ? 1 : part;
 }
 
+/* Dynamic shared memory of a block that sorts n keys of so many bytes (sort.cuh). */
+static inline int64_t cuda_sort_bytes(int64_t n, int64_t key_bytes) {
+  return ((n < CUDA_SORT_EACH ? CUDA_SORT_EACH : n) + CUDA_SORT_EACH * CUDA_SORT_GAP) * key_bytes;
+}
+
 /* Frees a plan that is not closed. */
 void cuda_plan_drop(cuda_plan *plan);
 

@@ -32,14 +32,12 @@ static int64_t keys_bytes(const nms_args *made) {
 
 /* Adds one of the launches. The workspace: keys, merged keys, kept boxes, their counts, matrices. */
 static void add_launch(cuda_plan *plan, cuda_kernel_id kernel, int64_t blocks, const nms_args *made, const nms *n) {
-  const int64_t run = made->padded < NMS_SORT_EACH  ? NMS_SORT_EACH
-                      : made->padded < NMS_SORT_RUN ? made->padded
-                                                    : NMS_SORT_RUN,
-                sorted = sorted_bytes(made), keys = keys_bytes(made),
-                kept = cuda_round_up(made->rows * made->limit * 4), counts = cuda_round_up(made->rows * 4);
+  const int64_t run = made->padded < NMS_SORT_RUN ? made->padded : NMS_SORT_RUN, sorted = sorted_bytes(made),
+                keys = keys_bytes(made), kept = cuda_round_up(made->rows * made->limit * 4),
+                counts = cuda_round_up(made->rows * 4);
   const bool sorts = kernel == CUDA_nms_sort, merges = kernel == CUDA_nms_merge, masks = kernel == CUDA_nms_mask,
              selects = kernel == CUDA_nms_select, lists = kernel == CUDA_nms_list, compares = masks || selects;
-  cuda_plan_launch(plan, kernel, blocks, sorts ? (run + NMS_SORT_EACH * NMS_SORT_GAP) * 8 : 0, made);
+  cuda_plan_launch(plan, kernel, blocks, sorts ? cuda_sort_bytes(run, 8) : 0, made);
   if (!lists) {
     cuda_plan_count(plan, offsetof(nms_args, counted));
     CUDA_PART(plan, nms_args, sorted, CUDA_FROM_WORKSPACE, 0, 0, sorted, sorts || merges);

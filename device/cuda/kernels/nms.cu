@@ -4,6 +4,7 @@
  * list of all rows. Compiled without fused multiply-adds, because a rounding decides. */
 #include "device/cuda/kernels/blocks.cuh"
 #include "device/cuda/kernels/merge.cuh"
+#include "device/cuda/kernels/sort.cuh"
 #include "device/cuda/kernels/values.cuh"
 
 enum { CHUNK = NMS_CHUNK };
@@ -21,13 +22,6 @@ static __device__ inline uint32_t key_of(const nms_args &a, float score, bool is
   return bits >> 31 ? bits : ~(bits | 0x80000000u);
 }
 
-/* Keys of a row: a power of two, as the true number of boxes needs. */
-static __device__ inline int64_t padded_of(int64_t n) {
-  int64_t padded = 2;
-  while (padded < n) padded *= 2;
-  return padded;
-}
-
 /* The sorted keys of a row of n boxes: each merge writes into the other memory. */
 static __device__ inline const uint64_t *sorted_keys(const nms_args &a, int64_t row, int64_t n) {
   bool odd = false;
@@ -35,82 +29,46 @@ static __device__ inline const uint64_t *sorted_keys(const nms_args &a, int64_t 
   return (odd ? a.merged : a.sorted) + row * a.padded;
 }
 
-enum { SORT_EACH = NMS_SORT_EACH, SORT_WARP = 32 * SORT_EACH }; /* keys of a thread, of a warp */
+enum { SORT_LOADS = 4 }; /* of a thread at once */
 
-/* Keys of a run in shared memory: key e of thread t, of `active` threads, which is key SORT_EACH * t + e of the run. No
- * two threads of a warp meet in a bank, neither with a key of each nor with keys in the run's order. */
-static __device__ inline int slot_of(int t, int e, int active) { return e * (active + NMS_SORT_GAP) + t; }
-
-/* Bitonic sort (Batcher 1968) of a run of a row's keys by one block. A thread has eight neighbouring keys in registers;
- * it gets those of other threads by shuffles in its warp and by shared memory from other warps. */
+/* A block sorts a run of a row's keys. */
 KERNEL(nms_sort) {
   SHARED_DYNAMIC(uint64_t, keys);
   const uint32_t all = static_cast<uint32_t>(a.padded), longest = NMS_SORT_RUN, most = all < longest ? all : longest,
-                 runs = all / most, row = blockIdx.x / runs, begin = blockIdx.x % runs * most;
-  const int64_t n = boxes_of(a), padded = padded_of(n);
+                 runs = all / most, row = blockIdx.x / runs;
+  const int64_t begin = blockIdx.x % runs * most, n = boxes_of(a), padded = padded_to_power(n);
   if (begin >= padded) return; /* all threads */
-  const int here = static_cast<int>(padded < most ? padded : most), size = here < SORT_EACH ? SORT_EACH : here,
-            active = size / SORT_EACH, t = static_cast<int>(threadIdx.x);
-  const int64_t scores = row * n, candidates = row / static_cast<uint32_t>(a.classes) * n;
+  const int here = static_cast<int>(padded < most ? padded : most), size = sorted_size(here),
+            t = static_cast<int>(threadIdx.x), threads = static_cast<int>(blockDim.x);
+  const int64_t first = row * n, candidates = row / static_cast<uint32_t>(a.classes) * n;
   const float least = a.least ? *a.least : 0;
-  for (int i = t; i < size; i += static_cast<int>(blockDim.x)) {
-    const int64_t box = static_cast<int64_t>(begin) + i;
-    uint64_t key = UINT64_MAX;
-    if (box < n) {
-      const float score = a.scores_dtype == REED_F32
-                              ? static_cast<const float *>(a.scores)[scores + box]
-                              : value_as<float>(value_load(a.scores_dtype, a.scores, scores + box));
-      const bool is_candidate = !a.candidates || a.candidates[candidates + box];
-      key = static_cast<uint64_t>(key_of(a, score, is_candidate, least)) << 32 | static_cast<uint64_t>(box);
+  ROLLED for (int i = t; i < size; i += SORT_LOADS * threads) {
+    uint32_t scores[SORT_LOADS] = {}; /* their bits */
+    bool takes_part[SORT_LOADS];
+    UNROLL for (int e = 0; e < SORT_LOADS; e++) {
+      const int64_t box = begin + i + e * threads;
+      takes_part[e] = box < n && (!a.candidates || a.candidates[candidates + box]);
+      if (box >= n) continue;
+      if (a.scores_dtype == REED_F32) scores[e] = static_cast<const uint32_t *>(a.scores)[first + box];
+      else scores[e] = static_cast<const uint16_t *>(a.scores)[first + box];
     }
-    keys[slot_of(i / SORT_EACH, i % SORT_EACH, active)] = key;
-  }
-  __syncthreads();
-  const bool sorts = t / 32 * SORT_WARP < size; /* the thread's warp has keys */
-  uint64_t mine[SORT_EACH];
-  UNROLL for (int e = 0; e < SORT_EACH; e++) mine[e] = t < active ? keys[slot_of(t, e, active)] : UINT64_MAX;
-  ROLLED for (int run = 2; run <= size; run *= 2) {
-    int apart = run / 2;
-    const bool falls = (t * SORT_EACH & run) != 0; /* if the run is longer than a thread's keys */
-    ROLLED for (; apart >= SORT_WARP; apart /= 2) {
-      __syncthreads(); /* the keys have been read */
-      if (sorts) UNROLL for (int e = 0; e < SORT_EACH; e++) keys[slot_of(t, e, active)] = mine[e];
-      __syncthreads();
-      const bool takes_larger = ((t * SORT_EACH & apart) != 0) != falls;
-      if (sorts) UNROLL for (int e = 0; e < SORT_EACH; e++) {
-          const uint64_t other = keys[slot_of(t ^ (apart / SORT_EACH), e, active)];
-          if ((other < mine[e]) != takes_larger) mine[e] = other;
-        }
-    }
-    if (!sorts) continue;
-    ROLLED for (; apart >= SORT_EACH; apart /= 2) {
-      const bool takes_larger = ((t * SORT_EACH & apart) != 0) != falls;
-      UNROLL for (int e = 0; e < SORT_EACH; e++) {
-        const uint64_t other = __shfl_xor_sync(~0u, mine[e], apart / SORT_EACH);
-        if ((other < mine[e]) != takes_larger) mine[e] = other;
-      }
-    }
-    UNROLL for (int near = SORT_EACH / 2; near; near /= 2) if (near < run)
-        UNROLL for (int low = 0; low < SORT_EACH; low++) {
-      if (low & near) continue;
-      const uint64_t first = mine[low], second = mine[low + near];
-      if ((first > second) == (((t * SORT_EACH + low) & run) != 0)) continue;
-      mine[low] = second;
-      mine[low + near] = first;
+    UNROLL for (int e = 0; e < SORT_LOADS; e++) {
+      const int at = i + e * threads;
+      if (at >= size) break;
+      const float score = value_as<float>(value_held(a.scores_dtype, scores[e]));
+      const uint64_t key = key_of(a, score, takes_part[e], least), box = static_cast<uint64_t>(begin + at);
+      keys[slot_of(at, size)] = begin + at < n ? key << 32 | box : UINT64_MAX;
     }
   }
-  __syncthreads(); /* the keys have been read */
-  if (t < active) UNROLL for (int e = 0; e < SORT_EACH; e++) keys[slot_of(t, e, active)] = mine[e];
-  __syncthreads();
+  sort_keys(keys, size);
   uint64_t *const to = a.sorted + row * a.padded + begin;
-  for (int i = t; i < here; i += static_cast<int>(blockDim.x))
-    to[i] = keys[slot_of(i / SORT_EACH, i % SORT_EACH, active)];
+  for (int i = t; i < here; i += threads) to[i] = keys[slot_of(i, size)];
 }
 
 /* One thread a key. Keys are different but for those behind the boxes. */
 KERNEL_OF_MANY_REGISTERS(nms_merge) {
   const int64_t number = thread_number(), i = number & (a.padded - 1), row = number >> (__ffsll(a.padded) - 1),
-                padded = padded_of(boxes_of(a));
+                padded = padded_to_power(boxes_of(a));
   if (row >= a.rows || i >= padded || a.run >= padded) return;
   const uint64_t *const from = sorted_keys(a, row, a.run); /* the merges before */
   uint64_t *const to = (from == a.sorted + row * a.padded ? a.merged : a.sorted) + row * a.padded;
