@@ -186,6 +186,8 @@ typedef struct resize_part {
   int32_t axis;
 } resize_part;
 
+enum { RESIZE_ROWS = 4 }; /* of a thread of resize_1, resize_4 and resize_8 */
+
 typedef struct resize_args {
   const void *x;
   void *y;
@@ -193,7 +195,7 @@ typedef struct resize_args {
   float *weight;
   uint8_t *outside; /* NULL: no position is */
   double cubic_a, extrapolation;
-  int64_t n, positions;
+  int64_t n, positions;                           /* n: threads */
   int64_t extents[CUDA_DIMS], strides[CUDA_DIMS]; /* of y; of x */
   resize_part parts[CUDA_DIMS];
   int32_t rank, n_parts, dtype, size, mapping, mode, nearest, antialias, exclude_outside;

@@ -23,8 +23,9 @@ static bool as_planes(const reed_desc *x, int64_t n_taps, resize_args *made) {
   const int32_t axis = made->parts[0].axis;
   const bool copies = made->mode == MODE_NEAREST,
              mixes = x->dtype == REED_F32 || x->dtype == REED_F16 || x->dtype == REED_BF16;
-  if (made->n_parts != 2 || made->parts[1].axis != axis + 1 || made->mapping == MAP_CROP || !(copies || mixes) ||
-      made->n > INT32_MAX || n_taps > INT32_MAX || desc_elements(x) > INT32_MAX)
+  if (made->n_parts != 2 || made->parts[1].axis != axis + 1 || made->mapping == MAP_CROP ||
+      (axis == 0 && made->counted.capacity) || !(copies || mixes) || made->n > INT32_MAX || n_taps > INT32_MAX ||
+      desc_elements(x) > INT32_MAX)
     return false;
   const int64_t inner = made->strides[axis + 1],
                 extents[] = {cpu_product(x->dims, 0, axis), made->extents[axis], made->extents[axis + 1], inner},
@@ -80,12 +81,15 @@ reed_status cuda_prepare_resize(const reed_kernel_call *call, reed_kernel *out_k
   if (made.n) {
     const bool planes = as_planes(x, n_taps, &made);
     const int64_t part = planes ? cuda_channels_at_once(x->dtype, made.extents[3]) : 1;
+    if (planes)
+      made.n = made.extents[0] * ((made.extents[1] + RESIZE_ROWS - 1) / RESIZE_ROWS) * made.extents[2] *
+               (made.extents[3] / part);
     cuda_plan_each(&plan,
                    part == 8   ? CUDA_resize_8
                    : part == 4 ? CUDA_resize_4
                    : planes    ? CUDA_resize_1
                                : CUDA_resize,
-                   made.n / part, &made);
+                   made.n, &made);
     cuda_plan_count(&plan, offsetof(resize_args, counted));
     CUDA_INPUT(&plan, resize_args, x, 0);
     CUDA_OUTPUT(&plan, resize_args, y, 0);

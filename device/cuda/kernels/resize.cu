@@ -1,5 +1,5 @@
 /* Resize: a first launch makes the tables of places and weights of every axis that is resized, a second one an element
- * of the output each thread, or PART neighbouring channels. The formulas are the host's
+ * of the output each thread, or a few. The formulas are the host's
  * (ops/cpu/calls/resize_formulas.h). f32 and the halves are mixed in f32, axis by axis, as on the host; other dtypes in
  * double, by all weights at once, as the host's reference does. */
 #include "device/cuda/kernels/channels.cuh"
@@ -114,47 +114,58 @@ KERNEL(resize) {
   }
 }
 
-/* Two neighbouring axes, rows and columns, of x with axes (outer, rows, columns, channels) and fewer than 2^31 elements
- * in x and in y, and taps; no position is outside of x. DTYPE REED_NONE: that of the args. */
+/* Two neighbouring axes, rows and columns, of x with axes (outer, rows, columns, channels): a thread makes PART
+ * channels of RESIZE_ROWS rows of one column. x, y and the taps are fewer than 2^31 elements; no position is outside of
+ * x. DTYPE REED_NONE: that of the args. */
 template <int PART, int DTYPE> static __device__ inline void resize_planes(const resize_args &a) {
   const int64_t thread = thread_number();
-  if (thread * PART >= true_number(a.counted, a.n)) return;
+  if (thread >= true_number(a.counted, a.n)) return;
   const resize_part &rows = a.parts[0], &columns = a.parts[1];
   const int dtype = DTYPE == REED_NONE ? a.dtype : DTYPE;
   const int32_t row_taps = static_cast<int32_t>(rows.taps), column_taps = static_cast<int32_t>(columns.taps),
-                row_stride = static_cast<int32_t>(a.strides[1]), column_stride = static_cast<int32_t>(a.strides[2]);
+                row_stride = static_cast<int32_t>(a.strides[1]), column_stride = static_cast<int32_t>(a.strides[2]),
+                height = static_cast<int32_t>(a.extents[1]), width = static_cast<int32_t>(a.extents[2]),
+                channels_n = static_cast<int32_t>(a.extents[3]);
   int32_t outer = static_cast<int32_t>(thread);
-  const int32_t to = outer * PART, channel = split_last(&outer, static_cast<int32_t>(a.extents[3] / PART)) * PART,
-                column = split_last(&outer, static_cast<int32_t>(a.extents[2])),
-                row = split_last(&outer, static_cast<int32_t>(a.extents[1]));
-  const int32_t row_at = static_cast<int32_t>(rows.first) + row * row_taps,
+  const int32_t channel = split_last(&outer, channels_n / PART) * PART, column = split_last(&outer, width),
+                row = split_last(&outer, (height + RESIZE_ROWS - 1) / RESIZE_ROWS) * RESIZE_ROWS,
+                n_rows = height - row < RESIZE_ROWS ? height - row : RESIZE_ROWS;
+  const int32_t to = ((outer * height + row) * width + column) * channels_n + channel, to_stride = width * channels_n,
+                from = outer * static_cast<int32_t>(a.strides[0]) + channel,
+                row_at = static_cast<int32_t>(rows.first) + row * row_taps,
                 column_at = static_cast<int32_t>(columns.first) + column * column_taps;
-  const int32_t from = outer * static_cast<int32_t>(a.strides[0]) + channel;
   if (a.mode == MODE_NEAREST) {
-    const int32_t place = from + a.index[row_at] * row_stride + a.index[column_at] * column_stride;
+    const int32_t first = from + a.index[column_at] * column_stride;
     if (PART == 1) {
-      copy_element(a.size, a.y, to, a.x, place);
+      for (int32_t r = 0; r < n_rows; r++)
+        copy_element(a.size, a.y, to + r * to_stride, a.x, first + a.index[row_at + r] * row_stride);
     } else {
-      part held;
-      load_part(&held, 16 / PART, PART, a.x, place, 1);
-      store_part(held, 16 / PART, PART, a.y, to);
+      part held[RESIZE_ROWS];
+      UNROLL for (int r = 0; r < RESIZE_ROWS; r++) if (r < n_rows)
+          load_part(&held[r], 16 / PART, PART, a.x, first + a.index[row_at + r] * row_stride, 1);
+      UNROLL for (int r = 0; r < RESIZE_ROWS; r++) if (r < n_rows)
+          store_part(held[r], 16 / PART, PART, a.y, to + r * to_stride);
     }
     return;
   }
-  float sums[PART] = {};
-  for (int32_t j = 0; j < column_taps; j++) {
-    const int32_t first = from + a.index[column_at + j] * column_stride;
-    float mixed[PART] = {};
-    for (int32_t i = 0; i < row_taps; i++) {
-      channels<PART> tap;
-      tap.load(dtype, a.x, first + a.index[row_at + i] * row_stride);
-      UNROLL for (int c = 0; c < PART; c++) mixed[c] += a.weight[row_at + i] * value_as<float>(tap.value(dtype, c));
+  for (int32_t r = 0; r < n_rows; r++) {
+    const int32_t *const row_index = a.index + row_at + r * row_taps;
+    const float *const of_row = a.weight + row_at + r * row_taps;
+    float sums[PART] = {};
+    for (int32_t j = 0; j < column_taps; j++) {
+      const int32_t first = from + a.index[column_at + j] * column_stride;
+      float mixed[PART] = {};
+      for (int32_t i = 0; i < row_taps; i++) {
+        channels<PART> tap;
+        tap.load(dtype, a.x, first + row_index[i] * row_stride);
+        UNROLL for (int c = 0; c < PART; c++) mixed[c] += of_row[i] * value_as<float>(tap.value(dtype, c));
+      }
+      UNROLL for (int c = 0; c < PART; c++) sums[c] += a.weight[column_at + j] * mixed[c];
     }
-    UNROLL for (int c = 0; c < PART; c++) sums[c] += a.weight[column_at + j] * mixed[c];
+    channels<PART> result;
+    UNROLL for (int c = 0; c < PART; c++) result.set(dtype, c, value_of(sums[c]));
+    result.store(dtype, a.y, to + r * to_stride);
   }
-  channels<PART> result;
-  UNROLL for (int c = 0; c < PART; c++) result.set(dtype, c, value_of(sums[c]));
-  result.store(dtype, a.y, to);
 }
 
 KERNEL(resize_1) {

@@ -125,7 +125,7 @@ START_TEST(a_pool_computes_a_vector_of_channels_a_thread) {
 }
 END_TEST
 
-START_TEST(resize_computes_a_vector_of_channels_a_thread) {
+START_TEST(resize_computes_a_vector_of_channels_of_some_rows_a_thread) {
   const int64_t channels = maps[_i / 2].channels, last = maps[_i / 2].last;
   const reed_dtype dtype = maps[_i / 2].dtype;
   const float scales[] = {1, last ? 2 : 1, last ? 1.5F : 2, last ? 1 : 1.5F};
@@ -140,7 +140,7 @@ START_TEST(resize_computes_a_vector_of_channels_a_thread) {
                      .n_in = 3,
                      .out = &out,
                      .host = (const void *const[]){NULL, NULL, scales}};
-  check(&c, maps[_i / 2].part);
+  check(&c, maps[_i / 2].part * (dtype == REED_F64 && _i % 2 ? 1 : RESIZE_ROWS));
 }
 END_TEST
 
@@ -151,7 +151,7 @@ int main(void) {
   tcase_add_loop_test(t, an_element_wise_program_computes_a_vector_a_thread, 0, sizeof programs / sizeof *programs);
   tcase_add_loop_test(t, roi_align_computes_eight_channels_a_thread, 0, 2 * sizeof maps / sizeof *maps);
   tcase_add_loop_test(t, a_pool_computes_a_vector_of_channels_a_thread, 0, 2 * sizeof maps / sizeof *maps);
-  tcase_add_loop_test(t, resize_computes_a_vector_of_channels_a_thread, 0, 2 * sizeof maps / sizeof *maps);
+  tcase_add_loop_test(t, resize_computes_a_vector_of_channels_of_some_rows_a_thread, 0, 2 * sizeof maps / sizeof *maps);
   suite_add_tcase(suite, t);
   return suite_run(suite);
 }
