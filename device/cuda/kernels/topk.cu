@@ -91,6 +91,7 @@ static __device__ inline uint64_t find_last(const topk_args &a, const topk_row &
   const int t = static_cast<int>(threadIdx.x);
   uint32_t left = static_cast<uint32_t>(row.k), all;
   uint64_t prefix = 0, known = 0;
+  *out_equal = 0;
   for (int shift = a.bits - DIGIT_BITS; shift >= 0; shift -= DIGIT_BITS) {
     if (t < DIGITS) counts[t] = 0;
     __syncthreads();
