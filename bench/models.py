@@ -137,7 +137,8 @@ def calibrate(model, images, shown, wanted, deviation):
     found, or all classes' weights turn away."""
     layers, classes, softmax = class_layers(model)
     centers = [model.head.regression_head.bbox_ctrness] if isinstance(model, D.FCOS) else []
-    busy, seen, quiet = (inputs_of(model, layers + centers, pictures) for pictures in (images, shown, [torch.from_numpy(quiet_picture())]))
+    busy, quiet = (inputs_of(model, layers + centers, pictures) for pictures in (images, [torch.from_numpy(quiet_picture())]))
+    seen = busy if len(shown) == len(images) else inputs_of(model, layers + centers, shown)  # shown: the first of images
     centerness, best_center = (rows(centers[0], seen[-1]), torch.tensor(torch.inf)) if centers else (None, None)
     push = torch.tensor([1.0] + [0.0] * (classes - 1)) if softmax else -torch.ones(classes)
     for layer, inputs in zip(layers, busy):

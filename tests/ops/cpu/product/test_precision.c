@@ -356,7 +356,7 @@ int main(void) {
 #endif
   Suite *suite = suite_create("precision");
   TCase *t = tcase_create("precision");
-  tcase_set_timeout(t, 120);
+  tcase_set_timeout(t, 240);
   suite_add_tcase(suite, t);
   tcase_add_host_loop_test(t, products_of_integers_are_the_same_to_the_bit, 0, ROWS(rows));
   tcase_add_host_loop_test(t, images_of_bf16_give_the_results_of_f32_rounded, 0, (int)(ROWS(rows) * ROWS(dtypes)));
