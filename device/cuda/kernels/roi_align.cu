@@ -69,8 +69,9 @@ static __device__ inline void align_bin(const roi_args &a, int dtype, const void
   bin->end(a, span_y.grid * span_x.grid);
 }
 
-static __device__ inline float corner(const roi_args &a, int64_t region, int k) {
-  return static_cast<float>(value_real(a.dtype, value_load(a.dtype, a.regions, 4 * region + k)));
+static __device__ inline float corner(const roi_args &a, int dtype, int64_t region, int k) {
+  const uint64_t value = value_load(dtype, a.regions, 4 * region + k);
+  return dtype == REED_F64 ? static_cast<float>(value_as<double>(value)) : value_as<float>(value);
 }
 
 /* Int holds every offset in an image, and every number of an output. */
@@ -85,17 +86,17 @@ template <int PART, int VECTORS, class Int> static __device__ inline void run_ro
   const Int to = PART > 1 ? region * n_channels + channel : static_cast<Int>(i);
   const Int q = split_last(&region, static_cast<Int>(a.bins_x)), p = split_last(&region, static_cast<Int>(a.bins_y));
   if (!last) channel = split_last(&region, slices);
-  const int64_t level = a.level_of ? a.level_of[region] : 0;
+  const int64_t level = a.level_of ? a.level_of[region] : 0, image = a.image_of[region];
+  const float x1 = corner(a, dtype, region, 0), y1 = corner(a, dtype, region, 1), x2 = corner(a, dtype, region, 2),
+              y2 = corner(a, dtype, region, 3);
   roi_bin<PART, VECTORS> made = {};
   if (level >= 0 && level < a.n_maps) {
     const roi_map &map = a.maps[level];
-    const int64_t image = a.image_of[region], plane = map.height * map.width;
+    const int64_t plane = map.height * map.width;
     if (image < 0 || image >= map.images) {
       note_fault(a.fault, a.launch, REED_FAULT_IMAGE, a.image_operand, region, image, map.images);
       return;
     }
-    const float x1 = corner(a, region, 0), y1 = corner(a, region, 1), x2 = corner(a, region, 2),
-                y2 = corner(a, region, 3);
     if (x1 != x1 || y1 != y1 || x2 != x2 || y2 != y2) {
       UNROLL for (int v = 0; v < VECTORS; v++) UNROLL for (int c = 0; c < PART; c++) made.result[v][c] =
           static_cast<double>(NAN);
