@@ -83,8 +83,9 @@ static size_t fill(cuda_queue *queue, const cuda_pointer *pointers, const cuda_l
 static bool has_nothing_to_do(const cuda_queue *queue, const cuda_prepared *plan, const cuda_launch *launch,
                               const reed_kernel_buffers *buffers) {
   const cuda_pointer *p = plan->pointers + launch->first_pointer;
-  return launch->keeps && launch->n_pointers >= 2 &&
-         address_of(queue, &p[0], buffers) == address_of(queue, &p[1], buffers);
+  for (uint32_t k = 0; k < launch->keeps; k++)
+    if (address_of(queue, &p[2 * k], buffers) != address_of(queue, &p[2 * k + 1], buffers)) return false;
+  return launch->keeps > 0;
 }
 
 reed_status cuda_launch_ready(cuda_queue *queue, const cuda_ready *ready, reed_diagnosis *diagnosis) {

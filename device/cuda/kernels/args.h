@@ -32,6 +32,29 @@ typedef struct move_args {
   int64_t start, end, step, row;
 } move_args;
 
+/* ---- moves: copies side by side, in 32-bit arithmetic (move.cu) ---- */
+
+enum { MOVES_PARTS = 8, MOVES_DIMS = 5 };
+
+/* A copy as in move_args, by blocks of its own. */
+typedef struct move_part {
+  const void *x;
+  void *y;
+  uint32_t n;           /* if it is counted, of one of the capacity */
+  uint32_t first_block; /* ascending */
+  uint32_t from_offset, to_offset;
+  uint32_t extents[MOVES_DIMS], from[MOVES_DIMS], to[MOVES_DIMS]; /* of the last dims; 1, 0 and 0 for absent ones */
+  uint8_t size, unit;
+  uint8_t splits; /* dims by which an index is split */
+  uint8_t keeps;  /* nothing is copied if x is y */
+} move_part;
+
+typedef struct moves_args {
+  counted_extent counted; /* of each part's first dim */
+  int32_t n_parts;
+  move_part parts[MOVES_PARTS];
+} moves_args;
+
 /* Rows behind those of the inputs before, whose number only the device knows: rows of `row` elements. */
 typedef struct join_args {
   const void *x;
@@ -65,7 +88,8 @@ typedef struct gather_args {
   int64_t batch;         /* elements of x from one outer position to the next */
   int64_t indices_batch; /* numbers of indices from one outer position to the next */
   uint32_t launch;
-  int32_t size, index_size, n_components;
+  int32_t size, unit; /* size 16: n, block, batch and strides are in vectors of elements of `unit` bytes */
+  int32_t index_size, n_components;
   int64_t extents[CUDA_DIMS], strides[CUDA_DIMS]; /* of the components */
   counted_extent counted;
   int32_t counted_part;

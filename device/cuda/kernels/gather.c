@@ -5,8 +5,22 @@
 #include "device/cuda/kernels/kernel.h"
 #include "ops/cpu/common/common.h"
 
-static reed_status close_gather(const reed_kernel_call *call, const gather_args *made, reed_kernel *out_kernel) {
+/* Turns elements into vectors where blocks are whole vectors. */
+static void by_vectors(gather_args *a) {
+  const int64_t elements = 16 / a->size;
+  if (a->counted_part == COUNTED_BLOCK || a->block % elements || a->batch % elements) return;
+  if (a->counted.factor && a->n / elements % a->counted.capacity) return;
+  a->n /= elements;
+  a->block /= elements;
+  a->batch /= elements;
+  for (int32_t c = 0; c < a->n_components; c++) a->strides[c] /= elements;
+  a->size = 16;
+}
+
+static reed_status close_gather(const reed_kernel_call *call, gather_args *made, reed_kernel *out_kernel) {
   cuda_plan plan = {.call = call};
+  made->unit = made->size;
+  by_vectors(made);
   if (made->n) {
     cuda_plan_each(&plan, CUDA_gather, made->n, made);
     const bool indices = made->counted_part == COUNTED_INDICES;

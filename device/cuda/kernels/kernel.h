@@ -72,7 +72,8 @@ typedef struct cuda_launch {
   uint32_t grid[3], shared_bytes; /* dynamic shared memory */
   uint32_t args_at;               /* offset of the args struct among the plan's args */
   uint32_t first_pointer, n_pointers;
-  bool keeps; /* left out if its first two pointers are the same: the elements are at their places already */
+  uint32_t keeps; /* left out if its first pointers, so many pairs, are the same in each pair: the elements are at their
+                     places already; 0: never */
 } cuda_launch;
 
 /* The state of a prepared kernel, in one block of memory. */
@@ -107,7 +108,7 @@ void cuda_plan_launch(cuda_plan *plan, cuda_kernel_id kernel, int64_t blocks, in
 /* The same with one thread for each of n elements, and no dynamic shared memory. */
 void cuda_plan_each(cuda_plan *plan, cuda_kernel_id kernel, int64_t n, const void *args);
 /* Sets `keeps` of the latest launch. */
-void cuda_plan_keeps(cuda_plan *plan, bool keeps);
+void cuda_plan_keeps(cuda_plan *plan, uint32_t pairs);
 /* Notes a pointer of the latest launch. `bytes` < 0: all bytes of the input or output by its descriptor and its room.
  */
 void cuda_plan_pointer(cuda_plan *plan, size_t field, cuda_source source, int32_t index, int64_t offset, int64_t bytes,

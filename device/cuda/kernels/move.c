@@ -16,6 +16,13 @@ typedef struct move_side {
   int64_t at;    /* of the pointer in its source */
 } move_side;
 
+/* Copies that one launch of `moves` makes. */
+typedef struct move_batch {
+  moves_args made;
+  move_side from[MOVES_PARTS], to[MOVES_PARTS];
+  int64_t blocks;
+} move_batch;
+
 /* A copy of counted rows of input 0 that reports their number. */
 typedef struct move_cut {
   int64_t start, end, step, row; /* of move_args */
@@ -51,10 +58,60 @@ void move_by_vectors(const move_places *p, int64_t capacity) {
   *p->size = 16;
 }
 
-/* Adds a launch that copies elements of `size` bytes; nothing if there are none. With `counted`, dim 0 has the call's
- * count, and both sides are dense. `cut` NULL: all rows, none reported. */
-static void move_launch(cuda_plan *plan, int32_t rank, const int64_t *extents, int64_t size, move_side from,
-                        move_side to, bool counted, const move_cut *cut) {
+/* Adds the launch of the batch, if it has parts, and begins another. */
+static void close_batch(cuda_plan *plan, move_batch *batch) {
+  const moves_args *made = &batch->made;
+  if (made->n_parts > 0) {
+    uint32_t keeps = (uint32_t)made->n_parts;
+    cuda_plan_launch(plan, CUDA_moves, batch->blocks, 0, made);
+    for (int32_t k = 0; k < made->n_parts; k++) {
+      const move_side *from = &batch->from[k], *to = &batch->to[k];
+      CUDA_PART(plan, moves_args, parts[k].x, from->source, from->index, from->at, from->bytes, false);
+      CUDA_PART(plan, moves_args, parts[k].y, to->source, to->index, to->at, to->bytes, true);
+      if (!made->parts[k].keeps) keeps = 0;
+    }
+    cuda_plan_keeps(plan, keeps);
+    if (made->counted.factor) cuda_plan_count(plan, offsetof(moves_args, counted));
+  }
+  *batch = (move_batch){0};
+}
+
+/* True if all places, and their number, have 32 bits, and no stride waits for the count. */
+static bool has_part(const move_args *made, const move_side *from, const move_side *to) {
+  return made->rank <= MOVES_DIMS && made->n <= INT32_MAX && from->bytes / made->unit <= INT32_MAX &&
+         to->bytes / made->unit <= INT32_MAX && !made->from_scaled && !made->to_scaled && !made->from_outer;
+}
+
+/* Adds the copy to the batch. */
+static void add_part(cuda_plan *plan, move_batch *batch, const move_args *made, move_side from, move_side to,
+                     bool keeps) {
+  if (batch->made.n_parts == MOVES_PARTS) close_batch(plan, batch);
+  const int32_t k = batch->made.n_parts++, absent = MOVES_DIMS - made->rank;
+  move_part *part = &batch->made.parts[k];
+  *part = (move_part){.n = (uint32_t)(made->counted.factor ? made->n / made->counted.capacity : made->n),
+                      .first_block = (uint32_t)batch->blocks,
+                      .from_offset = (uint32_t)made->from_offset,
+                      .to_offset = (uint32_t)made->to_offset,
+                      .size = (uint8_t)made->size,
+                      .unit = (uint8_t)made->unit,
+                      .splits = (uint8_t)(made->rank ? made->rank - 1 : 0),
+                      .keeps = keeps};
+  for (int32_t d = 0; d < MOVES_DIMS; d++) {
+    part->extents[d] = d < absent ? 1 : (uint32_t)made->extents[d - absent];
+    part->from[d] = d < absent ? 0 : (uint32_t)made->from[d - absent];
+    part->to[d] = d < absent ? 0 : (uint32_t)made->to[d - absent];
+  }
+  batch->made.counted = made->counted;
+  batch->from[k] = from;
+  batch->to[k] = to;
+  batch->blocks += blocks_for(CUDA_moves, made->n);
+}
+
+/* Adds a copy of elements of `size` bytes to the batch, or a launch of its own; nothing if there are none. With
+ * `counted`, dim 0 has the call's count, and both sides are dense. `cut` NULL: all rows, none reported. `keeps`: both
+ * sides have the same places, so nothing is copied if they are the same memory. */
+static void add_move(cuda_plan *plan, move_batch *batch, int32_t rank, const int64_t *extents, int64_t size,
+                     move_side from, move_side to, bool counted, const move_cut *cut, bool keeps) {
   move_args made = {
       .n = 1, .size = (int32_t)size, .unit = (int32_t)size, .from_offset = from.offset, .to_offset = to.offset};
   for (int32_t d = 0; d < rank; d++) {
@@ -89,11 +146,16 @@ static void move_launch(cuda_plan *plan, int32_t rank, const int64_t *extents, i
                                    made.rank, &made.size},
                     counted ? made.counted.capacity : 1);
   made.from_outer /= made.size / made.unit;
+  if (!cut && has_part(&made, &from, &to)) {
+    add_part(plan, batch, &made, from, to, keeps);
+    return;
+  }
   cuda_plan_each(plan, CUDA_move, made.n ? made.n : 1, &made);
-  if (counted || cut) cuda_plan_count(plan, offsetof(move_args, counted));
-  if (cut) CUDA_PART(plan, move_args, reported, CUDA_FROM_EXTENTS, 0, 0, sizeof(int64_t), true);
   CUDA_PART(plan, move_args, x, from.source, from.index, from.at, from.bytes, false);
   CUDA_PART(plan, move_args, y, to.source, to.index, to.at, to.bytes, true);
+  cuda_plan_keeps(plan, keeps);
+  if (counted || cut) cuda_plan_count(plan, offsetof(move_args, counted));
+  if (cut) CUDA_PART(plan, move_args, reported, CUDA_FROM_EXTENTS, 0, 0, sizeof(int64_t), true);
 }
 
 /* The bytes that an operand with these strides spans. */
@@ -141,10 +203,12 @@ static reed_status prepare_dense(const reed_kernel_call *call, int32_t rank, con
     const int32_t of = walked(first, d);
     walk[d] = extents[of], from[d] = from_strides[of], to[d] = to_strides[of];
   }
-  move_launch(&plan, rank, walk, (int64_t)reed_dtype_bytes(call->outputs[0].dtype),
-              (move_side){CUDA_FROM_INPUT, 0, from, from_offset, span(&call->inputs[0], in_strides)},
-              (move_side){CUDA_FROM_OUTPUT, 0, to, 0, desc_bytes(&call->outputs[0])}, first >= 0,
-              reports ? &cut : NULL);
+  move_batch batch = {0};
+  add_move(&plan, &batch, rank, walk, (int64_t)reed_dtype_bytes(call->outputs[0].dtype),
+           (move_side){CUDA_FROM_INPUT, 0, from, from_offset, span(&call->inputs[0], in_strides)},
+           (move_side){CUDA_FROM_OUTPUT, 0, to, 0, desc_bytes(&call->outputs[0])}, first >= 0, reports ? &cut : NULL,
+           false);
+  close_batch(&plan, &batch);
   return cuda_plan_close(&plan, 0, out_kernel);
 }
 
@@ -161,9 +225,11 @@ void move_to_dense(cuda_plan *plan, int32_t input, int64_t workspace_at) {
   int64_t from[REED_MAX_RANK], to[REED_MAX_RANK];
   cpu_input_strides(plan->call, input, from);
   cpu_dense_strides(in->rank, in->dims, to);
-  move_launch(plan, in->rank, in->dims, (int64_t)reed_dtype_bytes(in->dtype),
-              (move_side){CUDA_FROM_INPUT, input, from, 0, span(in, from)},
-              (move_side){CUDA_FROM_WORKSPACE, 0, to, 0, desc_bytes(in), .at = workspace_at}, false, NULL);
+  move_batch batch = {0};
+  add_move(plan, &batch, in->rank, in->dims, (int64_t)reed_dtype_bytes(in->dtype),
+           (move_side){CUDA_FROM_INPUT, input, from, 0, span(in, from)},
+           (move_side){CUDA_FROM_WORKSPACE, 0, to, 0, desc_bytes(in), .at = workspace_at}, false, NULL, false);
+  close_batch(plan, &batch);
 }
 
 reed_status cuda_prepare_copy(const reed_kernel_call *call, reed_kernel *out_kernel) {
@@ -207,7 +273,8 @@ static reed_status prepare_join(const reed_kernel_call *call, int32_t axis, reed
   return cuda_plan_close(&plan, call->n_inputs * at, out_kernel);
 }
 
-/* An input that lies at its place in the output, such as the past of a cache, is left out. */
+/* An input that lies at its place in the output is not copied. Of a cache, whose past may be long, it has a launch of
+ * its own, which is left out. */
 reed_status cuda_prepare_concat(const reed_kernel_call *call, reed_kernel *out_kernel) {
   const reed_desc *out = &call->outputs[0];
   const int32_t axis = cpu_axis(op_attr_int(call->attrs, "axis"), out->rank);
@@ -216,6 +283,8 @@ reed_status cuda_prepare_concat(const reed_kernel_call *call, reed_kernel *out_k
   int64_t to[REED_MAX_RANK], from[REED_MAX_RANK], offset = 0;
   cpu_output_strides(call, 0, to);
   const int32_t counted = cuda_counted_input(call) < 0 ? -1 : call->output_rooms[0].axis;
+  const bool is_cache = counted < 0 && call->output_rooms && call->output_rooms[0].axis >= 0;
+  move_batch batch = {0};
   for (int32_t i = 0; i < call->n_inputs; i++) {
     const reed_desc *in = &call->inputs[i];
     int64_t walk[REED_MAX_RANK], walk_from[REED_MAX_RANK], walk_to[REED_MAX_RANK];
@@ -224,13 +293,14 @@ reed_status cuda_prepare_concat(const reed_kernel_call *call, reed_kernel *out_k
       const int32_t of = walked(counted, d);
       walk[d] = in->dims[of], walk_from[d] = from[of], walk_to[d] = to[of];
     }
-    const size_t n = plan.launches.n;
     const int64_t size = (int64_t)reed_dtype_bytes(out->dtype), at = offset * size;
-    move_launch(&plan, in->rank, walk, size, (move_side){CUDA_FROM_INPUT, i, walk_from, 0, span(in, from)},
-                (move_side){CUDA_FROM_OUTPUT, 0, walk_to, 0, span(out, to) - at, at}, counted >= 0, NULL);
-    if (plan.launches.n > n) cuda_plan_keeps(&plan, same_places(in, from, to));
+    const bool keeps = same_places(in, from, to);
+    add_move(&plan, &batch, in->rank, walk, size, (move_side){CUDA_FROM_INPUT, i, walk_from, 0, span(in, from)},
+             (move_side){CUDA_FROM_OUTPUT, 0, walk_to, 0, span(out, to) - at, at}, counted >= 0, NULL, keeps);
+    if (is_cache && keeps) close_batch(&plan, &batch);
     offset += in->dims[axis] * to[axis];
   }
+  close_batch(&plan, &batch);
   const reed_status status = cuda_plan_close(&plan, 0, out_kernel);
   out_kernel->reads_rooms = status == REED_OK;
   return status;
@@ -241,15 +311,17 @@ reed_status cuda_prepare_split(const reed_kernel_call *call, reed_kernel *out_ke
   const int32_t axis = cpu_axis(op_attr_int(call->attrs, "axis"), in->rank);
   cuda_plan plan = {.call = call};
   int64_t to[REED_MAX_RANK], from[REED_MAX_RANK], offset = 0;
+  move_batch batch = {0};
   cpu_input_strides(call, 0, from);
   for (int32_t i = 0; i < call->n_outputs; i++) {
     const reed_desc *out = &call->outputs[i];
     cpu_output_strides(call, i, to);
-    move_launch(&plan, out->rank, out->dims, (int64_t)reed_dtype_bytes(in->dtype),
-                (move_side){CUDA_FROM_INPUT, 0, from, offset, span(in, from)},
-                (move_side){CUDA_FROM_OUTPUT, i, to, 0, span(out, to)}, cuda_is_counted(call, 0), NULL);
+    add_move(&plan, &batch, out->rank, out->dims, (int64_t)reed_dtype_bytes(in->dtype),
+             (move_side){CUDA_FROM_INPUT, 0, from, offset, span(in, from)},
+             (move_side){CUDA_FROM_OUTPUT, i, to, 0, span(out, to)}, cuda_is_counted(call, 0), NULL, false);
     offset += out->dims[axis] * from[axis];
   }
+  close_batch(&plan, &batch);
   const reed_status status = cuda_plan_close(&plan, 0, out_kernel);
   out_kernel->reads_rooms = status == REED_OK;
   return status;

@@ -28,6 +28,28 @@ KERNEL(move) {
   copy_vector(a.size, a.unit, a.y, to, a.x, from);
 }
 
+KERNEL(moves) {
+  int32_t p = 0;
+  UNROLL for (int32_t k = 1; k < MOVES_PARTS; k++) if (k < a.n_parts && blockIdx.x >= a.parts[k].first_block) p = k;
+  const move_part &part = a.parts[p];
+  const uint32_t i = (blockIdx.x - part.first_block) * blockDim.x + threadIdx.x,
+                 n = a.counted.count ? part.n * static_cast<uint32_t>(true_count(a.counted)) : part.n;
+  if (i >= n || (part.keeps && part.x == part.y)) return;
+  uint32_t at = i, from = part.from_offset, to = part.to_offset;
+  UNROLL for (int d = MOVES_DIMS - 1; d >= 0; d--) {
+    if (MOVES_DIMS - 1 - d >= part.splits) {
+      from += at * part.from[d];
+      to += at * part.to[d];
+      break;
+    }
+    const uint32_t rest = at / part.extents[d], own = at - rest * part.extents[d];
+    from += own * part.from[d];
+    to += own * part.to[d];
+    at = rest;
+  }
+  copy_vector(part.size, part.unit, part.y, to, part.x, from);
+}
+
 KERNEL(join) {
   const int64_t i = thread_number(), before = a.before ? *a.before : 0,
                 rows = a.is_counted ? true_count(a.counted) : a.rows;
@@ -76,7 +98,10 @@ KERNEL(gather) {
   const bool blocks = a.counted.count && a.counted_part == COUNTED_BLOCK;
   const int64_t n_indices = a.counted_part == COUNTED_INDICES ? true_number(a.counted, a.n_indices) : a.n_indices,
                 block = blocks ? true_number(a.counted, a.block) : a.block;
-  const int64_t b = i % block, k = i / block % n_indices, outer = i / block / n_indices;
+  const int64_t extents[] = {0, n_indices, block};
+  int64_t at[3];
+  split_index(i, 3, extents, at);
+  const int64_t b = at[2], k = at[1], outer = at[0];
   int64_t from = outer * (blocks ? true_number(a.counted, a.batch) : a.batch) + b;
   for (int32_t c = 0; c < a.n_components; c++) {
     const int64_t place = outer * a.indices_batch + k * a.n_components + c;
@@ -85,7 +110,7 @@ KERNEL(gather) {
     if (!read_index(a.index_size, a.indices, place, extent, a.fault, a.launch, &index)) return;
     from += index * (blocks ? true_number(a.counted, a.strides[c]) : a.strides[c]);
   }
-  copy_element(a.size, a.y, i, a.x, from);
+  copy_vector(a.size, a.unit, a.y, i, a.x, from);
 }
 
 KERNEL(gather_elements) {

@@ -39,8 +39,8 @@ void cuda_plan_launch(cuda_plan *plan, cuda_kernel_id kernel, int64_t blocks, in
   memset(plan->args.items + at + args_bytes, 0, bytes - args_bytes);
 }
 
-void cuda_plan_keeps(cuda_plan *plan, bool keeps) {
-  if (!plan->failed) plan->launches.items[plan->launches.n - 1].keeps = keeps;
+void cuda_plan_keeps(cuda_plan *plan, uint32_t pairs) {
+  if (!plan->failed) plan->launches.items[plan->launches.n - 1].keeps = pairs;
 }
 
 void cuda_plan_each(cuda_plan *plan, cuda_kernel_id kernel, int64_t n, const void *args) {

@@ -14,7 +14,7 @@
 
 extern const simt_kernel simt_kernels[];
 
-enum { EMULATED_OPERANDS = 16, EMULATED_MORE = 3 };
+enum { EMULATED_OPERANDS = 24, EMULATED_MORE = 3 };
 
 /* A call. Zeros: one output, no attributes, no rooms, no values on the host, all blocks in order. */
 typedef struct emulated_call {
