@@ -118,6 +118,7 @@ END
 chmod +x "$out/python/python3"
 PYTHON=$out/python/python3 "$root/scripts/gpu_check.sh" --build "$out/waiting" --out "$out/modelled" --into "$out/tree" --few --models subpixel --device cuda-emulated --budget 1000 build parity speed >"$out/log16" 2>&1
 for unit in accuracy/export-subpixel parity/test_softmax speed/nms; do [ -e "$out/modelled/$unit.passed" ] || fail "$unit has not passed"; done
+grep -q 'test_softmax failed' "$out/log16" && fail "no model is made beside the kernel cases"
 [ "$(grep -c '^export' "$out/said")" = 1 ] || fail "a model is made more than once"
 grep -q 'gpu_speed.py .*--engines reed[a-z0-9-]*,.*,compile' "$out/said" || fail "engines do not share a process"
 # no card: one sentence, and nothing is written
