@@ -2,7 +2,7 @@
  * rows, and large k, are spread over blocks.
  * Elements become unsigned keys whose ascending order is the wanted one, as on the host (ops/cpu/reduce/topk.c): NaN is
  * larger than every number, and of equal elements the lower index comes first. A radix select of 8 bits a pass finds
- * the k-th key; the smaller keys and the first of the equal ones are collected in order and sorted by key and index. */
+ * the k-th key; the smaller keys and the first of the equal ones are collected and sorted by key and index. */
 #include "device/cuda/kernels/blocks.cuh"
 #include "device/cuda/kernels/indices.cuh"
 #include "device/cuda/kernels/merge.cuh"
@@ -13,7 +13,7 @@ enum { DIGIT_BITS = 8, DIGITS = TOPK_DIGITS, LOADS = 8 }; /* LOADS: of a thread 
 
 struct topk_row {
   int64_t extent, k, from, to; /* from: its first element; to: its first result */
-  int64_t padded;              /* a power of two, at least the number of pairs to sort */
+  int64_t padded;              /* a power of two, at least the number of keys to sort */
 };
 
 /* The row of that number, for the true count. False: it has no results. `whole`: all elements are sorted, not the first
@@ -21,7 +21,7 @@ struct topk_row {
 static __device__ inline bool find_row(const topk_args &a, uint32_t number, bool whole, topk_row *row) {
   const int64_t rows = a.counts_extent ? a.rows : true_number(a.counted, a.rows);
   const uint32_t inner = static_cast<uint32_t>(a.inner); /* a factor of the number of rows */
-  const int64_t outer = inner == 1 ? number : number / inner, at = inner == 1 ? 0 : number % inner;
+  const int64_t outer = inner <= 1 ? number : number / inner, at = inner <= 1 ? 0 : number % inner;
   row->extent = a.counts_extent ? true_count(a.counted) : a.extent;
   row->k = row->extent < a.k ? row->extent : a.k;
   row->from = outer * row->extent * a.inner + at;

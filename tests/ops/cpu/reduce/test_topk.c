@@ -68,6 +68,19 @@ START_TEST(topk_takes_the_extremes_of_integers) {
 }
 END_TEST
 
+/* More of the last element in the order than a block of a device searches: the first ones are taken. */
+START_TEST(topk_takes_the_first_of_many_last_elements) {
+  enum { N = 3000, K = 2500 };
+  kernel_case c;
+  case_init(&c, OP_TopK);
+  value *x = case_input(&c, REED_I64, DIMS(N), 0);
+  for (int i = 0; i < N; i++) ((int64_t *)x->data)[i] = INT64_MIN;
+  c.n_outputs = 2;
+  *(int64_t *)case_input(&c, REED_I64, DIMS(1), 0)->data = K;
+  case_parity(&c, 0, 0);
+}
+END_TEST
+
 int main(void) {
   Suite *suite = suite_create("TopK");
   TCase *t = tcase_create("all");
@@ -75,6 +88,7 @@ int main(void) {
   tcase_add_test(t, topk_orders_ties_by_index_and_nan_above_all);
   tcase_add_loop_test(t, topk_equals_the_reference, 0, ROWS(topks));
   tcase_add_test(t, topk_takes_the_extremes_of_integers);
+  tcase_add_test(t, topk_takes_the_first_of_many_last_elements);
   suite_add_tcase(suite, t);
   return suite_run(suite);
 }
