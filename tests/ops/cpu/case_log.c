@@ -13,7 +13,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { LOG_BYTES = 1 << 16, MOST_CRASHES = 20 };
+/* Check ends the program at a message of more than 8 KiB. */
+enum { LOG_BYTES = 7 << 10, MOST_CRASHES = 20 };
 
 /* Shared with the test's process. */
 typedef struct case_log {
