@@ -13,8 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Check ends the program at a message of more than 8 KiB. */
-enum { LOG_BYTES = 7 << 10, MOST_CRASHES = 20 };
+enum { LOG_BYTES = 1 << 16, MOST_CRASHES = 20 };
 
 /* Shared with the test's process. */
 typedef struct case_log {
@@ -135,6 +134,7 @@ void case_add_tests(TCase *cases, const TTest *test, int from, int to) {
   int first = n_listed;
   if (from >= to) return;
   case_devices(); /* the devices are looked up once for all processes */
+  check_set_max_msg_size(2 * LOG_BYTES); /* Check ends the program at a longer message */
   for (int i = from; i < to; i++) {
     if ((n_listed & (n_listed - 1)) == 0) {
       list = realloc(list, (size_t)(n_listed ? 2 * n_listed : 1) * sizeof *list);
