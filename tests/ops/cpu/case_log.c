@@ -133,7 +133,7 @@ static given *all_given;
 void case_add_tests(TCase *cases, const TTest *test, int from, int to) {
   int first = n_listed;
   if (from >= to) return;
-  case_devices(); /* the devices are looked up once for all processes */
+  case_devices();                        /* the devices are looked up once for all processes */
   check_set_max_msg_size(2 * LOG_BYTES); /* Check ends the program at a longer message */
   for (int i = from; i < to; i++) {
     if ((n_listed & (n_listed - 1)) == 0) {
