@@ -7,6 +7,7 @@
  *   the Shape of the first K of a vector (TopK)       K
  *   ReduceMin or ReduceMax of a Concat of numbers     Min or Max of the numbers
  *   a Transpose that moves axes of extent 1 only      a Reshape, which is a view
+ *   Gather of the one slice along an axis             a Squeeze, which is a view
  *   GatherND by places along one axis                 Gather along axis 0
  *   TopK, Slice, NonMaxSuppression: min(n, k) of n    at most k, which reads no extent
  *
@@ -146,6 +147,21 @@ static void transpose(forms *f, ir_node *n) {
   if (made) replace(f, n, made->outputs[0]);
 }
 
+/* The index must be a number that is known: another one is a fault. */
+static void only_slice(forms *f, ir_node *n) {
+  const ir_type *data = &n->inputs[0]->type;
+  const reed_attrs attrs = ir_attrs(n);
+  int64_t axis = op_attr_int(&attrs, "axis");
+  double index;
+  if (axis < 0) axis += data->rank;
+  if (axis < 0 || axis >= data->rank || data->dims[axis] != 1 || n->outputs[0]->type.rank != data->rank - 1) return;
+  if (n->inputs[1]->type.rank != 0 || !pattern_number(n->inputs[1], &index) || (index != 0 && index != -1)) return;
+  ir_value *axes = ir_constant_i64(f->m, &axis, 1, NULL);
+  f->no_memory |= !axes;
+  ir_node *made = axes ? make(f, n, OP_Squeeze, (ir_value *[]){n->inputs[0], axes}, 2, &n->outputs[0]->type) : NULL;
+  if (made) replace(f, n, made->outputs[0]);
+}
+
 /* ---- places along one axis ---- */
 
 static void gather_rows(forms *f, ir_node *n) {
@@ -243,6 +259,9 @@ static reed_status visit(void *context, ir_node *n) {
   if (!n->n_outputs || !n->outputs[0]) return REED_OK;
   switch (op_id_of(n->op)) {
     case OP_Gather:
+      one_extent(f, n);
+      if (!n->dead) only_slice(f, n);
+      break;
     case OP_Unsqueeze: one_extent(f, n); break;
     case OP_Shape: extent_of_first(f, n); break;
     case OP_ReduceMin:

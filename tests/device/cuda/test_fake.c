@@ -485,6 +485,53 @@ START_TEST(elements_at_their_places_are_not_copied) {
 }
 END_TEST
 
+/* Inputs of Concat along axis 0, some of which lie at their places in the output's memory: their one launch is left out
+ * if all of them do. */
+START_TEST(a_launch_of_several_copies_is_left_out_as_a_whole) {
+  const reed_desc inputs[] = {{.dtype = REED_F32, .rank = 2, .dims = {3, 4}},
+                              {.dtype = REED_F32, .rank = 2, .dims = {2, 4}}},
+                  output = {.dtype = REED_F32, .rank = 2, .dims = {5, 4}};
+  const bool first = _i & 1, second = _i & 2;
+  device *dev = NULL;
+  both_queues q = {.said = &said};
+  reed_kernel concat = {0};
+  device_error error;
+  void *memory = NULL, *other = NULL;
+  ck_assert_msg(cuda_open(0, "", &dev, &said) == REED_OK, "%s", said.message);
+  q.dev = dev;
+  q.on = dev->interface;
+  ((cuda_device *)dev)->driver.launch = count_launch;
+  const reed_kernel_call call = {.op = op_builtin(OP_Concat),
+                                 .attrs = &(reed_attrs){&(reed_attr){.name = "axis", .type = REED_ATTR_INT}, 1},
+                                 .node = "n",
+                                 .n_inputs = 2,
+                                 .n_outputs = 1,
+                                 .inputs = inputs,
+                                 .outputs = &output,
+                                 .host_values = (const void *const[]){NULL, NULL},
+                                 .constant = (const bool[]){false, false},
+                                 .env = &(reed_kernel_env){.n_threads = 1},
+                                 .diagnosis = &said};
+  MUST_(q.on->kernel(dev, call.op)(&call, &concat));
+  MUST_(q.on->queue_open(dev, DEVICE_COMPUTE, &q.compute, &said));
+  MUST_(q.on->allocate(dev, 5 * 4 * 4, 0, &memory, &said));
+  MUST_(q.on->allocate(dev, 5 * 4 * 4, 0, &other, &said));
+  n_launched = 0;
+  MUST_(q.on->launch(q.compute, &concat,
+                     &(reed_kernel_buffers){.inputs = (const void *[]){first ? memory : other,
+                                                                       (char *)(second ? memory : other) + 3 * 4 * 4},
+                                            .outputs = &memory},
+                     2, 1, 5, NULL, &said));
+  MUST_(q.on->synchronize(q.compute, &error, &said));
+  ck_assert_int_eq(n_launched, !first || !second);
+  q.on->release(dev, memory, q.compute);
+  q.on->release(dev, other, q.compute);
+  q.on->queue_close(q.compute);
+  concat.free(concat.state);
+  dev->interface->close(dev);
+}
+END_TEST
+
 START_TEST(a_described_card_has_its_limits) {
   static const struct {
     const char *options, *name;
@@ -533,6 +580,7 @@ int main(void) {
   tcase_add_loop_test(tests, the_caller_s_context_stays, 0, 2);
   tcase_add_test(tests, a_wrong_struct_is_refused);
   tcase_add_loop_test(tests, elements_at_their_places_are_not_copied, 0, 4);
+  tcase_add_loop_test(tests, a_launch_of_several_copies_is_left_out_as_a_whole, 0, 4);
   tcase_add_loop_test(tests, a_described_card_has_its_limits, 0, 4);
   suite_add_tcase(suite, tests);
   return suite_run(suite);
