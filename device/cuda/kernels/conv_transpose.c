@@ -56,19 +56,23 @@ reed_status cuda_prepare_conv_transpose(const reed_kernel_call *call, reed_kerne
                               .counted = cuda_counted(call)};
   const int64_t phases = read_window(&w, &made, &most);
   const bool few = made.m < CUDA_FEW_CHANNELS, wide = x->dtype == REED_F64;
-  const cuda_kernel_id kernel = few    ? wide ? CUDA_conv_transpose_few_f64 : CUDA_conv_transpose_few_f32
-                                : wide ? CUDA_conv_transpose_f64
-                                       : CUDA_conv_transpose_f32;
+  const int64_t pixels = made.images * most;
+  const cuda_kernel_id few_kernel = wide ? CUDA_conv_transpose_few_f64 : CUDA_conv_transpose_few_f32;
+  static const cuda_tensor_kernels kernels = {
+      .small = {CUDA_conv_transpose_tf32, CUDA_conv_transpose_f16, CUDA_conv_transpose_bf16},
+      .wide = {CUDA_conv_transpose_tf32, CUDA_conv_transpose_f16, CUDA_conv_transpose_bf16}};
+  const cuda_tiles tiles = cuda_choose_tiles(call, x->dtype, wide ? CUDA_conv_transpose_f64 : CUDA_conv_transpose_f32,
+                                             &kernels, phases * made.groups, pixels, made.m);
   const bool last = view.channels.last;
   made.c = x->dims[1] / made.groups;
   cuda_image_strides(x, last, &made.x_image, &made.x_channel, made.x_axis);
   cuda_image_strides(y, last, &made.y_image, &made.y_channel, made.y_axis);
   if (desc_elements(y)) {
-    const int64_t pixels = made.images * most;
-    made.tiles_n = few ? 1 : (made.m + CUDA_TILE_EXTENT - 1) / CUDA_TILE_EXTENT;
-    made.tiles_m =
-        few ? blocks_for(kernel, pixels * made.m * made.groups) : (pixels + CUDA_TILE_EXTENT - 1) / CUDA_TILE_EXTENT;
-    cuda_plan_launch(&plan, kernel, phases * (few ? 1 : made.groups) * made.tiles_m * made.tiles_n, 0, &made);
+    made.tiles_n = few ? 1 : cuda_tiles_for(made.m, &tiles);
+    made.tiles_m = few ? blocks_for(few_kernel, pixels * made.m * made.groups) : cuda_tiles_for(pixels, &tiles);
+    cuda_plan_launch(&plan, few ? few_kernel : tiles.kernel,
+                     phases * (few ? 1 : made.groups) * made.tiles_m * made.tiles_n, few ? 0 : tiles.shared_bytes,
+                     &made);
     CUDA_INPUT(&plan, conv_transpose_args, x, 0);
     CUDA_INPUT(&plan, conv_transpose_args, w, 1);
     if (cpu_present(call, 2)) CUDA_INPUT(&plan, conv_transpose_args, bias, 2);

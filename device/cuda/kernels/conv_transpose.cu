@@ -1,12 +1,13 @@
 /* Transposed convolutions of one to six axes, for channels second and last. The output's places fall into phases: those
  * with the same remainders by the strides, which the same taps reach. A phase is a product without zeros (implicit
  * GEMM): its places times the taps and channels that reach it. For groups of few channels: one thread an element. */
-#include "device/cuda/kernels/product.cuh"
+#include "device/cuda/kernels/product_mma.cuh"
 
-/* A phase: per axis the first place and the number of places, the first tap and the number of taps. Tap first + j *
- * step of place o reads the input at (o + pad - tap * dilation) / stride. */
+/* A phase. Per axis, the last one first: the first place and the number of places; the first tap and the number of taps;
+ * the place of the input that the first tap of the first place reads. Tap j of place i reads `back` j places before that
+ * of tap 0, and i behind that of place 0. */
 struct phase {
-  int64_t place[CUDA_AXES], places[CUDA_AXES], tap[CUDA_AXES], taps[CUDA_AXES];
+  int64_t place[CUDA_AXES], places[CUDA_AXES], tap[CUDA_AXES], taps[CUDA_AXES], origin[CUDA_AXES], back[CUDA_AXES];
   int64_t pixels, depth; /* of one image; taps */
 };
 
@@ -22,103 +23,152 @@ static __device__ inline void find_taps(const conv_transpose_args &a, int32_t d,
 
 static __device__ inline void find_phase(const conv_transpose_args &a, int64_t number, phase *out) {
   out->pixels = out->depth = 1;
-  for (int32_t d = a.axes - 1; d >= 0; d--) {
+  for (int32_t i = 0; i < a.axes; i++) {
+    const int32_t d = a.axes - 1 - i;
     const int64_t place = number % a.phases[d], shifted = (place + a.pad[d]) % a.stride[d];
     number /= a.phases[d];
-    out->place[d] = place;
-    out->places[d] = (a.out[d] - place + a.stride[d] - 1) / a.stride[d];
-    find_taps(a, d, shifted < 0 ? shifted + a.stride[d] : shifted, &out->tap[d], &out->taps[d]);
-    out->pixels *= out->places[d];
-    out->depth *= out->taps[d];
+    out->place[i] = place;
+    out->places[i] = (a.out[d] - place + a.stride[d] - 1) / a.stride[d];
+    find_taps(a, d, shifted < 0 ? shifted + a.stride[d] : shifted, &out->tap[i], &out->taps[i]);
+    /* both are multiples of the stride */
+    out->origin[i] = (place + a.pad[d] - out->tap[i] * a.dilation[d]) / a.stride[d];
+    out->back[i] = a.tap_step[d] * a.dilation[d] / a.stride[d];
+    out->pixels *= out->places[i];
+    out->depth *= out->taps[i];
   }
 }
 
-/* A place of the output: its offsets in x and y of channel 0, and its coordinates. */
+/* A place of the output: the offset of channel 0 in y; the place of the input that the first tap reads, the last axis
+ * first, and its offset in x, which may lie before x. */
 struct transposed_pixel {
-  int64_t x, y, at[CUDA_AXES];
+  int64_t x, y, origin[CUDA_AXES];
 };
 
 static __device__ inline void find_pixel(const conv_transpose_args &a, const phase &p, int64_t pixel,
                                          transposed_pixel *out) {
-  out->y = 0;
-  for (int32_t d = a.axes - 1; d >= 0; d--) {
-    const int64_t o = p.place[d] + pixel % p.places[d] * a.stride[d];
-    pixel /= p.places[d];
-    out->at[d] = o;
-    out->y += o * a.y_axis[d];
+  out->x = out->y = 0;
+  for (int32_t i = 0; i < a.axes; i++) {
+    const int32_t d = a.axes - 1 - i;
+    const int64_t rest = pixel / p.places[i], at = pixel - rest * p.places[i];
+    pixel = rest;
+    out->y += (p.place[i] + at * a.stride[d]) * a.y_axis[d];
+    out->origin[i] = p.origin[i] + at;
+    out->x += out->origin[i] * a.x_axis[d];
   }
-  out->x = pixel * a.x_image;
+  out->x += pixel * a.x_image;
   out->y += pixel * a.y_image;
 }
 
-/* The input's offset from the pixel's x for tap number `tap` of the phase, and the tap's number among all; false: it is
- * outside. */
-static __device__ inline bool find_source(const conv_transpose_args &a, const phase &p, const transposed_pixel &pixel,
-                                          int64_t tap, int64_t *out_offset, int64_t *out_tap) {
-  int64_t offset = 0, number = 0, scale = 1;
-  for (int32_t d = a.axes - 1; d >= 0; d--) {
-    const int64_t t = p.tap[d] + tap % p.taps[d] * a.tap_step[d], from = pixel.at[d] + a.pad[d] - t * a.dilation[d];
-    tap /= p.taps[d];
-    number += t * scale;
+/* A step of the depth: tap `tap` of the phase and a channel. The tap's number among all taps; how far before the first
+ * tap's place it reads, the last axis first; the element's offset from that place. */
+struct transposed_step {
+  int64_t number, offset, back[CUDA_AXES], c;
+};
+static __device__ inline transposed_step find_tap(const conv_transpose_args &a, const phase &p, int64_t tap) {
+  transposed_step made = {};
+  int64_t scale = 1;
+  UNROLL for (int32_t i = 0; i < CUDA_AXES; i++) {
+    if (i >= a.axes) break;
+    const int32_t d = a.axes - 1 - i;
+    const int64_t rest = tap / p.taps[i], j = tap - rest * p.taps[i];
+    tap = rest;
+    made.number += (p.tap[i] + j * a.tap_step[d]) * scale;
     scale *= a.kernel[d];
-    if (from < 0 || from / a.stride[d] >= a.in[d]) return false;
-    offset += from / a.stride[d] * a.x_axis[d];
+    made.back[i] = j * p.back[i];
+    made.offset -= made.back[i] * a.x_axis[d];
   }
-  *out_offset = offset;
-  *out_tap = number;
+  return made;
+}
+static __device__ inline transposed_step find_step(const conv_transpose_args &a, const phase &p, int64_t k) {
+  const int64_t tap = k / a.c, c = k - tap * a.c;
+  transposed_step made = find_tap(a, p, tap);
+  made.c = c;
+  made.offset += c * a.x_channel;
+  return made;
+}
+
+/* True if the step reads a place of the picture. */
+static __device__ inline bool in_picture(const conv_transpose_args &a, const transposed_pixel &pixel,
+                                         const transposed_step &step) {
+  UNROLL for (int32_t i = 0; i < CUDA_AXES; i++) {
+    if (i >= a.axes) break;
+    /* below 0 is a large number without a sign */
+    if (static_cast<uint64_t>(pixel.origin[i] - step.back[i]) >= static_cast<uint64_t>(a.in[a.axes - 1 - i]))
+      return false;
+  }
   return true;
 }
 
-/* The number among all taps of tap number `tap` of the phase. */
-static __device__ inline int64_t tap_number(const conv_transpose_args &a, const phase &p, int64_t tap) {
-  int64_t number = 0, scale = 1;
-  for (int32_t d = a.axes - 1; d >= 0; d--) {
-    number += (p.tap[d] + tap % p.taps[d] * a.tap_step[d]) * scale;
-    tap /= p.taps[d];
-    scale *= a.kernel[d];
+/* The place of the weight from channel c of a group to output j of it, if the weights are plain. */
+static __device__ inline int64_t weight_place(const conv_transpose_args &a, int64_t group, int64_t c, int64_t j,
+                                              int64_t tap) {
+  return ((group * a.c + c) * a.m + j) * a.taps + tap;
+}
+
+/* Adds the bias to the sums of n neighbouring channels, and stores them. */
+template <class Core>
+static __device__ inline void finish(const conv_transpose_args &a, int64_t channel, int64_t at, int n, bool vectors,
+                                     const typename Core::T *sums) {
+  typedef typename Core::T T;
+  T y[Core::VECTOR], addend[Core::VECTOR];
+  UNROLL for (int i = 0; i < Core::VECTOR; i++) if (i < n) y[i] = sums[i];
+  if (a.bias) {
+    load_some<Core>(addend, a.dtype, a.bias, channel, n, vectors);
+    UNROLL for (int i = 0; i < Core::VECTOR; i++) if (i < n) y[i] += addend[i];
   }
-  return number;
+  UNROLL for (int i = 0; i < Core::VECTOR; i++) if (i < n) y[i] = element<T>::activate(a.activation, y[i]);
+  store_some<Core>(a.dtype, a.y, at, n, vectors, y);
 }
 
-/* The place of the weight from channel c of a group to output first + j, whose panel begins at output `first`. */
-static __device__ inline int64_t weight_place(const conv_transpose_args &a, const panel &weights, int64_t group,
-                                              int64_t c, int64_t first, int64_t j, int64_t tap) {
-  return a.panels.width ? panel_place(a.panels, weights, c, tap, j)
-                        : ((group * a.c + c) * a.m + first + j) * a.taps + tap;
-}
-
-template <class T>
-static __device__ inline void finish(const conv_transpose_args &a, int64_t channel, int64_t at, T sum) {
-  if (a.bias) sum += element<T>::load(a.dtype, a.bias, channel);
-  element<T>::store(a.dtype, a.y, at, element<T>::activate(a.activation, sum));
-}
-
-template <class T> static __device__ inline void run_conv_transpose(const conv_transpose_args &a) {
+template <class Core> static __device__ inline void run_conv_transpose(const conv_transpose_args &a) {
+  typedef typename Core::T T;
+  enum { LINES = Core::LINES };
+  SHARED_VALUE(phase, p);
+  SHARED_ARRAY(transposed_pixel, of_row, [LINES]);
   const int64_t tiles = a.tiles_m * a.tiles_n, tile = blockIdx.x % tiles, group = blockIdx.x / tiles % a.groups,
-                row = tile / a.tiles_n * TILE, column = tile % a.tiles_n * TILE;
-  phase p;
-  find_phase(a, blockIdx.x / tiles / a.groups, &p);
+                row = tile / a.tiles_n * LINES, column = tile % a.tiles_n * LINES;
+  if (threadIdx.x == 0) find_phase(a, blockIdx.x / tiles / a.groups, &p);
+  __syncthreads();
   const int64_t pixels = true_number(a.counted, a.images) * p.pixels;
   if (row >= pixels) return; /* all threads */
-  const panel weights = find_panel(a.panels, group, column);
-  product_tile<T>(
-      row, column, pixels, p.depth * a.c, a.m, {a.x, a.dtype, false, false},
-      [&](int64_t i, int64_t k) {
-        transposed_pixel pixel;
-        int64_t offset, tap;
-        find_pixel(a, p, i, &pixel);
-        return find_source(a, p, pixel, k / a.c, &offset, &tap)
-                   ? pixel.x + (group * a.c + k % a.c) * a.x_channel + offset
-                   : -1;
-      },
-      {a.w, a.dtype, a.panels.width != 0, false},
-      [&](int64_t j, int64_t k) {
-        return weight_place(a, weights, group, k % a.c, column, j - column, tap_number(a, p, k / a.c));
-      },
-      [&](int64_t i, int64_t j, T sum) {
-        transposed_pixel pixel;
-        find_pixel(a, p, i, &pixel);
-        finish(a, group * a.m + j, pixel.y + (group * a.m + j) * a.y_channel, sum);
+  for (int i = static_cast<int>(threadIdx.x); i < LINES; i += static_cast<int>(blockDim.x))
+    find_pixel(a, p, row + i, &of_row[i]);
+  __syncthreads();
+  const tile_panels<LINES> weights = find_panels<LINES>(a.panels, group, column);
+  const bool packed = a.panels.width != 0;
+  const int64_t size = Core::vector_size(a.dtype), channels = 16 / (size ? size : 16);
+  int64_t distances = a.c | group * a.c | a.x_image, of_y = a.y_image | (a.groups > 1 ? a.m : 0);
+  for (int32_t d = 0; d < a.axes; d++) {
+    distances |= a.x_axis[d];
+    of_y |= a.y_axis[d];
+  }
+  const product_operand of_x = {a.x, a.dtype, false,
+                                size && a.x_channel == 1 && a.c % channels == 0 && in_vectors(a.x, distances * size)};
+  const product_operand of_w = {a.w, a.dtype, packed,
+                                size && packed && panels_in_vectors(a.w, a.panels, weights, size)};
+  const bool vectors = size && a.y_channel == 1 && in_vectors(a.y, of_y * size) && in_vectors(a.bias, 0);
+  Core::tile(
+      row, column, pixels, p.depth * a.c, a.m, of_x,
+      places_of([&](int64_t k) { return find_step(a, p, k); },
+                [&](int64_t i, const transposed_step &step) {
+                  const transposed_pixel &pixel = of_row[i - row];
+                  return in_picture(a, pixel, step) ? pixel.x + group * a.c * a.x_channel + step.offset : -1;
+                },
+                [&](int64_t) { return a.x_channel; }, a.c),
+      of_w,
+      places_of(
+          [&](int64_t k) {
+            const transposed_step step = find_step(a, p, k);
+            return packed ? find_row(a.panels, step.c, step.number)
+                          : panel_row{0, weight_place(a, group, step.c, 0, step.number)};
+          },
+          [&](int64_t j, const panel_row &at) { return packed ? weights.place(at, j - column) : at.before + j * a.taps; },
+          [&](int64_t j) { return packed ? weights.of(j - column).width * a.panels.channel_rows : a.m * a.taps; },
+          a.c),
+      a.y_channel != 1,
+      [&](int64_t i, int64_t j, int n, const T *sums) {
+        const int64_t channel = group * a.m + j;
+        finish<Core>(a, channel, of_row[i - row].y + channel * a.y_channel, n, vectors, sums);
       });
 }
 
@@ -132,19 +182,24 @@ template <class T> static __device__ inline void run_conv_transpose_few(const co
   const int64_t channel = a.y_channel == 1 ? i % channels : i / n, group = channel / a.m;
   transposed_pixel pixel;
   find_pixel(a, p, a.y_channel == 1 ? i / channels : i % n, &pixel);
-  const panel weights = find_panel(a.panels, group, 0);
+  const tile_panels<TILE> weights = find_panels<TILE>(a.panels, group, 0);
   T sum = 0;
   for (int64_t k = 0; k < p.depth; k++) {
-    int64_t offset, tap;
-    if (!find_source(a, p, pixel, k, &offset, &tap)) continue;
+    const transposed_step step = find_tap(a, p, k);
+    if (!in_picture(a, pixel, step)) continue;
     for (int64_t c = 0; c < a.c; c++)
-      sum += element<T>::load(a.dtype, a.x, pixel.x + (group * a.c + c) * a.x_channel + offset) *
-             element<T>::load(a.dtype, a.w, weight_place(a, weights, group, c, 0, channel % a.m, tap));
+      sum += element<T>::load(a.dtype, a.x, pixel.x + (group * a.c + c) * a.x_channel + step.offset) *
+             element<T>::load(a.dtype, a.w,
+                              a.panels.width ? weights.place(find_row(a.panels, c, step.number), channel % a.m)
+                                             : weight_place(a, group, c, channel % a.m, step.number));
   }
-  finish(a, channel, pixel.y + channel * a.y_channel, sum);
+  finish<simt_core<T>>(a, channel, pixel.y + channel * a.y_channel, 1, false, &sum);
 }
 
-KERNEL_OF_MANY_REGISTERS(conv_transpose_f32) { run_conv_transpose<float>(a); }
-KERNEL_OF_MANY_REGISTERS(conv_transpose_f64) { run_conv_transpose<double>(a); }
+KERNEL_OF_MANY_REGISTERS(conv_transpose_f32) { run_conv_transpose<simt_core<float>>(a); }
+KERNEL_OF_MANY_REGISTERS(conv_transpose_f64) { run_conv_transpose<simt_core<double>>(a); }
+KERNEL_OF_BLOCKS(3, conv_transpose_tf32) { run_conv_transpose<mma_core<tf32_unit, small_tile>>(a); }
+KERNEL_OF_BLOCKS(3, conv_transpose_f16) { run_conv_transpose<mma_core<f16_unit, small_tile>>(a); }
+KERNEL_OF_BLOCKS(3, conv_transpose_bf16) { run_conv_transpose<mma_core<bf16_unit, small_tile>>(a); }
 KERNEL_OF_MANY_REGISTERS(conv_transpose_few_f32) { run_conv_transpose_few<float>(a); }
 KERNEL_OF_MANY_REGISTERS(conv_transpose_few_f64) { run_conv_transpose_few<double>(a); }

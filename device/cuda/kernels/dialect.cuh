@@ -1,7 +1,8 @@
 /* The dialect of CUDA C++ in which the kernels of this folder are written, so that nvcc compiles them for a GPU and g++
  * for the emulation (device/cuda/simt/). Its rules:
  *   - a kernel is KERNEL(name) { ... a.n ... }: one plain struct, `a`, that it must not write;
- *     KERNEL_OF_MANY_REGISTERS where ptxas would spill registers so that more blocks fit a multiprocessor
+ *     KERNEL_OF_MANY_REGISTERS where ptxas would spill registers so that more blocks fit a multiprocessor,
+ *     KERNEL_OF_BLOCKS(n, name) where n blocks are to fit one
  *   - shared memory by SHARED_ARRAY, SHARED_VALUE, SHARED_DYNAMIC
  *   - no tables in memory of the program, no printf, no device heap, no recursion, no waiting of a block for another
  *   - inline PTX in ptx.cuh only
@@ -22,7 +23,10 @@
   extern "C" __global__ void __launch_bounds__(__VA_ARGS__) reed_##name(const __grid_constant__ kernel_args_##name a)
 #define KERNEL(name) KERNEL_OF(name, kernel_threads_##name)
 #define KERNEL_OF_MANY_REGISTERS(name) KERNEL_OF(name, kernel_threads_##name, 1)
+#define KERNEL_OF_BLOCKS(n, name) KERNEL_OF(name, kernel_threads_##name, n)
 #define UNROLL _Pragma("unroll")
+#define UNROLL_BY_TEXT(text) _Pragma(#text)
+#define UNROLL_BY(n) UNROLL_BY_TEXT(unroll n)
 #define ROLLED _Pragma("unroll 1")
 #define SHARED_ARRAY(T, name, ...) __shared__ T name __VA_ARGS__
 #define SHARED_VALUE(T, name) __shared__ T name
@@ -32,6 +36,7 @@
 #else
 #include "device/cuda/simt/device.hpp"
 #define UNROLL
+#define UNROLL_BY(n)
 #define ROLLED
 #define KERNEL(name) \
   static void body_##name(const kernel_args_##name &a); \
@@ -39,6 +44,7 @@
   extern "C" void reed_##name(const void *args) { body_##name(*static_cast<const kernel_args_##name *>(args)); } \
   static void body_##name(const kernel_args_##name &a)
 #define KERNEL_OF_MANY_REGISTERS(name) KERNEL(name)
+#define KERNEL_OF_BLOCKS(n, name) KERNEL(name)
 #endif
 
 /* The thread's number among all threads of a grid in x. */

@@ -25,6 +25,7 @@ template <> struct element<float> {
     value_store(dtype, data, i, value_of(value));
   }
   static __device__ inline float activate(const map_step &step, float value) {
+    if (step.formula == OP_Relu) return value < 0 ? 0 : value; /* the most frequent one, without a call */
     return step.formula == OP_Identity ? value : activated_f32(step, value);
   }
 };

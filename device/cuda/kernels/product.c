@@ -11,7 +11,8 @@
 #include "ops/cpu/formulas/formulas.h"
 #include "ops/cpu/views/view.h"
 
-static int64_t tiles(int64_t n) { return (n + CUDA_TILE_EXTENT - 1) / CUDA_TILE_EXTENT; }
+/* Wide tiles read a third to a half of what small ones do, but a card of some hundred multiprocessors wants blocks. */
+enum { LEAST_WIDE_TILES = 96 };
 
 map_step cuda_activation_step(const reed_kernel_call *call, reed_dtype dtype) {
   static const int formulas[] = {
@@ -59,6 +60,19 @@ cuda_kernel_id cuda_on_tensor_cores(const reed_kernel_call *call, reed_dtype dty
   return plain;
 }
 
+cuda_tiles cuda_choose_tiles(const reed_kernel_call *call, reed_dtype dtype, cuda_kernel_id plain,
+                             const cuda_tensor_kernels *kernels, int64_t parts, int64_t rows, int64_t columns) {
+  const cuda_tiles small = {cuda_on_tensor_cores(call, dtype, plain, kernels->small), CUDA_TILE_EXTENT,
+                            CUDA_TILE_EXTENT * CUDA_MMA_LINE_BYTES},
+                   wide = {cuda_on_tensor_cores(call, dtype, plain, kernels->wide), 2 * small.extent,
+                           2 * small.shared_bytes};
+  if (small.kernel == plain) return (cuda_tiles){plain, CUDA_TILE_EXTENT, 0};
+  return wide.kernel != small.kernel && columns > small.extent &&
+                 parts * cuda_tiles_for(rows, &wide) * cuda_tiles_for(columns, &wide) >= LEAST_WIDE_TILES
+             ? wide
+             : small;
+}
+
 static reed_status prepare_product(const reed_kernel_call *call, bool gemm, reed_kernel *out_kernel) {
   cuda_plan plan = {.call = call};
   unpack_view view;
@@ -70,8 +84,6 @@ static reed_status prepare_product(const reed_kernel_call *call, bool gemm, reed
   product_args made = {.m = p.m,
                        .k = p.k,
                        .n = p.n,
-                       .tiles_m = tiles(p.m),
-                       .tiles_n = tiles(p.n),
                        .a_row = p.a_row,
                        .a_column = p.a_column,
                        .b_row = p.b_row,
@@ -94,10 +106,14 @@ static reed_status prepare_product(const reed_kernel_call *call, bool gemm, reed
   const cuda_kernel_id plain = p.dtype != REED_F64 && dtype_is_real(p.dtype) ? CUDA_product_f32
                                : !dtype_is_real(p.dtype) && p.exact_ints     ? CUDA_product_ints
                                                                              : CUDA_product_f64;
-  const cuda_kernel_id kernel = cuda_on_tensor_cores(
-      call, p.dtype, plain, (const cuda_kernel_id[]){CUDA_product_tf32, CUDA_product_f16, CUDA_product_bf16});
+  static const cuda_tensor_kernels kernels = {
+      .small = {CUDA_product_tf32, CUDA_product_f16, CUDA_product_bf16},
+      .wide = {CUDA_product_wide_tf32, CUDA_product_wide_f16, CUDA_product_wide_bf16}};
+  const cuda_tiles tiles = cuda_choose_tiles(call, p.dtype, plain, &kernels, p.batch, p.m, p.n);
+  made.tiles_m = cuda_tiles_for(p.m, &tiles);
+  made.tiles_n = cuda_tiles_for(p.n, &tiles);
   if (p.batch && p.m && p.n) {
-    cuda_plan_launch(&plan, kernel, p.batch * made.tiles_m * made.tiles_n, 0, &made);
+    cuda_plan_launch(&plan, tiles.kernel, p.batch * made.tiles_m * made.tiles_n, tiles.shared_bytes, &made);
     CUDA_INPUT(&plan, product_args, a, 0);
     CUDA_INPUT(&plan, product_args, b, 1);
     if (p.has_c) CUDA_INPUT(&plan, product_args, c, 2);
@@ -163,19 +179,17 @@ reed_status cuda_prepare_conv(const reed_kernel_call *call, reed_kernel *out_ker
   const bool last = view.channels.last, last_in = last && (view.channels.images & 1);
   cuda_image_strides(x, last_in, &made.x_image, &made.x_channel, made.x_axis);
   cuda_image_strides(y, last, &made.y_image, &made.y_channel, made.y_axis);
-  made.tiles_m = tiles(made.pixels);
-  made.tiles_n = tiles(made.m);
+  static const cuda_tensor_kernels kernels = {.small = {CUDA_conv_tf32, CUDA_conv_f16, CUDA_conv_bf16},
+                                              .wide = {CUDA_conv_wide_tf32, CUDA_conv_wide_f16, CUDA_conv_wide_bf16}};
   const bool few = made.m < CUDA_FEW_CHANNELS && made.groups > 1, wide = x->dtype == REED_F64;
-  const cuda_kernel_id kernel =
-      few    ? (wide ? CUDA_conv_few_f64 : CUDA_conv_few_f32)
-      : wide ? CUDA_conv_f64
-             : cuda_on_tensor_cores(call, x->dtype, CUDA_conv_f32,
-                                    (const cuda_kernel_id[]){CUDA_conv_tf32, CUDA_conv_f16, CUDA_conv_bf16});
+  const cuda_tiles tiles = cuda_choose_tiles(call, x->dtype, wide ? CUDA_conv_f64 : CUDA_conv_f32, &kernels,
+                                             made.groups, made.pixels, made.m);
+  made.tiles_m = cuda_tiles_for(made.pixels, &tiles);
+  made.tiles_n = cuda_tiles_for(made.m, &tiles);
   if (desc_elements(y)) {
-    cuda_plan_launch(&plan, kernel,
-                     few ? blocks_for(kernel, made.pixels * made.m * made.groups)
-                         : made.groups * made.tiles_m * made.tiles_n,
-                     0, &made);
+    if (few)
+      cuda_plan_each(&plan, wide ? CUDA_conv_few_f64 : CUDA_conv_few_f32, made.pixels * made.m * made.groups, &made);
+    else cuda_plan_launch(&plan, tiles.kernel, made.groups * made.tiles_m * made.tiles_n, tiles.shared_bytes, &made);
     CUDA_INPUT(&plan, conv_args, x, 0);
     CUDA_INPUT(&plan, conv_args, w, 1);
     if (cpu_present(call, 2)) CUDA_INPUT(&plan, conv_args, bias, 2);

@@ -42,28 +42,38 @@ static inline uint16_t f16_of_f64(double d) { return f16_from_f64(d); }
  * The sums' order and roundings are the card's own; the emulation adds along K in f32. */
 enum { MMA_ROWS = 16, MMA_COLUMNS = 8, MMA_WORDS = 8 };
 
+/* A number of which the unit, which ignores the low 13 bits of a word, reads the nearest to f with 10 bits after the
+ * point, ties away from 0: half a unit of the last of these bits more. Infinite and NaN stay so; numbers below 2^-126
+ * are cut off. cvt.rna.tf32 does the same in twice the instructions, since a card has none for it. */
+static __device__ inline uint32_t tf32_of_f32(float f) {
+  return __float_as_uint(fmaf(__uint_as_float(__float_as_uint(f) & 0xff800000u), 0x1p-11f, f));
+}
+
 #ifdef __CUDACC__
 #if __CUDA_ARCH__ >= 800
 #define MMA_FUNCTION(name, instruction) \
   static __device__ inline void name(float(&c)[4], const uint32_t(&a)[4], const uint32_t(&b)[2]) { \
-    asm volatile(instruction " {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};" \
+    asm(instruction " {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};" \
                  : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]) \
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1])); \
   }
-/* To the nearest number with 10 bits after the point, ties away from 0. */
-static __device__ inline uint32_t tf32_of_f32(float f) {
-  uint32_t bits;
-  asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(bits) : "f"(f));
-  return bits;
-}
 #else /* never launched there: launches are planned by the card's capability */
 #define MMA_FUNCTION(name, instruction) \
   static __device__ inline void name(float(&)[4], const uint32_t(&)[4], const uint32_t(&)[2]) { asm volatile("trap;"); }
-static __device__ inline uint32_t tf32_of_f32(float f) { return __float_as_uint(f); }
 #endif
 MMA_FUNCTION(mma_tf32, "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32")
 MMA_FUNCTION(mma_f16, "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32")
 MMA_FUNCTION(mma_bf16, "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32")
+
+/* Four matrices of 8 rows of 16 bytes from shared memory (ldmatrix, from compute capability 7.5 on). Lane l gives row l
+ * % 8 of matrix l / 8: 16 bytes, aligned to 16. Lane 4 g + p gets word p of row g of matrix i in words[i]. */
+static __device__ inline void load_rows(uint32_t (&words)[4], const uint32_t *row) {
+  const uint32_t at = static_cast<uint32_t>(__cvta_generic_to_shared(row));
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+               : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
+               : "r"(at)
+               : "memory");
+}
 
 /* Four matrices of 8 x 8 elements of 2 bytes from shared memory, transposed (ldmatrix.trans, from compute
  * capability 7.5 on). Lane l gives row l % 8 of matrix l / 8: 16 bytes, aligned to 16. Lane 4 g + p gets rows 2 p and 2
@@ -78,11 +88,6 @@ static __device__ inline void load_transposed(uint32_t (&words)[4], const uint32
 
 #else
 
-static inline uint32_t tf32_of_f32(float f) {
-  const uint32_t bits = __float_as_uint(f), size = bits & 0x7fffffffu;
-  if (size > 0x7f800000u) return 0x7fffffffu;
-  return size == 0x7f800000u ? bits : (bits + 0x1000u) & ~0x1fffu;
-}
 /* The unit ignores the low 13 bits of a word. */
 static inline float tf32_part(uint32_t word, int) { return __uint_as_float(word & ~0x1fffu); }
 static inline float f16_part(uint32_t word, int e) { return f32_of_f16(static_cast<uint16_t>(word >> 16 * e)); }
@@ -105,6 +110,15 @@ static inline float bf16_part(uint32_t word, int e) { return __uint_as_float(e ?
 MMA_FUNCTION(mma_tf32, tf32_part, 1)
 MMA_FUNCTION(mma_f16, f16_part, 2)
 MMA_FUNCTION(mma_bf16, bf16_part, 2)
+
+static inline void load_rows(uint32_t (&words)[4], const uint32_t *row, SIMT_SITE) {
+  const uint4 mine = *reinterpret_cast<const uint4 *>(row);
+  const uint32_t given[4] = {mine.x, mine.y, mine.z, mine.w};
+  uint32_t all[32][4];
+  simt_exchange(given, 4, all[0], file, line);
+  const unsigned g = threadIdx.x % 32 / 4, p = threadIdx.x % 4;
+  for (unsigned i = 0; i < 4; i++) words[i] = all[8 * i + g][p];
+}
 
 static inline void load_transposed(uint32_t (&words)[4], const uint32_t *row, SIMT_SITE) {
   const uint4 mine = *reinterpret_cast<const uint4 *>(row);
@@ -148,7 +162,7 @@ struct async_copies {
 #endif
   }
 #else
-  enum { MOST = 16 };
+  enum { MOST = 32 };
   struct {
     uint32_t *to;
     const uint32_t *from;

@@ -13,7 +13,8 @@
  *   multiply(c, a, b) the product of fragments, added to c */
 struct tf32_unit {
   enum { IN_WORD = 1, DTYPE = REED_F32 };
-  template <class F> static __device__ inline uint32_t word(F of) { return tf32_of_f32(of(0)); }
+  /* without the bits that the unit ignores, so that of_memory leaves it as it is */
+  template <class F> static __device__ inline uint32_t word(F of) { return tf32_of_f32(of(0)) & ~0x1fffu; }
   static __device__ inline uint32_t of_memory(uint32_t word) { return tf32_of_f32(__uint_as_float(word)); }
   static __device__ inline float element(uint32_t word, int) { return __uint_as_float(word); }
   static __device__ inline uint32_t odd(uint32_t word) { return ((word & 0x7f800000u) + 0x00800000u) & 0x80000000u; }
@@ -49,5 +50,23 @@ struct bf16_unit {
     mma_bf16(c, a, b);
   }
 };
+
+/* 16 bytes of elements as floats, and back; `at` is a multiple of their number. */
+template <class Unit>
+static __device__ inline void load_vector(float (&to)[4 * Unit::IN_WORD], const void *data, int64_t at) {
+  const uint4 v = *reinterpret_cast<const uint4 *>(static_cast<const uint32_t *>(data) + at / Unit::IN_WORD);
+  const uint32_t words[4] = {v.x, v.y, v.z, v.w};
+  UNROLL for (int i = 0; i < 4 * Unit::IN_WORD; i++) to[i] = Unit::element(words[i / Unit::IN_WORD], i % Unit::IN_WORD);
+}
+template <class Unit>
+static __device__ inline void store_vector(void *data, int64_t at, const float (&from)[4 * Unit::IN_WORD]) {
+  uint32_t words[4];
+  UNROLL for (int i = 0; i < 4; i++) {
+    if constexpr (Unit::IN_WORD == 1) words[i] = __float_as_uint(from[i]);
+    else words[i] = Unit::word([&](int e) { return from[i * Unit::IN_WORD + e]; });
+  }
+  *reinterpret_cast<uint4 *>(static_cast<uint32_t *>(data) + at / Unit::IN_WORD) =
+      make_uint4(words[0], words[1], words[2], words[3]);
+}
 
 #endif

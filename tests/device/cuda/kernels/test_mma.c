@@ -33,20 +33,28 @@ static const row rows[] = {
     {OP_MatMul, 2, 40, 70, 136, 1, 1, 0, false, false, NULL},
     {OP_Conv, 1, 16, 9, 24, 3, 2, 1, true, true, "relu"},
     {OP_Conv, 1, 40, 9, 72, 1, 1, 0, true, true, NULL},
+    /* enough for wide tiles */
+    {OP_MatMul, 24, 36, 130, 136, 1, 1, 0, true, false, "relu"},
+    {OP_Conv, 48, 16, 17, 72, 2, 1, 0, true, true, "relu"},
 };
+enum { ROWS = sizeof rows / sizeof *rows, FIRST_WIDE = ROWS - 2 };
 
 static const struct {
   cuda_math math;
   reed_dtype dtype;
-  cuda_kernel_id product, conv;
+  cuda_kernel_id product, conv, wide_product, wide_conv;
   double of_sums, of_result;
-} kinds[] = {{CUDA_MATH_TF32, REED_F32, CUDA_product_tf32, CUDA_conv_tf32, 0x1p-10, 0},
-             {CUDA_MATH_TF32, REED_F16, CUDA_product_f16, CUDA_conv_f16, 0, 0x1p-11},
-             {CUDA_MATH_HALVES, REED_F16, CUDA_product_f16, CUDA_conv_f16, 0, 0x1p-11},
-             {CUDA_MATH_HALVES, REED_BF16, CUDA_product_bf16, CUDA_conv_bf16, 0, 0x1p-8},
-             {CUDA_MATH_HALVES, REED_F32, CUDA_product_f32, CUDA_conv_f32, 0, 0},
-             {CUDA_MATH_PLAIN, REED_F16, CUDA_product_f32, CUDA_conv_f32, 0, 0x1p-11},
-             {CUDA_MATH_PLAIN, REED_BF16, CUDA_product_f32, CUDA_conv_f32, 0, 0x1p-8}};
+} kinds[] = {
+    {CUDA_MATH_TF32, REED_F32, CUDA_product_tf32, CUDA_conv_tf32, CUDA_product_wide_tf32, CUDA_conv_wide_tf32, 0x1p-10,
+     0},
+    {CUDA_MATH_TF32, REED_F16, CUDA_product_f16, CUDA_conv_f16, CUDA_product_wide_f16, CUDA_conv_wide_f16, 0, 0x1p-11},
+    {CUDA_MATH_HALVES, REED_F16, CUDA_product_f16, CUDA_conv_f16, CUDA_product_wide_f16, CUDA_conv_wide_f16, 0,
+     0x1p-11},
+    {CUDA_MATH_HALVES, REED_BF16, CUDA_product_bf16, CUDA_conv_bf16, CUDA_product_wide_bf16, CUDA_conv_wide_bf16, 0,
+     0x1p-8},
+    {CUDA_MATH_HALVES, REED_F32, CUDA_product_f32, CUDA_conv_f32, CUDA_product_f32, CUDA_conv_f32, 0, 0},
+    {CUDA_MATH_PLAIN, REED_F16, CUDA_product_f32, CUDA_conv_f32, CUDA_product_f32, CUDA_conv_f32, 0, 0x1p-11},
+    {CUDA_MATH_PLAIN, REED_BF16, CUDA_product_f32, CUDA_conv_f32, CUDA_product_f32, CUDA_conv_f32, 0, 0x1p-8}};
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
 static uint32_t noise;
@@ -157,7 +165,10 @@ static void check(const row *r, int kind, bool apart, uint64_t order) {
   reed_kernel kernel = emulated_prepare(&c);
   const cuda_prepared *plan = kernel.state;
   ck_assert_uint_eq(plan->n_launches, 1);
-  ck_assert_int_eq(plan->launches->kernel, r->op == OP_Conv ? kinds[kind].conv : kinds[kind].product);
+  const bool wide = r - rows >= FIRST_WIDE;
+  ck_assert_int_eq(plan->launches->kernel, r->op == OP_Conv ? wide ? kinds[kind].wide_conv : kinds[kind].conv
+                                           : wide           ? kinds[kind].wide_product
+                                                            : kinds[kind].product);
   emulated_run(&c, &kernel);
   for (int64_t i = 0; i < m.bytes[3] / (dtype == REED_F32 ? 4 : 2); i++) {
     double sizes, right = expected(r, &m, i, &sizes), y = element_of(dtype, m.data[3], i);
@@ -173,8 +184,8 @@ static void check(const row *r, int kind, bool apart, uint64_t order) {
 /* Each kind takes its own kernel: f32 is strict unless tf32 is asked for, halves need a card's tensor cores. */
 START_TEST(tensor_cores_give_the_product) {
   noise = 1 + (uint32_t)_i;
-  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-    for (uint64_t order = 0; order < (rows[i].n <= 8 ? 3 : 2); order++)
+  for (size_t i = 0; i < ROWS; i++)
+    for (uint64_t order = 0; order < (rows[i].n <= 8 ? 3 : i < FIRST_WIDE ? 2 : 1); order++)
       check(&rows[i], _i, order == 1, rows[i].n > 8 ? 0 : order == 2 ? 77 : order);
 }
 END_TEST

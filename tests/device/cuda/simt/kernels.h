@@ -16,7 +16,8 @@ extern "C" {
 #endif
 extern const simt_kernel kernel_sum, kernel_barriers, kernel_votes, kernel_places, kernel_atomics; /* sound.cu */
 extern const simt_kernel kernel_reverse, kernel_lanes, kernel_memory;                              /* faults.cu */
-extern const simt_kernel kernel_mma_tf32, kernel_mma_f16, kernel_mma_bf16, kernel_transposed;      /* mma.cu */
+extern const simt_kernel kernel_mma_tf32, kernel_mma_f16, kernel_mma_bf16, kernel_transposed,
+    kernel_in_rows; /* mma.cu */
 #ifdef __cplusplus
 }
 #endif

@@ -1,6 +1,6 @@
 /* mma.sync on one tile, its fragments filled element by element from the tables of the PTX ISA manual ("Matrix
  * Fragments for mma.m16n8k8", "mma.m16n8k16"). `x` has A [16, n] and B [n, 8], `y` C and D [16, 8]. fault 1: the lane's
- * a1 and a2 are swapped. 2: lane 5 has left. 3: half of the lanes are at another mma.sync. Also ldmatrix.trans. */
+ * a1 and a2 are swapped. 2: lane 5 has left. 3: half of the lanes are at another mma.sync. Also ldmatrix. */
 #include "device/cuda/kernels/ptx.cuh"
 #undef KERNEL
 #include "tests/device/cuda/simt/kernels.h"
@@ -50,15 +50,18 @@ KERNEL(mma_tf32, 32) { one_tile(a, 1, tf32_of_f32, mma_tf32); }
 KERNEL(mma_f16, 32) { one_tile(a, 2, f16_bits, mma_f16); }
 KERNEL(mma_bf16, 32) { one_tile(a, 2, bf16_bits, mma_bf16); }
 
-/* Four matrices whose elements are their numbers, transposed: `y` gets a lane's eight elements. fault 1: lane 3's row
- * does not begin at a multiple of 16 bytes. 2: lane 5 has left. */
-KERNEL(transposed, 32) {
+/* Four matrices whose elements are their numbers: `y` gets a lane's eight elements. fault 1: lane 3's row does not begin
+ * at a multiple of 16 bytes. 2: lane 5 has left. */
+typedef void load_matrices(uint32_t (&)[4], const uint32_t *, const char *, int);
+static void four_matrices(const test_args &a, load_matrices *load) {
   SHARED_ARRAY(uint32_t, rows, [32][8]); /* a row has four words */
   const unsigned lane = threadIdx.x;
   for (unsigned w = 0; w < 4; w++) rows[lane][w] = (lane * 8 + 2 * w) | (lane * 8 + 2 * w + 1) << 16;
   __syncwarp();
   if (a.fault == 2 && lane == 5) return;
   uint32_t words[4];
-  load_transposed(words, &rows[lane][a.fault == 1 && lane == 3]);
+  load(words, &rows[lane][a.fault == 1 && lane == 3], "here", 2);
   for (unsigned i = 0; i < 8; i++) a.y[lane * 8 + i] = static_cast<float>(words[i / 2] >> i % 2 * 16 & 0xffffu);
 }
+KERNEL(transposed, 32) { four_matrices(a, load_transposed); }
+KERNEL(in_rows, 32) { four_matrices(a, load_rows); }

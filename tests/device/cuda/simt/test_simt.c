@@ -308,20 +308,22 @@ START_TEST(tensor_cores_multiply_fragments) {
 }
 END_TEST
 
-/* ldmatrix.trans (PTX ISA, "ldmatrix"): lane 4 g + p gets rows 2 p and 2 p + 1 of column g of each matrix. */
-START_TEST(matrices_are_loaded_transposed) {
+/* ldmatrix (PTX ISA): lane 4 g + p gets columns 2 p and 2 p + 1 of row g of each matrix; with .trans, rows 2 p and 2 p
+ * + 1 of column g. */
+START_TEST(matrices_are_loaded) {
   float y[32 * 8];
   for (int o = 0; o < ORDERS; o++)
     for (int fault = 0; fault < 3; fault++) {
       const test_args args = {NULL, y, 0, fault};
       if (SIMT_TSAN && fault == 1) continue;
-      const bool done = run(&kernel_transposed, GRID(1, 1, 1), GRID(32, 1, 1), &args, 0, sizeof y, orders[o]);
+      const bool done =
+          run(_i ? &kernel_transposed : &kernel_in_rows, GRID(1, 1, 1), GRID(32, 1, 1), &args, 0, sizeof y, orders[o]);
       ck_assert_msg(done == !fault, "fault %d: %s", fault, error);
       if (fault == 1) ck_assert_msg(strstr(error, "its type demands an alignment of 16 bytes") != NULL, "%s", error);
       if (fault == 2) ck_assert_msg(strstr(error, "but lane 5 has left") != NULL, "%s", error);
       for (int i = 0; i < 32 * 8 && !fault; i++) {
-        const int g = i / 8 / 4, p = i / 8 % 4, matrix = i % 8 / 2, row = 2 * p + i % 2;
-        ck_assert_float_eq(y[i], (float)(matrix * 64 + row * 8 + g));
+        const int g = i / 8 / 4, p = i / 8 % 4, matrix = i % 8 / 2, pair = 2 * p + i % 2;
+        ck_assert_float_eq(y[i], (float)(matrix * 64 + (_i ? pair * 8 + g : g * 8 + pair)));
       }
     }
 }
@@ -341,7 +343,7 @@ int main(void) {
   tcase_add_loop_test(t, planted_faults_are_found_in_every_order, 0, FAULTS);
   tcase_add_test(t, shared_memory_is_poisoned);
   tcase_add_loop_test(t, tensor_cores_multiply_fragments, 0, sizeof units / sizeof *units);
-  tcase_add_test(t, matrices_are_loaded_transposed);
+  tcase_add_loop_test(t, matrices_are_loaded, 0, 2);
   tcase_add_test(t, launches_beyond_the_limits_are_refused);
 #if SIMT_TSAN
   tcase_add_loop_exit_test(t, the_thread_sanitizer_finds_a_removed_barrier, 66, 1, 2);
