@@ -62,7 +62,7 @@ reed_status cuda_prepare_conv_transpose(const reed_kernel_call *call, reed_kerne
       .small = {CUDA_conv_transpose_tf32, CUDA_conv_transpose_f16, CUDA_conv_transpose_bf16},
       .wide = {CUDA_conv_transpose_tf32, CUDA_conv_transpose_f16, CUDA_conv_transpose_bf16}};
   const cuda_tiles tiles = cuda_choose_tiles(call, x->dtype, wide ? CUDA_conv_transpose_f64 : CUDA_conv_transpose_f32,
-                                             &kernels, phases * made.groups, pixels, made.m);
+                                             &kernels, phases * made.groups, pixels, made.c, made.m);
   const bool last = view.channels.last;
   made.c = x->dims[1] / made.groups;
   cuda_image_strides(x, last, &made.x_image, &made.x_channel, made.x_axis);

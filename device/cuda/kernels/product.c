@@ -11,8 +11,9 @@
 #include "ops/cpu/formulas/formulas.h"
 #include "ops/cpu/views/view.h"
 
-/* Wide tiles read a third to a half of what small ones do, but a card of some hundred multiprocessors wants blocks. */
-enum { LEAST_WIDE_TILES = 96 };
+/* Wide tiles read half of what small ones do, but a card of some hundred multiprocessors wants blocks, and one
+ * multiprocessor has no second block of them that computes while one begins or ends. */
+enum { LEAST_WIDE_TILES = 96, LEAST_WIDE_DEPTH = 128 };
 
 map_step cuda_activation_step(const reed_kernel_call *call, reed_dtype dtype) {
   static const int formulas[] = {
@@ -61,13 +62,14 @@ cuda_kernel_id cuda_on_tensor_cores(const reed_kernel_call *call, reed_dtype dty
 }
 
 cuda_tiles cuda_choose_tiles(const reed_kernel_call *call, reed_dtype dtype, cuda_kernel_id plain,
-                             const cuda_tensor_kernels *kernels, int64_t parts, int64_t rows, int64_t columns) {
+                             const cuda_tensor_kernels *kernels, int64_t parts, int64_t rows, int64_t depth,
+                             int64_t columns) {
   const cuda_tiles small = {cuda_on_tensor_cores(call, dtype, plain, kernels->small), CUDA_TILE_EXTENT,
                             CUDA_TILE_EXTENT * CUDA_MMA_LINE_BYTES},
                    wide = {cuda_on_tensor_cores(call, dtype, plain, kernels->wide), 2 * small.extent,
                            2 * small.shared_bytes};
   if (small.kernel == plain) return (cuda_tiles){plain, CUDA_TILE_EXTENT, 0};
-  return wide.kernel != small.kernel && columns > small.extent &&
+  return wide.kernel != small.kernel && columns > small.extent && depth >= LEAST_WIDE_DEPTH &&
                  parts * cuda_tiles_for(rows, &wide) * cuda_tiles_for(columns, &wide) >= LEAST_WIDE_TILES
              ? wide
              : small;
@@ -109,7 +111,7 @@ static reed_status prepare_product(const reed_kernel_call *call, bool gemm, reed
   static const cuda_tensor_kernels kernels = {
       .small = {CUDA_product_tf32, CUDA_product_f16, CUDA_product_bf16},
       .wide = {CUDA_product_wide_tf32, CUDA_product_wide_f16, CUDA_product_wide_bf16}};
-  const cuda_tiles tiles = cuda_choose_tiles(call, p.dtype, plain, &kernels, p.batch, p.m, p.n);
+  const cuda_tiles tiles = cuda_choose_tiles(call, p.dtype, plain, &kernels, p.batch, p.m, p.k, p.n);
   made.tiles_m = cuda_tiles_for(p.m, &tiles);
   made.tiles_n = cuda_tiles_for(p.n, &tiles);
   if (p.batch && p.m && p.n) {
@@ -183,7 +185,7 @@ reed_status cuda_prepare_conv(const reed_kernel_call *call, reed_kernel *out_ker
                                               .wide = {CUDA_conv_wide_tf32, CUDA_conv_wide_f16, CUDA_conv_wide_bf16}};
   const bool few = made.m < CUDA_FEW_CHANNELS && made.groups > 1, wide = x->dtype == REED_F64;
   const cuda_tiles tiles = cuda_choose_tiles(call, x->dtype, wide ? CUDA_conv_f64 : CUDA_conv_f32, &kernels,
-                                             made.groups, made.pixels, made.m);
+                                             made.groups, made.pixels, made.c * made.taps, made.m);
   made.tiles_m = cuda_tiles_for(made.pixels, &tiles);
   made.tiles_n = cuda_tiles_for(made.m, &tiles);
   if (desc_elements(y)) {

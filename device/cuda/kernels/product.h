@@ -24,9 +24,10 @@ typedef struct cuda_tensor_kernels {
   cuda_kernel_id small[3], wide[3];
 } cuda_tensor_kernels;
 /* The call's kernel of these, or `plain`. Wide tiles where `parts`
- * products of so many rows and columns give the card enough of them. kernels->wide may be those of small tiles. */
+ * products of that size give the card enough of them. kernels->wide may be those of small tiles. */
 cuda_tiles cuda_choose_tiles(const reed_kernel_call *call, reed_dtype dtype, cuda_kernel_id plain,
-                             const cuda_tensor_kernels *kernels, int64_t parts, int64_t rows, int64_t columns);
+                             const cuda_tensor_kernels *kernels, int64_t parts, int64_t rows, int64_t depth,
+                             int64_t columns);
 /* Tiles of that extent that n lines take. */
 static inline int64_t cuda_tiles_for(int64_t n, const cuda_tiles *of) { return (n + of->extent - 1) / of->extent; }
 /* The panels of packed weights; order NULL: the weights are plain. taps_are_parts: each tap has a matrix of its own. */

@@ -75,12 +75,18 @@ template <class Unit, class Tile, bool IN_ROWS, class Places> struct mma_loader 
   }
 
   /* Elements of an operand without vectors. A thread keeps its k, so that its steps are taken once. */
-  __device__ inline void stage_elements(uint32_t *words, int64_t k0) const {
+  __device__ inline void stage_elements(uint32_t *words, int64_t k0, async_copies *copies) const {
     const int t = static_cast<int>(threadIdx.x), w = t % MMA_DEPTH;
     const int64_t k = k0 + w * Unit::IN_WORD;
     const auto first = places.step(k < depth ? k : depth - 1), second = places.step(k + 1 < depth ? k + 1 : depth - 1);
-    UNROLL_BY(4) for (int j = 0; j < LINES * MMA_DEPTH / THREADS; j++) {
+    ROLLED for (int j = 0; j < LINES * MMA_DEPTH / THREADS; j++) {
       const int i = t / MMA_DEPTH + j * (THREADS / MMA_DEPTH);
+      if constexpr (Unit::IN_WORD == 1) { /* a word as it is in memory */
+        const int64_t place = line0 + i < lines && k < depth ? places.place(line0 + i, first) : -1;
+        copies->copy_word(&words[i * MMA_PITCH + w],
+                          static_cast<const uint32_t *>(of.data) + (place < 0 ? 0 : place), place >= 0);
+        continue;
+      }
       words[i * MMA_PITCH + w] = Unit::word([&](int e) {
         const int64_t place = line0 + i < lines && k + e < depth ? places.place(line0 + i, e ? second : first) : -1;
         return place < 0 ? 0.0f : element<float>::load(Unit::DTYPE, of.data, place);
@@ -119,7 +125,7 @@ template <class Unit, class Tile, bool IN_ROWS, class Places> struct mma_loader 
   /* Part number `chunk` of the depth. */
   __device__ inline void stage(uint32_t *words, int32_t chunk, async_copies *copies) {
     if (!vectors) {
-      stage_elements(words, static_cast<int64_t>(chunk) * CHUNK);
+      stage_elements(words, static_cast<int64_t>(chunk) * CHUNK, copies);
       return;
     }
     if (left == 0 || chunk == cut) {
@@ -190,30 +196,34 @@ static __device__ inline void add_parts(float (&sums)[M][N][4], uint32_t *words,
     }
     copies.commit();
   };
-  uint32_t *at = words, *last = words + (STAGES - 1) * PARTS;
-  ROLLED for (int32_t i = 0; i < STAGES - 1; i++) stage(words + i * PARTS, i);
-  ROLLED for (int32_t chunk = 0; chunk < chunks; chunk++) {
-    copies.wait<STAGES - 2>();
-    __syncthreads(); /* the part has come, and the one before it, whose place is filled next, has been multiplied */
-    uint32_t left[MMA_STEPS][M][4], right[MMA_STEPS][N / 2][4];
-    const auto read = [&](int step) {
-      UNROLL for (int m = 0; m < M; m++) loader_a::template read<false>(left[step][m], at + place_a, m, step);
-      UNROLL for (int n = 0; n < N / 2; n++) loader_b::template read<true>(right[step][n], at + place_b, n, step);
-    };
-    const auto multiply = [&](int step) {
-      UNROLL for (int n = 0; n < N; n++) {
-        const uint32_t of_column[2] = {right[step][n / 2][n % 2 * 2], right[step][n / 2][n % 2 * 2 + 1]};
-        UNROLL for (int m = 0; m < M; m++) Unit::multiply(sums[m][n], left[step][m], of_column);
-      }
-    };
-    read(0);
-    stage(last, chunk + STAGES - 1);
-    UNROLL for (int step = 0; step < MMA_STEPS; step++) {
-      if (step + 1 < MMA_STEPS) read(step + 1);
-      multiply(step);
+  uint32_t left[MMA_STEPS][M][4], right[MMA_STEPS][N / 2][4];
+  const auto read = [&](const uint32_t *part, int step) {
+    UNROLL for (int m = 0; m < M; m++) loader_a::template read<false>(left[step][m], part + place_a, m, step);
+    UNROLL for (int n = 0; n < N / 2; n++) loader_b::template read<true>(right[step][n], part + place_b, n, step);
+  };
+  const auto multiply = [&](int step) {
+    UNROLL for (int n = 0; n < N; n++) {
+      const uint32_t of_column[2] = {right[step][n / 2][n % 2 * 2], right[step][n / 2][n % 2 * 2 + 1]};
+      UNROLL for (int m = 0; m < M; m++) Unit::multiply(sums[m][n], left[step][m], of_column);
     }
-    last = at;
-    at = at == words + (STAGES - 1) * PARTS ? words : at + PARTS;
+  };
+  ROLLED for (int32_t i = 0; i < STAGES; i++) stage(words + i * PARTS, i);
+  copies.wait<STAGES - 1>();
+  __syncthreads();
+  uint32_t *at = words;
+  if (chunks) read(at, 0);
+  ROLLED for (int32_t chunk = 0; chunk < chunks; chunk++) {
+    /* fragments are read a step ahead, beside the products of the step before */
+    static_assert(MMA_STEPS == 2, "the steps of a part");
+    read(at, 1);
+    multiply(0);
+    copies.wait<STAGES - 2>();
+    __syncthreads(); /* the next part has come; all warps have read this one, whose place is filled anew */
+    uint32_t *const next = at == words + (STAGES - 1) * PARTS ? words : at + PARTS;
+    if (chunk + 1 < chunks) read(next, 0);
+    stage(at, chunk + STAGES);
+    multiply(1);
+    at = next;
   }
   copies.wait<0>();
   __syncthreads();

@@ -151,6 +151,18 @@ struct async_copies {
     *reinterpret_cast<uint4 *>(to) = some ? *reinterpret_cast<const uint4 *>(from) : make_uint4(0, 0, 0, 0);
 #endif
   }
+  /* A word likewise. */
+  __device__ inline void copy_word(uint32_t *to, const uint32_t *from, bool some) {
+#if __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;"
+                 :
+                 : "r"(static_cast<uint32_t>(__cvta_generic_to_shared(to))), "l"(__cvta_generic_to_global(from)),
+                   "r"(some ? 4 : 0)
+                 : "memory");
+#else
+    *to = some ? *from : 0;
+#endif
+  }
   __device__ inline void commit() {
 #if __CUDA_ARCH__ >= 800
     asm volatile("cp.async.commit_group;" : : : "memory");
@@ -162,18 +174,23 @@ struct async_copies {
 #endif
   }
 #else
-  enum { MOST = 32 };
+  enum { MOST = 96 };
   struct {
     uint32_t *to;
     const uint32_t *from;
     int group;
+    bool word;
   } pending[MOST];
   int n = 0, groups = 0;
 
   void copy(uint32_t *to, const uint32_t *from, bool some) {
     const uint32_t ones = ~0u;
     *reinterpret_cast<uint4 *>(to) = make_uint4(ones, ones, ones, ones);
-    pending[n++] = {to, some ? from : nullptr, groups};
+    pending[n++] = {to, some ? from : nullptr, groups, false};
+  }
+  void copy_word(uint32_t *to, const uint32_t *from, bool some) {
+    *to = ~0u;
+    pending[n++] = {to, some ? from : nullptr, groups, true};
   }
   void commit() { groups++; }
   template <int N> void wait() {
@@ -183,8 +200,10 @@ struct async_copies {
         pending[left++] = pending[i];
         continue;
       }
-      *reinterpret_cast<uint4 *>(pending[i].to) =
-          pending[i].from ? *reinterpret_cast<const uint4 *>(pending[i].from) : make_uint4(0, 0, 0, 0);
+      if (pending[i].word) *pending[i].to = pending[i].from ? *pending[i].from : 0;
+      else
+        *reinterpret_cast<uint4 *>(pending[i].to) =
+            pending[i].from ? *reinterpret_cast<const uint4 *>(pending[i].from) : make_uint4(0, 0, 0, 0);
     }
     n = left;
   }
