@@ -95,16 +95,15 @@ static __device__ inline void finish_conv(const conv_args &a, int64_t channel, i
  * channels come last. */
 template <class Core> static __device__ inline void run_conv(const conv_args &a) {
   typedef typename Core::T T;
-  enum { LINES = Core::LINES };
-  SHARED_ARRAY(conv_pixel, of_row, [LINES]);
-  const int64_t tile = blockIdx.x, group = tile / (a.tiles_m * a.tiles_n), row = tile / a.tiles_n % a.tiles_m * LINES,
-                column = tile % a.tiles_n * LINES;
+  SHARED_ARRAY(conv_pixel, of_row, [Core::ROWS]);
+  const int64_t tile = blockIdx.x, group = tile / (a.tiles_m * a.tiles_n), row = tile / a.tiles_n % a.tiles_m * Core::ROWS,
+                column = tile % a.tiles_n * Core::COLUMNS;
   const int64_t pixels = true_number(a.counted, a.pixels);
   if (row >= pixels) return; /* all threads */
-  for (int i = static_cast<int>(threadIdx.x); i < LINES; i += static_cast<int>(blockDim.x))
+  for (int i = static_cast<int>(threadIdx.x); i < Core::ROWS; i += static_cast<int>(blockDim.x))
     find_pixel(a, row + i, &of_row[i]);
   __syncthreads();
-  const tile_panels<LINES> weights = find_panels<LINES>(a.panels, group, column);
+  const panel weights = find_panel(a.panels, group, column);
   const bool packed = a.panels.width != 0;
   const int64_t size = Core::vector_size(a.dtype), channels = 16 / (size ? size : 16);
   int64_t distances = a.c | group * a.c | a.x_image, of_y = a.y_image | (a.groups > 1 ? a.m : 0);
@@ -115,7 +114,7 @@ template <class Core> static __device__ inline void run_conv(const conv_args &a)
   const product_operand of_x = {a.x, a.dtype, false,
                                 size && a.x_channel == 1 && a.c % channels == 0 && in_vectors(a.x, distances * size)};
   const product_operand of_w = {a.w, a.dtype, packed,
-                                size && (packed ? panels_in_vectors(a.w, a.panels, weights, size)
+                                size && (packed ? panel_in_vectors(a.w, a.panels, weights, size)
                                                 : a.taps == 1 && in_vectors(a.w, a.c * size))};
   const bool vectors = size && a.y_channel == 1 && in_vectors(a.y, of_y * size) && in_vectors(a.residual, 0) &&
                        in_vectors(a.bias, 0);
@@ -135,9 +134,9 @@ template <class Core> static __device__ inline void run_conv(const conv_args &a)
                           : panel_row{0, static_cast<int64_t>(step - tap * n) * a.taps + tap};
           },
           [&](int64_t j, const panel_row &at) {
-            return packed ? weights.place(at, j - column) : (group * a.m + j) * a.c * a.taps + at.before;
+            return packed ? panel_place(weights, at, j - column) : (group * a.m + j) * a.c * a.taps + at.before;
           },
-          [&](int64_t j) { return packed ? weights.of(j - column).width * a.panels.channel_rows : a.taps; },
+          [&](int64_t j) { return packed ? weights.width * a.panels.channel_rows : a.taps; },
           a.taps == 1 || (packed && !a.panels.tap && a.panels.tap_rows == a.c * a.panels.channel_rows) ? 0 : a.c),
       a.y_channel != 1,
       [&](int64_t i, int64_t j, int n, const T *sums) {
@@ -151,7 +150,7 @@ template <class T> static __device__ inline void run_conv_few(const conv_args &a
   if (i >= pixels * channels) return;
   /* the innermost of the output's axes is the threads' innermost */
   const int64_t channel = a.y_channel == 1 ? i % channels : i / pixels, group = channel / a.m;
-  const tile_panels<TILE> weights = find_panels<TILE>(a.panels, group, 0);
+  const panel weights = find_panel(a.panels, group, 0);
   conv_pixel pixel;
   find_pixel(a, a.y_channel == 1 ? i / channels : i % pixels, &pixel);
   T sum = 0;
@@ -161,7 +160,7 @@ template <class T> static __device__ inline void run_conv_few(const conv_args &a
     for (int64_t c = 0; c < a.c; c++)
       sum += element<T>::load(a.dtype, a.x, pixel.x + (group * a.c + c) * a.x_channel + step.offset) *
              element<T>::load(a.dtype, a.w,
-                              a.panels.width ? weights.place(find_row(a.panels, c, tap), channel % a.m)
+                              a.panels.width ? panel_place(weights, find_row(a.panels, c, tap), channel % a.m)
                                              : (channel * a.c + c) * a.taps + tap);
   }
   finish_conv<simt_core<T>>(a, channel, pixel.y + channel * a.y_channel, 1, false, &sum);
@@ -172,8 +171,8 @@ KERNEL_OF_MANY_REGISTERS(conv_f64) { run_conv<simt_core<double>>(a); }
 KERNEL_OF_BLOCKS(3, conv_tf32) { run_conv<mma_core<tf32_unit, small_tile>>(a); }
 KERNEL_OF_BLOCKS(3, conv_f16) { run_conv<mma_core<f16_unit, small_tile>>(a); }
 KERNEL_OF_BLOCKS(3, conv_bf16) { run_conv<mma_core<bf16_unit, small_tile>>(a); }
-KERNEL_OF_MANY_REGISTERS(conv_wide_tf32) { run_conv<mma_core<tf32_unit, wide_tile>>(a); }
-KERNEL_OF_MANY_REGISTERS(conv_wide_f16) { run_conv<mma_core<f16_unit, wide_tile>>(a); }
-KERNEL_OF_MANY_REGISTERS(conv_wide_bf16) { run_conv<mma_core<bf16_unit, wide_tile>>(a); }
+KERNEL_OF_BLOCKS(3, conv_tall_tf32) { run_conv<mma_core<tf32_unit, tall_tile>>(a); }
+KERNEL_OF_BLOCKS(3, conv_tall_f16) { run_conv<mma_core<f16_unit, tall_tile>>(a); }
+KERNEL_OF_BLOCKS(3, conv_tall_bf16) { run_conv<mma_core<bf16_unit, tall_tile>>(a); }
 KERNEL_OF_MANY_REGISTERS(conv_few_f32) { run_conv_few<float>(a); }
 KERNEL_OF_MANY_REGISTERS(conv_few_f64) { run_conv_few<double>(a); }

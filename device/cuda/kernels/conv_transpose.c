@@ -60,7 +60,7 @@ reed_status cuda_prepare_conv_transpose(const reed_kernel_call *call, reed_kerne
   const cuda_kernel_id few_kernel = wide ? CUDA_conv_transpose_few_f64 : CUDA_conv_transpose_few_f32;
   static const cuda_tensor_kernels kernels = {
       .small = {CUDA_conv_transpose_tf32, CUDA_conv_transpose_f16, CUDA_conv_transpose_bf16},
-      .wide = {CUDA_conv_transpose_tf32, CUDA_conv_transpose_f16, CUDA_conv_transpose_bf16}};
+      .tall = {CUDA_conv_transpose_tf32, CUDA_conv_transpose_f16, CUDA_conv_transpose_bf16}};
   const cuda_tiles tiles = cuda_choose_tiles(call, x->dtype, wide ? CUDA_conv_transpose_f64 : CUDA_conv_transpose_f32,
                                              &kernels, phases * made.groups, pixels, made.c, made.m);
   const bool last = view.channels.last;
@@ -68,8 +68,8 @@ reed_status cuda_prepare_conv_transpose(const reed_kernel_call *call, reed_kerne
   cuda_image_strides(x, last, &made.x_image, &made.x_channel, made.x_axis);
   cuda_image_strides(y, last, &made.y_image, &made.y_channel, made.y_axis);
   if (desc_elements(y)) {
-    made.tiles_n = few ? 1 : cuda_tiles_for(made.m, &tiles);
-    made.tiles_m = few ? blocks_for(few_kernel, pixels * made.m * made.groups) : cuda_tiles_for(pixels, &tiles);
+    made.tiles_n = few ? 1 : cuda_tiles_for(made.m, CUDA_TILE_EXTENT);
+    made.tiles_m = few ? blocks_for(few_kernel, pixels * made.m * made.groups) : cuda_tiles_for(pixels, tiles.rows);
     cuda_plan_launch(&plan, few ? few_kernel : tiles.kernel,
                      phases * (few ? 1 : made.groups) * made.tiles_m * made.tiles_n, few ? 0 : tiles.shared_bytes,
                      &made);

@@ -122,19 +122,18 @@ static __device__ inline void finish(const conv_transpose_args &a, int64_t chann
 
 template <class Core> static __device__ inline void run_conv_transpose(const conv_transpose_args &a) {
   typedef typename Core::T T;
-  enum { LINES = Core::LINES };
   SHARED_VALUE(phase, p);
-  SHARED_ARRAY(transposed_pixel, of_row, [LINES]);
+  SHARED_ARRAY(transposed_pixel, of_row, [Core::ROWS]);
   const int64_t tiles = a.tiles_m * a.tiles_n, tile = blockIdx.x % tiles, group = blockIdx.x / tiles % a.groups,
-                row = tile / a.tiles_n * LINES, column = tile % a.tiles_n * LINES;
+                row = tile / a.tiles_n * Core::ROWS, column = tile % a.tiles_n * Core::COLUMNS;
   if (threadIdx.x == 0) find_phase(a, blockIdx.x / tiles / a.groups, &p);
   __syncthreads();
   const int64_t pixels = true_number(a.counted, a.images) * p.pixels;
   if (row >= pixels) return; /* all threads */
-  for (int i = static_cast<int>(threadIdx.x); i < LINES; i += static_cast<int>(blockDim.x))
+  for (int i = static_cast<int>(threadIdx.x); i < Core::ROWS; i += static_cast<int>(blockDim.x))
     find_pixel(a, p, row + i, &of_row[i]);
   __syncthreads();
-  const tile_panels<LINES> weights = find_panels<LINES>(a.panels, group, column);
+  const panel weights = find_panel(a.panels, group, column);
   const bool packed = a.panels.width != 0;
   const int64_t size = Core::vector_size(a.dtype), channels = 16 / (size ? size : 16);
   int64_t distances = a.c | group * a.c | a.x_image, of_y = a.y_image | (a.groups > 1 ? a.m : 0);
@@ -145,7 +144,7 @@ template <class Core> static __device__ inline void run_conv_transpose(const con
   const product_operand of_x = {a.x, a.dtype, false,
                                 size && a.x_channel == 1 && a.c % channels == 0 && in_vectors(a.x, distances * size)};
   const product_operand of_w = {a.w, a.dtype, packed,
-                                size && packed && panels_in_vectors(a.w, a.panels, weights, size)};
+                                size && packed && panel_in_vectors(a.w, a.panels, weights, size)};
   const bool vectors = size && a.y_channel == 1 && in_vectors(a.y, of_y * size) && in_vectors(a.bias, 0);
   Core::tile(
       row, column, pixels, p.depth * a.c, a.m, of_x,
@@ -162,8 +161,8 @@ template <class Core> static __device__ inline void run_conv_transpose(const con
             return packed ? find_row(a.panels, step.c, step.number)
                           : panel_row{0, weight_place(a, group, step.c, 0, step.number)};
           },
-          [&](int64_t j, const panel_row &at) { return packed ? weights.place(at, j - column) : at.before + j * a.taps; },
-          [&](int64_t j) { return packed ? weights.of(j - column).width * a.panels.channel_rows : a.m * a.taps; },
+          [&](int64_t j, const panel_row &at) { return packed ? panel_place(weights, at, j - column) : at.before + j * a.taps; },
+          [&](int64_t j) { return packed ? weights.width * a.panels.channel_rows : a.m * a.taps; },
           a.c),
       a.y_channel != 1,
       [&](int64_t i, int64_t j, int n, const T *sums) {
@@ -182,7 +181,7 @@ template <class T> static __device__ inline void run_conv_transpose_few(const co
   const int64_t channel = a.y_channel == 1 ? i % channels : i / n, group = channel / a.m;
   transposed_pixel pixel;
   find_pixel(a, p, a.y_channel == 1 ? i / channels : i % n, &pixel);
-  const tile_panels<TILE> weights = find_panels<TILE>(a.panels, group, 0);
+  const panel weights = find_panel(a.panels, group, 0);
   T sum = 0;
   for (int64_t k = 0; k < p.depth; k++) {
     const transposed_step step = find_tap(a, p, k);
@@ -190,7 +189,7 @@ template <class T> static __device__ inline void run_conv_transpose_few(const co
     for (int64_t c = 0; c < a.c; c++)
       sum += element<T>::load(a.dtype, a.x, pixel.x + (group * a.c + c) * a.x_channel + step.offset) *
              element<T>::load(a.dtype, a.w,
-                              a.panels.width ? weights.place(find_row(a.panels, c, step.number), channel % a.m)
+                              a.panels.width ? panel_place(weights, find_row(a.panels, c, step.number), channel % a.m)
                                              : weight_place(a, group, c, channel % a.m, step.number));
   }
   finish<simt_core<T>>(a, channel, pixel.y + channel * a.y_channel, 1, false, &sum);

@@ -11,9 +11,9 @@
 #include "ops/cpu/formulas/formulas.h"
 #include "ops/cpu/views/view.h"
 
-/* Wide tiles read half of what small ones do, but a card of some hundred multiprocessors wants blocks, and one
- * multiprocessor has no second block of them that computes while one begins or ends. */
-enum { LEAST_WIDE_TILES = 96, LEAST_WIDE_DEPTH = 128 };
+/* Tall tiles read three quarters of what small ones do, but a card of some hundred multiprocessors wants blocks, and a
+ * short depth more of them that compute while others begin or end. */
+enum { LEAST_TALL_TILES = 192, LEAST_TALL_DEPTH = 128 };
 
 map_step cuda_activation_step(const reed_kernel_call *call, reed_dtype dtype) {
   static const int formulas[] = {
@@ -65,13 +65,13 @@ cuda_tiles cuda_choose_tiles(const reed_kernel_call *call, reed_dtype dtype, cud
                              const cuda_tensor_kernels *kernels, int64_t parts, int64_t rows, int64_t depth,
                              int64_t columns) {
   const cuda_tiles small = {cuda_on_tensor_cores(call, dtype, plain, kernels->small), CUDA_TILE_EXTENT,
-                            CUDA_TILE_EXTENT * CUDA_MMA_LINE_BYTES},
-                   wide = {cuda_on_tensor_cores(call, dtype, plain, kernels->wide), 2 * small.extent,
-                           2 * small.shared_bytes};
+                            2 * CUDA_TILE_EXTENT * CUDA_MMA_LINE_BYTES},
+                   tall = {cuda_on_tensor_cores(call, dtype, plain, kernels->tall), 2 * CUDA_TILE_EXTENT,
+                           3 * CUDA_TILE_EXTENT * CUDA_MMA_LINE_BYTES};
   if (small.kernel == plain) return (cuda_tiles){plain, CUDA_TILE_EXTENT, 0};
-  return wide.kernel != small.kernel && columns > small.extent && depth >= LEAST_WIDE_DEPTH &&
-                 parts * cuda_tiles_for(rows, &wide) * cuda_tiles_for(columns, &wide) >= LEAST_WIDE_TILES
-             ? wide
+  return tall.kernel != small.kernel && depth >= LEAST_TALL_DEPTH &&
+                 parts * cuda_tiles_for(rows, tall.rows) * cuda_tiles_for(columns, CUDA_TILE_EXTENT) >= LEAST_TALL_TILES
+             ? tall
              : small;
 }
 
@@ -110,10 +110,10 @@ static reed_status prepare_product(const reed_kernel_call *call, bool gemm, reed
                                                                              : CUDA_product_f64;
   static const cuda_tensor_kernels kernels = {
       .small = {CUDA_product_tf32, CUDA_product_f16, CUDA_product_bf16},
-      .wide = {CUDA_product_wide_tf32, CUDA_product_wide_f16, CUDA_product_wide_bf16}};
+      .tall = {CUDA_product_tall_tf32, CUDA_product_tall_f16, CUDA_product_tall_bf16}};
   const cuda_tiles tiles = cuda_choose_tiles(call, p.dtype, plain, &kernels, p.batch, p.m, p.k, p.n);
-  made.tiles_m = cuda_tiles_for(p.m, &tiles);
-  made.tiles_n = cuda_tiles_for(p.n, &tiles);
+  made.tiles_m = cuda_tiles_for(p.m, tiles.rows);
+  made.tiles_n = cuda_tiles_for(p.n, CUDA_TILE_EXTENT);
   if (p.batch && p.m && p.n) {
     cuda_plan_launch(&plan, tiles.kernel, p.batch * made.tiles_m * made.tiles_n, tiles.shared_bytes, &made);
     CUDA_INPUT(&plan, product_args, a, 0);
@@ -182,12 +182,12 @@ reed_status cuda_prepare_conv(const reed_kernel_call *call, reed_kernel *out_ker
   cuda_image_strides(x, last_in, &made.x_image, &made.x_channel, made.x_axis);
   cuda_image_strides(y, last, &made.y_image, &made.y_channel, made.y_axis);
   static const cuda_tensor_kernels kernels = {.small = {CUDA_conv_tf32, CUDA_conv_f16, CUDA_conv_bf16},
-                                              .wide = {CUDA_conv_wide_tf32, CUDA_conv_wide_f16, CUDA_conv_wide_bf16}};
+                                              .tall = {CUDA_conv_tall_tf32, CUDA_conv_tall_f16, CUDA_conv_tall_bf16}};
   const bool few = made.m < CUDA_FEW_CHANNELS && made.groups > 1, wide = x->dtype == REED_F64;
   const cuda_tiles tiles = cuda_choose_tiles(call, x->dtype, wide ? CUDA_conv_f64 : CUDA_conv_f32, &kernels,
                                              made.groups, made.pixels, made.c * made.taps, made.m);
-  made.tiles_m = cuda_tiles_for(made.pixels, &tiles);
-  made.tiles_n = cuda_tiles_for(made.m, &tiles);
+  made.tiles_m = cuda_tiles_for(made.pixels, tiles.rows);
+  made.tiles_n = cuda_tiles_for(made.m, CUDA_TILE_EXTENT);
   if (desc_elements(y)) {
     if (few)
       cuda_plan_each(&plan, wide ? CUDA_conv_few_f64 : CUDA_conv_few_f32, made.pixels * made.m * made.groups, &made);

@@ -34,9 +34,8 @@ template <> struct finish<simt_core<uint64_t>> {
 
 template <class Core> static __device__ inline void run_product(const product_args &a) {
   typedef typename Core::T T;
-  enum { LINES = Core::LINES };
-  const int64_t tile = blockIdx.x, matrix = tile / (a.tiles_m * a.tiles_n), row = tile / a.tiles_n % a.tiles_m * LINES,
-                column = tile % a.tiles_n * LINES;
+  const int64_t tile = blockIdx.x, matrix = tile / (a.tiles_m * a.tiles_n), row = tile / a.tiles_n % a.tiles_m * Core::ROWS,
+                column = tile % a.tiles_n * Core::COLUMNS;
   int64_t at[CUDA_DIMS], from_a = 0, from_b = 0, from_c = 0;
   split_index(matrix, a.batch_rank, a.batch_dims, at);
   for (int32_t d = 0; d < a.batch_rank; d++) {
@@ -49,14 +48,14 @@ template <class Core> static __device__ inline void run_product(const product_ar
     if (a.counted_batch ? matrix >= true_number(a.counted, matrices) : row >= true_number(a.counted, a.m)) return;
   }
   const int64_t rows = a.counted_batch ? a.m : true_number(a.counted, a.m), size = Core::vector_size(a.dtype);
-  const tile_panels<LINES> weights = find_panels<LINES>(a.panels, 0, column);
+  const panel weights = find_panel(a.panels, 0, column);
   const product_operand of_a = {a.a, a.dtype, a.a_row == 1 && a.a_column != 1,
                                 size &&
                                     (a.a_column == 1 ? in_vectors(a.a, (from_a | a.a_row) * size)
                                                      : a.a_row == 1 && in_vectors(a.a, (from_a | a.a_column) * size))};
   const bool by_column = a.panels.width || a.b_column == 1;
   const product_operand of_b = {a.b, a.dtype, by_column,
-                                size && (a.panels.width ? panels_in_vectors(a.b, a.panels, weights, size)
+                                size && (a.panels.width ? panel_in_vectors(a.b, a.panels, weights, size)
                                          : by_column    ? in_vectors(a.b, (from_b | a.b_row) * size)
                                                      : a.b_row == 1 && in_vectors(a.b, (from_b | a.b_column) * size))};
   const bool vectors = size && in_vectors(a.y, a.n * size) &&
@@ -68,9 +67,9 @@ template <class Core> static __device__ inline void run_product(const product_ar
       of_b,
       places_of([&](int64_t k) { return a.panels.width ? find_row(a.panels, k, 0) : panel_row{0, from_b + k * a.b_row}; },
                 [&](int64_t j, const panel_row &row) {
-                  return a.panels.width ? weights.place(row, j - column) : row.before + j * a.b_column;
+                  return a.panels.width ? panel_place(weights, row, j - column) : row.before + j * a.b_column;
                 },
-                [&](int64_t j) { return a.panels.width ? weights.of(j - column).width * a.panels.channel_rows : a.b_row; },
+                [&](int64_t j) { return a.panels.width ? weights.width * a.panels.channel_rows : a.b_row; },
                 0),
       false,
       [&](int64_t i, int64_t j, int n, const T *sums) {
@@ -84,6 +83,6 @@ KERNEL(product_ints) { run_product<simt_core<uint64_t>>(a); }
 KERNEL_OF_BLOCKS(3, product_tf32) { run_product<mma_core<tf32_unit, small_tile>>(a); }
 KERNEL_OF_BLOCKS(3, product_f16) { run_product<mma_core<f16_unit, small_tile>>(a); }
 KERNEL_OF_BLOCKS(3, product_bf16) { run_product<mma_core<bf16_unit, small_tile>>(a); }
-KERNEL_OF_MANY_REGISTERS(product_wide_tf32) { run_product<mma_core<tf32_unit, wide_tile>>(a); }
-KERNEL_OF_MANY_REGISTERS(product_wide_f16) { run_product<mma_core<f16_unit, wide_tile>>(a); }
-KERNEL_OF_MANY_REGISTERS(product_wide_bf16) { run_product<mma_core<bf16_unit, wide_tile>>(a); }
+KERNEL_OF_BLOCKS(3, product_tall_tf32) { run_product<mma_core<tf32_unit, tall_tile>>(a); }
+KERNEL_OF_BLOCKS(3, product_tall_f16) { run_product<mma_core<f16_unit, tall_tile>>(a); }
+KERNEL_OF_BLOCKS(3, product_tall_bf16) { run_product<mma_core<bf16_unit, tall_tile>>(a); }

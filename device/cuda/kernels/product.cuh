@@ -28,25 +28,9 @@ static __device__ inline panel_row find_row(const panels_args &p, int64_t c, int
   return panel_row{c * p.channel_rows + tap * p.tap_rows, tap * p.tap};
 }
 
-/* The panels of a tile of LINES columns. */
-template <int LINES> struct tile_panels {
-  panel all[LINES / TILE];
-  __device__ inline const panel &of(int64_t in_tile) const {
-    if constexpr (LINES == TILE) return all[0];
-    else return all[in_tile / TILE];
-  }
-  /* The place in memory of a weight in the tile's column `in_tile`. */
-  __device__ inline int64_t place(const panel_row &row, int64_t in_tile) const {
-    const panel &p = of(in_tile);
-    return p.first + row.before + row.row * p.width + in_tile % TILE;
-  }
-};
-template <int LINES>
-static __device__ inline tile_panels<LINES> find_panels(const panels_args &p, int64_t group, int64_t column) {
-  tile_panels<LINES> made;
-  UNROLL for (int i = 0; i < LINES / TILE; i++) made.all[i] =
-      find_panel(p, group, i && column + i * TILE >= p.columns ? column : column + i * TILE);
-  return made;
+/* The place in memory of a weight in column `in_panel` of the panel. */
+static __device__ inline int64_t panel_place(const panel &of, const panel_row &row, int64_t in_panel) {
+  return of.first + row.before + row.row * of.width + in_panel;
 }
 
 /* An operand of a product. by_line: neighbours in memory are neighbouring rows of A, or columns of B; else neighbours
@@ -157,13 +141,9 @@ static __device__ inline void product_tile(int64_t first_row, int64_t first_colu
           store(first_row + row + i, first_column + column + j, sums[i][j]);
 }
 
-/* True if weights of the panels that are neighbours along columns lie in vectors of elements of `size` bytes. */
-template <int LINES>
-static __device__ inline bool panels_in_vectors(const void *w, const panels_args &p, const tile_panels<LINES> &of,
-                                                int64_t size) {
-  int64_t distances = p.tap;
-  UNROLL for (int i = 0; i < LINES / TILE; i++) distances |= of.all[i].first | of.all[i].width;
-  return in_vectors(w, distances * size);
+/* True if weights of the panel that are neighbours along columns lie in vectors of elements of `size` bytes. */
+static __device__ inline bool panel_in_vectors(const void *w, const panels_args &p, const panel &of, int64_t size) {
+  return in_vectors(w, (of.first | of.width | p.tap) * size);
 }
 
 #endif

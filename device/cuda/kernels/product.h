@@ -14,22 +14,22 @@ map_step cuda_activation_step(const reed_kernel_call *call, reed_dtype dtype);
  * Their sums are f32. */
 cuda_kernel_id cuda_on_tensor_cores(const reed_kernel_call *call, reed_dtype dtype, cuda_kernel_id plain,
                                     const cuda_kernel_id kernels[3]);
-/* A kernel of tiles: the extent of a tile and the dynamic shared memory of a block. */
+/* A kernel of tiles: a tile's rows (it has CUDA_TILE_EXTENT columns) and the dynamic shared memory of a block. */
 typedef struct cuda_tiles {
   cuda_kernel_id kernel;
-  int64_t extent, shared_bytes;
+  int64_t rows, shared_bytes;
 } cuda_tiles;
-/* Kernels on tensor cores (for cuda_on_tensor_cores) with small tiles and with wide ones. */
+/* Kernels on tensor cores (for cuda_on_tensor_cores) with small tiles and with tall ones. */
 typedef struct cuda_tensor_kernels {
-  cuda_kernel_id small[3], wide[3];
+  cuda_kernel_id small[3], tall[3];
 } cuda_tensor_kernels;
-/* The call's kernel of these, or `plain`. Wide tiles where `parts`
- * products of that size give the card enough of them. kernels->wide may be those of small tiles. */
+/* The call's kernel of these, or `plain`. Tall tiles where `parts`
+ * products of that size give the card enough of them. kernels->tall may be those of small tiles. */
 cuda_tiles cuda_choose_tiles(const reed_kernel_call *call, reed_dtype dtype, cuda_kernel_id plain,
                              const cuda_tensor_kernels *kernels, int64_t parts, int64_t rows, int64_t depth,
                              int64_t columns);
-/* Tiles of that extent that n lines take. */
-static inline int64_t cuda_tiles_for(int64_t n, const cuda_tiles *of) { return (n + of->extent - 1) / of->extent; }
+/* Tiles of so many lines that n lines take. */
+static inline int64_t cuda_tiles_for(int64_t n, int64_t lines) { return (n + lines - 1) / lines; }
 /* The panels of packed weights; order NULL: the weights are plain. taps_are_parts: each tap has a matrix of its own. */
 panels_args cuda_panels(const packed_order *order, bool taps_are_parts);
 /* Strides of an image [N,C,spatial...] whose channels come last or second in memory. */

@@ -1,5 +1,5 @@
 /* The core of matrix products on tensor cores (mma.sync, ptx.cuh). A block computes a tile of 64 x 64 elements with four
- * warps, or of 128 x 128 with eight; each warp has a part of it in the fragments of its sums. Tiles of the operands come
+ * warps, or of 128 x 64; each warp has a part of it in the fragments of its sums. Tiles of the operands come
  * into shared memory by copies that run ahead: while one part is multiplied, the next three are on their way. Sums are
  * f32, and every element's products are added in the order of k, so that the bits are the same for both kinds of tile.
  */
@@ -16,20 +16,18 @@ enum {
 };
 static_assert(static_cast<int>(CUDA_MMA_LINE_WORDS) == static_cast<int>(MMA_PITCH), "the host's sizes of memory");
 
-/* A tile: its lines (rows, and as many columns), the warps below and beside each other. */
+/* A tile: its rows and columns, the warps below and beside each other. */
 struct small_tile {
-  enum { LINES = TILE, DOWN = 2, ACROSS = 2 };
+  enum { ROWS = TILE, COLUMNS = TILE, DOWN = 2, ACROSS = 2, THREADS = 32 * DOWN * ACROSS };
 };
-struct wide_tile {
-  enum { LINES = 2 * TILE, DOWN = 2, ACROSS = 4 };
+struct tall_tile {
+  enum { ROWS = 2 * TILE, COLUMNS = TILE, DOWN = 2, ACROSS = 2, THREADS = 32 * DOWN * ACROSS };
 };
 
 /* An operand's way into shared memory: LINES lines of MMA_DEPTH words at a time. IN_ROWS: its vectors run along the
  * lines, and it lies there as in memory, a row of LINES lines for each step of the depth; else line by line. */
-template <class Unit, class Tile, bool IN_ROWS, class Places> struct mma_loader {
+template <class Unit, int LINES, int THREADS, bool IN_ROWS, class Places> struct mma_loader {
   enum {
-    LINES = Tile::LINES,
-    THREADS = 32 * Tile::DOWN * Tile::ACROSS,
     CHUNK = MMA_DEPTH * Unit::IN_WORD, /* elements along the depth */
     VECTOR = 4 * Unit::IN_WORD,
     VECTORS = LINES * MMA_DEPTH / 4 / THREADS, /* of a thread */
@@ -175,16 +173,16 @@ template <class Unit, class Tile, bool B_IN_ROWS, int M, int N, class A, class B
 static __device__ inline void add_parts(float (&sums)[M][N][4], uint32_t *words, int64_t first_row, int64_t first_column,
                                         int64_t rows, int64_t depth, int64_t columns, const product_operand &a,
                                         const A &places_a, const product_operand &b, const B &places_b) {
-  typedef mma_loader<Unit, Tile, false, A> loader_a;
-  typedef mma_loader<Unit, Tile, B_IN_ROWS, B> loader_b;
+  typedef mma_loader<Unit, Tile::ROWS, Tile::THREADS, false, A> loader_a;
+  typedef mma_loader<Unit, Tile::COLUMNS, Tile::THREADS, B_IN_ROWS, B> loader_b;
   enum {
-    PART = Tile::LINES * MMA_PITCH, /* words of an operand's part */
-    PARTS = 2 * PART,
+    PART_A = Tile::ROWS * MMA_PITCH, /* words of an operand's part */
+    PARTS = PART_A + Tile::COLUMNS * MMA_PITCH,
     STAGES = CUDA_MMA_STAGES
   };
   const int warp = static_cast<int>(threadIdx.x) / 32;
-  const int place_a = loader_a::template lane_place<false>(warp % Tile::DOWN * (Tile::LINES / Tile::DOWN)),
-            place_b = PART + loader_b::template lane_place<true>(warp / Tile::DOWN * (Tile::LINES / Tile::ACROSS));
+  const int place_a = loader_a::template lane_place<false>(warp % Tile::DOWN * (Tile::ROWS / Tile::DOWN)),
+            place_b = PART_A + loader_b::template lane_place<true>(warp / Tile::DOWN * (Tile::COLUMNS / Tile::ACROSS));
   const int32_t chunks = static_cast<int32_t>((depth + loader_a::CHUNK - 1) / loader_a::CHUNK);
   async_copies copies;
   loader_a from_a(a, places_a, first_row, rows, depth);
@@ -192,38 +190,27 @@ static __device__ inline void add_parts(float (&sums)[M][N][4], uint32_t *words,
   const auto stage = [&](uint32_t *to, int32_t chunk) {
     if (chunk < chunks) {
       from_a.stage(to, chunk, &copies);
-      from_b.stage(to + PART, chunk, &copies);
+      from_b.stage(to + PART_A, chunk, &copies);
     }
     copies.commit();
   };
-  uint32_t left[MMA_STEPS][M][4], right[MMA_STEPS][N / 2][4];
-  const auto read = [&](const uint32_t *part, int step) {
-    UNROLL for (int m = 0; m < M; m++) loader_a::template read<false>(left[step][m], part + place_a, m, step);
-    UNROLL for (int n = 0; n < N / 2; n++) loader_b::template read<true>(right[step][n], part + place_b, n, step);
-  };
-  const auto multiply = [&](int step) {
-    UNROLL for (int n = 0; n < N; n++) {
-      const uint32_t of_column[2] = {right[step][n / 2][n % 2 * 2], right[step][n / 2][n % 2 * 2 + 1]};
-      UNROLL for (int m = 0; m < M; m++) Unit::multiply(sums[m][n], left[step][m], of_column);
-    }
-  };
-  ROLLED for (int32_t i = 0; i < STAGES; i++) stage(words + i * PARTS, i);
-  copies.wait<STAGES - 1>();
-  __syncthreads();
-  uint32_t *at = words;
-  if (chunks) read(at, 0);
+  uint32_t *at = words, *last = words + (STAGES - 1) * PARTS;
+  ROLLED for (int32_t i = 0; i < STAGES - 1; i++) stage(words + i * PARTS, i);
   ROLLED for (int32_t chunk = 0; chunk < chunks; chunk++) {
-    /* fragments are read a step ahead, beside the products of the step before */
-    static_assert(MMA_STEPS == 2, "the steps of a part");
-    read(at, 1);
-    multiply(0);
     copies.wait<STAGES - 2>();
-    __syncthreads(); /* the next part has come; all warps have read this one, whose place is filled anew */
-    uint32_t *const next = at == words + (STAGES - 1) * PARTS ? words : at + PARTS;
-    if (chunk + 1 < chunks) read(next, 0);
-    stage(at, chunk + STAGES);
-    multiply(1);
-    at = next;
+    __syncthreads(); /* the part has come, and the one before it, whose place is filled next, has been multiplied */
+    stage(last, chunk + STAGES - 1);
+    UNROLL for (int step = 0; step < MMA_STEPS; step++) {
+      uint32_t left[M][4], right[N / 2][4];
+      UNROLL for (int m = 0; m < M; m++) loader_a::template read<false>(left[m], at + place_a, m, step);
+      UNROLL for (int n = 0; n < N / 2; n++) loader_b::template read<true>(right[n], at + place_b, n, step);
+      UNROLL for (int n = 0; n < N; n++) {
+        const uint32_t of_column[2] = {right[n / 2][n % 2 * 2], right[n / 2][n % 2 * 2 + 1]};
+        UNROLL for (int m = 0; m < M; m++) Unit::multiply(sums[m][n], left[m], of_column);
+      }
+    }
+    last = at;
+    at = at == words + (STAGES - 1) * PARTS ? words : at + PARTS;
   }
   copies.wait<0>();
   __syncthreads();
@@ -237,14 +224,15 @@ static __device__ inline void mma_tile(int64_t first_row, int64_t first_column, 
                                        int64_t columns, const product_operand &a, const A &places_a,
                                        const product_operand &b, const B &places_b, bool rows_side_by_side, S store) {
   enum {
-    LINES = Tile::LINES,
-    THREADS = 32 * Tile::DOWN * Tile::ACROSS,
-    M = LINES / Tile::DOWN / MMA_ROWS, /* fragments of a warp */
-    N = LINES / Tile::ACROSS / MMA_COLUMNS,
-    SUM_PITCH = LINES + 4,
+    ROWS = Tile::ROWS,
+    COLUMNS = Tile::COLUMNS,
+    THREADS = Tile::THREADS,
+    M = ROWS / Tile::DOWN / MMA_ROWS, /* fragments of a warp */
+    N = COLUMNS / Tile::ACROSS / MMA_COLUMNS,
+    SUM_PITCH = COLUMNS + 4,
     VECTOR = 4 * Unit::IN_WORD
   };
-  static_assert(SUM_PITCH * 4 <= CUDA_MMA_LINE_BYTES, "the parts' memory holds the sums");
+  static_assert(ROWS * SUM_PITCH * 4 <= (ROWS + COLUMNS) * CUDA_MMA_LINE_BYTES, "the parts' memory holds the sums");
   SHARED_DYNAMIC(uint4, vectors_of_parts);
   uint32_t *const words = reinterpret_cast<uint32_t *>(vectors_of_parts);
   float sums[M][N][4] = {};
@@ -253,22 +241,22 @@ static __device__ inline void mma_tile(int64_t first_row, int64_t first_column, 
   else
     add_parts<Unit, Tile, false>(sums, words, first_row, first_column, rows, depth, columns, a, places_a, b, places_b);
   /* through shared memory, so that neighbouring threads store neighbours, and few registers are live at a call */
-  const int t = static_cast<int>(threadIdx.x), row = t / 32 % Tile::DOWN * (LINES / Tile::DOWN),
-            column = t / 32 / Tile::DOWN * (LINES / Tile::ACROSS);
+  const int t = static_cast<int>(threadIdx.x), row = t / 32 % Tile::DOWN * (ROWS / Tile::DOWN),
+            column = t / 32 / Tile::DOWN * (COLUMNS / Tile::ACROSS);
   UNROLL for (int m = 0; m < M; m++) UNROLL for (int n = 0; n < N; n++) UNROLL for (int i = 0; i < 4; i++)
       words[(row + m * MMA_ROWS + t % 32 / 4 + i / 2 * 8) * SUM_PITCH + column + n * MMA_COLUMNS + t % 4 * 2 + i % 2] =
           __float_as_uint(sums[m][n][i]);
   __syncthreads();
   if (rows_side_by_side) {
-    ROLLED for (int j = t; j < LINES * LINES; j += THREADS) {
-      const int y = j % LINES, x = j / LINES;
+    ROLLED for (int j = t; j < ROWS * COLUMNS; j += THREADS) {
+      const int y = j % ROWS, x = j / ROWS;
       const float sum = __uint_as_float(words[y * SUM_PITCH + x]);
       if (first_row + y < rows && first_column + x < columns) store(first_row + y, first_column + x, 1, &sum);
     }
     return;
   }
-  UNROLL_BY(2) for (int i = 0; i < LINES * LINES / VECTOR / THREADS; i++) {
-    const int j = t + i * THREADS, y = j / (LINES / VECTOR), x = j % (LINES / VECTOR) * VECTOR;
+  UNROLL_BY(2) for (int i = 0; i < ROWS * COLUMNS / VECTOR / THREADS; i++) {
+    const int j = t + i * THREADS, y = j / (COLUMNS / VECTOR), x = j % (COLUMNS / VECTOR) * VECTOR;
     if (first_row + y >= rows || first_column + x >= columns) continue;
     float of_row[VECTOR];
     UNROLL for (int e = 0; e < VECTOR; e++) of_row[e] = __uint_as_float(words[y * SUM_PITCH + x + e]);
@@ -282,7 +270,7 @@ static __device__ inline void mma_tile(int64_t first_row, int64_t first_column, 
  * that `store` takes at once. tile's parameters: mma_tile's. */
 template <class Number> struct simt_core {
   typedef Number T;
-  enum { LINES = TILE, VECTOR = 1 };
+  enum { ROWS = TILE, COLUMNS = TILE, VECTOR = 1 };
   static __device__ inline int dtype(int given) { return given; }
   static __device__ inline void load(T (&)[VECTOR], const void *, int64_t) {}
   static __device__ inline void store(void *, int64_t, const T (&)[VECTOR]) {}
@@ -297,7 +285,7 @@ template <class Number> struct simt_core {
 };
 template <class Unit, class Tile> struct mma_core {
   typedef float T;
-  enum { LINES = Tile::LINES, VECTOR = 4 * Unit::IN_WORD };
+  enum { ROWS = Tile::ROWS, COLUMNS = Tile::COLUMNS, VECTOR = 4 * Unit::IN_WORD };
   static __device__ inline int dtype(int) { return Unit::DTYPE; }
   static __device__ inline void load(T (&to)[VECTOR], const void *data, int64_t at) { load_vector<Unit>(to, data, at); }
   static __device__ inline void store(void *data, int64_t at, const T (&from)[VECTOR]) { store_vector<Unit>(data, at, from); }

@@ -33,24 +33,24 @@ static const row rows[] = {
     {OP_MatMul, 2, 40, 70, 136, 1, 1, 0, false, false, NULL},
     {OP_Conv, 1, 16, 9, 24, 3, 2, 1, true, true, "relu"},
     {OP_Conv, 1, 40, 9, 72, 1, 1, 0, true, true, NULL},
-    /* enough for wide tiles: of f32 the first, of halves the second */
+    /* enough for tall tiles: of f32 the first, of halves the second */
     {OP_MatMul, 48, 130, 130, 72, 1, 1, 0, true, false, "relu"},
     {OP_Conv, 48, 32, 17, 72, 2, 1, 0, true, true, "relu"},
 };
-enum { ROWS = sizeof rows / sizeof *rows, FIRST_WIDE = ROWS - 2 };
+enum { ROWS = sizeof rows / sizeof *rows, FIRST_TALL = ROWS - 2 };
 
 static const struct {
   cuda_math math;
   reed_dtype dtype;
-  cuda_kernel_id product, conv, wide_product, wide_conv;
+  cuda_kernel_id product, conv, tall_product, tall_conv;
   double of_sums, of_result;
 } kinds[] = {
-    {CUDA_MATH_TF32, REED_F32, CUDA_product_tf32, CUDA_conv_tf32, CUDA_product_wide_tf32, CUDA_conv_wide_tf32, 0x1p-10,
+    {CUDA_MATH_TF32, REED_F32, CUDA_product_tf32, CUDA_conv_tf32, CUDA_product_tall_tf32, CUDA_conv_tall_tf32, 0x1p-10,
      0},
-    {CUDA_MATH_TF32, REED_F16, CUDA_product_f16, CUDA_conv_f16, CUDA_product_wide_f16, CUDA_conv_wide_f16, 0, 0x1p-11},
-    {CUDA_MATH_HALVES, REED_F16, CUDA_product_f16, CUDA_conv_f16, CUDA_product_wide_f16, CUDA_conv_wide_f16, 0,
+    {CUDA_MATH_TF32, REED_F16, CUDA_product_f16, CUDA_conv_f16, CUDA_product_tall_f16, CUDA_conv_tall_f16, 0, 0x1p-11},
+    {CUDA_MATH_HALVES, REED_F16, CUDA_product_f16, CUDA_conv_f16, CUDA_product_tall_f16, CUDA_conv_tall_f16, 0,
      0x1p-11},
-    {CUDA_MATH_HALVES, REED_BF16, CUDA_product_bf16, CUDA_conv_bf16, CUDA_product_wide_bf16, CUDA_conv_wide_bf16, 0,
+    {CUDA_MATH_HALVES, REED_BF16, CUDA_product_bf16, CUDA_conv_bf16, CUDA_product_tall_bf16, CUDA_conv_tall_bf16, 0,
      0x1p-8},
     {CUDA_MATH_HALVES, REED_F32, CUDA_product_f32, CUDA_conv_f32, CUDA_product_f32, CUDA_conv_f32, 0, 0},
     {CUDA_MATH_PLAIN, REED_F16, CUDA_product_f32, CUDA_conv_f32, CUDA_product_f32, CUDA_conv_f32, 0, 0x1p-11},
@@ -165,9 +165,9 @@ static void check(const row *r, int kind, bool apart, uint64_t order) {
   reed_kernel kernel = emulated_prepare(&c);
   const cuda_prepared *plan = kernel.state;
   ck_assert_uint_eq(plan->n_launches, 1);
-  const bool wide = r - rows >= FIRST_WIDE;
-  ck_assert_int_eq(plan->launches->kernel, r->op == OP_Conv ? wide ? kinds[kind].wide_conv : kinds[kind].conv
-                                           : wide           ? kinds[kind].wide_product
+  const bool tall = r - rows >= FIRST_TALL;
+  ck_assert_int_eq(plan->launches->kernel, r->op == OP_Conv ? tall ? kinds[kind].tall_conv : kinds[kind].conv
+                                           : tall           ? kinds[kind].tall_product
                                                             : kinds[kind].product);
   emulated_run(&c, &kernel);
   for (int64_t i = 0; i < m.bytes[3] / (dtype == REED_F32 ? 4 : 2); i++) {
@@ -185,10 +185,10 @@ static void check(const row *r, int kind, bool apart, uint64_t order) {
 START_TEST(tensor_cores_give_the_product) {
   noise = 1 + (uint32_t)_i;
   for (size_t i = 0; i < ROWS; i++) {
-    if (i >= FIRST_WIDE &&
-        (kinds[_i].product == kinds[_i].wide_product || (i == FIRST_WIDE) != (kinds[_i].dtype == REED_F32)))
+    if (i >= FIRST_TALL &&
+        (kinds[_i].product == kinds[_i].tall_product || (i == FIRST_TALL) != (kinds[_i].dtype == REED_F32)))
       continue;
-    for (uint64_t order = 0; order < (rows[i].n <= 8 ? 3 : i < FIRST_WIDE ? 2 : 1); order++)
+    for (uint64_t order = 0; order < (rows[i].n <= 8 ? 3 : i < FIRST_TALL ? 2 : 1); order++)
       check(&rows[i], _i, order == 1, rows[i].n > 8 ? 0 : order == 2 ? 77 : order);
   }
 }
