@@ -125,7 +125,7 @@ template <class Core> static __device__ inline void run_conv(const conv_args &a)
                   const conv_pixel &pixel = of_row[i - row];
                   return in_picture(a, pixel, step) ? pixel.x + group * a.c * a.x_channel + step.offset : -1;
                 },
-                [&](int64_t) { return a.x_channel; }, a.c),
+                a.x_channel, a.c),
       of_w,
       places_of(
           [&](int64_t k) {
@@ -136,7 +136,7 @@ template <class Core> static __device__ inline void run_conv(const conv_args &a)
           [&](int64_t j, const panel_row &at) {
             return packed ? panel_place(weights, at, j - column) : (group * a.m + j) * a.c * a.taps + at.before;
           },
-          [&](int64_t j) { return packed ? weights.width * a.panels.channel_rows : a.taps; },
+          packed ? weights.width * a.panels.channel_rows : a.taps,
           a.taps == 1 || (packed && !a.panels.tap && a.panels.tap_rows == a.c * a.panels.channel_rows) ? 0 : a.c),
       a.y_channel != 1,
       [&](int64_t i, int64_t j, int n, const T *sums) {

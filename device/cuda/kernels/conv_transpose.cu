@@ -153,7 +153,7 @@ template <class Core> static __device__ inline void run_conv_transpose(const con
                   const transposed_pixel &pixel = of_row[i - row];
                   return in_picture(a, pixel, step) ? pixel.x + group * a.c * a.x_channel + step.offset : -1;
                 },
-                [&](int64_t) { return a.x_channel; }, a.c),
+                a.x_channel, a.c),
       of_w,
       places_of(
           [&](int64_t k) {
@@ -162,7 +162,7 @@ template <class Core> static __device__ inline void run_conv_transpose(const con
                           : panel_row{0, weight_place(a, group, step.c, 0, step.number)};
           },
           [&](int64_t j, const panel_row &at) { return packed ? panel_place(weights, at, j - column) : at.before + j * a.taps; },
-          [&](int64_t j) { return packed ? weights.width * a.panels.channel_rows : a.m * a.taps; },
+          packed ? weights.width * a.panels.channel_rows : a.m * a.taps,
           a.c),
       a.y_channel != 1,
       [&](int64_t i, int64_t j, int n, const T *sums) {

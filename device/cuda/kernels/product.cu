@@ -63,13 +63,13 @@ template <class Core> static __device__ inline void run_product(const product_ar
   Core::tile(
       row, column, rows, a.k, a.n, of_a,
       places_of([&](int64_t k) { return from_a + k * a.a_column; },
-                [&](int64_t i, int64_t step) { return step + i * a.a_row; }, [&](int64_t) { return a.a_column; }, 0),
+                [&](int64_t i, int64_t step) { return step + i * a.a_row; }, a.a_column, 0),
       of_b,
       places_of([&](int64_t k) { return a.panels.width ? find_row(a.panels, k, 0) : panel_row{0, from_b + k * a.b_row}; },
                 [&](int64_t j, const panel_row &row) {
                   return a.panels.width ? panel_place(weights, row, j - column) : row.before + j * a.b_column;
                 },
-                [&](int64_t j) { return a.panels.width ? weights.width * a.panels.channel_rows : a.b_row; },
+                a.panels.width ? weights.width * a.panels.channel_rows : a.b_row,
                 0),
       false,
       [&](int64_t i, int64_t j, int n, const T *sums) {

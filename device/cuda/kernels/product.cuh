@@ -43,16 +43,14 @@ struct product_operand {
 
 /* The places of an operand's elements. step(k): what the lines (rows of A, columns of B) share at k; place(line,
  * step(k)): the element's place, below 0: it is 0. run: so many elements along k, from a multiple of that number on, lie
- * stride(line) apart; 1: no two need to; 0: all do. */
-template <class Step, class Place, class Stride> struct product_places {
+ * `stride` apart; 1: no two need to; 0: all do. */
+template <class Step, class Place> struct product_places {
   Step step;
   Place place;
-  Stride stride;
-  int64_t run;
+  int64_t stride, run;
 };
-template <class Step, class Place, class Stride>
-static __device__ inline product_places<Step, Place, Stride> places_of(Step step, Place place, Stride stride,
-                                                                       int64_t run) {
+template <class Step, class Place>
+static __device__ inline product_places<Step, Place> places_of(Step step, Place place, int64_t stride, int64_t run) {
   return {step, place, stride, run};
 }
 

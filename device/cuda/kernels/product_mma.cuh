@@ -50,12 +50,11 @@ template <class Unit, int LINES, int THREADS, bool IN_ROWS, class Places> struct
 
   __device__ inline mma_loader(const product_operand &operand, const Places &its_places, int64_t first_line,
                                int64_t n_lines, int64_t n_depth)
-      : of(operand), places(its_places), line0(first_line), lines(n_lines), depth(n_depth), stride(0), in_memory(0),
+      : of(operand), places(its_places), line0(first_line), lines(n_lines), depth(n_depth), stride(its_places.stride * (MMA_DEPTH * 4)), in_memory(0),
         in_part(0), left(0), cut(n_depth % CHUNK ? static_cast<int32_t>(n_depth / CHUNK) : -1),
         vectors(operand.vectors && operand.by_line == IN_ROWS) {
     const int64_t run = places.run;
     chunks = run == 0 ? INT32_MAX : run % CHUNK == 0 && run / CHUNK < INT32_MAX ? static_cast<int32_t>(run / CHUNK) : 1;
-    if (vectors && line_of(0) < lines) stride = places.stride(line_of(0)) * (MMA_DEPTH * 4);
     UNROLL for (int i = 0; i < VECTORS; i++) from[i] = 0;
   }
 
