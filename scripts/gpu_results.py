@@ -2,8 +2,9 @@
 
 usage: gpu_results.py OUT INTO BUILD DEVICE ROOT
 
-The section stands between two marks of the page and is made of the stages' parts, OUT/STAGE.md. A kernel is verified if the run was on a real card and without --few, every unit
-of the stage `parity` has passed, none was cut, and the kernel was launched in one of them (OUT/parity/UNIT.kernels). Rows of kernels that this run does not verify stay as they are."""
+The section stands between two marks of the page and is made of the stages' parts, OUT/STAGE.md. A kernel is verified if the run was on a real card and without --few, the kernel
+was launched in a unit of the stage `parity` that has passed (OUT/parity/UNIT.kernels), and in none that failed or was cut. A unit that was killed without a list verifies nothing. Rows
+of kernels that this run does not verify stay as they are."""
 import datetime, json, os, subprocess, sys
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'bench'))
@@ -41,12 +42,12 @@ def section(about, today):
 
 
 def launched_in_parity():
-    """The kernels that the units of the stage `parity` launched, if all of them have run and passed."""
-    part, names = os.path.join(out, 'parity'), []
-    if os.path.isdir(part) and not os.path.exists(os.path.join(part, 'cut')): names = os.listdir(part)
-    units = {name.rsplit('.', 1)[0] for name in names if not name.endswith('.kernels') and '.' in name}
-    if any(unit + '.passed' not in names for unit in units): return set()
-    return {row.kernel for row in profiles.read(*(os.path.join(part, unit + '.kernels') for unit in units))}
+    """The kernels that units of the stage `parity` which have passed launched, and no other unit did."""
+    part = os.path.join(out, 'parity')
+    names = os.listdir(part) if os.path.isdir(part) else []
+    lists = [name for name in names if name.endswith('.kernels')]
+    launched = lambda passed: {row.kernel for row in profiles.read(*(os.path.join(part, name) for name in lists if (name.replace('.kernels', '.passed') in names) == passed))}
+    return launched(True) - launched(False)
 
 
 def main():

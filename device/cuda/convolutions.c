@@ -203,7 +203,8 @@ static bool enqueue(const library_call *call, cuda_queue *queue) {
 }
 
 bool convolutions_take(cuda_kernel_id kernel) {
-  return kernel == CUDA_conv_f32 || kernel == CUDA_conv_tf32 || kernel == CUDA_conv_f16 || kernel == CUDA_conv_bf16;
+  return kernel == CUDA_conv_f32 || kernel == CUDA_conv_tf32 || kernel == CUDA_conv_f16 || kernel == CUDA_conv_bf16 ||
+         kernel == CUDA_conv_tall_tf32 || kernel == CUDA_conv_tall_f16 || kernel == CUDA_conv_tall_bf16;
 }
 
 reed_status convolutions_launch(convolutions *of, weights_copies *weights, cuda_queue *queue, const cuda_ready *own,

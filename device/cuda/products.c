@@ -197,7 +197,8 @@ static bool enqueue(const library_call *call, cuda_queue *queue) {
 
 bool products_take(cuda_kernel_id kernel) {
   return kernel == CUDA_product_f32 || kernel == CUDA_product_tf32 || kernel == CUDA_product_f16 ||
-         kernel == CUDA_product_bf16;
+         kernel == CUDA_product_bf16 || kernel == CUDA_product_tall_tf32 || kernel == CUDA_product_tall_f16 ||
+         kernel == CUDA_product_tall_bf16;
 }
 
 /* The plan; a new one where there is none. NULL: no memory, or a graph is recorded. */

@@ -96,8 +96,8 @@ static __device__ inline void finish_conv(const conv_args &a, int64_t channel, i
 template <class Core> static __device__ inline void run_conv(const conv_args &a) {
   typedef typename Core::T T;
   SHARED_ARRAY(conv_pixel, of_row, [Core::ROWS]);
-  const int64_t tile = blockIdx.x, group = tile / (a.tiles_m * a.tiles_n), row = tile / a.tiles_n % a.tiles_m * Core::ROWS,
-                column = tile % a.tiles_n * Core::COLUMNS;
+  const int64_t tile = blockIdx.x, group = tile / (a.tiles_m * a.tiles_n),
+                row = tile / a.tiles_n % a.tiles_m * Core::ROWS, column = tile % a.tiles_n * Core::COLUMNS;
   const int64_t pixels = true_number(a.counted, a.pixels);
   if (row >= pixels) return; /* all threads */
   for (int i = static_cast<int>(threadIdx.x); i < Core::ROWS; i += static_cast<int>(blockDim.x))
@@ -113,11 +113,11 @@ template <class Core> static __device__ inline void run_conv(const conv_args &a)
   }
   const product_operand of_x = {a.x, a.dtype, false,
                                 size && a.x_channel == 1 && a.c % channels == 0 && in_vectors(a.x, distances * size)};
-  const product_operand of_w = {a.w, a.dtype, packed,
-                                size && (packed ? panel_in_vectors(a.w, a.panels, weights, size)
-                                                : a.taps == 1 && in_vectors(a.w, a.c * size))};
-  const bool vectors = size && a.y_channel == 1 && in_vectors(a.y, of_y * size) && in_vectors(a.residual, 0) &&
-                       in_vectors(a.bias, 0);
+  const product_operand of_w = {
+      a.w, a.dtype, packed,
+      size && (packed ? panel_in_vectors(a.w, a.panels, weights, size) : a.taps == 1 && in_vectors(a.w, a.c * size))};
+  const bool vectors =
+      size && a.y_channel == 1 && in_vectors(a.y, of_y * size) && in_vectors(a.residual, 0) && in_vectors(a.bias, 0);
   Core::tile(
       row, column, pixels, a.taps * a.c, a.m, of_x,
       places_of([&](int64_t k) { return find_step(a, k); },
@@ -138,8 +138,7 @@ template <class Core> static __device__ inline void run_conv(const conv_args &a)
           },
           packed ? weights.width * a.panels.channel_rows : a.taps,
           a.taps == 1 || (packed && !a.panels.tap && a.panels.tap_rows == a.c * a.panels.channel_rows) ? 0 : a.c),
-      a.y_channel != 1,
-      [&](int64_t i, int64_t j, int n, const T *sums) {
+      a.y_channel != 1, [&](int64_t i, int64_t j, int n, const T *sums) {
         const int64_t channel = group * a.m + j;
         finish_conv<Core>(a, channel, of_row[i - row].y + channel * a.y_channel, n, vectors, sums);
       });

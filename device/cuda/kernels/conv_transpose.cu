@@ -3,9 +3,9 @@
  * GEMM): its places times the taps and channels that reach it. For groups of few channels: one thread an element. */
 #include "device/cuda/kernels/product_mma.cuh"
 
-/* A phase. Per axis, the last one first: the first place and the number of places; the first tap and the number of taps;
- * the place of the input that the first tap of the first place reads. Tap j of place i reads `back` j places before that
- * of tap 0, and i behind that of place 0. */
+/* A phase. Per axis, the last one first: the first place and the number of places; the first tap and the number of
+ * taps; the place of the input that the first tap of the first place reads. Tap j of place i reads `back` j places
+ * before that of tap 0, and i behind that of place 0. */
 struct phase {
   int64_t place[CUDA_AXES], places[CUDA_AXES], tap[CUDA_AXES], taps[CUDA_AXES], origin[CUDA_AXES], back[CUDA_AXES];
   int64_t pixels, depth; /* of one image; taps */
@@ -143,32 +143,30 @@ template <class Core> static __device__ inline void run_conv_transpose(const con
   }
   const product_operand of_x = {a.x, a.dtype, false,
                                 size && a.x_channel == 1 && a.c % channels == 0 && in_vectors(a.x, distances * size)};
-  const product_operand of_w = {a.w, a.dtype, packed,
-                                size && packed && panel_in_vectors(a.w, a.panels, weights, size)};
+  const product_operand of_w = {a.w, a.dtype, packed, size && packed && panel_in_vectors(a.w, a.panels, weights, size)};
   const bool vectors = size && a.y_channel == 1 && in_vectors(a.y, of_y * size) && in_vectors(a.bias, 0);
-  Core::tile(
-      row, column, pixels, p.depth * a.c, a.m, of_x,
-      places_of([&](int64_t k) { return find_step(a, p, k); },
-                [&](int64_t i, const transposed_step &step) {
-                  const transposed_pixel &pixel = of_row[i - row];
-                  return in_picture(a, pixel, step) ? pixel.x + group * a.c * a.x_channel + step.offset : -1;
-                },
-                a.x_channel, a.c),
-      of_w,
-      places_of(
-          [&](int64_t k) {
-            const transposed_step step = find_step(a, p, k);
-            return packed ? find_row(a.panels, step.c, step.number)
-                          : panel_row{0, weight_place(a, group, step.c, 0, step.number)};
-          },
-          [&](int64_t j, const panel_row &at) { return packed ? panel_place(weights, at, j - column) : at.before + j * a.taps; },
-          packed ? weights.width * a.panels.channel_rows : a.m * a.taps,
-          a.c),
-      a.y_channel != 1,
-      [&](int64_t i, int64_t j, int n, const T *sums) {
-        const int64_t channel = group * a.m + j;
-        finish<Core>(a, channel, of_row[i - row].y + channel * a.y_channel, n, vectors, sums);
-      });
+  Core::tile(row, column, pixels, p.depth * a.c, a.m, of_x,
+             places_of([&](int64_t k) { return find_step(a, p, k); },
+                       [&](int64_t i, const transposed_step &step) {
+                         const transposed_pixel &pixel = of_row[i - row];
+                         return in_picture(a, pixel, step) ? pixel.x + group * a.c * a.x_channel + step.offset : -1;
+                       },
+                       a.x_channel, a.c),
+             of_w,
+             places_of(
+                 [&](int64_t k) {
+                   const transposed_step step = find_step(a, p, k);
+                   return packed ? find_row(a.panels, step.c, step.number)
+                                 : panel_row{0, weight_place(a, group, step.c, 0, step.number)};
+                 },
+                 [&](int64_t j, const panel_row &at) {
+                   return packed ? panel_place(weights, at, j - column) : at.before + j * a.taps;
+                 },
+                 packed ? weights.width * a.panels.channel_rows : a.m * a.taps, a.c),
+             a.y_channel != 1, [&](int64_t i, int64_t j, int n, const T *sums) {
+               const int64_t channel = group * a.m + j;
+               finish<Core>(a, channel, of_row[i - row].y + channel * a.y_channel, n, vectors, sums);
+             });
 }
 
 /* Threads are numbered by phase, then as the output's elements are. */

@@ -34,8 +34,8 @@ template <> struct finish<simt_core<uint64_t>> {
 
 template <class Core> static __device__ inline void run_product(const product_args &a) {
   typedef typename Core::T T;
-  const int64_t tile = blockIdx.x, matrix = tile / (a.tiles_m * a.tiles_n), row = tile / a.tiles_n % a.tiles_m * Core::ROWS,
-                column = tile % a.tiles_n * Core::COLUMNS;
+  const int64_t tile = blockIdx.x, matrix = tile / (a.tiles_m * a.tiles_n),
+                row = tile / a.tiles_n % a.tiles_m * Core::ROWS, column = tile % a.tiles_n * Core::COLUMNS;
   int64_t at[CUDA_DIMS], from_a = 0, from_b = 0, from_c = 0;
   split_index(matrix, a.batch_rank, a.batch_dims, at);
   for (int32_t d = 0; d < a.batch_rank; d++) {
@@ -58,23 +58,24 @@ template <class Core> static __device__ inline void run_product(const product_ar
                                 size && (a.panels.width ? panel_in_vectors(a.b, a.panels, weights, size)
                                          : by_column    ? in_vectors(a.b, (from_b | a.b_row) * size)
                                                      : a.b_row == 1 && in_vectors(a.b, (from_b | a.b_column) * size))};
-  const bool vectors = size && in_vectors(a.y, a.n * size) &&
-                       (!a.c || a.c_column != 1 || in_vectors(a.c, (from_c | a.c_row) * size));
-  Core::tile(
-      row, column, rows, a.k, a.n, of_a,
-      places_of([&](int64_t k) { return from_a + k * a.a_column; },
-                [&](int64_t i, int64_t step) { return step + i * a.a_row; }, a.a_column, 0),
-      of_b,
-      places_of([&](int64_t k) { return a.panels.width ? find_row(a.panels, k, 0) : panel_row{0, from_b + k * a.b_row}; },
-                [&](int64_t j, const panel_row &row) {
-                  return a.panels.width ? panel_place(weights, row, j - column) : row.before + j * a.b_column;
-                },
-                a.panels.width ? weights.width * a.panels.channel_rows : a.b_row,
-                0),
-      false,
-      [&](int64_t i, int64_t j, int n, const T *sums) {
-        finish<Core>::store(a, (matrix * a.m + i) * a.n + j, from_c + i * a.c_row + j * a.c_column, n, vectors, sums);
-      });
+  const bool vectors =
+      size && in_vectors(a.y, a.n * size) && (!a.c || a.c_column != 1 || in_vectors(a.c, (from_c | a.c_row) * size));
+  Core::tile(row, column, rows, a.k, a.n, of_a,
+             places_of([&](int64_t k) { return from_a + k * a.a_column; },
+                       [&](int64_t i, int64_t step) { return step + i * a.a_row; }, a.a_column, 0),
+             of_b,
+             places_of(
+                 [&](int64_t k) {
+                   return a.panels.width ? find_row(a.panels, k, 0) : panel_row{0, from_b + k * a.b_row};
+                 },
+                 [&](int64_t j, const panel_row &row) {
+                   return a.panels.width ? panel_place(weights, row, j - column) : row.before + j * a.b_column;
+                 },
+                 a.panels.width ? weights.width * a.panels.channel_rows : a.b_row, 0),
+             false, [&](int64_t i, int64_t j, int n, const T *sums) {
+               finish<Core>::store(a, (matrix * a.m + i) * a.n + j, from_c + i * a.c_row + j * a.c_column, n, vectors,
+                                   sums);
+             });
 }
 
 KERNEL(product_f32) { run_product<simt_core<float>>(a); }

@@ -42,8 +42,8 @@ struct product_operand {
 };
 
 /* The places of an operand's elements. step(k): what the lines (rows of A, columns of B) share at k; place(line,
- * step(k)): the element's place, below 0: it is 0. run: so many elements along k, from a multiple of that number on, lie
- * `stride` apart; 1: no two need to; 0: all do. */
+ * step(k)): the element's place, below 0: it is 0. run: so many elements along k, from a multiple of that number on,
+ * lie `stride` apart; 1: no two need to; 0: all do. */
 template <class Step, class Place> struct product_places {
   Step step;
   Place place;

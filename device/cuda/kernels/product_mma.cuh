@@ -1,7 +1,7 @@
-/* The core of matrix products on tensor cores (mma.sync, ptx.cuh). A block computes a tile of 64 x 64 elements with four
- * warps, or of 128 x 64; each warp has a part of it in the fragments of its sums. Tiles of the operands come
- * into shared memory by copies that run ahead: while one part is multiplied, the next three are on their way. Sums are
- * f32, and every element's products are added in the order of k, so that the bits are the same for both kinds of tile.
+/* The core of matrix products on tensor cores (mma.sync, ptx.cuh). A block computes a tile of 64 x 64 elements with
+ * four warps, or of 128 x 64; each warp has a part of it in the fragments of its sums. Tiles of the operands come into
+ * shared memory by copies that run ahead: while one part is multiplied, the next three are on their way. Sums are f32,
+ * and every element's products are added in the order of k, so that the bits are the same for both kinds of tile.
  */
 #ifndef DEVICE_CUDA_KERNELS_PRODUCT_MMA_CUH_
 #define DEVICE_CUDA_KERNELS_PRODUCT_MMA_CUH_
@@ -32,7 +32,9 @@ template <class Unit, int LINES, int THREADS, bool IN_ROWS, class Places> struct
     VECTOR = 4 * Unit::IN_WORD,
     VECTORS = LINES * MMA_DEPTH / 4 / THREADS, /* of a thread */
     ROW_VECTORS = IN_ROWS ? LINES / VECTOR : MMA_DEPTH / 4,
-    PITCH = !IN_ROWS ? static_cast<int>(MMA_PITCH) : Unit::IN_WORD == 2 ? LINES / 2 + 4 : LINES + 8 /* as MMA_PITCH */
+    PITCH = !IN_ROWS             ? static_cast<int>(MMA_PITCH)
+            : Unit::IN_WORD == 2 ? LINES / 2 + 4
+                                 : LINES + 8 /* as MMA_PITCH */
   };
   static_assert(!IN_ROWS || CHUNK * PITCH <= LINES * MMA_PITCH, "a part holds rows, too");
   static_assert(THREADS % ROW_VECTORS == 0, "a thread's vectors are below each other");
@@ -50,8 +52,9 @@ template <class Unit, int LINES, int THREADS, bool IN_ROWS, class Places> struct
 
   __device__ inline mma_loader(const product_operand &operand, const Places &its_places, int64_t first_line,
                                int64_t n_lines, int64_t n_depth)
-      : of(operand), places(its_places), line0(first_line), lines(n_lines), depth(n_depth), stride(its_places.stride * (MMA_DEPTH * 4)), in_memory(0),
-        in_part(0), left(0), cut(n_depth % CHUNK ? static_cast<int32_t>(n_depth / CHUNK) : -1),
+      : of(operand), places(its_places), line0(first_line), lines(n_lines), depth(n_depth),
+        stride(its_places.stride * (MMA_DEPTH * 4)), in_memory(0), in_part(0), left(0),
+        cut(n_depth % CHUNK ? static_cast<int32_t>(n_depth / CHUNK) : -1),
         vectors(operand.vectors && operand.by_line == IN_ROWS) {
     const int64_t run = places.run;
     chunks = run == 0 ? INT32_MAX : run % CHUNK == 0 && run / CHUNK < INT32_MAX ? static_cast<int32_t>(run / CHUNK) : 1;
@@ -80,8 +83,8 @@ template <class Unit, int LINES, int THREADS, bool IN_ROWS, class Places> struct
       const int i = t / MMA_DEPTH + j * (THREADS / MMA_DEPTH);
       if constexpr (Unit::IN_WORD == 1) { /* a word as it is in memory */
         const int64_t place = line0 + i < lines && k < depth ? places.place(line0 + i, first) : -1;
-        copies->copy_word(&words[i * MMA_PITCH + w],
-                          static_cast<const uint32_t *>(of.data) + (place < 0 ? 0 : place), place >= 0);
+        copies->copy_word(&words[i * MMA_PITCH + w], static_cast<const uint32_t *>(of.data) + (place < 0 ? 0 : place),
+                          place >= 0);
         continue;
       }
       words[i * MMA_PITCH + w] = Unit::word([&](int e) {
@@ -139,11 +142,12 @@ template <class Unit, int LINES, int THREADS, bool IN_ROWS, class Places> struct
     if (in_part == 0) return;
     copies->commit();
     copies->wait<0>(); /* the zeros have come */
-    UNROLL for (int i = 0; i < VECTORS; i++)
-      if (in_part >> i & 1) stage_part(to + i * (THREADS / ROW_VECTORS * PITCH), i, static_cast<int64_t>(chunk) * CHUNK);
+    UNROLL for (int i = 0; i < VECTORS; i++) if (in_part >> i & 1)
+        stage_part(to + i * (THREADS / ROW_VECTORS * PITCH), i, static_cast<int64_t>(chunk) * CHUNK);
   }
 
-  /* Where the lane reads fragments of the lines from `first` on, in words of a part: A of 16 lines, or B of twice 8. */
+  /* The place, in words of a part, where the lane reads fragments of the lines from `first` on: A of 16 lines, or B of
+   * twice 8. */
   template <bool IS_B> static __device__ inline int lane_place(int first) {
     const int lane = static_cast<int>(threadIdx.x % 32);
     /* of matrix lane / 8: its words of the depth, its lines */
@@ -152,9 +156,10 @@ template <class Unit, int LINES, int THREADS, bool IN_ROWS, class Places> struct
     if (Unit::IN_WORD == 2) return (far * 8 + lane % 8) * PITCH + (first + next * 8) / 2;
     return lane % 4 * PITCH + first + lane / 4;
   }
-  /* Fragment (ptx.cuh) number `fragment` from there on, of one step of the depth. Words are rounded here, because copies
-   * do not pass a register. */
-  template <bool IS_B> static __device__ inline void read(uint32_t (&to)[4], const uint32_t *from, int number, int step) {
+  /* Fragment (ptx.cuh) number `fragment` from there on, of one step of the depth. Words are rounded here, because
+   * copies do not pass a register. */
+  template <bool IS_B>
+  static __device__ inline void read(uint32_t (&to)[4], const uint32_t *from, int number, int step) {
     if constexpr (!IN_ROWS) {
       load_rows(to, from + number * 16 * MMA_PITCH + step * MMA_WORDS);
     } else if constexpr (Unit::IN_WORD == 2) {
@@ -169,9 +174,10 @@ template <class Unit, int LINES, int THREADS, bool IN_ROWS, class Places> struct
 
 /* The sums of a tile. B_IN_ROWS: of mma_loader. */
 template <class Unit, class Tile, bool B_IN_ROWS, int M, int N, class A, class B>
-static __device__ inline void add_parts(float (&sums)[M][N][4], uint32_t *words, int64_t first_row, int64_t first_column,
-                                        int64_t rows, int64_t depth, int64_t columns, const product_operand &a,
-                                        const A &places_a, const product_operand &b, const B &places_b) {
+static __device__ inline void add_parts(float (&sums)[M][N][4], uint32_t *words, int64_t first_row,
+                                        int64_t first_column, int64_t rows, int64_t depth, int64_t columns,
+                                        const product_operand &a, const A &places_a, const product_operand &b,
+                                        const B &places_b) {
   typedef mma_loader<Unit, Tile::ROWS, Tile::THREADS, false, A> loader_a;
   typedef mma_loader<Unit, Tile::COLUMNS, Tile::THREADS, B_IN_ROWS, B> loader_b;
   enum {
@@ -215,8 +221,9 @@ static __device__ inline void add_parts(float (&sums)[M][N][4], uint32_t *words,
   __syncthreads();
 }
 
-/* Parameters: product_tile's, but store(row, column, n, sums) takes n <= 4 * IN_WORD neighbours of a row, from a multiple
- * of as many on. rows_side_by_side: neighbouring rows of a column of the result are neighbours in memory; then n is 1.
+/* Parameters: product_tile's, but store(row, column, n, sums) takes n <= 4 * IN_WORD neighbours of a row, from a
+ * multiple of as many on. rows_side_by_side: neighbouring rows of a column of the result are neighbours in memory; then
+ * n is 1.
  */
 template <class Unit, class Tile, class A, class B, class S>
 static __device__ inline void mma_tile(int64_t first_row, int64_t first_column, int64_t rows, int64_t depth,
@@ -287,7 +294,9 @@ template <class Unit, class Tile> struct mma_core {
   enum { ROWS = Tile::ROWS, COLUMNS = Tile::COLUMNS, VECTOR = 4 * Unit::IN_WORD };
   static __device__ inline int dtype(int) { return Unit::DTYPE; }
   static __device__ inline void load(T (&to)[VECTOR], const void *data, int64_t at) { load_vector<Unit>(to, data, at); }
-  static __device__ inline void store(void *data, int64_t at, const T (&from)[VECTOR]) { store_vector<Unit>(data, at, from); }
+  static __device__ inline void store(void *data, int64_t at, const T (&from)[VECTOR]) {
+    store_vector<Unit>(data, at, from);
+  }
   static __device__ inline int64_t vector_size(int) { return 4 / Unit::IN_WORD; }
   template <class A, class B, class S>
   static __device__ inline void tile(int64_t first_row, int64_t first_column, int64_t rows, int64_t depth,

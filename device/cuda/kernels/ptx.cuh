@@ -54,8 +54,8 @@ static __device__ inline uint32_t tf32_of_f32(float f) {
 #define MMA_FUNCTION(name, instruction) \
   static __device__ inline void name(float(&c)[4], const uint32_t(&a)[4], const uint32_t(&b)[2]) { \
     asm(instruction " {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};" \
-                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]) \
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1])); \
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]) \
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1])); \
   }
 #else /* never launched there: launches are planned by the card's capability */
 #define MMA_FUNCTION(name, instruction) \

@@ -106,8 +106,11 @@ def check_results(folder):
     record, old = os.path.join(folder, 'into/tests/cuda/verified.tsv'), f'# kernel\nreed_a\t0123456789abcdef\t{PROOF}\nreed_old\t0123456789abcdef\t{PROOF}\n'
     passed = [('test_x', 'passed', ['reed_a']), ('test_y', 'passed', [])]
     write(folder, 'into/tests/cuda/verified.tsv', old)
-    assert results_of(folder, passed + [('test_z', 'failed', ['reed_b'])], [{'card': 'NVIDIA Y'}]) == old, 'a failed unit proves a kernel'
-    assert results_of(folder, passed + [('test_z', 'missing', ['reed_b'])], [{'card': 'NVIDIA Y'}]) == old, 'a unit that did not run proves a kernel'
+    for end in ('failed', 'missing', 'log'):  # log: a unit that was cut
+        both = [('test_x', 'passed', ['reed_a', 'reed_b']), ('test_z', end, ['reed_a', 'reed_b'])]
+        assert results_of(folder, both, [{'card': 'NVIDIA Y'}]) == old, f'a kernel of a unit that has passed and one that has not ({end}) is proven'
+        assert f'reed_a\t{before["reed_a"]}\tNVIDIA Y' in results_of(folder, passed + [('test_z', end, ['reed_b'])], [{'card': 'NVIDIA Y'}]), 'a unit unproves kernels that it did not launch'
+        write(folder, 'into/tests/cuda/verified.tsv', old)
     assert results_of(folder, passed, [{'card': 'NVIDIA Y'}], few='1') == old, 'a part of the cases proves a kernel'
     assert results_of(folder, passed, []) == old, 'a kernel is proven without a card'
     made = results_of(folder, passed, [{'card': 'NVIDIA Y'}])

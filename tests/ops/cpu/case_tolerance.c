@@ -31,8 +31,10 @@ static int64_t depth_of(const kernel_case *c) {
   }
   const reed_attr *packed = attr_of(c, PACKED_ATTR); /* the extents of weights that are packed */
   const int64_t *dims = packed ? packed->ints : w->dims, rank = packed ? packed->n : w->rank;
-  int64_t n = 1;
-  for (int64_t d = 1; d < rank; d++) n *= dims[d];
+  const bool transposed = c->op == OP_ConvTranspose; /* weights of all groups' inputs; each output has a group's */
+  const reed_attr *groups = attr_of(c, "group");
+  int64_t n = transposed ? dims[0] / (groups ? groups->i : 1) : 1;
+  for (int64_t d = transposed ? 2 : 1; d < rank; d++) n *= dims[d];
   return n;
 }
 
@@ -64,7 +66,8 @@ static double tf32_error(const kernel_case *c) {
 
 void case_tolerances_on(const kernel_case *c, const char *device, double *relative, double *absolute) {
   if (!strstr(device, "tf32=1") || c->inputs[0].desc.dtype != REED_F32) return;
-  if (c->op == OP_Conv || c->op == OP_MatMul || c->op == OP_Gemm) *absolute += tf32_error(c);
+  if (c->op == OP_Conv || c->op == OP_ConvTranspose || c->op == OP_MatMul || c->op == OP_Gemm)
+    *absolute += tf32_error(c);
   if (c->op == OP_Attention) { /* a row's weights add up to 1 */
     if (*relative < 1e-2) *relative = 1e-2;
     if (*absolute < 1e-2) *absolute = 1e-2;

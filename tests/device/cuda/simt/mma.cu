@@ -50,8 +50,8 @@ KERNEL(mma_tf32, 32) { one_tile(a, 1, tf32_of_f32, mma_tf32); }
 KERNEL(mma_f16, 32) { one_tile(a, 2, f16_bits, mma_f16); }
 KERNEL(mma_bf16, 32) { one_tile(a, 2, bf16_bits, mma_bf16); }
 
-/* Four matrices whose elements are their numbers: `y` gets a lane's eight elements. fault 1: lane 3's row does not begin
- * at a multiple of 16 bytes. 2: lane 5 has left. */
+/* Four matrices whose elements are their numbers: `y` gets a lane's eight elements. fault 1: lane 3's row does not
+ * begin at a multiple of 16 bytes. 2: lane 5 has left. */
 typedef void load_matrices(uint32_t (&)[4], const uint32_t *, const char *, int);
 static void four_matrices(const test_args &a, load_matrices *load) {
   SHARED_ARRAY(uint32_t, rows, [32][8]); /* a row has four words */
