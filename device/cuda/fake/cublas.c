@@ -6,7 +6,7 @@
 #include "base/mem.h"
 #include "device/cuda/cublas/cublas.h"
 #include "device/cuda/fake/state.h"
-#include "device/cuda/kernels/kernel.h"
+#include "device/cuda/kernels/product.h"
 #include "ops/op.h"
 
 enum { FAILED = 14, TILE = 64, WORKSPACE_BYTES = 1 << 10 };
@@ -238,8 +238,10 @@ static cublas_status stand_in_multiply(cublas_handle handle, void *product_, con
     args.c = product->bias;
     operands[n++] = (cu_operand){product->bias, layout_d->rows * size_of(layout_d), false};
   }
-  const cu_result result = fake_library_launch(handle->module, stream, kernel_of(product, layout_d),
-                                               layout_d->batch * args.tiles_m * args.tiles_n, &args, operands, n);
+  const char *kernel = kernel_of(product, layout_d);
+  const cu_result result =
+      fake_library_launch(handle->module, stream, kernel, layout_d->batch * args.tiles_m * args.tiles_n,
+                          strcmp(kernel, "reed_product_f32") ? CUDA_SMALL_TILE_BYTES : 0, &args, operands, n);
   n_runs += !result;
   return result ? FAILED : LT_SUCCESS;
 }

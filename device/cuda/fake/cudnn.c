@@ -7,7 +7,7 @@
 #include "base/mem.h"
 #include "device/cuda/cudnn/cudnn.h"
 #include "device/cuda/fake/state.h"
-#include "device/cuda/kernels/kernel.h"
+#include "device/cuda/kernels/product.h"
 #include "ops/op.h"
 
 /* The one setting that every engine has. */
@@ -395,8 +395,8 @@ static cudnn_status stand_in_execute(cudnn_handle handle, cudnn_descriptor plan_
                           .from = {from[0], from[1], from[2], from[3]},
                           .to = {extents[1] * taps, taps, extents[3], 1}};
   const cu_operand moved[] = {{weights, bytes_of(w), false}, {*workspace, bytes_of(w), true}};
-  cu_result result =
-      fake_library_launch(handle->module, handle->stream, "reed_move", blocks_for(CUDA_move, move.n), &move, moved, 2);
+  cu_result result = fake_library_launch(handle->module, handle->stream, "reed_move", blocks_for(CUDA_move, move.n), 0,
+                                         &move, moved, 2);
   cu_operand operands[5] = {{a.x, bytes_of(x), false}, {a.w, bytes_of(w), false}, {a.y, bytes_of(y), true}};
   size_t n = 3;
   if (a.bias) operands[n++] = (cu_operand){a.bias, a.m * a.groups * (a.dtype == REED_F32 ? 4 : 2), false};
@@ -405,7 +405,7 @@ static cudnn_status stand_in_execute(cudnn_handle handle, cudnn_descriptor plan_
     result = fake_library_launch(
         handle->module, handle->stream,
         kernel_of(*(const int32_t *)items(x, DN_TENSOR_DTYPE, DN_OF_DTYPE, 1), config->engine == TENSOR_CORES),
-        a.groups * a.tiles_m * a.tiles_n, &a, operands, n);
+        a.groups * a.tiles_m * a.tiles_n, config->engine == TENSOR_CORES ? CUDA_SMALL_TILE_BYTES : 0, &a, operands, n);
   n_runs += !result;
   return result ? FAILED : DN_SUCCESS;
 }

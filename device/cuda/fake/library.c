@@ -1,7 +1,6 @@
 /* Parts that the stand-ins for NVIDIA's libraries share: their handles are counted, their calls fail when told, and
  * their work is Reed's own kernels on the caller's stream. */
 #include "device/cuda/fake/state.h"
-#include "device/cuda/kernels/product.h"
 
 void fake_library_count(fake_world *world, fake_kind kind, int64_t by) {
   uv_mutex_lock(&world->lock);
@@ -16,15 +15,14 @@ bool fake_library_fails(fake_world *world, int64_t *n_calls, int64_t failing) {
   return told;
 }
 
-cu_result fake_library_launch(cu_module module, cu_stream stream, const char *kernel, int64_t blocks, const void *args,
-                              const cu_operand *operands, size_t n) {
+cu_result fake_library_launch(cu_module module, cu_stream stream, const char *kernel, int64_t blocks,
+                              unsigned shared_bytes, const void *args, const cu_operand *operands, size_t n) {
   cu_function function = NULL;
   void *parameters[] = {(void *)(uintptr_t)args};
   const cu_result result = fake_module_function(&function, module, kernel);
   if (result) return result;
   fake_operands(operands, n, NULL);
   fake_tell_library();
-  const unsigned shared_bytes = 2 * CUDA_TILE_EXTENT * CUDA_MMA_LINE_BYTES; /* as much as a small tile of a product */
   return fake_launch(function, (unsigned)blocks, 1, 1, function->kernel->threads, 1, 1, shared_bytes, stream,
                      parameters, NULL);
 }

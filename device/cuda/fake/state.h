@@ -268,8 +268,8 @@ void fake_library_count(fake_world *world, fake_kind kind, int64_t by);
 /* Counts a call of a library. True if it is the call that is to fail. */
 bool fake_library_fails(fake_world *world, int64_t *n_calls, int64_t failing);
 /* Enqueues one of Reed's own kernels in a library's name. */
-cu_result fake_library_launch(cu_module module, cu_stream stream, const char *kernel, int64_t blocks, const void *args,
-                              const cu_operand *operands, size_t n);
+cu_result fake_library_launch(cu_module module, cu_stream stream, const char *kernel, int64_t blocks,
+                              unsigned shared_bytes, const void *args, const cu_operand *operands, size_t n);
 
 /* ---- floors.c ---- */
 

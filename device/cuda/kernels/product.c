@@ -65,7 +65,7 @@ cuda_tiles cuda_choose_tiles(const reed_kernel_call *call, reed_dtype dtype, cud
                              const cuda_tensor_kernels *kernels, int64_t parts, int64_t rows, int64_t depth,
                              int64_t columns) {
   const cuda_tiles small = {cuda_on_tensor_cores(call, dtype, plain, kernels->small), CUDA_TILE_EXTENT,
-                            2 * CUDA_TILE_EXTENT * CUDA_MMA_LINE_BYTES},
+                            CUDA_SMALL_TILE_BYTES},
                    tall = {cuda_on_tensor_cores(call, dtype, plain, kernels->tall), 2 * CUDA_TILE_EXTENT,
                            3 * CUDA_TILE_EXTENT * CUDA_MMA_LINE_BYTES};
   if (small.kernel == plain) return (cuda_tiles){plain, CUDA_TILE_EXTENT, 0};
