@@ -34,6 +34,19 @@ static int count_transposes(const char *report) {
   return n;
 }
 
+/* The changes that a pass made, by the report. */
+static int count_changes(const char *report, const char *pass) {
+  cJSON *all = cJSON_Parse(report), *row;
+  int n = 0;
+  cJSON_ArrayForEach(row, cJSON_GetObjectItemCaseSensitive(all, "passes")) {
+    const char *name = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(row, "name"));
+    if (name && strcmp(name, pass) == 0)
+      n = (int)cJSON_GetNumberValue(cJSON_GetObjectItemCaseSensitive(row, "changes"));
+  }
+  cJSON_Delete(all);
+  return n;
+}
+
 static int run(const options *o, complaint *c) {
   const char *path = o->arguments.items[0];
   char *report = NULL, size[32], time[32];
@@ -45,6 +58,11 @@ static int run(const options *o, complaint *c) {
     printf("compiled %s to %s, %s, in %s; transposes left: %d\n", plain(path), plain(o->output),
            text_bytes((double)m.n_bytes, size, sizeof size), text_us(m.compile_us, time, sizeof time),
            count_transposes(report));
+  if (!status && o->precision && strcmp(o->precision, "f32") && !count_changes(report, "precision"))
+    fprintf(
+        stderr,
+        "note: no product of the targets '%s' takes weights of %s beside inputs of f32; all weights are as before\n",
+        o->target ? o->target : "host", o->precision);
   if (report) reed_text_free(report);
   model_fini(&m);
   return status;
@@ -73,8 +91,8 @@ static const char notes[] =
     "CPU with AVX512-BF16 the products of bf16 round their input to bf16 and sum in f32, except where Winograd's\n"
     "convolution in f32 is faster. Weights of f16 are widened where they are multiplied (AVX2): half the memory, and\n"
     "faster than f32 where few rows are multiplied. Elsewhere a program widens the weights once to f32: no faster\n"
-    "than f32, with more memory while it runs. Heads of boxes and scores keep f32. Compare results before use: how\n"
-    "much they deviate depends on the model.";
+    "than f32, with more memory while it runs. On cuda all weights keep their precision. Heads of boxes and scores\n"
+    "keep f32. Compare results before use: how much they deviate depends on the model.";
 
 const command command_compile = {"compile",
                                  "m.onnx -o m.reed [--target NAMES] [--disable PASS]... [--report FILE.json]",
