@@ -2,7 +2,7 @@
 """Writes the models of models.py as ONNX files of dynamic shape.
 
     pip install torch==2.15.* torchvision==0.29.* transformers onnx     (into a virtual environment; Reed's build and tests do not need them)
-    export_torchvision.py --out FOLDER [--models faster,mask,...]       FOLDER/NAME.onnx, FOLDER/NAME.pt (the state); --inputs: FOLDER/NAME.INPUT.npy, an input of the usual size
+    export_torchvision.py --out FOLDER [--models faster,mask,...]       FOLDER/NAME.onnx, FOLDER/NAME.pt (the state), but for detectors FOLDER/NAME.f16.onnx; --inputs: FOLDER/NAME.INPUT.npy, an input of the usual size
     export_torchvision.py --out tests/whole/exports --small             NAME.onnx.xz, NAME.npy.xz for tests/whole/test_exports.c; needs onnxruntime
 
 Prints one line of JSON for each model. check_torchvision.py compares the large models with PyTorch. NAME.npy.xz holds the arrays of some cases, each array as NumPy saves it: for each
@@ -29,9 +29,10 @@ ALLOWED = {"boxes": 0.02, "labels": 0, "scores": 2e-3, "masks": 1e-2, "keypoints
 ALLOWED_F16 = 1e-2
 
 
-def to_onnx(name, model, path, small):
+def to_onnx(name, model, path, small, f16=False):
     names, outputs, axes = M.axes_of(name)
     arrays = tuple(torch.from_numpy(a) for a in M.example(name, small=small))
+    if f16: arrays = tuple(a.half() if a.is_floating_point() else a for a in arrays)
     with torch.no_grad(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         torch.onnx.export(M.wrap(name, model), arrays, path, dynamo=False, opset_version=OPSET, input_names=names, output_names=outputs, dynamic_axes=axes)
@@ -45,6 +46,11 @@ def export(name, folder):
     torch.save(model.state_dict(), state + part)
     os.replace(state + part, state)
     os.replace(path + part, path)
+    if name not in M.DETECTORS:
+        halves = os.path.join(folder, name + ".f16.onnx")
+        to_onnx(name, model.half(), halves + part, False, f16=True)
+        os.replace(halves + part, halves)
+        model.float()
     facts = {"model": name, "bytes": os.path.getsize(path)}
     if candidates is not None:
         facts.update(candidates=candidates, detections=len(run(M.wrap(name, model), M.example(name))[0]))

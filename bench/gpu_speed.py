@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Times one model on a GPU: Reed with graphs and without, in strict f32, TF32 and with weights in f16, outputs left on the card and copied to the host, beside eager
+"""Times one model on a GPU: Reed with graphs and without, in strict f32, TF32 and f16, outputs left on the card and copied to the host, beside eager
 PyTorch and torch.compile on the same card.
 
     gpu_speed.py MODEL.onnx --build BUILDDIR [--device cuda] [--sizes 480x640] [--random 50] [--runs 20] [--name mask --folder MODELS] [--engines reed,eager]
@@ -8,7 +8,7 @@ PyTorch and torch.compile on the same card.
 Latency of the first size: median and least of --runs. First run: of --random other sizes, each run twice; the ratio of the first to the second run says how much a size that was never
 seen costs. Memory: the most that Reed has taken from the card, weights and outputs included; for PyTorch the most that its allocator held. Neither counts the driver's context. Waits: synchronisations of the host and bytes read
 back besides the outputs, in one run of Reed. With --name and --folder (of export_torchvision.py: NAME.pt) the inputs are the model's own, and the model is built in PyTorch too
-(BERT with its scaled dot product attention). In f16 a detector runs under autocast, another model has weights and floats in f16. An engine tries no new size once --seconds are spent,
+(BERT with its scaled dot product attention). In f16 a detector of PyTorch runs under autocast, and Reed has no row; another model has weights and floats in f16 (NAME.f16.onnx). An engine tries no new size once --seconds are spent,
 and the table says how many sizes it ran. FILE is written after each engine. Rows that FILE has are kept: those of other engines and, with --missing, also those of the engines named, which
 then do not run again. An engine `reed-kernels...` times each launch by events, without graphs, and lists the slowest kernels. --torch-device cpu tries the code on a machine without a card.
 """
@@ -66,12 +66,18 @@ def measure(run, arrays, runs, ends):
     return figures
 
 
-def reed_figures(a, arrays, ends, graphs=True, keep=True, option=None, precision=0, counts=None):
+def reed_figures(a, arrays, ends, graphs=True, keep=True, option=None, f16=False, counts=None):
     import reed
     from engines import with_option
+    import numpy as np
+    path = a.model
+    if f16:
+        path = a.model.removesuffix(".onnx") + ".f16.onnx"
+        if not os.path.exists(path): raise RuntimeError(f"{os.path.basename(path)} is not there: export_torchvision.py writes it for models that are no detectors")
+        arrays = [[x.astype(np.float16) if x.dtype == np.float32 else x for x in array] for array in arrays]
     library = reed.Library(a.build)
     device = with_option(a.device, option)
-    with open(a.model, "rb") as f: module = library.compile(f.read(), target=device, precision=precision, counts=counts)
+    with open(path, "rb") as f: module = library.compile(f.read(), target=device, counts=counts)
     session = reed.Session(library, module, device, keep_outputs=keep, graphs=1 if graphs else 2)
     figures = measure(session.run_only, arrays, a.runs, ends)
     stats = json.loads(library.text(library.reed.reed_session_stats_json, session.session))
@@ -82,17 +88,14 @@ def reed_figures(a, arrays, ends, graphs=True, keep=True, option=None, precision
     return figures
 
 
-F32, BF16, F16 = range(3)  # reed_precision
-
-
-def reed_kernels(a, arrays, ends, option=None, precision=0):
+def reed_kernels(a, arrays, ends, option=None, f16=False):
     """The kernels of runs of the first size, the slowest first: launches and microseconds a run."""
     import profiles
     path = a.json + ".kernels"
     n_runs = a.runs + 2  # those of `measure`
     profile = f"profile={path}"
     if os.path.exists(path): os.remove(path)
-    reed_figures(a, arrays[:1], ends, graphs=False, option=f"{option}&{profile}" if option else profile, precision=precision)
+    reed_figures(a, arrays[:1], ends, graphs=False, option=f"{option}&{profile}" if option else profile, f16=f16)
     return {"kernels": [[row.kernel, row.launches / n_runs, row.us / n_runs] for row in profiles.read(path)]}
 
 
@@ -143,11 +146,11 @@ ENGINES = {"reed": ("Reed, graphs", reed_figures, {}),
            "reed-tf32": ("Reed, TF32", reed_figures, {"option": "tf32=1"}),
            "reed-libraries": ("Reed, cuDNN and cuBLASLt", reed_figures, {"option": "cudnn=1&cublas=1"}),
            "reed-tf32-libraries": ("Reed, TF32, cuDNN and cuBLASLt", reed_figures, {"option": "tf32=1&cudnn=1&cublas=1"}),
-           "reed-f16": ("Reed, weights in f16", reed_figures, {"precision": F16}),
-           "reed-f16-libraries": ("Reed, weights in f16, cuDNN and cuBLASLt", reed_figures, {"precision": F16, "option": "cudnn=1&cublas=1"}),
+           "reed-f16": ("Reed, f16", reed_figures, {"f16": True}),
+           "reed-f16-libraries": ("Reed, f16, cuDNN and cuBLASLt", reed_figures, {"f16": True, "option": "cudnn=1&cublas=1"}),
            "reed-kernels": ("Kernels of Reed", reed_kernels, {}),
            "reed-kernels-tf32": ("Kernels of Reed, TF32", reed_kernels, {"option": "tf32=1"}),
-           "reed-kernels-f16": ("Kernels of Reed, weights in f16", reed_kernels, {"precision": F16}),
+           "reed-kernels-f16": ("Kernels of Reed, f16", reed_kernels, {"f16": True}),
            "eager": ("PyTorch eager", torch_figures, {}),
            "eager-tf32": ("PyTorch eager, TF32", torch_figures, {"tf32": True}),
            "eager-f16": ("PyTorch eager, f16", torch_figures, {"f16": True}),

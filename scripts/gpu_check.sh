@@ -380,11 +380,11 @@ measurements() {
 2 bert_base 8x384 50 reed-kernels-f16
 2 bert_base 1x128 0 compile-graphs-f16
 2 mask 480x640 50 compile-tf32
-3 mask 480x640 50 reed-libraries reed-f16 eager-f16
+3 mask 480x640 50 reed-libraries eager-f16
 3 bert_base 8x384 50 reed reed-tf32 reed-tf32-libraries reed-queues reed-host eager eager-tf32 eager-host compile-graphs-f16
 3 bert_base 1x128 0 reed reed-tf32 eager eager-tf32
-3 ssdlite 480x640 50 reed reed-tf32 reed-queues reed-host reed-fetched reed-f16 reed-kernels eager eager-tf32 eager-host eager-f16
-3 retinanet 480x640 50 reed reed-tf32 reed-queues reed-host reed-fetched reed-f16 reed-kernels eager eager-tf32 eager-host eager-f16
+3 ssdlite 480x640 50 reed reed-tf32 reed-queues reed-host reed-fetched reed-kernels eager eager-tf32 eager-host eager-f16
+3 retinanet 480x640 50 reed reed-tf32 reed-queues reed-host reed-fetched reed-kernels eager eager-tf32 eager-host eager-f16
 3 bert_base 8x384 50 compile compile-tf32
 3 bert_base 1x128 0 compile compile-tf32
 3 mask 480x640 50 compile compile-f16
