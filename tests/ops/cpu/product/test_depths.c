@@ -1,5 +1,5 @@
-/* MatMul and Gemm of long depths against the reference: what threads share of them is in test_chunks.c and
- * test_panels.c. */
+/* MatMul and Gemm of long depths, and products of many tiles, against the reference: what threads share of them is in
+ * test_chunks.c and test_panels.c. */
 #include "tests/ops/cpu/kernel_case.h"
 #include "tests/suite.h"
 
@@ -32,11 +32,38 @@ START_TEST(long_depths_equal_the_reference) {
 }
 END_TEST
 
+/* Enough rows and a depth for a GPU's tiles of 128 rows, with rows, columns and a depth that fill none. The host's
+ * kernels have blocks of their own, which smaller cases fill. */
+START_TEST(many_tiles_on_a_device) {
+  static const reed_dtype dtypes[] = {REED_F32, REED_F16, REED_BF16};
+  if (!case_devices_only()) return;
+  const reed_dtype dtype = dtypes[_i];
+  const double tolerance = dtype == REED_F32 ? 1e-4 : case_tolerance(dtype);
+  kernel_case c;
+  case_init(&c, OP_MatMul);
+  case_input(&c, dtype, DIMS(12299, 134), 1);
+  case_input(&c, dtype, DIMS(134, 132), 1);
+  case_input(&c, dtype, DIMS(132), 1);
+  case_attr_activation(&c, "relu");
+  case_parity(&c, tolerance, tolerance * 10);
+  case_init(&c, OP_Conv);
+  case_input(&c, dtype, DIMS(2, 16, 83, 75), 1);
+  case_input(&c, dtype, DIMS(130, 16, 3, 3), 1);
+  case_input(&c, dtype, DIMS(130), 1);
+  case_input(&c, dtype, DIMS(2, 130, 83, 75), 1);
+  case_attr_int(&c, "group", 1);
+  case_attr_ints(&c, "pads", (const int64_t[]){1, 1, 1, 1}, 4);
+  case_attr_activation(&c, "relu");
+  case_parity_orders(&c, 1u << 0 | 1u << 3, tolerance, tolerance * 10);
+}
+END_TEST
+
 int main(void) {
   Suite *suite = suite_create("depths");
   TCase *t = tcase_create("all");
   tcase_set_timeout(t, 240);
   tcase_add_loop_test(t, long_depths_equal_the_reference, 0, ROWS(deep));
+  tcase_add_loop_test(t, many_tiles_on_a_device, 0, 3);
   suite_add_tcase(suite, t);
   return suite_run(suite);
 }

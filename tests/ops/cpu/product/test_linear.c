@@ -451,25 +451,6 @@ START_TEST(matmul_of_every_tile) {
 }
 END_TEST
 
-/* Enough rows and a depth for a GPU's tiles of 128 rows, with rows, columns and a depth that fill none. The host's
- * kernels have blocks of their own, which smaller cases fill. */
-START_TEST(many_tiles_on_a_device) {
-  static const reed_dtype dtypes[] = {REED_F32, REED_F16, REED_BF16};
-  static const conv_row conv = {"many tiles", 4, {2, 16, 83, 75}, {130, 16, 3, 3}, 1, {1, 1}, {1, 1}, {1, 1, 1, 1}};
-  if (!case_devices_only()) return;
-  const reed_dtype dtype = dtypes[_i];
-  const double tolerance = dtype == REED_F32 ? 1e-4 : case_tolerance(dtype);
-  kernel_case c;
-  case_init(&c, OP_MatMul);
-  case_input(&c, dtype, DIMS(12299, 134), 1);
-  case_input(&c, dtype, DIMS(134, 132), 1);
-  case_input(&c, dtype, DIMS(132), 1);
-  case_attr_activation(&c, "relu");
-  case_parity(&c, tolerance, tolerance * 10);
-  check_conv(&conv, true, dtype, true, true, "relu", true);
-}
-END_TEST
-
 START_TEST(matmul_adds_bias_and_activates) {
   for (size_t k = 0; k < sizeof activations / sizeof *activations; k++)
     for (int full = 0; full < 3; full++) {
@@ -608,7 +589,6 @@ int main(void) {
   tcase_add_loop_test(t, conv_transpose_takes_output_shape, 0, 3);
   tcase_add_loop_test(t, matmul_equals_the_reference, 0, ROWS(products));
   tcase_add_loop_test(t, matmul_of_every_tile, 0, 9);
-  tcase_add_loop_test(t, many_tiles_on_a_device, 0, 3);
   tcase_add_loop_test(t, matmul_keeps_nan, 0, ROWS(activations));
   tcase_add_test(t, matmul_adds_bias_and_activates);
   tcase_add_loop_test(t, gemm_equals_the_reference, 0, ROWS(gemms));
