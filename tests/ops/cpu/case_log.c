@@ -13,7 +13,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { LOG_BYTES = 1 << 16, MOST_CRASHES = 20 };
+/* TOLD_BYTES: Check ends the program at a longer message, and a higher limit of its own costs each assertion of every
+ * test a copy of as many bytes. */
+enum { LOG_BYTES = 1 << 16, TOLD_BYTES = 3000, MOST_CRASHES = 20 };
 
 /* Shared with the test's process. */
 typedef struct case_log {
@@ -118,7 +120,10 @@ static void run_listed(int k) {
   if (fork_status && strcmp(fork_status, "no") == 0) run_body(&list[k]);
   else
     for (int n = 0; n < MOST_CRASHES && run_apart(&list[k]); n++) resume_at = noted->n_begun;
-  if (noted->n_failed) ck_abort_msg("%d of %d cases failed:%s", noted->n_failed, noted->n_begun, noted->text);
+  if (noted->n_text > TOLD_BYTES) fprintf(stderr, "%s\n", noted->text);
+  if (noted->n_failed)
+    ck_abort_msg("%d of %d cases failed:%.*s%s", noted->n_failed, noted->n_begun, TOLD_BYTES, noted->text,
+                 noted->n_text > TOLD_BYTES ? "\n  and so on: all are on the standard error stream" : "");
   munmap(noted, sizeof *noted);
   noted = NULL;
 }
@@ -133,8 +138,7 @@ static given *all_given;
 void case_add_tests(TCase *cases, const TTest *test, int from, int to) {
   int first = n_listed;
   if (from >= to) return;
-  case_devices();                        /* the devices are looked up once for all processes */
-  check_set_max_msg_size(2 * LOG_BYTES); /* Check ends the program at a longer message */
+  case_devices(); /* the devices are looked up once for all processes */
   for (int i = from; i < to; i++) {
     if ((n_listed & (n_listed - 1)) == 0) {
       list = realloc(list, (size_t)(n_listed ? 2 * n_listed : 1) * sizeof *list);
