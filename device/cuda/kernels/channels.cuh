@@ -5,16 +5,6 @@
 #include "device/cuda/kernels/parts.cuh"
 #include "device/cuda/kernels/values.cuh"
 
-/* The last coordinate of dense index *i, which becomes the index of the other axes. A division of 32 bits where these
- * are enough. */
-template <class Int> static __device__ inline Int split_last(Int *i, Int extent) {
-  const Int whole = *i;
-  if (sizeof(Int) == 4 || (static_cast<uint64_t>(whole | extent) >> 32) == 0)
-    *i = static_cast<Int>(static_cast<uint32_t>(whole) / static_cast<uint32_t>(extent));
-  else *i = whole / extent;
-  return whole - *i * extent;
-}
-
 /* PART channels of a float dtype of 16 / PART bytes; PART 1: one element of any dtype. Values are held as in
  * values.cuh.
  */

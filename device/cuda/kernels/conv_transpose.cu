@@ -1,7 +1,7 @@
 /* Transposed convolutions of one to six axes, for channels second and last. The output's places fall into phases: those
  * with the same remainders by the strides, which the same taps reach. A phase is a product without zeros (implicit
  * GEMM): its places times the taps and channels that reach it. For groups of few channels: one thread an element. */
-#include "device/cuda/kernels/product_mma.cuh"
+#include "device/cuda/kernels/window.cuh"
 
 /* A phase. Per axis, the last one first: the first place and the number of places; the first tap and the number of
  * taps; the place of the input that the first tap of the first place reads. Tap j of place i reads `back` j places
@@ -38,19 +38,13 @@ static __device__ inline void find_phase(const conv_transpose_args &a, int64_t n
   }
 }
 
-/* A place of the output: the offset of channel 0 in y; the place of the input that the first tap reads, the last axis
- * first, and its offset in x, which may lie before x. */
-struct transposed_pixel {
-  int64_t x, y, origin[CUDA_AXES];
-};
-
+/* The first place of a pixel's window is that of the phase's first tap; other taps read places before it. */
 static __device__ inline void find_pixel(const conv_transpose_args &a, const phase &p, int64_t pixel,
-                                         transposed_pixel *out) {
+                                         window_pixel *out) {
   out->x = out->y = 0;
   for (int32_t i = 0; i < a.axes; i++) {
     const int32_t d = a.axes - 1 - i;
-    const int64_t rest = pixel / p.places[i], at = pixel - rest * p.places[i];
-    pixel = rest;
+    const int64_t at = split_last(&pixel, p.places[i]);
     out->y += (p.place[i] + at * a.stride[d]) * a.y_axis[d];
     out->origin[i] = p.origin[i] + at;
     out->x += out->origin[i] * a.x_axis[d];
@@ -59,13 +53,13 @@ static __device__ inline void find_pixel(const conv_transpose_args &a, const pha
   out->y += pixel * a.y_image;
 }
 
-/* A step of the depth: tap `tap` of the phase and a channel. The tap's number among all taps; how far before the first
- * tap's place it reads, the last axis first; the element's offset from that place. */
-struct transposed_step {
-  int64_t number, offset, back[CUDA_AXES], c;
+/* A tap of the phase: its step of channel 0, and its number among all taps. */
+struct transposed_tap {
+  window_step step;
+  int64_t number;
 };
-static __device__ inline transposed_step find_tap(const conv_transpose_args &a, const phase &p, int64_t tap) {
-  transposed_step made = {};
+static __device__ inline transposed_tap find_tap(const conv_transpose_args &a, const phase &p, int64_t tap) {
+  transposed_tap made = {};
   int64_t scale = 1;
   UNROLL for (int32_t i = 0; i < CUDA_AXES; i++) {
     if (i >= a.axes) break;
@@ -74,29 +68,10 @@ static __device__ inline transposed_step find_tap(const conv_transpose_args &a, 
     tap = rest;
     made.number += (p.tap[i] + j * a.tap_step[d]) * scale;
     scale *= a.kernel[d];
-    made.back[i] = j * p.back[i];
-    made.offset -= made.back[i] * a.x_axis[d];
+    made.step.place[i] = -j * p.back[i];
+    made.step.offset += made.step.place[i] * a.x_axis[d];
   }
   return made;
-}
-static __device__ inline transposed_step find_step(const conv_transpose_args &a, const phase &p, int64_t k) {
-  const int64_t tap = k / a.c, c = k - tap * a.c;
-  transposed_step made = find_tap(a, p, tap);
-  made.c = c;
-  made.offset += c * a.x_channel;
-  return made;
-}
-
-/* True if the step reads a place of the picture. */
-static __device__ inline bool in_picture(const conv_transpose_args &a, const transposed_pixel &pixel,
-                                         const transposed_step &step) {
-  UNROLL for (int32_t i = 0; i < CUDA_AXES; i++) {
-    if (i >= a.axes) break;
-    /* below 0 is a large number without a sign */
-    if (static_cast<uint64_t>(pixel.origin[i] - step.back[i]) >= static_cast<uint64_t>(a.in[a.axes - 1 - i]))
-      return false;
-  }
-  return true;
 }
 
 /* The place of the weight from channel c of a group to output j of it, if the weights are plain. */
@@ -105,25 +80,10 @@ static __device__ inline int64_t weight_place(const conv_transpose_args &a, int6
   return ((group * a.c + c) * a.m + j) * a.taps + tap;
 }
 
-/* Adds the bias to the sums of n neighbouring channels, and stores them. */
-template <class Core>
-static __device__ inline void finish(const conv_transpose_args &a, int64_t channel, int64_t at, int n, bool vectors,
-                                     const typename Core::T *sums) {
-  typedef typename Core::T T;
-  T y[Core::VECTOR], addend[Core::VECTOR];
-  UNROLL for (int i = 0; i < Core::VECTOR; i++) if (i < n) y[i] = sums[i];
-  if (a.bias) {
-    load_some<Core>(addend, a.dtype, a.bias, channel, n, vectors);
-    UNROLL for (int i = 0; i < Core::VECTOR; i++) if (i < n) y[i] += addend[i];
-  }
-  UNROLL for (int i = 0; i < Core::VECTOR; i++) if (i < n) y[i] = element<T>::activate(a.activation, y[i]);
-  store_some<Core>(a.dtype, a.y, at, n, vectors, y);
-}
-
 template <class Core> static __device__ inline void run_conv_transpose(const conv_transpose_args &a) {
   typedef typename Core::T T;
   SHARED_VALUE(phase, p);
-  SHARED_ARRAY(transposed_pixel, of_row, [Core::ROWS]);
+  SHARED_ARRAY(window_pixel, of_row, [Core::ROWS]);
   const int64_t tiles = a.tiles_m * a.tiles_n, tile = blockIdx.x % tiles, group = blockIdx.x / tiles % a.groups,
                 row = tile / a.tiles_n * Core::ROWS, column = tile % a.tiles_n * Core::COLUMNS;
   if (threadIdx.x == 0) find_phase(a, blockIdx.x / tiles / a.groups, &p);
@@ -135,29 +95,26 @@ template <class Core> static __device__ inline void run_conv_transpose(const con
   __syncthreads();
   const panel weights = find_panel(a.panels, group, column);
   const bool packed = a.panels.width != 0;
-  const int64_t size = Core::vector_size(a.dtype), channels = 16 / (size ? size : 16);
-  int64_t distances = a.c | group * a.c | a.x_image, of_y = a.y_image | (a.groups > 1 ? a.m : 0);
-  for (int32_t d = 0; d < a.axes; d++) {
-    distances |= a.x_axis[d];
-    of_y |= a.y_axis[d];
-  }
-  const product_operand of_x = {a.x, a.dtype, false,
-                                size && a.x_channel == 1 && a.c % channels == 0 && in_vectors(a.x, distances * size)};
+  const int64_t size = Core::vector_size(a.dtype);
+  const window_operand picture = find_operand<Core>(a, group);
   const product_operand of_w = {a.w, a.dtype, packed, size && packed && panel_in_vectors(a.w, a.panels, weights, size)};
-  const bool vectors = size && a.y_channel == 1 && in_vectors(a.y, of_y * size) && in_vectors(a.bias, 0);
-  Core::tile(row, column, pixels, p.depth * a.c, a.m, of_x,
-             places_of([&](int64_t k) { return find_step(a, p, k); },
-                       [&](int64_t i, const transposed_step &step) {
-                         const transposed_pixel &pixel = of_row[i - row];
-                         return in_picture(a, pixel, step) ? pixel.x + group * a.c * a.x_channel + step.offset : -1;
-                       },
-                       a.x_channel, a.c),
+  Core::tile(row, column, pixels, p.depth * a.c, a.m, picture.x,
+             places_of(
+                 [&](int64_t k) {
+                   window_step step = find_tap(a, p, k / a.c).step;
+                   step.offset += k % a.c * a.x_channel;
+                   return step;
+                 },
+                 [&](int64_t i, const window_step &step) {
+                   const window_pixel &pixel = of_row[i - row];
+                   return in_picture(a, pixel, step) ? pixel.x + group * a.c * a.x_channel + step.offset : -1;
+                 },
+                 a.x_channel, a.c),
              of_w,
              places_of(
                  [&](int64_t k) {
-                   const transposed_step step = find_step(a, p, k);
-                   return packed ? find_row(a.panels, step.c, step.number)
-                                 : panel_row{0, weight_place(a, group, step.c, 0, step.number)};
+                   const int64_t c = k % a.c, tap = find_tap(a, p, k / a.c).number;
+                   return packed ? find_row(a.panels, c, tap) : panel_row{0, weight_place(a, group, c, 0, tap)};
                  },
                  [&](int64_t j, const panel_row &at) {
                    return packed ? panel_place(weights, at, j - column) : at.before + j * a.taps;
@@ -165,7 +122,8 @@ template <class Core> static __device__ inline void run_conv_transpose(const con
                  packed ? weights.width * a.panels.channel_rows : a.m * a.taps, a.c),
              a.y_channel != 1, [&](int64_t i, int64_t j, int n, const T *sums) {
                const int64_t channel = group * a.m + j;
-               finish<Core>(a, channel, of_row[i - row].y + channel * a.y_channel, n, vectors, sums);
+               finish_channels<Core>(a, nullptr, channel, of_row[i - row].y + channel * a.y_channel, n,
+                                     picture.y_vectors, sums);
              });
 }
 
@@ -177,20 +135,20 @@ template <class T> static __device__ inline void run_conv_transpose_few(const co
   const int64_t i = blockIdx.x % a.tiles_m * blockDim.x + threadIdx.x, n = true_number(a.counted, a.images) * p.pixels;
   if (i >= n * channels) return;
   const int64_t channel = a.y_channel == 1 ? i % channels : i / n, group = channel / a.m;
-  transposed_pixel pixel;
+  window_pixel pixel;
   find_pixel(a, p, a.y_channel == 1 ? i / channels : i % n, &pixel);
   const panel weights = find_panel(a.panels, group, 0);
   T sum = 0;
   for (int64_t k = 0; k < p.depth; k++) {
-    const transposed_step step = find_tap(a, p, k);
-    if (!in_picture(a, pixel, step)) continue;
+    const transposed_tap tap = find_tap(a, p, k);
+    if (!in_picture(a, pixel, tap.step)) continue;
     for (int64_t c = 0; c < a.c; c++)
-      sum += element<T>::load(a.dtype, a.x, pixel.x + (group * a.c + c) * a.x_channel + step.offset) *
+      sum += element<T>::load(a.dtype, a.x, pixel.x + (group * a.c + c) * a.x_channel + tap.step.offset) *
              element<T>::load(a.dtype, a.w,
-                              a.panels.width ? panel_place(weights, find_row(a.panels, c, step.number), channel % a.m)
-                                             : weight_place(a, group, c, channel % a.m, step.number));
+                              a.panels.width ? panel_place(weights, find_row(a.panels, c, tap.number), channel % a.m)
+                                             : weight_place(a, group, c, channel % a.m, tap.number));
   }
-  finish<simt_core<T>>(a, channel, pixel.y + channel * a.y_channel, 1, false, &sum);
+  finish_channels<simt_core<T>>(a, nullptr, channel, pixel.y + channel * a.y_channel, 1, false, &sum);
 }
 
 KERNEL_OF_MANY_REGISTERS(conv_transpose_f32) { run_conv_transpose<simt_core<float>>(a); }

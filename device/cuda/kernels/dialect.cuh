@@ -101,4 +101,14 @@ static __device__ inline void split_index(int64_t i, int32_t rank, const int64_t
   if (rank) at[0] = i;
 }
 
+/* The last coordinate of dense index *i, which becomes the index of the other axes. A division of 32 bits where these
+ * are enough. */
+template <class Int> static __device__ inline Int split_last(Int *i, Int extent) {
+  const Int whole = *i;
+  if (sizeof(Int) == 4 || (static_cast<uint64_t>(whole | extent) >> 32) == 0)
+    *i = static_cast<Int>(static_cast<uint32_t>(whole) / static_cast<uint32_t>(extent));
+  else *i = whole / extent;
+  return whole - *i * extent;
+}
+
 #endif

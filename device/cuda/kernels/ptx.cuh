@@ -66,25 +66,21 @@ MMA_FUNCTION(mma_f16, "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32")
 MMA_FUNCTION(mma_bf16, "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32")
 
 /* Four matrices of 8 rows of 16 bytes from shared memory (ldmatrix, from compute capability 7.5 on). Lane l gives row l
- * % 8 of matrix l / 8: 16 bytes, aligned to 16. Lane 4 g + p gets word p of row g of matrix i in words[i]. */
-static __device__ inline void load_rows(uint32_t (&words)[4], const uint32_t *row) {
-  const uint32_t at = static_cast<uint32_t>(__cvta_generic_to_shared(row));
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
-               : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
-               : "r"(at)
-               : "memory");
-}
-
-/* Four matrices of 8 x 8 elements of 2 bytes from shared memory, transposed (ldmatrix.trans, from compute
- * capability 7.5 on). Lane l gives row l % 8 of matrix l / 8: 16 bytes, aligned to 16. Lane 4 g + p gets rows 2 p and 2
- * p + 1 of column g of matrix i in words[i]: fragment b of a product whose B lies in memory row by row. */
-static __device__ inline void load_transposed(uint32_t (&words)[4], const uint32_t *row) {
-  const uint32_t at = static_cast<uint32_t>(__cvta_generic_to_shared(row));
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
-               : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
-               : "r"(at)
-               : "memory");
-}
+ * % 8 of matrix l / 8: 16 bytes, aligned to 16. Of matrix i lane 4 g + p gets in words[i], by
+ *   load_rows        word p of row g: fragment a, or b of a product whose B lies in memory column by column
+ *   load_transposed  of elements of 2 bytes, rows 2 p and 2 p + 1 of column g (.trans): fragment b of a product whose B
+ *                    lies in memory row by row */
+#define LOAD_FUNCTION(name, instruction) \
+  static __device__ inline void name(uint32_t(&words)[4], const uint32_t *row) { \
+    const uint32_t at = static_cast<uint32_t>(__cvta_generic_to_shared(row)); \
+    asm volatile(instruction " {%0,%1,%2,%3}, [%4];" \
+                 : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3]) \
+                 : "r"(at) \
+                 : "memory"); \
+  }
+LOAD_FUNCTION(load_rows, "ldmatrix.sync.aligned.m8n8.x4.shared.b16")
+LOAD_FUNCTION(load_transposed, "ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16")
+#undef LOAD_FUNCTION
 
 #else
 
@@ -111,20 +107,22 @@ MMA_FUNCTION(mma_tf32, tf32_part, 1)
 MMA_FUNCTION(mma_f16, f16_part, 2)
 MMA_FUNCTION(mma_bf16, bf16_part, 2)
 
-static inline void load_rows(uint32_t (&words)[4], const uint32_t *row, SIMT_SITE) {
+/* Row l of all four matrices from lane l. */
+static inline void exchange_rows(uint32_t (&all)[32][4], const uint32_t *row, const char *file, int line) {
   const uint4 mine = *reinterpret_cast<const uint4 *>(row);
   const uint32_t given[4] = {mine.x, mine.y, mine.z, mine.w};
-  uint32_t all[32][4];
   simt_exchange(given, 4, all[0], file, line);
+}
+static inline void load_rows(uint32_t (&words)[4], const uint32_t *row, SIMT_SITE) {
+  uint32_t all[32][4];
+  exchange_rows(all, row, file, line);
   const unsigned g = threadIdx.x % 32 / 4, p = threadIdx.x % 4;
   for (unsigned i = 0; i < 4; i++) words[i] = all[8 * i + g][p];
 }
 
 static inline void load_transposed(uint32_t (&words)[4], const uint32_t *row, SIMT_SITE) {
-  const uint4 mine = *reinterpret_cast<const uint4 *>(row);
-  const uint32_t given[4] = {mine.x, mine.y, mine.z, mine.w};
   uint32_t all[32][4];
-  simt_exchange(given, 4, all[0], file, line);
+  exchange_rows(all, row, file, line);
   const unsigned g = threadIdx.x % 32 / 4, p = threadIdx.x % 4;
   for (unsigned i = 0; i < 4; i++)
     words[i] = (all[8 * i + 2 * p][g / 2] >> g % 2 * 16 & 0xffffu) | all[8 * i + 2 * p + 1][g / 2] >> g % 2 * 16 << 16;

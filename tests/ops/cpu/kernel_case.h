@@ -119,6 +119,9 @@ void case_add_tests(TCase *cases, const TTest *test, int from, int to);
 #define tcase_add_host_test(cases, test) case_add_tests(cases, test, 0, !case_devices_only())
 #define tcase_add_host_loop_test(cases, test, from, to) \
   case_add_tests(cases, test, from, case_devices_only() ? (from) : (to))
+/* The opposite: left out where the host is under test, too. */
+#define tcase_add_device_loop_test(cases, test, from, to) \
+  case_add_tests(cases, test, from, case_devices_only() ? (to) : (from))
 
 /* A tolerance for results in a dtype: the relative error of a few roundings, 0 for integers. */
 double case_tolerance(reed_dtype dtype);

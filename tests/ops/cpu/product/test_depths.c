@@ -36,7 +36,6 @@ END_TEST
  * kernels have blocks of their own, which smaller cases fill. */
 START_TEST(many_tiles_on_a_device) {
   static const reed_dtype dtypes[] = {REED_F32, REED_F16, REED_BF16};
-  if (!case_devices_only()) return;
   const reed_dtype dtype = dtypes[_i];
   const double tolerance = dtype == REED_F32 ? 1e-4 : case_tolerance(dtype);
   kernel_case c;
@@ -63,7 +62,7 @@ int main(void) {
   TCase *t = tcase_create("all");
   tcase_set_timeout(t, 240);
   tcase_add_loop_test(t, long_depths_equal_the_reference, 0, ROWS(deep));
-  tcase_add_loop_test(t, many_tiles_on_a_device, 0, 3);
+  tcase_add_device_loop_test(t, many_tiles_on_a_device, 0, 3);
   suite_add_tcase(suite, t);
   return suite_run(suite);
 }
