@@ -14,6 +14,8 @@ typedef struct norm_part {
   double mean, squares;
 } norm_part;
 
+enum { CUDA_NORM_VECTORS = 8 }; /* of 16 bytes, that a thread of norm_dense holds at most */
+
 /* Row r is group r % groups of image r / groups. Its n elements have coordinates below `extents`. */
 typedef struct norm_args {
   const void *x, *scale, *shift; /* shift NULL: 0 */
@@ -44,8 +46,9 @@ enum {
   ATTENTION_MMA_ROWS = 64, /* four warps of 16 */
   ATTENTION_FEW_ROWS = 16, /* each warp has them, and a quarter of the keys */
   ATTENTION_MMA_KEYS = 32, /* times the elements in a word */
-  ATTENTION_COLUMNS = 128,
-  ATTENTION_JOIN_PITCH = ATTENTION_COLUMNS + 2 /* words of a warp's row that is joined: sums, largest score, weight */
+  ATTENTION_COLUMNS = 128, /* of the values */
+  ATTENTION_NARROW = 64,   /* elements of a head of keys and of values that the kernels for narrow heads take */
+  ATTENTION_JOIN_MORE = 2  /* words of a warp's row that is joined, after its columns: largest score, weight */
 };
 
 /* A block computes a tile of rows of one batch and key head, against the keys of one split: rows are the queries of all
@@ -64,6 +67,7 @@ typedef struct attention_args {
   double scale, softcap, hidden, outside, low; /* outside: of keys outside of the windows that no mask <= low hides */
   int32_t mask_dtype, nan_rows, to_last_key, mode;
   int32_t q_pitch, v_pitch; /* tensor cores: words of a row of Q and K, and of V, in shared memory */
+  int32_t ahead;            /* tensor cores: 1: there is memory for the next tile of keys, too; 0: for one tile */
 } attention_args;
 
 /* Joins the splits of a row of `value_size` columns. */

@@ -10,6 +10,7 @@ enum {
   TILE_ROWS = 16, /* attention.cu */
   TILE_KEYS = 32,
   MOST_SHARED_BYTES = 99 * 1024, /* of every card from sm_80 on */
+  MOST_KEYS = 1 << 30,           /* that attention_mma.cu counts */
   SPLIT_KEYS = 256,              /* of a split, at least */
   ENOUGH_BLOCKS = 264            /* two for each multiprocessor of an H100 */
 };
@@ -19,7 +20,7 @@ static int64_t parts(int64_t n, int64_t of) { return (n + of - 1) / of; }
 typedef struct attention_way {
   cuda_kernel_id kernel;
   int64_t rows, keys, shared_bytes;
-  int32_t q_pitch, v_pitch;
+  int32_t q_pitch, v_pitch, ahead; /* of attention_args */
 } attention_way;
 
 /* The bytes that an operand spans, whose last axis is dense. */
@@ -69,24 +70,34 @@ static attention_way way_of(const reed_kernel_call *call, const attention *a, bo
   const int64_t rows = a->heads / a->kv_heads * a->queries,
                 blocks =
                     a->batch * a->kv_heads * parts(rows, ATTENTION_MMA_ROWS) * parts(a->value_size, ATTENTION_COLUMNS);
-  const bool wide = a->q.dtype == REED_F64, few = rows <= ATTENTION_FEW_ROWS || blocks < ENOUGH_BLOCKS / 2;
-  const attention_way plain = {wide ? CUDA_attention_f64 : CUDA_attention_f32, TILE_ROWS, TILE_KEYS, 0, 0, 0};
-  const cuda_kernel_id kernel = cuda_on_tensor_cores(
-      call, a->q.dtype, plain.kernel,
-      few ? (const cuda_kernel_id[]){CUDA_attention_few_tf32, CUDA_attention_few_f16, CUDA_attention_few_bf16}
-          : (const cuda_kernel_id[]){CUDA_attention_tf32, CUDA_attention_f16, CUDA_attention_bf16});
+  const bool wide = a->q.dtype == REED_F64, few = rows <= ATTENTION_FEW_ROWS || blocks < ENOUGH_BLOCKS / 2,
+             narrow = a->size <= ATTENTION_NARROW && a->value_size <= ATTENTION_NARROW;
+  static const cuda_kernel_id kernels[2][2][3] = {
+      {{CUDA_attention_tf32, CUDA_attention_f16, CUDA_attention_bf16},
+       {CUDA_attention_few_tf32, CUDA_attention_few_f16, CUDA_attention_few_bf16}},
+      {{CUDA_attention_narrow_tf32, CUDA_attention_narrow_f16, CUDA_attention_narrow_bf16},
+       {CUDA_attention_few_narrow_tf32, CUDA_attention_few_narrow_f16, CUDA_attention_few_narrow_bf16}}};
+  const attention_way plain = {
+      .kernel = wide ? CUDA_attention_f64 : CUDA_attention_f32, .rows = TILE_ROWS, .keys = TILE_KEYS};
+  const cuda_kernel_id kernel = cuda_on_tensor_cores(call, a->q.dtype, plain.kernel, kernels[narrow][few]);
   const bool mask = a->mask_dtype == REED_NONE || a->mask_dtype == REED_BOOL || a->mask_dtype == REED_F32 ||
                     a->mask_dtype == a->q.dtype;
-  if (kernel == plain.kernel || scored || !mask || a->v.dtype != a->q.dtype || a->size > INT16_MAX) return plain;
+  if (kernel == plain.kernel || scored || !mask || a->v.dtype != a->q.dtype || a->size > INT16_MAX ||
+      a->total > MOST_KEYS)
+    return plain;
   const int64_t in_word = a->q.dtype == REED_F32 ? 1 : 2,
                 columns = a->value_size < ATTENTION_COLUMNS ? a->value_size : ATTENTION_COLUMNS;
   attention_way way = {.kernel = kernel,
                        .rows = few ? ATTENTION_FEW_ROWS : ATTENTION_MMA_ROWS,
                        .keys = ATTENTION_MMA_KEYS * in_word,
-                       .q_pitch = (int32_t)(parts(a->size, 8 * in_word) * 8 + 4),
-                       .v_pitch = (int32_t)(parts(columns, 16) * 16 / in_word + 4)};
-  way.shared_bytes = 4 * ((way.rows + way.keys) * way.q_pitch + way.keys * way.v_pitch);
-  const int64_t join_bytes = 4 * 4 * ATTENTION_FEW_ROWS * ATTENTION_JOIN_PITCH;
+                       .q_pitch =
+                           (int32_t)((narrow ? ATTENTION_NARROW / in_word : parts(a->size, 8 * in_word) * 8) + 4),
+                       .v_pitch = (int32_t)((narrow ? ATTENTION_NARROW : parts(columns, 16) * 16) / in_word + 4)};
+  const int64_t q_bytes = 4 * way.rows * way.q_pitch, tile_bytes = 4 * way.keys * (way.q_pitch + way.v_pitch);
+  way.ahead = q_bytes + 2 * tile_bytes <= MOST_SHARED_BYTES;
+  way.shared_bytes = q_bytes + (1 + way.ahead) * tile_bytes;
+  const int64_t join_bytes =
+      (int64_t)4 * 4 * ATTENTION_FEW_ROWS * ((narrow ? ATTENTION_NARROW : ATTENTION_COLUMNS) + ATTENTION_JOIN_MORE);
   if (few && way.shared_bytes < join_bytes) way.shared_bytes = join_bytes;
   return way.shared_bytes <= MOST_SHARED_BYTES ? way : plain;
 }
@@ -122,7 +133,8 @@ static attention_args args_of(const attention *a, const attention_way *way) {
                          .to_last_key = a->to_last_key,
                          .mode = (int32_t)a->mode,
                          .q_pitch = way->q_pitch,
-                         .v_pitch = way->v_pitch};
+                         .v_pitch = way->v_pitch,
+                         .ahead = way->ahead};
   memcpy(made.mask_strides, a->mask_strides, sizeof made.mask_strides);
   made.row_tiles = parts(made.shared * a->queries, way->rows);
   made.column_tiles = a->value_size ? parts(a->value_size, ATTENTION_COLUMNS) : 1;

@@ -40,14 +40,12 @@ static __device__ inline attention_tile find_tile(const attention_args &a, int64
   const int64_t all = a.shared * a.queries;
   attention_tile t;
   int64_t block = blockIdx.x;
-  t.split = block % a.splits;
-  block /= a.splits;
-  t.column = block % a.column_tiles * columns;
-  block /= a.column_tiles;
-  t.first = block % a.row_tiles * rows;
-  block /= a.row_tiles;
-  t.kv_head = block % a.kv_heads;
-  t.batch = block / a.kv_heads;
+  /* divisions by 1 are left out, because a block of few keys takes about as long as its divisions */
+  t.split = a.splits == 1 ? 0 : split_last(&block, a.splits);
+  t.column = a.column_tiles == 1 ? 0 : split_last(&block, a.column_tiles) * columns;
+  t.first = split_last(&block, a.row_tiles) * rows;
+  t.kv_head = split_last(&block, a.kv_heads);
+  t.batch = block;
   t.n = all - t.first < rows ? all - t.first : rows;
   t.reach = a.total;
   t.offset = a.to_last_key ? a.total - a.queries : a.past;
@@ -59,12 +57,23 @@ static __device__ inline attention_tile find_tile(const attention_args &a, int64
   return t;
 }
 
+/* Head and query of a key head's row. */
+struct query_place {
+  int64_t head, query;
+};
+static __device__ inline query_place query_of(const attention_args &a, const attention_tile &t, int64_t row) {
+  if (a.shared == 1) return {t.kv_head, row};
+  const int64_t query = split_last(&row, a.queries);
+  return {t.kv_head * a.shared + row, query};
+}
+
 /* The first and the last query of a tile; of all heads if the tile has rows of several. */
 static __device__ inline void find_queries(const attention_args &a, const attention_tile &t, int64_t *out_first,
                                            int64_t *out_last) {
-  const bool one_head = t.first / a.queries == (t.first + t.n - 1) / a.queries;
-  *out_first = one_head ? t.first % a.queries : 0;
-  *out_last = one_head ? (t.first + t.n - 1) % a.queries : a.queries - 1;
+  const query_place first = query_of(a, t, t.first), last = query_of(a, t, t.first + t.n - 1);
+  const bool one_head = first.head == last.head;
+  *out_first = one_head ? first.query : 0;
+  *out_last = one_head ? last.query : a.queries - 1;
 }
 
 /* The keys of the split that a row of the tile looks at; all where scores are wanted, or keys outside of the windows
@@ -91,9 +100,10 @@ static __device__ inline int64_t row_of(const attention_args &a, const attention
 }
 
 static __device__ inline attention_row row_at(const attention_args &a, const attention_tile &t, int64_t row) {
+  const query_place place = query_of(a, t, row);
   attention_row r;
-  r.head = t.kv_head * a.shared + row / a.queries;
-  r.query = row % a.queries;
+  r.head = place.head;
+  r.query = place.query;
   r.first = first_key(a, t, r.query);
   r.end = end_key(a, t, r.query);
   r.mask = t.batch * a.mask_strides[0] + r.head * a.mask_strides[1] + r.query * a.mask_strides[2];
@@ -147,9 +157,9 @@ struct attention_place {
   int64_t part, y;
 };
 static __device__ inline attention_place place_of(const attention_args &a, const attention_tile &t, int64_t row) {
-  const int64_t head = t.kv_head * a.shared + row / a.queries;
+  const query_place place = query_of(a, t, row);
   return {((t.batch * a.kv_heads + t.kv_head) * a.shared * a.queries + row) * a.splits + t.split,
-          t.batch * a.y_batch + head * a.y_head + row % a.queries * a.y_row};
+          t.batch * a.y_batch + place.head * a.y_head + place.query * a.y_row};
 }
 
 /* Writes a column of a row: to y, or, for attention_join, to the parts. dtype: of y. */

@@ -1,61 +1,168 @@
 /* Attention on tensor cores, after Dao 2023, "FlashAttention-2": scores, weights and sums stay in the registers of
  * mma.sync fragments, sums are f32. A tile of many rows gives 16 rows to each of four warps, and each warp all keys. A
  * tile of at most 16 rows, such as a step of a decoder, gives all rows to each warp and a quarter of the keys, and
- * joins the warps at its end. Weights are rounded to the operands' format before they are multiplied with the values.
+ * joins the warps at its end. Keys and values come into shared memory by copies that run ahead: while one tile of keys
+ * is multiplied, the next one is on its way. Scores and their maxima are powers of 2. Weights are rounded to the
+ * operands' format before they are multiplied with the values.
+ *
+ * Values that are infinite or NaN and belong to keys of weight 0 must not count, but the product makes NaN of them. The
+ * first pass over the keys does not look for them. If a sum of the block is not finite at its end, a second pass does.
  */
+#include <float.h>
+
 #include "device/cuda/kernels/attention.cuh"
 #include "device/cuda/kernels/units.cuh"
 
-enum { THREADS = 128, WARPS = 4, COLUMNS = ATTENTION_COLUMNS, COLUMN_PARTS = COLUMNS / MMA_COLUMNS };
-static constexpr float LOG2_OF_E = 1.44269504088896341f;
+enum { THREADS = 128, WARPS = 4 };
+static constexpr float LOG2_OF_E = 1.44269504088896341f, LN_OF_2 = 0.693147180559945309f;
 
 /* Keys of a tile, and those of a warp: parts of 8, the columns of a fragment of scores; steps of the product with the
- * values. */
-template <class Unit, int ROW_WARPS> struct shape {
+ * values. COLUMNS 64: heads of keys and values have at most 64 elements, which the memory of a tile is padded to. */
+template <class Unit, int ROW_WARPS, int COLUMNS> struct shape {
   enum {
     ROWS = ROW_WARPS * MMA_ROWS,
     KEYS = ATTENTION_MMA_KEYS * Unit::IN_WORD,
     WARP_KEYS = ROW_WARPS == 1 ? KEYS / WARPS : KEYS,
     PARTS = WARP_KEYS / MMA_COLUMNS,
-    STEPS = PARTS / Unit::IN_WORD
+    STEPS = PARTS / Unit::IN_WORD,
+    COLUMN_PARTS = COLUMNS / MMA_COLUMNS,
+    WORDS = COLUMNS == ATTENTION_NARROW ? COLUMNS / Unit::IN_WORD : 0 /* of a row in shared memory; 0: the args say */
   };
 };
 
-/* Rows of `size` elements in shared memory: `from(row)` is where a row begins in memory, NULL: zeros. Elements behind
- * the row's end are zeros up to the pitch. Returns not 0 if an element of the thread is infinite or NaN. */
-template <class Unit, class F>
-static __device__ inline uint32_t stage(uint32_t *to, int rows, int pitch, int64_t size, bool vectors, F from) {
-  const int words = pitch - 4, thread = static_cast<int>(threadIdx.x);
-  uint32_t odd = 0;
-  if (vectors) {
-    for (int i = thread; i < rows * (words / 4); i += THREADS) {
-      const int row = i / (words / 4), w = i % (words / 4) * 4;
-      const void *const data = from(row);
-      uint4 four = make_uint4(0, 0, 0, 0);
-      if (data && w * Unit::IN_WORD < size) four = static_cast<const uint4 *>(data)[w / 4];
-      four = make_uint4(Unit::of_memory(four.x), Unit::of_memory(four.y), Unit::of_memory(four.z),
-                        Unit::of_memory(four.w));
-      odd |= Unit::odd(four.x) | Unit::odd(four.y) | Unit::odd(four.z) | Unit::odd(four.w);
-      *reinterpret_cast<uint4 *>(to + row * pitch + w) = four;
+/* Calls f(row, word) for each vector of 4 words that belongs to the thread, of ROWS rows in shared memory. */
+template <int WORDS, int ROWS, class F> static __device__ inline void each_vector(int words, F f) {
+  const int thread = static_cast<int>(threadIdx.x);
+  if constexpr (WORDS != 0) {
+    enum { IN_ROW = WORDS / 4, AT_ONCE = THREADS / IN_ROW };
+    static_assert(ROWS % AT_ONCE == 0 || ROWS < AT_ONCE, "whole rounds");
+    UNROLL for (int i = 0; i < (ROWS + AT_ONCE - 1) / AT_ONCE; i++) {
+      const int row = thread / IN_ROW + i * AT_ONCE;
+      if (ROWS >= AT_ONCE || row < ROWS) f(row, thread % IN_ROW * 4);
     }
-    return odd;
+  } else {
+    const int in_row = words / 4, rows_on = THREADS / in_row, on = THREADS % in_row;
+    int row = thread / in_row, w = thread % in_row;
+    UNROLL_BY(2) while (row < ROWS) {
+      f(row, w * 4);
+      row += rows_on;
+      w += on;
+      if (w < in_row) continue;
+      w -= in_row;
+      row++;
+    }
   }
-  for (int i = thread; i < rows * words; i += THREADS) {
-    const int row = i / words, w = i % words;
-    const void *const data = from(row);
-    const uint32_t word = Unit::word([&](int e) {
-      const int64_t d = w * Unit::IN_WORD + e;
-      return data && d < size ? element<float>::load(Unit::DTYPE, data, d) : 0.0f;
-    });
-    odd |= Unit::odd(word);
-    to[row * pitch + w] = word;
-  }
-  return odd;
 }
 
-/* Elements from one row, head and batch to the next are whole vectors, and so are the rows. */
-static __device__ inline bool rows_in_vectors(const attention_operand &o, int64_t size, int64_t bytes) {
-  return in_vectors(o.data, (o.batch | o.head | o.row | size) * bytes);
+/* Rows in memory, of which the first `split` are those of the past. Distances are bytes. */
+struct row_source {
+  const char *past, *now;
+  int64_t past_row, now_row;
+  int split, size; /* size: elements of a row */
+  bool vectors;
+  __device__ inline const char *at(int j) const {
+    return j < split ? past + j * past_row : now + (j - split) * now_row;
+  }
+};
+
+/* `size` elements of each row, from column `column` on. */
+static __device__ inline row_source source_of(const attention_args &a, const attention_tile &t,
+                                              const attention_operand &now, const attention_operand &past,
+                                              int64_t column, int64_t whole_size, int size, int bytes) {
+  row_source s;
+  s.past = static_cast<const char *>(past.data) + (t.batch * past.batch + t.kv_head * past.head + column) * bytes;
+  s.now = static_cast<const char *>(now.data) + (t.batch * now.batch + t.kv_head * now.head + column) * bytes;
+  s.past_row = past.row * bytes;
+  s.now_row = now.row * bytes;
+  s.split = static_cast<int>(a.past);
+  s.size = size;
+  s.vectors = in_vectors(now.data, (now.batch | now.head | now.row | whole_size) * bytes) &&
+              in_vectors(past.data, (past.batch | past.head | past.row) * bytes);
+  return s;
+}
+
+/* Elements of rows in shared memory, word by word: from(row) is the address of a row, NULL: zeros. */
+template <class Unit, int ROWS, class F>
+static __device__ inline void stage_elements(uint32_t *to, int pitch, int size, F from) {
+  const int words = pitch - 4;
+  ROLLED for (int i = static_cast<int>(threadIdx.x); i < ROWS * words; i += THREADS) {
+    const int row = i / words, w = i % words;
+    const char *const data = from(row);
+    to[row * pitch + w] = Unit::word([&](int e) {
+      const int d = w * Unit::IN_WORD + e;
+      return data && d < size ? element<float>::load(Unit::DTYPE, data, d) : 0.0f;
+    });
+  }
+}
+
+/* Copies a tile of keys or values, from key j0 on, into shared memory. Elements behind the row's end, and rows from key
+ * `end` on, are zeros. */
+template <class Unit, int WORDS, int ROWS>
+static __device__ inline void stage(async_copies *copies, uint32_t *to, int pitch, const row_source &source, int j0,
+                                    int end) {
+  if (!source.vectors) {
+    stage_elements<Unit, ROWS>(to, pitch, source.size,
+                               [&](int row) { return j0 + row < end ? source.at(j0 + row) : nullptr; });
+    return;
+  }
+  const int rows = end - j0 < ROWS ? end - j0 : static_cast<int>(ROWS);
+  const auto copy = [&](int row, int w, const char *from) {
+    copies->copy(to + row * pitch + w, reinterpret_cast<const uint32_t *>(from),
+                 row < rows && w * Unit::IN_WORD < source.size);
+  };
+  const bool one_tensor = j0 >= source.split || j0 + rows <= source.split;
+  if (WORDS != 0 && one_tensor) {
+    enum { IN_ROW = WORDS != 0 ? WORDS / 4 : 1, AT_ONCE = THREADS / IN_ROW };
+    static_assert(WORDS == 0 || ROWS % AT_ONCE == 0, "whole rounds");
+    const int64_t distance = j0 < source.split ? source.past_row : source.now_row;
+    const int row = static_cast<int>(threadIdx.x) / IN_ROW, w = static_cast<int>(threadIdx.x) % IN_ROW * 4;
+    const char *from = source.at(j0) + (row * distance + w * 4);
+    UNROLL for (int i = 0; i < ROWS / AT_ONCE; i++, from += AT_ONCE * distance) copy(row + i * AT_ONCE, w, from);
+  } else {
+    each_vector<WORDS, ROWS>(pitch - 4, [&](int row, int w) {
+      const char *const from = row < rows ? source.at(j0 + row) : source.now;
+      copy(row, w, from + w * 4);
+    });
+  }
+}
+
+/* Rounds the words that the thread has copied, because copies do not pass a register. */
+template <class Unit, int WORDS, int ROWS> static __device__ inline void round_own(uint32_t *to, int pitch) {
+  if constexpr (Unit::IN_WORD == 1)
+    each_vector<WORDS, ROWS>(pitch - 4, [&](int row, int w) {
+      uint4 *const four = reinterpret_cast<uint4 *>(to + row * pitch + w);
+      *four = make_uint4(Unit::of_memory(four->x), Unit::of_memory(four->y), Unit::of_memory(four->z),
+                         Unit::of_memory(four->w));
+    });
+}
+
+/* The word at which the lane reads a fragment by load_rows: a of 16 rows, or b of twice 8. */
+static __device__ inline int place_of_a(int pitch) {
+  const int lane = static_cast<int>(threadIdx.x % 32);
+  return lane % 16 * pitch + lane / 16 * 4;
+}
+static __device__ inline int place_of_b(int pitch) {
+  const int lane = static_cast<int>(threadIdx.x % 32);
+  return (lane / 16 * 8 + lane % 8) * pitch + lane / 8 % 2 * 4;
+}
+
+/* Adds the products of one step of the depth to a warp's scores. k: the step's words of its first key. */
+template <class Unit, int PARTS>
+static __device__ inline void add_scores(float (&s)[PARTS][4], const uint32_t (&of_q)[4], const uint32_t *k,
+                                         int pitch) {
+  const int lane = static_cast<int>(threadIdx.x % 32);
+  if constexpr (PARTS == 1) {
+    const uint32_t of_k[2] = {k[lane / 4 * pitch + lane % 4], k[lane / 4 * pitch + lane % 4 + 4]};
+    Unit::multiply(s[0], of_q, of_k);
+  } else {
+    UNROLL for (int n = 0; n < PARTS; n += 2) {
+      uint32_t of_k[4];
+      load_rows(of_k, k + n * MMA_COLUMNS * pitch + place_of_b(pitch));
+      const uint32_t first[2] = {of_k[0], of_k[1]}, second[2] = {of_k[2], of_k[3]};
+      Unit::multiply(s[n], of_q, first);
+      Unit::multiply(s[n + 1], of_q, second);
+    }
+  }
 }
 
 /* Fragment a of weights from fragments of scores, and fragments b of the values of the same keys in two neighbouring
@@ -63,7 +170,8 @@ static __device__ inline bool rows_in_vectors(const attention_operand &o, int64_
  * b has the values in that order. */
 template <class Unit> struct values_of {
   template <int PARTS> static __device__ inline void weights(uint32_t (&a)[4], const float (&s)[PARTS][4], int step) {
-    UNROLL for (int i = 0; i < 4; i++) a[i] = Unit::word([&](int e) { return s[2 * step + i / 2][i % 2 * 2 + e]; });
+    UNROLL for (int i = 0; i < 4; i++) a[i] =
+        Unit::pair(s[2 * step + i / 2][i % 2 * 2], s[2 * step + i / 2][i % 2 * 2 + 1]);
   }
   static __device__ inline void load(uint32_t (&b)[2][2], const uint32_t *v, int pitch, int part, int lane) {
     uint32_t words[4];
@@ -82,91 +190,136 @@ template <> struct values_of<tf32_unit> {
 };
 
 /* Adds infinite values and NaN to the sums of those rows alone whose weight of the key is not 0, because 0 times such a
- * value is NaN. The tile then counts these values as zeros. */
-template <class Unit, int PARTS>
-static __device__ inline void add_odd(float (&sums)[COLUMN_PARTS][4], const float (&s)[PARTS][4], const uint32_t *v,
-                                      int pitch, int columns) {
+ * value is NaN. The tile then counts these values as zeros. Not inlined, because it would take registers from the loop
+ * over keys; fragments of n_parts parts of keys and of column_parts parts of columns are in memory of the thread. */
+template <class Unit>
+static __device__ __noinline__ void add_odd(float *sums, const float *s, int n_parts, int column_parts,
+                                            const uint32_t *v, int pitch, int columns) {
   const int p = static_cast<int>(threadIdx.x) % 4;
-  uint64_t some[2] = {0, 0};
-  UNROLL for (int n = 0; n < PARTS; n++) UNROLL for (int i = 0; i < 4; i++) if (s[n][i] != 0) some[i / 2] |=
-      uint64_t(1) << (n * MMA_COLUMNS + 2 * p + i % 2);
-  UNROLL for (int h = 0; h < 2; h++) for (int d = 1; d < 4; d *= 2) some[h] |= __shfl_xor_sync(~0u, some[h], d);
-  for (int k = 0; k < PARTS * MMA_COLUMNS; k++, v += pitch) {
-    const bool of_row[2] = {(some[0] >> k & 1) != 0, (some[1] >> k & 1) != 0};
-    UNROLL for (int i = 0; i < COLUMN_PARTS * 2; i++) {
-      const int column = i / 2 * MMA_COLUMNS + 2 * p + i % 2;
-      if (column >= columns) continue;
-      const float value = Unit::element(v[column / Unit::IN_WORD], column % Unit::IN_WORD);
-      if ((__float_as_uint(value) & 0x7f800000u) != 0x7f800000u) continue;
-      UNROLL for (int h = 0; h < 2; h++) if (of_row[h]) sums[i / 2][2 * h + i % 2] += value;
+  for (int h = 0; h < 2; h++) {
+    uint64_t some = 0;
+    ROLLED for (int i = 0; i < n_parts * 2; i++) if (s[i / 2 * 4 + 2 * h + i % 2] != 0) some |=
+        uint64_t(1) << (i / 2 * MMA_COLUMNS + 2 * p + i % 2);
+    for (int d = 1; d < 4; d *= 2) some |= __shfl_xor_sync(~0u, some, d);
+    ROLLED for (int k = 0; k < n_parts * MMA_COLUMNS; k++) {
+      if ((some >> k & 1) == 0) continue;
+      ROLLED for (int i = 0; i < column_parts * 2; i++) {
+        const int column = i / 2 * MMA_COLUMNS + 2 * p + i % 2;
+        if (column >= columns) continue;
+        const float value = Unit::element(v[k * pitch + column / Unit::IN_WORD], column % Unit::IN_WORD);
+        if ((__float_as_uint(value) & 0x7f800000u) == 0x7f800000u) sums[i / 2 * 4 + 2 * h + i % 2] += value;
+      }
     }
   }
 }
 
-template <class Unit> static __device__ inline void clear_odd(uint32_t *v, int words) {
-  for (int i = static_cast<int>(threadIdx.x); i < words; i += THREADS)
-    if (Unit::odd(v[i]))
-      v[i] = Unit::word([&](int e) {
-        const float value = Unit::element(v[i], e);
-        return (__float_as_uint(value) & 0x7f800000u) == 0x7f800000u ? 0.0f : value;
-      });
+/* Not 0 if a word is infinite or NaN. */
+template <class Unit> static __device__ inline uint32_t find_odd(const uint32_t *v, int rows, int pitch) {
+  uint32_t odd = 0;
+  ROLLED for (int i = static_cast<int>(threadIdx.x); i < rows * pitch; i += THREADS) if (i % pitch < pitch - 4) odd |=
+      Unit::odd(v[i]);
+  return odd;
 }
 
-/* A distance between keys, within a warp's keys. */
-template <int PARTS> static __device__ inline int in_part(int64_t keys) {
-  return keys < 0 ? 0 : keys > PARTS * MMA_COLUMNS ? PARTS * MMA_COLUMNS : static_cast<int>(keys);
+template <class Unit> static __device__ inline void clear_odd(uint32_t *v, int rows, int pitch) {
+  ROLLED for (int i = static_cast<int>(threadIdx.x); i < rows * pitch;
+              i += THREADS) if (i % pitch < pitch - 4 && Unit::odd(v[i])) v[i] = Unit::word([&](int e) {
+    const float value = Unit::element(v[i], e);
+    return (__float_as_uint(value) & 0x7f800000u) == 0x7f800000u ? 0.0f : value;
+  });
 }
 
-/* Masks the scores of the warp's keys, of which `first` is the number of the first. A mask has the unit's dtype, or F32
- * or BOOL. */
-template <class Unit, int PARTS>
-static __device__ inline void hide(const attention_args &a, const attention_tile &t, const attention_row (&rows)[2],
-                                   int64_t first, int64_t end, float (&s)[PARTS][4]) {
-  const int p = static_cast<int>(threadIdx.x) % 4;
-  const int64_t reach = t.reach < a.mask_keys ? t.reach : a.mask_keys;
-  const bool windows = a.outside == -INFINITY;
-  UNROLL for (int h = 0; h < 2; h++) {
-    const int from = in_part<PARTS>(rows[h].first - first), to = in_part<PARTS>(rows[h].end - first),
-              all = in_part<PARTS>((end < reach ? end : reach) - first);
-    const int64_t at = rows[h].mask + first * a.mask_strides[3];
-    UNROLL for (int n = 0; n < PARTS; n++) UNROLL for (int e = 0; e < 2; e++) {
-      const int j = n * MMA_COLUMNS + 2 * p + e;
-      float &x = s[n][2 * h + e];
-      const bool outside = j < from || j >= to;
-      if (j >= all || (outside && windows)) {
-        x = -INFINITY;
-        continue;
+/* A mask whose rows are equal, of the unit's dtype: its elements at the warp's keys are read in pairs. */
+template <class Unit, int PARTS> struct row_mask {
+  uint32_t words[PARTS * 2 / Unit::IN_WORD];
+  /* at: the place of the warp's first key */
+  __device__ inline void load(const void *mask, int64_t at) {
+    const int p = static_cast<int>(threadIdx.x) % 4;
+    UNROLL for (int n = 0; n < PARTS; n++) {
+      const int64_t place = at + n * MMA_COLUMNS + 2 * p;
+      if constexpr (Unit::IN_WORD == 2) {
+        words[n] = *reinterpret_cast<const uint32_t *>(static_cast<const uint16_t *>(mask) + place);
+      } else {
+        const uint2 two = *reinterpret_cast<const uint2 *>(static_cast<const uint32_t *>(mask) + place);
+        words[2 * n] = two.x;
+        words[2 * n + 1] = two.y;
       }
-      float mask = 0;
-      if (a.mask) {
-        const int64_t place = at + j * a.mask_strides[3];
-        if (a.mask_dtype == REED_F32) mask = static_cast<const float *>(a.mask)[place];
-        else if (a.mask_dtype != REED_BOOL) mask = Unit::element(static_cast<const uint16_t *>(a.mask)[place], 0);
-        else if (!static_cast<const uint8_t *>(a.mask)[place]) mask = static_cast<float>(a.hidden), x = 0;
-      }
-      x += mask;
-      if (outside && !(mask <= static_cast<float>(a.low))) x += static_cast<float>(a.outside);
     }
   }
+  __device__ inline float at(int n, int e) const {
+    return Unit::IN_WORD == 2 ? Unit::element(words[n], e)
+                              : __uint_as_float(words[(2 * n + e) % (PARTS * 2 / Unit::IN_WORD)]);
+  }
+};
+
+/* True if a row_mask may be read for the keys of a tile that begins at `first`, a multiple of 2 keys after `begin`. */
+template <class Unit> static __device__ inline bool has_row_mask(const attention_args &a, int64_t place) {
+  const uint64_t size = 4 / Unit::IN_WORD;
+  return a.mask && a.mask_dtype == Unit::DTYPE && a.mask_strides[3] == 1 && a.mask_strides[2] == 0 &&
+         (a.mask_strides[1] == 0 || a.shared == 1) &&
+         ((reinterpret_cast<uintptr_t>(a.mask) + static_cast<uint64_t>(place) * size) & (2 * size - 1)) == 0;
 }
 
-/* The scores of half h of a warp's rows become weights relative to the row's largest score so far; NaN stays the
- * largest. Returns the factor of the sums before. */
-template <int PARTS> static __device__ inline float weigh(float (&s)[PARTS][4], int h, float *most, float *weight) {
-  const float before = *most;
-  float now = before, sum = 0;
+/* A mask's element as a power of 2. Finite ones stay finite, because rows of such a mask alone have finite weights. */
+template <class Unit> static __device__ inline float log2_mask(float mask) {
+  const float x = mask * LOG2_OF_E;
+  if (static_cast<int>(Unit::DTYPE) == static_cast<int>(REED_F16)) return x;
+  return x == -INFINITY && mask > -INFINITY ? -FLT_MAX : x;
+}
+
+/* A row of the tile: its window of keys, and its elements in the mask. */
+struct mask_row {
+  int first, end;
+  int64_t mask;
+};
+
+/* Masks the scores of half h of the warp's rows, of which `first` is the number of the first key. The keys from `end`
+ * on are hidden. A mask has the unit's dtype, or F32 or BOOL. Scores are powers of 2. */
+template <class Unit, int PARTS>
+static __device__ inline void hide(const attention_args &a, const mask_row &row, int h, int first, int end,
+                                   float (&s)[PARTS][4]) {
+  const int p = static_cast<int>(threadIdx.x) % 4, size = a.mask_dtype == REED_F32    ? 4
+                                                          : a.mask_dtype == REED_BOOL ? 1
+                                                                                      : 2;
+  const int64_t on = a.mask_strides[3] * size;
+  const char *mask = static_cast<const char *>(a.mask) + (row.mask + (first + 2 * p) * a.mask_strides[3]) * size;
+  const float low = static_cast<float>(a.low), outer = log2_mask<tf32_unit>(static_cast<float>(a.outside)),
+              hidden = static_cast<float>(a.hidden);
+  first += 2 * p;
   UNROLL for (int n = 0; n < PARTS; n++) UNROLL for (int e = 0; e < 2; e++) {
-    const float x = s[n][2 * h + e];
-    if (x > now || x != x) now = x;
+    const int j = first + n * MMA_COLUMNS + e;
+    float more = 0, x = s[n][2 * h + e];
+    if (a.mask && j < end) {
+      if (size == 4) more = *reinterpret_cast<const float *>(mask);
+      else if (size == 2) more = Unit::element(*reinterpret_cast<const uint16_t *>(mask), 0);
+      else if (!*mask) more = hidden, x = 0;
+    }
+    mask += e ? on * (MMA_COLUMNS - 1) : on;
+    x += log2_mask<tf32_unit>(more);
+    const bool outside = j < row.first || j >= row.end;
+    if (outside && (!(more <= low) || outer == -INFINITY)) x += outer;
+    s[n][2 * h + e] = j < end ? x : -INFINITY;
   }
-  for (int d = 1; d < 4; d *= 2) {
-    const float other = __shfl_xor_sync(~0u, now, d);
-    if (other > now || other != other) now = other;
-  }
-  const float from = now == -INFINITY ? 0 : now, less = before == -INFINITY ? 0 : exp2f((before - from) * LOG2_OF_E);
+}
+
+/* tanh(x / 2 ln 2), to an absolute error of 2^-22. */
+static __device__ inline float tanh_of_half(float x) {
+  const float less = exp2_near(-fabsf(x)), t = (1 - less) / (1 + less);
+  return x < 0 ? -t : t;
+}
+
+/* The scores of half h of a warp's rows, times `factor` > 0, become weights relative to the row's largest score so far;
+ * NaN stays the largest. Returns the factor of the sums before. */
+template <int PARTS>
+static __device__ inline float weigh(float (&s)[PARTS][4], int h, float factor, float *most, float *weight) {
+  float now = s[0][2 * h], sum = 0;
+  UNROLL for (int n = 0; n < PARTS; n++) UNROLL for (int e = 0; e < 2; e++) now = max_or_nan(now, s[n][2 * h + e]);
+  for (int d = 1; d < 4; d *= 2) now = max_or_nan(now, __shfl_xor_sync(~0u, now, d));
+  now = max_or_nan(*most, now * factor);
+  const float from = now == -INFINITY ? 0 : now, less = exp2_near(*most - from);
   UNROLL for (int n = 0; n < PARTS; n++) UNROLL for (int e = 0; e < 2; e++) {
     float &x = s[n][2 * h + e];
-    x = exp2f((x - from) * LOG2_OF_E);
+    x = exp2_near(fmaf(x, factor, -from));
     sum += x;
   }
   *most = now;
@@ -175,14 +328,15 @@ template <int PARTS> static __device__ inline float weigh(float (&s)[PARTS][4], 
 }
 
 /* The four warps' sums, largest scores and weights of the same rows, joined through shared memory. */
+template <int COLUMNS>
 static __device__ inline void join_warps(const attention_args &a, const attention_tile &t, float *shared,
-                                         const float (&sums)[COLUMN_PARTS][4], const float (&most)[2],
+                                         const float (&sums)[COLUMNS / MMA_COLUMNS][4], const float (&most)[2],
                                          const float (&weight)[2], int columns, int dtype) {
   const int thread = static_cast<int>(threadIdx.x), warp = thread / 32, g = thread % 32 / 4, p = thread % 4,
-            pitch = ATTENTION_JOIN_PITCH;
+            pitch = COLUMNS + ATTENTION_JOIN_MORE;
   float *const mine = shared + warp * MMA_ROWS * pitch;
   __syncthreads(); /* the last tile has been read */
-  UNROLL for (int i = 0; i < COLUMN_PARTS * 4; i++) {
+  UNROLL for (int i = 0; i < COLUMNS / MMA_COLUMNS * 4; i++) {
     const int column = i / 4 * MMA_COLUMNS + 2 * p + i % 2;
     if (column < columns) mine[(g + i % 4 / 2 * 8) * pitch + column] = sums[i / 4][i % 4];
   }
@@ -195,14 +349,10 @@ static __device__ inline void join_warps(const attention_args &a, const attentio
   for (int row = warp; row < t.n; row += WARPS) {
     const float *const of_row = shared + row * pitch;
     float all = -INFINITY, less[WARPS], total = 0;
-    UNROLL for (int w = 0; w < WARPS; w++) {
-      const float x = of_row[w * MMA_ROWS * pitch + COLUMNS];
-      if (x > all || x != x) all = x;
-    }
+    UNROLL for (int w = 0; w < WARPS; w++) all = max_or_nan(all, of_row[w * MMA_ROWS * pitch + COLUMNS]);
     const float from = all == -INFINITY ? 0 : all;
     UNROLL for (int w = 0; w < WARPS; w++) {
-      const float x = of_row[w * MMA_ROWS * pitch + COLUMNS];
-      less[w] = x == -INFINITY ? 0 : exp2f((x - from) * LOG2_OF_E);
+      less[w] = exp2_near(of_row[w * MMA_ROWS * pitch + COLUMNS] - from);
       total += of_row[w * MMA_ROWS * pitch + COLUMNS + 1] * less[w];
     }
     const attention_place place = place_of(a, t, t.first + row);
@@ -211,116 +361,222 @@ static __device__ inline void join_warps(const attention_args &a, const attentio
       UNROLL for (int w = 0; w < WARPS; w++) sum += of_row[w * MMA_ROWS * pitch + column] * less[w];
       put_sum<float>(a, place, dtype, t.column + column, sum, total);
     }
-    if (thread % 32 == 0) put_weight<float>(a, t, place, all, total);
+    if (thread % 32 == 0) put_weight<float>(a, t, place, all * LN_OF_2, total);
   }
 }
 
-template <class Unit, int ROW_WARPS> static __device__ inline void run_attention(const attention_args &a) {
-  typedef shape<Unit, ROW_WARPS> S;
+/* y of a warp's rows, through their memory of Q, in vectors. my_row: the first of them in the tile. */
+template <class Unit, int COLUMN_PARTS>
+static __device__ inline void put_rows(const attention_args &a, const attention_tile &t, uint32_t *q, int my_row,
+                                       const float (&sums)[COLUMN_PARTS][4], const float (&weight)[2], int columns) {
+  enum { VECTOR = 4 * Unit::IN_WORD };
+  const int lane = static_cast<int>(threadIdx.x % 32), g = lane / 4, p = lane % 4, in_row = columns / VECTOR;
+  UNROLL for (int h = 0; h < 2; h++) {
+    const bool hidden = weight[h] != weight[h] && a.nan_rows < 0;
+    const float factor = weighted<float>(1.0f, weight[h], a.nan_rows, a.total);
+    uint32_t *const to = q + (g + 8 * h) * a.q_pitch;
+    UNROLL for (int c = 0; c < COLUMN_PARTS; c++) {
+      const float low = hidden ? 0.0f : sums[c][2 * h] * factor, high = hidden ? 0.0f : sums[c][2 * h + 1] * factor;
+      if (c * MMA_COLUMNS >= columns) continue;
+      if constexpr (Unit::IN_WORD == 2) {
+        to[c * MMA_COLUMNS / 2 + p] = Unit::pair(low, high);
+      } else {
+        to[c * MMA_COLUMNS + 2 * p] = __float_as_uint(low);
+        to[c * MMA_COLUMNS + 2 * p + 1] = __float_as_uint(high);
+      }
+    }
+  }
+  __syncwarp();
+  for (int i = lane; i < MMA_ROWS * in_row; i += 32) {
+    const int row = i / in_row, w = i % in_row;
+    if (my_row + row >= t.n) break;
+    const int64_t at = place_of(a, t, t.first + my_row + row).y + t.column + w * VECTOR;
+    *reinterpret_cast<uint4 *>(static_cast<uint32_t *>(a.y) + at / Unit::IN_WORD) =
+        *reinterpret_cast<const uint4 *>(q + row * a.q_pitch + w * 4);
+  }
+}
+
+template <class Unit, int ROW_WARPS, int COLUMNS> static __device__ inline void run_attention(const attention_args &a) {
+  typedef shape<Unit, ROW_WARPS, COLUMNS> S;
   SHARED_DYNAMIC(uint32_t, shared);
   const int thread = static_cast<int>(threadIdx.x), lane = thread % 32, g = lane / 4, p = lane % 4,
             my_row = ROW_WARPS == 1 ? 0 : thread / 32 * MMA_ROWS,
             my_key = ROW_WARPS == 1 ? thread / 32 * S::WARP_KEYS : 0;
-  const int bytes = 4 / Unit::IN_WORD, depth = a.q_pitch - 4;
-  uint32_t *const q = shared, *const k = q + S::ROWS * a.q_pitch, *const v = k + S::KEYS * a.q_pitch;
-  const attention_tile t = find_tile(a, S::ROWS, COLUMNS);
+  const int bytes = 4 / Unit::IN_WORD, q_pitch = S::WORDS != 0 ? S::WORDS + 4 : a.q_pitch,
+            v_pitch = S::WORDS != 0 ? S::WORDS + 4 : a.v_pitch;
+  uint32_t *const q = shared, *const tiles = q + S::ROWS * q_pitch;
+  const int v_at = S::KEYS * q_pitch, tile_words = v_at + S::KEYS * v_pitch;
+  const attention_tile t = find_tile(a, S::ROWS, ATTENTION_COLUMNS);
   const int columns =
       a.value_size - t.column < COLUMNS ? static_cast<int>(a.value_size - t.column) : static_cast<int>(COLUMNS);
-  int64_t begin, end, low, high;
-  find_keys(a, t, &begin, &end);
-  /* keys that every row looks at, if there is no mask */
+  int64_t first_begin, last_end, low, high;
+  find_keys(a, t, &first_begin, &last_end);
+  const int begin = static_cast<int>(first_begin), end = static_cast<int>(last_end);
+  /* keys that every row looks at, but for a mask */
   find_queries(a, t, &low, &high);
-  const int64_t free_begin = first_key(a, t, high), free_end = a.mask ? 0 : end_key(a, t, low);
-  const attention_row rows[2] = {row_at(a, t, t.first + (my_row + g < t.n ? my_row + g : t.n - 1)),
-                                 row_at(a, t, t.first + (my_row + g + 8 < t.n ? my_row + g + 8 : t.n - 1))};
-  stage<Unit>(q, S::ROWS, a.q_pitch, a.size, rows_in_vectors(a.q, a.size, bytes), [&](int row) {
-    const int64_t r = t.first + row, head = t.kv_head * a.shared + r / a.queries;
-    return row < t.n ? static_cast<const char *>(a.q.data) +
-                           (t.batch * a.q.batch + head * a.q.head + r % a.queries * a.q.row) * bytes
-                     : nullptr;
-  });
-  const bool k_vectors = rows_in_vectors(a.k, a.size, bytes) && rows_in_vectors(a.past_k, a.size, bytes),
-             v_vectors = rows_in_vectors(a.v, a.value_size, bytes) && rows_in_vectors(a.past_v, a.value_size, bytes);
-  float most[2] = {-INFINITY, -INFINITY}, weight[2] = {}, sums[COLUMN_PARTS][4] = {};
-  for (int64_t j0 = begin; j0 < end; j0 += S::KEYS) {
-    __syncthreads(); /* the tile before has been read */
-    stage<Unit>(k, S::KEYS, a.q_pitch, a.size, k_vectors, [&](int row) {
-      const int64_t j = j0 + row;
-      return j < end ? static_cast<const char *>(j < a.past ? a.past_k.data : a.k.data) +
-                           row_of(a, a.k, a.past_k, t, j) * bytes
-                     : nullptr;
-    });
-    const uint32_t odd = stage<Unit>(v, S::KEYS, a.v_pitch, columns, v_vectors, [&](int row) {
-      const int64_t j = j0 + row;
-      return j < end ? static_cast<const char *>(j < a.past ? a.past_v.data : a.v.data) +
-                           (row_of(a, a.v, a.past_v, t, j) + t.column) * bytes
-                     : nullptr;
-    });
-    const bool some_odd = __syncthreads_or(odd != 0) != 0;
-    float s[S::PARTS][4] = {};
-    for (int w = p; w < depth; w += MMA_WORDS) {
-      const uint32_t *const left = q + (my_row + g) * a.q_pitch + w;
-      const uint32_t of_q[4] = {left[0], left[8 * a.q_pitch], left[4], left[8 * a.q_pitch + 4]};
-      UNROLL for (int n = 0; n < S::PARTS; n++) {
-        const uint32_t *const right = k + (my_key + n * MMA_COLUMNS + g) * a.q_pitch + w;
-        const uint32_t of_k[2] = {right[0], right[4]};
-        Unit::multiply(s[n], of_q, of_k);
-      }
-    }
-    UNROLL for (int n = 0; n < S::PARTS; n++) UNROLL for (int i = 0; i < 4; i++) s[n][i] *= static_cast<float>(a.scale);
-    if (a.softcap > 0) {
-      const float cap = static_cast<float>(a.softcap);
-      UNROLL for (int n = 0; n < S::PARTS; n++) UNROLL for (int i = 0; i < 4; i++) s[n][i] = cap * tanhf(s[n][i] / cap);
-    }
-    if (j0 < free_begin || j0 + S::KEYS > free_end || j0 + S::KEYS > end)
-      hide<Unit, S::PARTS>(a, t, rows, j0 + my_key, end, s);
-    UNROLL for (int h = 0; h < 2; h++) {
-      const float less = weigh<S::PARTS>(s, h, &most[h], &weight[h]);
-      UNROLL for (int c = 0; c < COLUMN_PARTS; c++) {
-        sums[c][2 * h] *= less;
-        sums[c][2 * h + 1] *= less;
-      }
-    }
-    const uint32_t *const mine = v + my_key * a.v_pitch;
-    if (some_odd) {
-      add_odd<Unit, S::PARTS>(sums, s, mine, a.v_pitch, columns);
-      __syncthreads();
-      clear_odd<Unit>(v, S::KEYS * a.v_pitch);
-      __syncthreads();
-    }
-    UNROLL for (int step = 0; step < S::STEPS; step++) {
-      uint32_t weights[4];
-      values_of<Unit>::template weights<S::PARTS>(weights, s, step);
-      UNROLL for (int c = 0; c < COLUMN_PARTS; c += 2) {
-        if (c * MMA_COLUMNS >= columns) continue; /* all threads */
-        uint32_t values[2][2];
-        values_of<Unit>::load(values, mine + step * MMA_WORDS * Unit::IN_WORD * a.v_pitch, a.v_pitch, c, lane);
-        Unit::multiply(sums[c], weights, values[0]);
-        Unit::multiply(sums[c + 1], weights, values[1]);
-      }
-    }
+  const int64_t reach = t.reach < a.mask_keys ? t.reach : a.mask_keys, free_last = end_key(a, t, low);
+  const int free_begin = static_cast<int>(first_key(a, t, high)),
+            free_end = static_cast<int>(free_last < last_end ? free_last : last_end),
+            all = static_cast<int>(last_end < reach ? last_end : reach);
+  const auto row_of_lane = [&](int h) {
+    const int64_t row = my_row + g + 8 * h;
+    const attention_row of = row_at(a, t, t.first + (row < t.n ? row : t.n - 1));
+    return mask_row{static_cast<int>(of.first), static_cast<int>(of.end), of.mask};
+  };
+  const mask_row rows[2] = {row_of_lane(0), row_of_lane(1)};
+  SHARED_ARRAY(row_source, sources, [2]);
+  if (thread < 2) {
+    const bool of_v = thread == 1;
+    sources[thread] = source_of(a, t, of_v ? a.v : a.k, of_v ? a.past_v : a.past_k, of_v ? t.column : 0,
+                                of_v ? a.value_size : a.size, of_v ? columns : static_cast<int>(a.size), bytes);
   }
+  const row_source &k = sources[0], &v = sources[1];
+  const bool few_masks = has_row_mask<Unit>(a, rows[0].mask + begin);
+  const float scale = static_cast<float>(a.scale) * LOG2_OF_E, cap = static_cast<float>(a.softcap);
+  async_copies copies;
+  const auto q_row = [&](int row) {
+    const query_place place = query_of(a, t, t.first + row);
+    return row < t.n ? static_cast<const char *>(a.q.data) +
+                           (t.batch * a.q.batch + place.head * a.q.head + place.query * a.q.row) * bytes
+                     : nullptr;
+  };
+  const bool q_vectors = in_vectors(a.q.data, (a.q.batch | a.q.head | a.q.row | a.size) * bytes);
+  if (q_vectors)
+    each_vector<S::WORDS, S::ROWS>(q_pitch - 4, [&](int row, int w) {
+      const char *const from = q_row(row);
+      const bool some = from && w * Unit::IN_WORD < a.size;
+      copies.copy(q + row * q_pitch + w,
+                  reinterpret_cast<const uint32_t *>(some ? from + w * 4 : static_cast<const char *>(a.q.data)), some);
+    });
+  else stage_elements<Unit, S::ROWS>(q, q_pitch, static_cast<int>(a.size), q_row);
+  copies.commit();
+  if (q_vectors && Unit::IN_WORD == 1) {
+    copies.wait<0>();
+    round_own<Unit, S::WORDS, S::ROWS>(q, q_pitch);
+  }
+  float most[2], weight[2], sums[S::COLUMN_PARTS][4];
+  for (bool careful = false;; careful = true) {
+    UNROLL for (int h = 0; h < 2; h++) most[h] = -INFINITY, weight[h] = 0;
+    UNROLL for (int c = 0; c < S::COLUMN_PARTS; c++) UNROLL for (int i = 0; i < 4; i++) sums[c][i] = 0;
+    const int ahead = a.ahead * S::KEYS;
+    uint32_t *tile = tiles, *other = tiles + a.ahead * tile_words;
+    for (int j0 = begin - ahead; j0 < end; j0 += S::KEYS) {
+      uint32_t *const last = tile;
+      tile = other;
+      other = last;
+      /* the tile at j0 is in `other`, and the one before it has been read */
+      copies.wait<0>();
+      if (j0 >= begin && ahead) {
+        if (k.vectors) round_own<Unit, S::WORDS, S::KEYS>(other, q_pitch);
+        if (v.vectors) round_own<Unit, S::WORDS, S::KEYS>(other + v_at, v_pitch);
+      }
+      __syncthreads();
+      if (j0 + ahead < end) {
+        stage<Unit, S::WORDS, S::KEYS>(&copies, tile, q_pitch, k, j0 + ahead, end);
+        stage<Unit, S::WORDS, S::KEYS>(&copies, tile + v_at, v_pitch, v, j0 + ahead, end);
+        copies.commit();
+      }
+      if (j0 < begin) continue;
+      if (!ahead) {
+        copies.wait<0>();
+        if (k.vectors) round_own<Unit, S::WORDS, S::KEYS>(other, q_pitch);
+        if (v.vectors) round_own<Unit, S::WORDS, S::KEYS>(other + v_at, v_pitch);
+        __syncthreads();
+      }
+      const uint32_t *const my_keys = other + my_key * q_pitch, *const my_values = other + v_at + my_key * v_pitch;
+      const bool free = j0 >= free_begin && j0 + S::KEYS <= free_end;
+      float s[S::PARTS][4] = {};
+      row_mask<Unit, S::PARTS> mask;
+      if (few_masks && free) mask.load(a.mask, rows[0].mask + j0 + my_key);
+      UNROLL_BY(8) for (int w = 0; w < q_pitch - 4; w += MMA_WORDS) {
+        uint32_t of_q[4];
+        load_rows(of_q, q + my_row * q_pitch + w + place_of_a(q_pitch));
+        add_scores<Unit, S::PARTS>(s, of_q, my_keys + w, q_pitch);
+      }
+      float factor = scale;
+      if (a.mask || !free || cap > 0 || !(scale > 0)) {
+        factor = 1;
+        if (cap > 0) {
+          const float of_cap = 2 * scale / cap, over = cap * LOG2_OF_E;
+          UNROLL for (int n = 0; n < S::PARTS; n++) UNROLL for (int i = 0; i < 4; i++) s[n][i] =
+              over * tanh_of_half(s[n][i] * of_cap);
+        } else {
+          UNROLL for (int n = 0; n < S::PARTS; n++) UNROLL for (int i = 0; i < 4; i++) s[n][i] *= scale;
+        }
+        if (few_masks && free) {
+          UNROLL for (int n = 0; n < S::PARTS; n++) UNROLL for (int i = 0; i < 4; i++) s[n][i] =
+              s[n][i] + log2_mask<Unit>(mask.at(n, i % 2));
+        } else if (a.mask || !free) {
+          hide<Unit, S::PARTS>(a, rows[0], 0, j0 + my_key, all, s);
+          hide<Unit, S::PARTS>(a, rows[1], 1, j0 + my_key, all, s);
+        }
+      }
+      UNROLL for (int h = 0; h < 2; h++) {
+        const float less = weigh<S::PARTS>(s, h, factor, &most[h], &weight[h]);
+        UNROLL for (int c = 0; c < S::COLUMN_PARTS; c++) {
+          sums[c][2 * h] *= less;
+          sums[c][2 * h + 1] *= less;
+        }
+      }
+      if (careful && __syncthreads_or(find_odd<Unit>(other + v_at, S::KEYS, v_pitch) != 0)) {
+        float some_sums[S::COLUMN_PARTS * 4], some_weights[S::PARTS * 4];
+        UNROLL for (int i = 0; i < S::COLUMN_PARTS * 4; i++) some_sums[i] = sums[i / 4][i % 4];
+        UNROLL for (int i = 0; i < S::PARTS * 4; i++) some_weights[i] = s[i / 4][i % 4];
+        add_odd<Unit>(some_sums, some_weights, S::PARTS, S::COLUMN_PARTS, my_values, v_pitch, columns);
+        UNROLL for (int i = 0; i < S::COLUMN_PARTS * 4; i++) sums[i / 4][i % 4] = some_sums[i];
+        __syncthreads();
+        clear_odd<Unit>(other + v_at, S::KEYS, v_pitch);
+        __syncthreads();
+      }
+      UNROLL for (int step = 0; step < S::STEPS; step++) {
+        uint32_t weights[4];
+        values_of<Unit>::template weights<S::PARTS>(weights, s, step);
+        UNROLL for (int c = 0; c < S::COLUMN_PARTS; c += 2) {
+          if (S::WORDS == 0 && c * MMA_COLUMNS >= columns) continue; /* all threads */
+          uint32_t values[2][2];
+          values_of<Unit>::load(values, my_values + step * MMA_WORDS * Unit::IN_WORD * v_pitch, v_pitch, c, lane);
+          Unit::multiply(sums[c], weights, values[0]);
+          Unit::multiply(sums[c + 1], weights, values[1]);
+        }
+      }
+    }
+    if (careful) break;
+    float odd = 0; /* NaN if something is not finite */
+    UNROLL for (int c = 0; c < S::COLUMN_PARTS; c++) UNROLL for (int i = 0; i < 4; i++) odd =
+        fmaf(sums[c][i], 0.0f, odd);
+    if (!__syncthreads_or(odd != odd)) break;
+  }
+  copies.wait<0>();
   UNROLL for (int h = 0; h < 2; h++) for (int d = 1; d < 4; d *= 2) weight[h] += __shfl_xor_sync(~0u, weight[h], d);
   if constexpr (ROW_WARPS == 1) {
-    join_warps(a, t, reinterpret_cast<float *>(shared), sums, most, weight, columns, Unit::DTYPE);
+    join_warps<COLUMNS>(a, t, reinterpret_cast<float *>(shared), sums, most, weight, columns, Unit::DTYPE);
+  } else if (!a.sums && columns % (4 * Unit::IN_WORD) == 0 && columns <= (q_pitch - 4) * Unit::IN_WORD &&
+             in_vectors(a.y, (a.y_batch | a.y_head | a.y_row) * bytes)) {
+    put_rows<Unit, S::COLUMN_PARTS>(a, t, q + my_row * q_pitch, my_row, sums, weight, columns);
   } else {
     UNROLL for (int h = 0; h < 2; h++) {
       const int row = my_row + g + 8 * h;
       if (row >= t.n) continue;
       const attention_place place = place_of(a, t, t.first + row);
-      UNROLL for (int i = 0; i < COLUMN_PARTS * 2; i++) {
+      UNROLL for (int i = 0; i < S::COLUMN_PARTS * 2; i++) {
         const int column = i / 2 * MMA_COLUMNS + 2 * p + i % 2;
         if (column < columns)
           put_sum<float>(a, place, Unit::DTYPE, t.column + column, sums[i / 2][2 * h + i % 2], weight[h]);
       }
-      if (p == 0) put_weight<float>(a, t, place, most[h], weight[h]);
+      if (p == 0) put_weight<float>(a, t, place, most[h] * LN_OF_2, weight[h]);
     }
   }
 }
 
-KERNEL(attention_tf32) { run_attention<tf32_unit, WARPS>(a); }
-KERNEL(attention_f16) { run_attention<f16_unit, WARPS>(a); }
-KERNEL(attention_bf16) { run_attention<bf16_unit, WARPS>(a); }
-KERNEL(attention_few_tf32) { run_attention<tf32_unit, 1>(a); }
-KERNEL(attention_few_f16) { run_attention<f16_unit, 1>(a); }
-KERNEL(attention_few_bf16) { run_attention<bf16_unit, 1>(a); }
+KERNEL(attention_tf32) { run_attention<tf32_unit, WARPS, ATTENTION_COLUMNS>(a); }
+KERNEL(attention_f16) { run_attention<f16_unit, WARPS, ATTENTION_COLUMNS>(a); }
+KERNEL(attention_bf16) { run_attention<bf16_unit, WARPS, ATTENTION_COLUMNS>(a); }
+KERNEL(attention_few_tf32) { run_attention<tf32_unit, 1, ATTENTION_COLUMNS>(a); }
+KERNEL(attention_few_f16) { run_attention<f16_unit, 1, ATTENTION_COLUMNS>(a); }
+KERNEL(attention_few_bf16) { run_attention<bf16_unit, 1, ATTENTION_COLUMNS>(a); }
+KERNEL(attention_narrow_tf32) { run_attention<tf32_unit, WARPS, ATTENTION_NARROW>(a); }
+KERNEL_OF_BLOCKS(3, attention_narrow_f16) { run_attention<f16_unit, WARPS, ATTENTION_NARROW>(a); }
+KERNEL_OF_BLOCKS(3, attention_narrow_bf16) { run_attention<bf16_unit, WARPS, ATTENTION_NARROW>(a); }
+KERNEL(attention_few_narrow_tf32) { run_attention<tf32_unit, 1, ATTENTION_NARROW>(a); }
+KERNEL(attention_few_narrow_f16) { run_attention<f16_unit, 1, ATTENTION_NARROW>(a); }
+KERNEL(attention_few_narrow_bf16) { run_attention<bf16_unit, 1, ATTENTION_NARROW>(a); }

@@ -42,6 +42,18 @@ static void read_groups(const norm *n, bool last, norm_args *made) {
   if (!last) add_dim(made, n->inner, 1, 0, 0);
 }
 
+/* True if kernel norm_dense takes the rows: whole vectors, side by side, of at most as many as a block holds, with one
+ * scale and shift an element or a row. */
+static bool is_dense(const norm_args *a) {
+  const int64_t vector = a->dtype == REED_F32 ? 4 : a->dtype == REED_F16 || a->dtype == REED_BF16 ? 8 : 0;
+  if (!vector || a->rank != 1 || a->extents[0] != a->n || a->x_strides[0] != 1 || a->scale_dtype != a->dtype)
+    return false;
+  const bool shifts = a->shift_dtype != REED_NONE,
+             strides = (a->scale_strides[0] | 1) == 1 && (!shifts || (a->shift_strides[0] | 1) == 1);
+  return strides && (!shifts || a->shift_dtype == a->dtype) && a->n % vector == 0 &&
+         a->n / vector <= (int64_t)CUDA_NORM_VECTORS * cuda_kernel_infos[CUDA_norm_dense].threads;
+}
+
 static reed_status prepare_rows(const reed_kernel_call *call, norm_kind kind, reed_kernel *out_kernel) {
   cuda_plan plan = {.call = call};
   const bool rows = kind == NORM_LAYER || kind == NORM_RMS;
@@ -63,6 +75,12 @@ static reed_status prepare_rows(const reed_kernel_call *call, norm_kind kind, re
   made.lanes = made.n <= WARP_ELEMENTS ? WARP : (int32_t)cuda_kernel_infos[CUDA_norm_rows].threads;
   /* the bits of a counted row must not follow the bound */
   made.splits = made.lanes == WARP || made.counted.capacity ? 1 : cuda_splits(made.rows, made.n);
+  const bool dense = made.splits == 1 && is_dense(&made);
+  if (dense) {
+    const int64_t vectors = made.n / (16 / (int64_t)reed_dtype_bytes(n.dtype));
+    made.lanes =
+        vectors <= (int64_t)WARP * CUDA_NORM_VECTORS ? WARP : (int32_t)cuda_kernel_infos[CUDA_norm_dense].threads;
+  }
   const int64_t parts = made.splits > 1 ? made.rows * made.splits * (int64_t)sizeof *made.parts : 0;
   if (parts) {
     cuda_plan_launch(&plan, CUDA_norm_parts, made.rows * made.splits, 0, &made);
@@ -71,7 +89,7 @@ static reed_status prepare_rows(const reed_kernel_call *call, norm_kind kind, re
     cuda_plan_count(&plan, offsetof(norm_args, counted));
   }
   if (made.rows && (made.n || n.results[1] != REED_NONE || n.results[2] != REED_NONE)) {
-    cuda_plan_each(&plan, CUDA_norm_rows, made.rows * made.splits * made.lanes, &made);
+    cuda_plan_each(&plan, dense ? CUDA_norm_dense : CUDA_norm_rows, made.rows * made.splits * made.lanes, &made);
     if (parts) CUDA_PART(&plan, norm_args, parts, CUDA_FROM_WORKSPACE, 0, 0, parts, false);
     CUDA_INPUT(&plan, norm_args, x, 0);
     CUDA_INPUT(&plan, norm_args, scale, 1);

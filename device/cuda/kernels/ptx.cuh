@@ -31,6 +31,28 @@ static inline uint16_t f16_of_f64(double d) { return f16_from_f64(d); }
 
 #endif
 
+/* 2^f to 2 units in the last place (ex2.approx); 0 below 2^-126. */
+static __device__ inline float exp2_near(float f) {
+#ifdef __CUDACC__
+  float e;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(e) : "f"(f));
+  return e;
+#else
+  return f < -126 ? 0 : exp2f(f);
+#endif
+}
+
+/* The larger one; NaN if one of them is NaN. */
+static __device__ inline float max_or_nan(float a, float b) {
+#if defined __CUDACC__ && __CUDA_ARCH__ >= 800
+  float most;
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(most) : "f"(a), "f"(b));
+  return most;
+#else
+  return a != a || a > b ? a : b;
+#endif
+}
+
 /* ---- tensor cores, from sm_80 on ----
  * D = A B + C on matrices that the 32 lanes of a warp hold together. A is 16 x K, B is K x 8, C and D are 16 x 8 in
  * f32. K is 16 (f16, bf16: two neighbours along K in a word, the first in the low half) or 8 (tf32: one in a word), so
@@ -215,5 +237,23 @@ static __device__ inline uint16_t bf16_of_f32(float f) {
   if ((bits & 0x7fffffffu) > 0x7f800000u) return static_cast<uint16_t>(bits >> 16 | 0x40u); /* quiet NaN */
   return static_cast<uint16_t>((bits + 0x7fffu + (bits >> 16 & 1)) >> 16);
 }
+
+/* Two halves in a word, `low` in its low half: one instruction from sm_80 on. */
+#if defined __CUDACC__ && __CUDA_ARCH__ >= 800
+#define PAIR_FUNCTION(name, one, instruction) \
+  static __device__ inline uint32_t name(float low, float high) { \
+    uint32_t word; \
+    asm(instruction " %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low)); \
+    return word; \
+  }
+#else
+#define PAIR_FUNCTION(name, one, instruction) \
+  static __device__ inline uint32_t name(float low, float high) { \
+    return one(low) | static_cast<uint32_t>(one(high)) << 16; \
+  }
+#endif
+PAIR_FUNCTION(f16_pair, f16_of_f32, "cvt.rn.f16x2.f32")
+PAIR_FUNCTION(bf16_pair, bf16_of_f32, "cvt.rn.bf16x2.f32")
+#undef PAIR_FUNCTION
 
 #endif

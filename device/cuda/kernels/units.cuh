@@ -7,6 +7,7 @@
 
 /* Each unit:
  *   word(of)         a word of the floats of(0) and, if IN_WORD is 2, of(1)
+ *   pair(low, high)  the same of two floats; IN_WORD 2
  *   of_memory(word)  the word of IN_WORD neighbours in memory
  *   element(word, e) element e as a float
  *   odd(word)        not 0 if an element is infinite or NaN
@@ -27,6 +28,7 @@ struct f16_unit {
   template <class F> static __device__ inline uint32_t word(F of) {
     return f16_of_f32(of(0)) | static_cast<uint32_t>(f16_of_f32(of(1))) << 16;
   }
+  static __device__ inline uint32_t pair(float low, float high) { return f16_pair(low, high); }
   static __device__ inline uint32_t of_memory(uint32_t word) { return word; }
   static __device__ inline float element(uint32_t word, int e) {
     return f32_of_f16(static_cast<uint16_t>(word >> 16 * e));
@@ -41,6 +43,7 @@ struct bf16_unit {
   template <class F> static __device__ inline uint32_t word(F of) {
     return bf16_of_f32(of(0)) | static_cast<uint32_t>(bf16_of_f32(of(1))) << 16;
   }
+  static __device__ inline uint32_t pair(float low, float high) { return bf16_pair(low, high); }
   static __device__ inline uint32_t of_memory(uint32_t word) { return word; }
   static __device__ inline float element(uint32_t word, int e) {
     return f32_of_bf16(static_cast<uint16_t>(word >> 16 * e));

@@ -17,6 +17,7 @@ typedef struct row {
   bool causal, apart,
       odd; /* apart: operands one element behind a multiple of 16 bytes; odd: some values are not finite */
   double softcap;
+  bool row_mask; /* the mask is [1, past + keys] */
 } row;
 
 static const row rows[] = {
@@ -33,16 +34,36 @@ static const row rows[] = {
     {1, 4, 2, 8, 530, 16, 136, 0, REED_F32, .apart = true},
     {1, 2, 2, 30, 40, 128, 128, 0, REED_BOOL, .odd = true},
     {1, 3, 3, 9, 20, 12, 20, 4, REED_NONE, .causal = true, .apart = true, .odd = true},
+    /* masks of one row, as padded batches have them */
+    {12, 11, 11, 18, 130, 8, 8, 0, REED_F16, .row_mask = true, .wide = true},
+    {1, 3, 3, 20, 134, 64, 64, 3, REED_F16, .row_mask = true, .causal = true},
+    {1, 2, 1, 9, 80, 40, 24, 0, REED_F16, .row_mask = true, .apart = true, .odd = true},
+    /* heads of more than 64 elements; the last ones leave memory for one tile of keys */
+    {12, 11, 11, 17, 70, 72, 16, 0, REED_NONE, .wide = true, .causal = true},
+    {1, 2, 2, 20, 200, 72, 88, 5, REED_NONE, .softcap = 2},
+    {12, 11, 11, 2, 70, 200, 8, 0, REED_NONE, .causal = true},
+    {12, 11, 11, 17, 40, 200, 8, 0, REED_NONE, .wide = true},
+    {1, 2, 2, 20, 90, 200, 72, 3, REED_NONE, .odd = true},
 };
 enum { ROWS = sizeof rows / sizeof *rows, OPERANDS = 6 };
 
 static const struct {
   reed_dtype dtype;
-  cuda_kernel_id wide, few, plain;
+  cuda_kernel_id kernels[2][2], plain; /* kernels: few or many rows, wide or narrow heads */
   double most;
-} kinds[] = {{REED_F32, CUDA_attention_tf32, CUDA_attention_few_tf32, CUDA_attention_f32, 0x1p-8},
-             {REED_F16, CUDA_attention_f16, CUDA_attention_few_f16, CUDA_attention_f32, 0x1p-9},
-             {REED_BF16, CUDA_attention_bf16, CUDA_attention_few_bf16, CUDA_attention_f32, 0x1p-6}};
+} kinds[] = {
+    {REED_F32,
+     {{CUDA_attention_few_tf32, CUDA_attention_few_narrow_tf32}, {CUDA_attention_tf32, CUDA_attention_narrow_tf32}},
+     CUDA_attention_f32,
+     0x1p-8},
+    {REED_F16,
+     {{CUDA_attention_few_f16, CUDA_attention_few_narrow_f16}, {CUDA_attention_f16, CUDA_attention_narrow_f16}},
+     CUDA_attention_f32,
+     0x1p-9},
+    {REED_BF16,
+     {{CUDA_attention_few_bf16, CUDA_attention_few_narrow_bf16}, {CUDA_attention_bf16, CUDA_attention_narrow_bf16}},
+     CUDA_attention_f32,
+     0x1p-6}};
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
 static uint32_t noise;
@@ -78,7 +99,8 @@ static void open_call(call *c, const row *r, reed_dtype dtype) {
                      {dtype, 4, {r->batch, r->kv_heads, r->keys, r->value_size}},
                      {.dtype = REED_NONE}}};
   c->out = (reed_desc){dtype, 4, {r->batch, r->heads, r->queries, r->value_size}};
-  if (mask != REED_NONE) c->in[3] = (reed_desc){mask, 2, {r->queries, r->past + r->keys}};
+  const int64_t mask_rows = r->row_mask ? 1 : r->queries;
+  if (mask != REED_NONE) c->in[3] = (reed_desc){mask, 2, {mask_rows, r->past + r->keys}};
   if (r->past) {
     c->in[4] = (reed_desc){dtype, 4, {r->batch, r->kv_heads, r->past, r->size}};
     c->in[5] = (reed_desc){dtype, 4, {r->batch, r->kv_heads, r->past, r->value_size}};
@@ -92,8 +114,11 @@ static void open_call(call *c, const row *r, reed_dtype dtype) {
     for (int64_t k = 0; k < n; k++) set(c->in[i].dtype, c->data[i], k, random_number() * (i == 3 ? 2 : 1));
     /* the first keys' mask hides them from some queries; the values there need not be finite */
     if (i == 3 && r->odd)
-      for (int64_t k = 0; k < r->queries; k++)
-        set(c->in[i].dtype, c->data[i], k * (r->past + r->keys) + 5, k % 2 ? 0 : -1);
+      for (int64_t k = 0; k < mask_rows; k++)
+        set(c->in[i].dtype, c->data[i], k * (r->past + r->keys) + 5,
+            k % 2               ? 0
+            : mask == REED_BOOL ? -1
+                                : (double)-INFINITY);
     if (i == 2 && r->odd)
       for (int64_t b = 0; b < r->batch * r->kv_heads; b++) {
         set(dtype, c->data[i], (b * r->keys + 5) * r->value_size + 3, INFINITY);
@@ -135,7 +160,8 @@ START_TEST(tensor_cores_give_the_weighted_values) {
   void *right = malloc((size_t)bytes + 1), *y = malloc((size_t)bytes + 1);
   run_call(&c, r, CUDA_MATH_PLAIN, kinds[kind].plain, right, bytes, 0);
   for (uint64_t order = 0; order < (r->batch * r->heads < 9 ? 3 : 1); order++) {
-    run_call(&c, r, CUDA_MATH_TF32, r->wide ? kinds[kind].wide : kinds[kind].few, y, bytes, order == 2 ? 77 : order);
+    run_call(&c, r, CUDA_MATH_TF32, kinds[kind].kernels[r->wide][r->size <= 64 && r->value_size <= 64], y, bytes,
+             order == 2 ? 77 : order);
     for (int64_t i = 0; i < n; i++) {
       const double a = get(dtype, y, i), b = get(dtype, right, i);
       ck_assert_msg(isfinite(b) ? fabs(a - b) <= kinds[kind].most
@@ -152,12 +178,12 @@ END_TEST
 
 /* A planted fault: rows of V in shared memory that do not begin at multiples of 16 bytes. */
 START_TEST(a_misaligned_vector_stops_the_launch) {
-  const row *r = &rows[1];
+  const row *r = &rows[ROWS - 1]; /* rows of heads of at most 64 elements have a fixed pitch */
   call made;
   open_call(&made, r, REED_F16);
-  uint16_t y[2 * 20 * 11];
+  uint16_t y[2 * 20 * 72];
   emulated_call c = {
-      .op = OP_Attention, .in = made.in, .n_in = 4, .out = &made.out, .math = CUDA_MATH_HALVES, .output = y};
+      .op = OP_Attention, .in = made.in, .n_in = 6, .out = &made.out, .math = CUDA_MATH_HALVES, .output = y};
   for (int i = 0; i < OPERANDS; i++) c.inputs[i] = made.data[i];
   reed_kernel kernel = emulated_prepare(&c);
   const cuda_prepared *plan = kernel.state;
