@@ -43,12 +43,16 @@ typedef struct attention_operand {
 
 /* Tiles of the kernels on tensor cores: a word has one f32 or two halves. */
 enum {
-  ATTENTION_MMA_ROWS = 64, /* four warps of 16 */
-  ATTENTION_FEW_ROWS = 16, /* each warp has them, and a quarter of the keys */
-  ATTENTION_MMA_KEYS = 32, /* times the elements in a word */
-  ATTENTION_COLUMNS = 128, /* of the values */
-  ATTENTION_NARROW = 64,   /* elements of a head of keys and of values that the kernels for narrow heads take */
-  ATTENTION_JOIN_MORE = 2  /* words of a warp's row that is joined, after its columns: largest score, weight */
+  ATTENTION_MMA_ROWS = 64,   /* four warps of 16 */
+  ATTENTION_FEW_ROWS = 16,   /* each warp has them, and a quarter of the keys */
+  ATTENTION_MMA_KEYS = 32,   /* times the elements in a word */
+  ATTENTION_COLUMNS = 128,   /* of the values */
+  ATTENTION_NARROW = 64,     /* elements of a head of keys and of values that the kernels for narrow heads take */
+  ATTENTION_TILED_ROWS = 64, /* of attention_tiled_f32 */
+  ATTENTION_TILED_KEYS = 64,
+  ATTENTION_TILED_COLUMNS = 64,
+  ATTENTION_TILED_PITCH = 68, /* floats of a row of weights in shared memory */
+  ATTENTION_JOIN_MORE = 2     /* words of a warp's row that is joined, after its columns: largest score, weight */
 };
 
 /* A block computes a tile of rows of one batch and key head, against the keys of one split: rows are the queries of all
@@ -66,8 +70,9 @@ typedef struct attention_args {
   int64_t mask_strides[4], mask_keys, before, after;
   double scale, softcap, hidden, outside, low; /* outside: of keys outside of the windows that no mask <= low hides */
   int32_t mask_dtype, nan_rows, to_last_key, mode;
-  int32_t q_pitch, v_pitch; /* tensor cores: words of a row of Q and K, and of V, in shared memory */
-  int32_t ahead;            /* tensor cores: 1: there is memory for the next tile of keys, too; 0: for one tile */
+  int32_t q_pitch,
+      v_pitch;   /* tensor cores and attention_tiled_f32: words of a row of Q and K, and of V, in shared memory */
+  int32_t ahead; /* tensor cores: 1: there is memory for the next tile of keys, too; 0: for one tile */
 } attention_args;
 
 /* Joins the splits of a row of `value_size` columns. */

@@ -9,7 +9,8 @@
 enum {
   TILE_ROWS = 16, /* attention.cu */
   TILE_KEYS = 32,
-  MOST_SHARED_BYTES = 99 * 1024, /* of every card from sm_80 on */
+  MOST_SHARED_BYTES = 99 * 1024, /* of every card from sm_80 on, whose math has halves */
+  MOST_PLAIN_BYTES = 64 * 1024,  /* of every older card */
   MOST_KEYS = 1 << 30,           /* that attention_mma.cu counts */
   SPLIT_KEYS = 256,              /* of a split, at least */
   ENOUGH_BLOCKS = 264            /* two for each multiprocessor of an H100 */
@@ -19,7 +20,7 @@ static int64_t parts(int64_t n, int64_t of) { return (n + of - 1) / of; }
 /* A kernel, its tiles, and its dynamic shared memory. */
 typedef struct attention_way {
   cuda_kernel_id kernel;
-  int64_t rows, keys, shared_bytes;
+  int64_t rows, keys, columns, shared_bytes;
   int32_t q_pitch, v_pitch, ahead; /* of attention_args */
 } attention_way;
 
@@ -65,20 +66,39 @@ static void add_present(cuda_plan *plan, const attention *a, int32_t input, int6
   }
 }
 
+/* Without tensor cores: large tiles of f32 where no scores are wanted, there are more rows than the few of a decoder's
+ * step and the tiles fit; else tiles of 16 rows. */
+static attention_way plain_way(const attention *a, bool scored, int64_t rows, cuda_math math) {
+  const bool wide = a->q.dtype == REED_F64, all_f32 = a->q.dtype == REED_F32 && a->v.dtype == REED_F32,
+             mask = a->mask_dtype == REED_NONE || a->mask_dtype == REED_BOOL || a->mask_dtype == REED_F32;
+  const attention_way small = {.kernel = wide ? CUDA_attention_f64 : CUDA_attention_f32,
+                               .rows = TILE_ROWS,
+                               .keys = TILE_KEYS,
+                               .columns = ATTENTION_COLUMNS};
+  if (scored || !all_f32 || !mask || rows <= TILE_ROWS || a->size > INT16_MAX || a->total > MOST_KEYS) return small;
+  attention_way way = {.kernel = CUDA_attention_tiled_f32,
+                       .rows = ATTENTION_TILED_ROWS,
+                       .keys = ATTENTION_TILED_KEYS,
+                       .columns = ATTENTION_TILED_COLUMNS,
+                       .q_pitch = (int32_t)(4 * (parts(a->size, 4) | 1))}; /* odd: threads read different banks */
+  way.shared_bytes =
+      4 * ((way.rows + way.keys) * way.q_pitch + way.keys * way.columns + way.rows * ATTENTION_TILED_PITCH);
+  return way.shared_bytes <= (math >= CUDA_MATH_HALVES ? MOST_SHARED_BYTES : MOST_PLAIN_BYTES) ? way : small;
+}
+
 /* Tensor cores where the card's math has the dtype, all operands have it, no scores are wanted and the tiles fit. */
 static attention_way way_of(const reed_kernel_call *call, const attention *a, bool scored) {
   const int64_t rows = a->heads / a->kv_heads * a->queries,
                 blocks =
                     a->batch * a->kv_heads * parts(rows, ATTENTION_MMA_ROWS) * parts(a->value_size, ATTENTION_COLUMNS);
-  const bool wide = a->q.dtype == REED_F64, few = rows <= ATTENTION_FEW_ROWS || blocks < ENOUGH_BLOCKS / 2,
+  const bool few = rows <= ATTENTION_FEW_ROWS || blocks < ENOUGH_BLOCKS / 2,
              narrow = a->size <= ATTENTION_NARROW && a->value_size <= ATTENTION_NARROW;
   static const cuda_kernel_id kernels[2][2][3] = {
       {{CUDA_attention_tf32, CUDA_attention_f16, CUDA_attention_bf16},
        {CUDA_attention_few_tf32, CUDA_attention_few_f16, CUDA_attention_few_bf16}},
       {{CUDA_attention_narrow_tf32, CUDA_attention_narrow_f16, CUDA_attention_narrow_bf16},
        {CUDA_attention_few_narrow_tf32, CUDA_attention_few_narrow_f16, CUDA_attention_few_narrow_bf16}}};
-  const attention_way plain = {
-      .kernel = wide ? CUDA_attention_f64 : CUDA_attention_f32, .rows = TILE_ROWS, .keys = TILE_KEYS};
+  const attention_way plain = plain_way(a, scored, rows, ((const cuda_call *)call)->math);
   const cuda_kernel_id kernel = cuda_on_tensor_cores(call, a->q.dtype, plain.kernel, kernels[narrow][few]);
   const bool mask = a->mask_dtype == REED_NONE || a->mask_dtype == REED_BOOL || a->mask_dtype == REED_F32 ||
                     a->mask_dtype == a->q.dtype;
@@ -90,6 +110,7 @@ static attention_way way_of(const reed_kernel_call *call, const attention *a, bo
   attention_way way = {.kernel = kernel,
                        .rows = few ? ATTENTION_FEW_ROWS : ATTENTION_MMA_ROWS,
                        .keys = ATTENTION_MMA_KEYS * in_word,
+                       .columns = ATTENTION_COLUMNS,
                        .q_pitch =
                            (int32_t)((narrow ? ATTENTION_NARROW / in_word : parts(a->size, 8 * in_word) * 8) + 4),
                        .v_pitch = (int32_t)((narrow ? ATTENTION_NARROW : parts(columns, 16) * 16) / in_word + 4)};
@@ -137,7 +158,7 @@ static attention_args args_of(const attention *a, const attention_way *way) {
                          .ahead = way->ahead};
   memcpy(made.mask_strides, a->mask_strides, sizeof made.mask_strides);
   made.row_tiles = parts(made.shared * a->queries, way->rows);
-  made.column_tiles = a->value_size ? parts(a->value_size, ATTENTION_COLUMNS) : 1;
+  made.column_tiles = a->value_size ? parts(a->value_size, way->columns) : 1;
   made.split_keys = a->total;
   return made;
 }

@@ -194,7 +194,7 @@ struct async_copies {
 #endif
   }
 #else
-  enum { MOST = 96 };
+  enum { MOST = 192 };
   struct {
     uint32_t *to;
     const uint32_t *from;

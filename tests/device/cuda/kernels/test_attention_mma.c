@@ -1,6 +1,6 @@
-/* Attention on tensor cores under the emulation, against the kernel without tensor cores, whose operands are the same
- * and whose sums are f32. Weights are rounded to the operands' format, tf32's operands, too: the tolerances are for
- * values below 1.5 and scores below 8. */
+/* Attention under the emulation: large tiles of strict f32 beside sums in double; tensor cores beside the kernel
+ * without them, whose operands are the same and whose sums are f32. Weights are rounded to the operands' format, tf32's
+ * operands, too: the tolerances are for values below 1.5 and scores below 8. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,20 +49,17 @@ enum { ROWS = sizeof rows / sizeof *rows, OPERANDS = 6 };
 
 static const struct {
   reed_dtype dtype;
-  cuda_kernel_id kernels[2][2], plain; /* kernels: few or many rows, wide or narrow heads */
+  cuda_kernel_id kernels[2][2]; /* few or many rows, wide or narrow heads */
   double most;
 } kinds[] = {
     {REED_F32,
      {{CUDA_attention_few_tf32, CUDA_attention_few_narrow_tf32}, {CUDA_attention_tf32, CUDA_attention_narrow_tf32}},
-     CUDA_attention_f32,
      0x1p-8},
     {REED_F16,
      {{CUDA_attention_few_f16, CUDA_attention_few_narrow_f16}, {CUDA_attention_f16, CUDA_attention_narrow_f16}},
-     CUDA_attention_f32,
      0x1p-9},
     {REED_BF16,
      {{CUDA_attention_few_bf16, CUDA_attention_few_narrow_bf16}, {CUDA_attention_bf16, CUDA_attention_narrow_bf16}},
-     CUDA_attention_f32,
      0x1p-6}};
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
@@ -127,6 +124,30 @@ static void open_call(call *c, const row *r, reed_dtype dtype) {
   }
 }
 
+/* True if element i of y is computed: calls of many blocks run those of the first and of the last batch. */
+static bool is_run(const row *r, int64_t i) {
+  const int64_t batch = i / (r->heads * r->queries * r->value_size);
+  return !r->wide || batch == 0 || batch == r->batch - 1;
+}
+
+static void run_launches(emulated_call *c, const row *r, const cuda_prepared *plan) {
+  const uint64_t n = plan->launches->grid[0] / (uint64_t)r->batch;
+  uint64_t *blocks = malloc(2 * n * sizeof *blocks);
+  for (uint64_t i = 0; i < n; i++) {
+    blocks[i] = i;
+    blocks[n + i] = n * (uint64_t)(r->batch - 1) + i;
+  }
+  if (r->wide) {
+    c->blocks = blocks;
+    c->n_blocks = 2 * n;
+  }
+  emulated_launch(c, plan, plan->launches);
+  c->blocks = NULL;
+  for (uint32_t i = 1; i < plan->n_launches; i++) emulated_launch(c, plan, &plan->launches[i]);
+  free(blocks);
+}
+
+/* wanted: the first kernel; CUDA_KERNELS: any. */
 static void run_call(const call *made, const row *r, cuda_math math, cuda_kernel_id wanted, void *y, int64_t bytes,
                      uint64_t order) {
   reed_attr items[4];
@@ -141,13 +162,78 @@ static void run_call(const call *made, const row *r, cuda_math math, cuda_kernel
   memset(y, 0xff, (size_t)bytes);
   reed_kernel kernel = emulated_prepare(&c);
   const cuda_prepared *plan = kernel.state;
-  ck_assert_msg(plan->launches->kernel == wanted, "row %d launches %s", (int)(r - rows),
+  ck_assert_msg(plan->launches->kernel == wanted || wanted == CUDA_KERNELS, "row %d launches %s", (int)(r - rows),
                 cuda_kernel_infos[plan->launches->kernel].name);
   c.workspace = aligned_alloc(64, ((size_t)kernel.workspace_bytes + 127) / 64 * 64);
-  emulated_run(&c, &kernel);
+  run_launches(&c, r, plan);
   free(c.workspace);
   kernel.free(kernel.state);
 }
+
+/* Element k of row j of keys or values, whose earlier ones are input `past` and the new ones input `now`. */
+static double cached(const call *c, const row *r, int past, int64_t head, int64_t j, int64_t k) {
+  const int now = past - 3;
+  const int64_t size = c->in[now].dims[3];
+  if (j < r->past) return get(REED_F32, c->data[past], (head * r->past + j) * size + k);
+  return get(REED_F32, c->data[now], (head * r->keys + j - r->past) * size + k);
+}
+
+/* A row of y in double: query i of head h of all batches' heads. */
+static void weighted_values(const call *c, const row *r, int64_t h, int64_t i, double *y) {
+  enum { MOST_KEYS = 800 };
+  const int64_t kv = h / r->heads * r->kv_heads + h % r->heads / (r->heads / r->kv_heads), keys = r->past + r->keys;
+  double scores[MOST_KEYS], most = -INFINITY, sum = 0;
+  ck_assert_int_le(keys, MOST_KEYS);
+  for (int64_t j = 0; j < keys; j++) {
+    double x = 0;
+    for (int64_t d = 0; d < r->size; d++)
+      x += get(REED_F32, c->data[0], (h * r->queries + i) * r->size + d) * cached(c, r, 4, kv, j, d);
+    x /= sqrt((double)r->size);
+    if (r->softcap > 0) x = r->softcap * tanh(x / r->softcap);
+    const int64_t at = (r->row_mask ? 0 : i * keys) + j;
+    if (c->in[3].dtype == REED_F32) x += get(REED_F32, c->data[3], at);
+    if (c->in[3].dtype == REED_BOOL && !((const uint8_t *)c->data[3])[at]) x = -INFINITY;
+    if (r->causal && j > i + r->past) x = -INFINITY;
+    scores[j] = x;
+    if (x > most) most = x;
+  }
+  memset(y, 0, (size_t)r->value_size * sizeof *y);
+  for (int64_t j = 0; j < keys; j++) {
+    const double weight = most > -INFINITY ? exp(scores[j] - most) : 0;
+    sum += weight;
+    for (int64_t d = 0; weight > 0 && d < r->value_size; d++) y[d] += weight * cached(c, r, 5, kv, j, d);
+  }
+  for (int64_t d = 0; sum > 0 && d < r->value_size; d++) y[d] /= sum;
+}
+
+START_TEST(strict_f32_gives_the_weighted_values) {
+  const row *r = &rows[_i];
+  noise = 1000 + (uint32_t)_i;
+  call c;
+  open_call(&c, r, REED_F32);
+  const int64_t n = elements(&c.out);
+  float *y = malloc((size_t)n * sizeof *y);
+  double right[200];
+  ck_assert_int_le(r->value_size, (int64_t)(sizeof right / sizeof *right));
+  const bool tiled = r->heads / r->kv_heads * r->queries > 16 && r->size <= 128;
+  for (uint64_t order = 0; order < 2; order++) {
+    run_call(&c, r, CUDA_MATH_HALVES, tiled ? CUDA_attention_tiled_f32 : CUDA_attention_f32, y, n * (int64_t)sizeof *y,
+             order);
+    for (int64_t i = 0; i < n; i++) {
+      if (!is_run(r, i)) continue;
+      if (i % r->value_size == 0)
+        weighted_values(&c, r, i / r->value_size / r->queries, i / r->value_size % r->queries, right);
+      const double a = (double)y[i], b = right[i % r->value_size];
+      ck_assert_msg(isfinite(b) ? fabs(a - b) <= 2e-6
+                    : isnan(b)  ? isnan(a)
+                                : a == b,
+                    "row %d, element %d: %.9g, not %.9g", (int)(r - rows), (int)i, a, b);
+    }
+  }
+  free(y);
+  for (int i = 0; i < OPERANDS; i++) free(c.memory[i]);
+}
+END_TEST
 
 START_TEST(tensor_cores_give_the_weighted_values) {
   const row *r = &rows[_i / KINDS];
@@ -158,11 +244,12 @@ START_TEST(tensor_cores_give_the_weighted_values) {
   open_call(&c, r, dtype);
   const int64_t n = elements(&c.out), bytes = n * (int64_t)reed_dtype_bytes(dtype);
   void *right = malloc((size_t)bytes + 1), *y = malloc((size_t)bytes + 1);
-  run_call(&c, r, CUDA_MATH_PLAIN, kinds[kind].plain, right, bytes, 0);
+  run_call(&c, r, CUDA_MATH_PLAIN, dtype == REED_F32 ? CUDA_KERNELS : CUDA_attention_f32, right, bytes, 0);
   for (uint64_t order = 0; order < (r->batch * r->heads < 9 ? 3 : 1); order++) {
     run_call(&c, r, CUDA_MATH_TF32, kinds[kind].kernels[r->wide][r->size <= 64 && r->value_size <= 64], y, bytes,
              order == 2 ? 77 : order);
     for (int64_t i = 0; i < n; i++) {
+      if (!is_run(r, i)) continue;
       const double a = get(dtype, y, i), b = get(dtype, right, i);
       ck_assert_msg(isfinite(b) ? fabs(a - b) <= kinds[kind].most
                     : isnan(b)  ? isnan(a)
@@ -200,6 +287,7 @@ int main(void) {
   Suite *suite = suite_create("attention_mma");
   TCase *t = tcase_create("attention_mma");
   tcase_set_timeout(t, 120);
+  tcase_add_loop_test(t, strict_f32_gives_the_weighted_values, 0, ROWS);
   tcase_add_loop_test(t, tensor_cores_give_the_weighted_values, 0, ROWS * KINDS);
   tcase_add_test(t, a_misaligned_vector_stops_the_launch);
   suite_add_tcase(suite, t);
