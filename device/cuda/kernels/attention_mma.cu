@@ -10,10 +10,9 @@
  */
 #include <float.h>
 
-#include "device/cuda/kernels/attention.cuh"
-#include "device/cuda/kernels/units.cuh"
+#include "device/cuda/kernels/attention_rows.cuh"
 
-enum { THREADS = 128, WARPS = 4 };
+enum { WARPS = THREADS / 32 };
 static constexpr float LOG2_OF_E = 1.44269504088896341f, LN_OF_2 = 0.693147180559945309f;
 
 /* Keys of a tile, and those of a warp: parts of 8, the columns of a fragment of scores; steps of the product with the
@@ -29,112 +28,6 @@ template <class Unit, int ROW_WARPS, int COLUMNS> struct shape {
     WORDS = COLUMNS == ATTENTION_NARROW ? COLUMNS / Unit::IN_WORD : 0 /* of a row in shared memory; 0: the args say */
   };
 };
-
-/* Calls f(row, word) for each vector of 4 words that belongs to the thread, of ROWS rows in shared memory. */
-template <int WORDS, int ROWS, class F> static __device__ inline void each_vector(int words, F f) {
-  const int thread = static_cast<int>(threadIdx.x);
-  if constexpr (WORDS != 0) {
-    enum { IN_ROW = WORDS / 4, AT_ONCE = THREADS / IN_ROW };
-    static_assert(ROWS % AT_ONCE == 0 || ROWS < AT_ONCE, "whole rounds");
-    UNROLL for (int i = 0; i < (ROWS + AT_ONCE - 1) / AT_ONCE; i++) {
-      const int row = thread / IN_ROW + i * AT_ONCE;
-      if (ROWS >= AT_ONCE || row < ROWS) f(row, thread % IN_ROW * 4);
-    }
-  } else {
-    const int in_row = words / 4, rows_on = THREADS / in_row, on = THREADS % in_row;
-    int row = thread / in_row, w = thread % in_row;
-    UNROLL_BY(2) while (row < ROWS) {
-      f(row, w * 4);
-      row += rows_on;
-      w += on;
-      if (w < in_row) continue;
-      w -= in_row;
-      row++;
-    }
-  }
-}
-
-/* Rows in memory, of which the first `split` are those of the past. Distances are bytes. */
-struct row_source {
-  const char *past, *now;
-  int64_t past_row, now_row;
-  int split, size; /* size: elements of a row */
-  bool vectors;
-  __device__ inline const char *at(int j) const {
-    return j < split ? past + j * past_row : now + (j - split) * now_row;
-  }
-};
-
-/* `size` elements of each row, from column `column` on. */
-static __device__ inline row_source source_of(const attention_args &a, const attention_tile &t,
-                                              const attention_operand &now, const attention_operand &past,
-                                              int64_t column, int64_t whole_size, int size, int bytes) {
-  row_source s;
-  s.past = static_cast<const char *>(past.data) + (t.batch * past.batch + t.kv_head * past.head + column) * bytes;
-  s.now = static_cast<const char *>(now.data) + (t.batch * now.batch + t.kv_head * now.head + column) * bytes;
-  s.past_row = past.row * bytes;
-  s.now_row = now.row * bytes;
-  s.split = static_cast<int>(a.past);
-  s.size = size;
-  s.vectors = in_vectors(now.data, (now.batch | now.head | now.row | whole_size) * bytes) &&
-              in_vectors(past.data, (past.batch | past.head | past.row) * bytes);
-  return s;
-}
-
-/* Elements of rows in shared memory, word by word: from(row) is the address of a row, NULL: zeros. */
-template <class Unit, int ROWS, class F>
-static __device__ inline void stage_elements(uint32_t *to, int pitch, int size, F from) {
-  const int words = pitch - 4;
-  ROLLED for (int i = static_cast<int>(threadIdx.x); i < ROWS * words; i += THREADS) {
-    const int row = i / words, w = i % words;
-    const char *const data = from(row);
-    to[row * pitch + w] = Unit::word([&](int e) {
-      const int d = w * Unit::IN_WORD + e;
-      return data && d < size ? element<float>::load(Unit::DTYPE, data, d) : 0.0f;
-    });
-  }
-}
-
-/* Copies a tile of keys or values, from key j0 on, into shared memory. Elements behind the row's end, and rows from key
- * `end` on, are zeros. */
-template <class Unit, int WORDS, int ROWS>
-static __device__ inline void stage(async_copies *copies, uint32_t *to, int pitch, const row_source &source, int j0,
-                                    int end) {
-  if (!source.vectors) {
-    stage_elements<Unit, ROWS>(to, pitch, source.size,
-                               [&](int row) { return j0 + row < end ? source.at(j0 + row) : nullptr; });
-    return;
-  }
-  const int rows = end - j0 < ROWS ? end - j0 : static_cast<int>(ROWS);
-  const auto copy = [&](int row, int w, const char *from) {
-    copies->copy(to + row * pitch + w, reinterpret_cast<const uint32_t *>(from),
-                 row < rows && w * Unit::IN_WORD < source.size);
-  };
-  const bool one_tensor = j0 >= source.split || j0 + rows <= source.split;
-  if (WORDS != 0 && one_tensor) {
-    enum { IN_ROW = WORDS != 0 ? WORDS / 4 : 1, AT_ONCE = THREADS / IN_ROW };
-    static_assert(WORDS == 0 || ROWS % AT_ONCE == 0, "whole rounds");
-    const int64_t distance = j0 < source.split ? source.past_row : source.now_row;
-    const int row = static_cast<int>(threadIdx.x) / IN_ROW, w = static_cast<int>(threadIdx.x) % IN_ROW * 4;
-    const char *from = source.at(j0) + (row * distance + w * 4);
-    UNROLL for (int i = 0; i < ROWS / AT_ONCE; i++, from += AT_ONCE * distance) copy(row + i * AT_ONCE, w, from);
-  } else {
-    each_vector<WORDS, ROWS>(pitch - 4, [&](int row, int w) {
-      const char *const from = row < rows ? source.at(j0 + row) : source.now;
-      copy(row, w, from + w * 4);
-    });
-  }
-}
-
-/* Rounds the words that the thread has copied, because copies do not pass a register. */
-template <class Unit, int WORDS, int ROWS> static __device__ inline void round_own(uint32_t *to, int pitch) {
-  if constexpr (Unit::IN_WORD == 1)
-    each_vector<WORDS, ROWS>(pitch - 4, [&](int row, int w) {
-      uint4 *const four = reinterpret_cast<uint4 *>(to + row * pitch + w);
-      *four = make_uint4(Unit::of_memory(four->x), Unit::of_memory(four->y), Unit::of_memory(four->z),
-                         Unit::of_memory(four->w));
-    });
-}
 
 /* The word at which the lane reads a fragment by load_rows: a of 16 rows, or b of twice 8. */
 static __device__ inline int place_of_a(int pitch) {
@@ -312,18 +205,21 @@ static __device__ inline float tanh_of_half(float x) {
  * NaN stays the largest. Returns the factor of the sums before. */
 template <int PARTS>
 static __device__ inline float weigh(float (&s)[PARTS][4], int h, float factor, float *most, float *weight) {
-  float now = s[0][2 * h], sum = 0;
-  UNROLL for (int n = 0; n < PARTS; n++) UNROLL for (int e = 0; e < 2; e++) now = max_or_nan(now, s[n][2 * h + e]);
+  /* of even and odd columns, so that fewer steps wait for each other */
+  float most_of[2] = {s[0][2 * h], s[0][2 * h + 1]}, sums_of[2] = {0, 0};
+  UNROLL for (int n = 1; n < PARTS; n++) UNROLL for (int e = 0; e < 2; e++) most_of[e] =
+      max_or_nan(most_of[e], s[n][2 * h + e]);
+  float now = max_or_nan(most_of[0], most_of[1]);
   for (int d = 1; d < 4; d *= 2) now = max_or_nan(now, __shfl_xor_sync(~0u, now, d));
   now = max_or_nan(*most, now * factor);
   const float from = now == -INFINITY ? 0 : now, less = exp2_near(*most - from);
   UNROLL for (int n = 0; n < PARTS; n++) UNROLL for (int e = 0; e < 2; e++) {
     float &x = s[n][2 * h + e];
     x = exp2_near(fmaf(x, factor, -from));
-    sum += x;
+    sums_of[e] += x;
   }
   *most = now;
-  *weight = *weight * less + sum; /* of this lane's keys */
+  *weight = *weight * less + (sums_of[0] + sums_of[1]); /* of this lane's keys */
   return less;
 }
 
@@ -454,10 +350,23 @@ template <class Unit, int ROW_WARPS, int COLUMNS> static __device__ inline void 
     copies.wait<0>();
     round_own<Unit, S::WORDS, S::ROWS>(q, q_pitch);
   }
+  /* whole tiles of whole rows, without earlier keys, take a shorter way */
+  const int64_t k_row = a.k.row * bytes, v_row = a.v.row * bytes;
+  const bool whole = S::WORDS != 0 && a.past == 0 && a.size == COLUMNS && a.value_size == COLUMNS &&
+                     in_vectors(a.k.data, (a.k.batch | a.k.head | a.k.row) * bytes) &&
+                     in_vectors(a.v.data, (a.v.batch | a.v.head | a.v.row) * bytes);
+  const auto first_row = [&](const attention_operand &of) {
+    return static_cast<const char *>(of.data) + (t.batch * of.batch + t.kv_head * of.head + begin * of.row) * bytes;
+  };
+  whole_rows<S::WORDS, S::KEYS> next_k, next_v;
   float most[2], weight[2], sums[S::COLUMN_PARTS][4];
   for (bool careful = false;; careful = true) {
     UNROLL for (int h = 0; h < 2; h++) most[h] = -INFINITY, weight[h] = 0;
     UNROLL for (int c = 0; c < S::COLUMN_PARTS; c++) UNROLL for (int i = 0; i < 4; i++) sums[c][i] = 0;
+    if (whole) {
+      next_k.begin(first_row(a.k), k_row);
+      next_v.begin(first_row(a.v), v_row);
+    }
     const int ahead = a.ahead * S::KEYS;
     uint32_t *tile = tiles, *other = tiles + a.ahead * tile_words;
     for (int j0 = begin - ahead; j0 < end; j0 += S::KEYS) {
@@ -471,7 +380,11 @@ template <class Unit, int ROW_WARPS, int COLUMNS> static __device__ inline void 
         if (v.vectors) round_own<Unit, S::WORDS, S::KEYS>(other + v_at, v_pitch);
       }
       __syncthreads();
-      if (j0 + ahead < end) {
+      if (whole && j0 + ahead + S::KEYS <= end) {
+        next_k.stage(&copies, tile, k_row);
+        next_v.stage(&copies, tile + v_at, v_row);
+        copies.commit();
+      } else if (j0 + ahead < end) {
         stage<Unit, S::WORDS, S::KEYS>(&copies, tile, q_pitch, k, j0 + ahead, end);
         stage<Unit, S::WORDS, S::KEYS>(&copies, tile + v_at, v_pitch, v, j0 + ahead, end);
         copies.commit();
@@ -496,16 +409,18 @@ template <class Unit, int ROW_WARPS, int COLUMNS> static __device__ inline void 
       float factor = scale;
       if (a.mask || !free || cap > 0 || !(scale > 0)) {
         factor = 1;
+        const bool quick = few_masks && free;
         if (cap > 0) {
           const float of_cap = 2 * scale / cap, over = cap * LOG2_OF_E;
           UNROLL for (int n = 0; n < S::PARTS; n++) UNROLL for (int i = 0; i < 4; i++) s[n][i] =
               over * tanh_of_half(s[n][i] * of_cap);
-        } else {
+        } else if (!quick) {
           UNROLL for (int n = 0; n < S::PARTS; n++) UNROLL for (int i = 0; i < 4; i++) s[n][i] *= scale;
         }
-        if (few_masks && free) {
+        if (quick) {
+          const float by = cap > 0 ? 1 : scale;
           UNROLL for (int n = 0; n < S::PARTS; n++) UNROLL for (int i = 0; i < 4; i++) s[n][i] =
-              s[n][i] + log2_mask<Unit>(mask.at(n, i % 2));
+              fmaf(s[n][i], by, log2_mask<Unit>(mask.at(n, i % 2)));
         } else if (a.mask || !free) {
           hide<Unit, S::PARTS>(a, rows[0], 0, j0 + my_key, all, s);
           hide<Unit, S::PARTS>(a, rows[1], 1, j0 + my_key, all, s);
@@ -578,5 +493,5 @@ KERNEL(attention_narrow_tf32) { run_attention<tf32_unit, WARPS, ATTENTION_NARROW
 KERNEL_OF_BLOCKS(3, attention_narrow_f16) { run_attention<f16_unit, WARPS, ATTENTION_NARROW>(a); }
 KERNEL_OF_BLOCKS(3, attention_narrow_bf16) { run_attention<bf16_unit, WARPS, ATTENTION_NARROW>(a); }
 KERNEL(attention_few_narrow_tf32) { run_attention<tf32_unit, 1, ATTENTION_NARROW>(a); }
-KERNEL(attention_few_narrow_f16) { run_attention<f16_unit, 1, ATTENTION_NARROW>(a); }
-KERNEL(attention_few_narrow_bf16) { run_attention<bf16_unit, 1, ATTENTION_NARROW>(a); }
+KERNEL_OF_MANY_REGISTERS(attention_few_narrow_f16) { run_attention<f16_unit, 1, ATTENTION_NARROW>(a); }
+KERNEL_OF_MANY_REGISTERS(attention_few_narrow_bf16) { run_attention<bf16_unit, 1, ATTENTION_NARROW>(a); }

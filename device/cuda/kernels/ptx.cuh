@@ -171,6 +171,17 @@ struct async_copies {
     *reinterpret_cast<uint4 *>(to) = some ? *reinterpret_cast<const uint4 *>(from) : make_uint4(0, 0, 0, 0);
 #endif
   }
+  /* The same without the choice, which takes instructions. */
+  __device__ inline void copy(uint32_t *to, const uint32_t *from) {
+#if __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;"
+                 :
+                 : "r"(static_cast<uint32_t>(__cvta_generic_to_shared(to))), "l"(__cvta_generic_to_global(from))
+                 : "memory");
+#else
+    *reinterpret_cast<uint4 *>(to) = *reinterpret_cast<const uint4 *>(from);
+#endif
+  }
   /* A word likewise. */
   __device__ inline void copy_word(uint32_t *to, const uint32_t *from, bool some) {
 #if __CUDA_ARCH__ >= 800
@@ -208,6 +219,7 @@ struct async_copies {
     *reinterpret_cast<uint4 *>(to) = make_uint4(ones, ones, ones, ones);
     pending[n++] = {to, some ? from : nullptr, groups, false};
   }
+  void copy(uint32_t *to, const uint32_t *from) { copy(to, from, true); }
   void copy_word(uint32_t *to, const uint32_t *from, bool some) {
     *to = ~0u;
     pending[n++] = {to, some ? from : nullptr, groups, true};

@@ -35,7 +35,8 @@ static const row rows[] = {
     {1, 2, 2, 30, 40, 128, 128, 0, REED_BOOL, .odd = true},
     {1, 3, 3, 9, 20, 12, 20, 4, REED_NONE, .causal = true, .apart = true, .odd = true},
     /* masks of one row, as padded batches have them */
-    {12, 11, 11, 18, 130, 8, 8, 0, REED_F16, .row_mask = true, .wide = true},
+    {12, 11, 11, 18, 130, 64, 64, 0, REED_F16, .row_mask = true, .wide = true},
+    {1, 2, 2, 20, 200, 64, 64, 0, REED_NONE, .causal = true, .odd = true},
     {1, 3, 3, 20, 134, 64, 64, 3, REED_F16, .row_mask = true, .causal = true},
     {1, 2, 1, 9, 80, 40, 24, 0, REED_F16, .row_mask = true, .apart = true, .odd = true},
     /* heads of more than 64 elements; the last ones leave memory for one tile of keys */
