@@ -44,22 +44,33 @@ static reed_status add_constant_bias(fusing *f, ir_node *product, ir_node *add, 
   return status;
 }
 
+static bool is_matrix_product(const ir_node *n) {
+  return n->op == op_builtin(OP_Gemm) || n->op == op_builtin(OP_MatMul);
+}
+
+/* Makes `summand` the third input of a Gemm or MatMul. False: the product has one, or no memory. */
+static bool add_third_input(ir_node *product, ir_value *summand) {
+  if (!is_matrix_product(product) || (product->n_inputs > 2 && product->inputs[2])) return false;
+  return set_input(product, 2, summand) && ir_drop_attr(product, "beta");
+}
+
 /* Makes a computed vector of channels the third input of a Gemm or MatMul without a bias. False: it does not fit. */
 static bool add_computed_bias(const fusing *f, ir_node *product, ir_value *other) {
-  bool matrix = product->op == op_builtin(OP_Gemm) || product->op == op_builtin(OP_MatMul);
   const ir_type *t = &product->outputs[0]->type;
-  bool fits = matrix && (product->n_inputs < 3 || !product->inputs[2]) && other->type.rank == 1 && t->rank >= 2 &&
+  bool fits = other->type.rank == 1 && t->rank >= 2 &&
               symbols_assume_equal(f->m->symbols, other->type.dims[0], t->dims[t->rank - 1]);
-  if (!fits || !set_input(product, 2, other)) return false;
-  return ir_drop_attr(product, "beta");
+  return fits && add_third_input(product, other);
 }
 
 /* ---- residual ---- */
 
+/* Makes a tensor with the extents of the result the fourth input of a Conv, or the third one of a Gemm or MatMul
+ * without a bias. False: it does not fit. */
 static bool add_residual(const fusing *f, ir_node *product, ir_value *other) {
+  if (!ir_proven_same_type(f->m, other, product->outputs[0])) return false;
+  if (is_matrix_product(product)) return add_third_input(product, other);
   bool taken = product->n_inputs > 3 && product->inputs[3];
-  return product->op == op_builtin(OP_Conv) && !taken && ir_proven_same_type(f->m, other, product->outputs[0]) &&
-         set_input(product, 3, other);
+  return product->op == op_builtin(OP_Conv) && !taken && set_input(product, 3, other);
 }
 
 static reed_status fuse_add(fusing *f, ir_node *add) {

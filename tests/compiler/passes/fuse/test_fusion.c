@@ -308,6 +308,51 @@ START_TEST(matrix_products_take_bias_and_activation) {
 }
 END_TEST
 
+/* A residual with the extents of the result is the third input of a product without a bias, before the activation. */
+START_TEST(matrix_products_take_a_residual_instead_of_a_bias) {
+  static const struct {
+    const char *input; /* NULL: the residual is made of x */
+    bool bias, joins;
+  } cases[] = {{NULL, false, true},
+               {NULL, true, false},
+               {"f32[n,3]", false, false},
+               {"f32[n,1]", false, false},
+               {"f32[2,n,3]", false, false}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+    for (int gemm = 0; gemm < 2; gemm++) {
+      onnx_build *b = build_open(13);
+      build_input(b, "x", "f32[n,2]");
+      build_f32(b, "k", "2,3", (float[]){1, 2, 3, 4, 5, 6});
+      build_f32(b, "v", "3", (float[]){1, 2, 3});
+      if (cases[i].input) {
+        build_input(b, "r", cases[i].input);
+      } else {
+        build_node(b, "Abs", "x", "positive");
+        build_node(b, gemm ? "MatMul" : "Gemm", "positive,k", "p");
+        build_node(b, "Exp", "p", "r");
+      }
+      build_node_t *product = build_node(b, gemm ? "Gemm" : "MatMul", "x,k", "c");
+      if (gemm) build_float(b, product, "beta", 0.5);
+      if (cases[i].bias) build_node(b, "Add", "c,v", "s");
+      build_node(b, "Add", cases[i].bias ? "r,s" : "r,c", "t");
+      build_node(b, "Relu", "t", "y");
+      build_output(b, "y", "f32");
+      front f;
+      front_optimize(&f, &b);
+      const ir_node *n = front_node(&f, gemm ? OP_Gemm : OP_MatMul);
+      ck_assert_msg(front_count(&f, OP_Add) == !cases[i].joins, "%zu", i);
+      ck_assert_msg(front_count(&f, OP_Relu) == !cases[i].joins, "%zu", i);
+      if (cases[i].joins) {
+        ck_assert_int_eq(n->n_inputs, 3);
+        ck_assert_ptr_eq(n->inputs[2]->producer->op, op_builtin(OP_Exp));
+        ck_assert_str_eq(activation(n), "relu");
+        if (gemm) ck_assert_double_eq(attr(n, "beta")->f, 1);
+      }
+      front_fini(&f);
+    }
+}
+END_TEST
+
 START_TEST(normalisations_take_activations) {
   const spelled *s = &spelled_norm_ends[_i];
   onnx_build *b = spelled_open(s);
@@ -406,6 +451,7 @@ int main(void) {
   tcase_add_test(t, what_others_see_is_not_fused);
   tcase_add_test(t, nothing_joins_after_an_activation);
   tcase_add_test(t, matrix_products_take_bias_and_activation);
+  tcase_add_test(t, matrix_products_take_a_residual_instead_of_a_bias);
   tcase_add_loop_test(t, normalisations_take_activations, 0, sizeof spelled_norm_ends / sizeof *spelled_norm_ends);
   tcase_add_test(t, a_normalisation_whose_mean_is_used_stays_where_it_is);
   tcase_add_test(t, a_bias_that_widens_the_product_is_not_fused);
