@@ -1,7 +1,7 @@
 """The least time of each kernel of a model on an H100, without a card: for every kernel its launches, bytes, operations, the larger of the times for both by the data sheet,
 its share of all kernels' and the part of it that bytes take.
 
-usage: gpu_floors.py --build build [--tf32] MODEL.onnx NAME=3x480x640 [NAME=8x128xi64 ...]      inputs are random
+usage: gpu_floors.py --build build [--tf32] [--precision f16] MODEL.onnx NAME=3x480x640 [NAME=8x128xi64 ...]      inputs are random
        gpu_floors.py --build build [--tf32] MODEL.onnx CASE.npy                                inputs are the file's first arrays
 
 Launches are planned for the card by the module over the fake driver (device option values=1: the host's kernels compute the results, because shapes may come from
@@ -15,6 +15,9 @@ import numpy as np
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../tests/random"))
 import reed  # noqa: E402
+
+
+PRECISIONS = ("f32", "bf16", "f16")  # reed_precision
 
 
 class Floor(ctypes.Structure):
@@ -45,12 +48,13 @@ def inputs_of(options):
 parser = argparse.ArgumentParser()
 parser.add_argument("--build", default="build")
 parser.add_argument("--tf32", action="store_true")
+parser.add_argument("--precision", choices=PRECISIONS, default="f32")
 parser.add_argument("model")
 parser.add_argument("inputs", nargs="+")
 options = parser.parse_args()
 library = reed.Library(options.build)
 device = "cuda-emulated?card=H100&values=1" + ("&tf32=1" if options.tf32 else "")
-with open(options.model, "rb") as f: module = library.compile(f.read(), target="cuda-emulated")
+with open(options.model, "rb") as f: module = library.compile(f.read(), target="cuda-emulated", precision=PRECISIONS.index(options.precision))
 session = reed.Session(library, module, device, graphs=2)
 given = inputs_of(options)
 session.run_only(given)  # constants are uploaded, and packed weights are read, once

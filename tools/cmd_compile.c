@@ -58,11 +58,10 @@ static int run(const options *o, complaint *c) {
     printf("compiled %s to %s, %s, in %s; transposes left: %d\n", plain(path), plain(o->output),
            text_bytes((double)m.n_bytes, size, sizeof size), text_us(m.compile_us, time, sizeof time),
            count_transposes(report));
-  if (!status && o->precision && strcmp(o->precision, "f32") && !count_changes(report, "precision"))
-    fprintf(
-        stderr,
-        "note: no product of the targets '%s' takes weights of %s beside inputs of f32; all weights are as before\n",
-        o->target ? o->target : "host", o->precision);
+  if (!status && o->precision && strcmp(o->precision, "f32") && !count_changes(report, "precision") &&
+      !count_changes(report, "half_products"))
+    fprintf(stderr, "note: no product of the model takes %s on the targets '%s'; all weights are as before\n",
+            o->precision, o->target ? o->target : "host");
   if (report) reed_text_free(report);
   model_fini(&m);
   return status;
@@ -91,8 +90,9 @@ static const char notes[] =
     "CPU with AVX512-BF16 the products of bf16 round their input to bf16 and sum in f32, except where Winograd's\n"
     "convolution in f32 is faster. Weights of f16 are widened where they are multiplied (AVX2): half the memory, and\n"
     "faster than f32 where few rows are multiplied. Elsewhere a program widens the weights once to f32: no faster\n"
-    "than f32, with more memory while it runs. On cuda all weights keep their precision. Heads of boxes and scores\n"
-    "keep f32. Compare results before use: how much they deviate depends on the model.";
+    "than f32, with more memory while it runs. On cuda products read and write halves, as torch.autocast computes\n"
+    "them: operands are rounded, sums are f32. Heads of boxes and scores keep f32. Compare results before use: how\n"
+    "much they deviate depends on the model.";
 
 const command command_compile = {"compile",
                                  "m.onnx -o m.reed [--target NAMES] [--disable PASS]... [--report FILE.json]",

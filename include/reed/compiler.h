@@ -33,8 +33,8 @@ typedef struct reed_module_sink {
 typedef struct reed_compile_options {
   const reed_registry *registry;      /* custom operators; NULL: none */
   const char *const *disabled_passes; /* names of passes to leave out; NULL-terminated; NULL: none */
-  reed_precision precision;           /* of constant weights of products, which read and give f32: bf16 or f16 halve
-                                         the module */
+  reed_precision precision;           /* of constant weights of products: bf16 or f16 halve the module. On the host
+                                         products read and give f32, on a GPU values of the precision */
   const char *external_folder;        /* folder of the external tensor files; NULL: the model file's folder */
   /* Called between passes with a short text and the progress 0..1; NULL: no such call */
   void (*progress)(void *context, const char *what, double done);

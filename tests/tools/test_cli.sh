@@ -331,7 +331,7 @@ for pass in $passes; do expect 0 compiled compile beside.onnx -o left_out.reed -
 expect 2 "--precision takes f32, bf16 or f16, not 'f33'" compile beside.onnx -o x.reed --precision f33
 expect 3 "need the pass 'pack'" compile beside.onnx -o x.reed --precision bf16 --disable pack
 [ ! -e x.reed ] || fail 'a refused precision wrote a module'
-expect 0 "note: no product of the targets 'host' takes weights of f16" compile beside.onnx -o x.reed --precision f16
+expect 0 "note: no product of the model takes f16 on the targets 'host'" compile beside.onnx -o x.reed --precision f16
 rm -f x.reed
 
 # A path that is no regular file is not read, and not waited for.
