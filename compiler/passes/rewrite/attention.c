@@ -360,6 +360,13 @@ static ir_value *flat_source(const joining *j, const ir_value *v, const int64_t 
   return same ? flat : NULL;
 }
 
+/* The flat source of K^T, whose heads one Transpose or two split and turn. */
+static ir_value *flat_keys(const joining *j, const ir_value *kt) {
+  ir_value *flat = flat_source(j, kt, keys_last);
+  const ir_node *turn = flat ? NULL : pattern_made_by(kt, OP_Transpose);
+  return turn && has_perm(turn, matrices_turned, 4) ? flat_source(j, turn->inputs[0], heads_first) : flat;
+}
+
 /* The product whose heads a Transpose and this Reshape merge, if no other node uses the product or the Transpose;
  * otherwise NULL. */
 static ir_node *merged_product(const joining *j, const ir_node *reshape) {
@@ -393,7 +400,7 @@ static reed_status join(joining *j, ir_node *last, ir_node *product, bool flat) 
   j->last = last;
   if (!find_parts(j, product, &p) || !fit(j, y, &p)) return REED_OK;
   if (flat) {
-    q = flat_source(j, p.q, heads_first), k = flat_source(j, p.kt, keys_last), v = flat_source(j, p.v, heads_first);
+    q = flat_source(j, p.q, heads_first), k = flat_keys(j, p.kt), v = flat_source(j, p.v, heads_first);
     if (!q || !k || !v) return REED_OK;
   }
   if (!flat && turns_stored_keys(j, &p)) return REED_OK;

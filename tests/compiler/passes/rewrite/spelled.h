@@ -16,6 +16,7 @@ typedef struct spelled {
   const char *what, *text;
   const char *made; /* the operator that the subgraph becomes; NULL: a near miss, which stays */
   const char *x;    /* type of x; NULL: f32[n,6,8] */
+  bool half;        /* it computes halves */
 } spelled;
 
 static const spelled spelled_activations[] = {
@@ -92,6 +93,24 @@ static const spelled spelled_norms[] = {
      "RMSNormalization"},
     {"torch's RMSNorm", "q=Pow x,two;v=ReduceMean q,last;e=Add v,eps;r=Sqrt e;i=Div one,r;n=Mul x,i;o=Mul gamma,n",
      "RMSNormalization"},
+    {"torch's LayerNorm of halves, squares in f64",
+     "h=Cast[10] x;m=ReduceMean h,last;s=Sub h,m;d=Cast[11] s;q=Pow d,two64;v=ReduceMean q,last;e=Add v,eps64;r=Sqrt "
+     "e;w=Div d,r;n=Cast[10] w;g=Mul n,gamma16;b=Add g,beta16;o=Cast b",
+     "LayerNormalization", .half = true},
+    {"Llama's RMSNorm of halves",
+     "h=Cast[10] x;f=Cast h;q=Pow f,two;v=ReduceMean q,last;e=Add v,eps;r=Sqrt e;i=Reciprocal r;w=Mul f,i;n=Cast[10] "
+     "w;g=Mul gamma16,n;o=Cast g",
+     "RMSNormalization", .half = true},
+    {"LayerNorm between Casts", "h=Cast[10] x;f=Cast h;n=LayerNormalization f,gamma,beta;b=Cast[10] n;o=Cast b",
+     "LayerNormalization", .half = true},
+    {"LayerNorm between Casts, by numbers that are no halves",
+     "h=Cast[10] x;f=Cast h;n=LayerNormalization f,fine,beta;b=Cast[10] n;o=Cast b", .half = true},
+    {"LayerNorm between Casts of two kinds",
+     "h=Cast[10] x;f=Cast h;n=LayerNormalization f,gamma,beta;b=Cast[16] n;o=Cast b", .half = true},
+    {"LayerNorm of differences that a Cast rounds, an RMSNorm of halves",
+     "m=ReduceMean x,last;s=Sub x,m;d=Cast[10] s;q=Mul d,d;v=ReduceMean q,last;e=Add v,eps16;r=Sqrt e;w=Div d,r;n=Cast "
+     "w;o=Mul n,gamma",
+     "RMSNormalization", .half = true},
     {"another's RMS", "q=Mul y,y;v=ReduceMean q,last;e=Add v,eps;r=Sqrt e;o=Div x,r"},
 };
 
@@ -118,6 +137,12 @@ static const spelled spelled_attentions[] = {
      SPLIT("a", "u", "0,2,1,3") SPLIT("b", "w", "0,2,3,1")
          SPLIT("c", "u", "0,2,1,3") "s=MatMul a,b;f=Mul s,half;m=Add f,mask;p=Softmax m;y=MatMul "
                                     "p,c;z=Transpose[0,2,1,3] y;o=Reshape z,merge",
+     "Attention"},
+    {"torch.export's, K turned with batch and heads joined",
+     SPLIT("a", "u", "0,2,1,3") SPLIT("b", "w", "0,2,1,3")
+         SPLIT("c", "u", "0,2,1,3") "h=Reshape b,three6;i=Transpose[0,2,1] h;l=Reshape i,back;d=Mul a,half;e=Mul "
+                                    "l,half;s=MatMul d,e;p=Softmax s;y=MatMul p,c;z=Transpose[0,2,1,3] y;o=Reshape "
+                                    "z,merge",
      "Attention"},
     {"scores capped",
      "t=Transpose[0,1,3,2] k;s=MatMul q,t;c=Mul s,half;d=Div c,three;h=Tanh d;e=Mul h,three;p=Softmax "
@@ -277,6 +302,14 @@ static inline void spelled_constants(onnx_build *b) {
   for (size_t i = 0; i < sizeof scalars / sizeof *scalars; i++) build_f32(b, scalars[i].name, "", &scalars[i].number);
   build_f32(b, "rows", "8", rows);
   build_f32(b, "gamma", "8", rows);
+  build_f32(b, "fine", "8", (float[]){0.1f, 0.2f, 0.3f, 0.4f, 0.5f, 0.6f, 0.7f, 0.8f});
+  build_tensor(b, "gamma16", REED_F16, "8",
+               (uint16_t[]){0x3800, 0x3e00, 0x4000, 0xbc00, 0x3400, 0x3c00, 0x4200, 0xc000}, true);
+  build_tensor(b, "beta16", REED_F16, "8", (uint16_t[]){0x3c00, 0x4000, 0x4200, 0x4400, 0x4500, 0x4600, 0x4700, 0x4800},
+               true);
+  build_tensor(b, "eps16", REED_F16, "", (uint16_t[]){0x0400}, true);
+  build_tensor(b, "two64", REED_F64, "", (double[]){2}, true);
+  build_tensor(b, "eps64", REED_F64, "", (double[]){1e-5}, true);
   build_f32(b, "beta", "8", (float[]){1, 2, 3, 4, 5, 6, 7, 8});
   build_f32(b, "ones", "6,1", (float[]){1, 1, 1, 1, 1, 1});
   build_f32(b, "grow3", "3", (float[]){0.5f, 2, -1});
