@@ -14,6 +14,7 @@
 #include "tests/compiler/passes/layout/pictures.h"
 #include "tests/compiler/passes/rewrite/decoders.h"
 #include "tests/compiler/passes/rewrite/spelled.h"
+#include "tests/compiler/passes/rewrite/whole.h"
 #include "tests/suite.h"
 #include "tests/whole/runner.h"
 
@@ -246,6 +247,11 @@ START_TEST(pictures_with_channels_last_compute_the_same) { check_picture(&pictur
 END_TEST
 START_TEST(packed_weights_compute_the_same) { check_picture(&pictures[_i], "pack"); }
 END_TEST
+START_TEST(matrices_read_whole_are_the_same) {
+  if (whole_cases[_i].reads_whole) check(whole_open(&whole_cases[_i]), "whole_index", true, 0, whole_cases[_i].what);
+}
+END_TEST
+
 START_TEST(columns_as_rows_are_the_same) {
   check(picture_open(&column_cases[_i].p), "gathered_columns", true, 0, column_cases[_i].p.what);
 }
@@ -287,6 +293,7 @@ int main(void) {
   tcase_add_loop_test(t, norms_with_activations_compute_the_same, 0, COUNT(spelled_norm_ends));
   tcase_add_loop_test(t, pictures_with_channels_last_compute_the_same, 0, COUNT(pictures));
   tcase_add_loop_test(t, packed_weights_compute_the_same, 0, COUNT(pictures));
+  tcase_add_loop_test(t, matrices_read_whole_are_the_same, 0, N_WHOLE_CASES);
   tcase_add_loop_test(t, columns_as_rows_are_the_same, 0, N_COLUMN_CASES);
   tcase_add_loop_test(t, cheaper_forms_compute_the_same, 0, N_FORM_CASES);
   tcase_add_loop_test(t, points_read_off_maps_are_the_same, 0, HEATMAPS_TAKEN);

@@ -1,9 +1,11 @@
-/* accumulate, keypoints, chosen_class, gathered_columns, plain_forms: each fires, and leaves near misses alone. */
+/* accumulate, keypoints, chosen_class, gathered_columns, whole_index, plain_forms: each fires, and leaves near misses
+ * alone. */
 #include "tests/compiler/front.h"
 #include "tests/compiler/passes/rewrite/appending.h"
 #include "tests/compiler/passes/rewrite/choices.h"
 #include "tests/compiler/passes/rewrite/columns.h"
 #include "tests/compiler/passes/rewrite/forms.h"
+#include "tests/compiler/passes/rewrite/whole.h"
 #include "tests/compiler/passes/rewrite/heatmaps.h"
 #include "tests/suite.h"
 
@@ -99,6 +101,17 @@ START_TEST(operators_on_single_numbers_get_cheaper_forms) {
 }
 END_TEST
 
+START_TEST(matrices_gathered_whole_are_views) {
+  const whole_case *c = &whole_cases[_i];
+  onnx_build *b = whole_open(c);
+  front f;
+  front_optimize(&f, &b);
+  ck_assert_msg(front_changes(&f, "whole_index") == c->reads_whole, "%s", c->what);
+  if (c->reads_whole) ck_assert_msg(front_count(&f, OP_Range) + front_count(&f, OP_Gather) == 0, "%s", c->what);
+  front_fini(&f);
+}
+END_TEST
+
 int main(void) {
   Suite *suite = suite_create("loops and choices");
   TCase *t = tcase_create("rewrites");
@@ -106,6 +119,7 @@ int main(void) {
   tcase_add_loop_test(t, a_loop_that_reads_points_off_maps_becomes_one_operator, 0, N_HEATMAPS);
   tcase_add_loop_test(t, maps_of_all_classes_become_maps_of_the_chosen_ones, 0, N_CHOICES);
   tcase_add_loop_test(t, columns_taken_one_by_one_become_rows, 0, N_COLUMN_CASES);
+  tcase_add_loop_test(t, matrices_gathered_whole_are_views, 0, N_WHOLE_CASES);
   tcase_add_loop_test(t, operators_on_single_numbers_get_cheaper_forms, 0, N_FORM_CASES);
   suite_add_tcase(suite, t);
   return suite_run(suite);
