@@ -6,8 +6,9 @@
 #include <string.h>
 
 #include "compiler/ir/attempt.h"
-#include "compiler/ir/pass.h"
 #include "compiler/ir/constant_weights.h"
+#include "compiler/ir/integer_values.h"
+#include "compiler/ir/pass.h"
 
 typedef struct fusing {
   ir_module *m;
@@ -73,7 +74,82 @@ static bool add_residual(const fusing *f, ir_node *product, ir_value *other) {
   return product->op == op_builtin(OP_Conv) && !taken && set_input(product, 3, other);
 }
 
+/* ---- extents ---- */
+
+typedef struct axes {
+  int64_t n, of[REED_MAX_RANK]; /* the axes of a tensor whose extents a value has, in the value's order */
+} axes;
+
+/* The extents that the users of `value` read are those of the axes `read` of v; true if x has the same ones. */
+static bool reads_same(const fusing *f, ir_graph *g, const ir_value *value, const axes *read, const ir_value *v,
+                       const ir_value *x) {
+  int32_t n_chosen = 0;
+  for (size_t i = 0; i < g->nodes.n; i++) {
+    const ir_node *n = g->nodes.items[i];
+    int64_t n_places;
+    if (n->dead || n->op != op_builtin(OP_Gather) || n->inputs[0] != value) continue;
+    const reed_dim *places =
+        ir_is_constant(n->inputs[1]) ? integer_values_of(f->m, n->inputs[1], false, &n_places) : NULL;
+    if (!places || n_places > REED_MAX_RANK) return false;
+    axes chosen = {.n = n_places};
+    for (int64_t k = 0; k < n_places; k++) {
+      const int64_t place = places[k] < 0 ? places[k] + read->n : places[k];
+      if (place < 0 || place >= read->n) return false;
+      chosen.of[k] = read->of[place];
+    }
+    if (!reads_same(f, g, n->outputs[0], &chosen, v, x)) return false;
+    n_chosen++;
+  }
+  if (n_chosen && n_chosen == value->n_uses) return true;
+  for (int64_t k = 0; k < read->n; k++)
+    if (!symbols_equal(f->m->symbols, v->type.dims[read->of[k]], x->type.dims[read->of[k]])) return false;
+  return true;
+}
+
+/* The extents of a convolution's result are often read, to resize another map to them. Those that its input has as well
+ * are read from the input, so that the result has no other use than its Add, and a residual that depends on the extents
+ * can be computed before the convolution. False: nothing is changed. */
+static bool read_extents_before(const fusing *f, ir_node *product, const ir_node *add) {
+  ir_value *v = product->outputs[0], *x = product->inputs[0];
+  ir_graph *g = product->graph;
+  if (product->op != op_builtin(OP_Conv) || g != add->graph || x->type.rank != v->type.rank) return false;
+  for (int round = 0; round < 2; round++) /* first all are looked at, then all are changed */
+    for (size_t i = 0; i < g->nodes.n; i++) {
+      ir_node *n = g->nodes.items[i];
+      const reed_attrs attrs = ir_attrs(n);
+      if (n->dead || n->op != op_builtin(OP_Shape) || n->inputs[0] != v) continue;
+      if (op_attr_int(&attrs, "start") != 0 || reed_attrs_find(&attrs, "end")) return false;
+      axes all = {.n = v->type.rank};
+      for (int64_t k = 0; k < all.n; k++) all.of[k] = k;
+      if (round == 0 && !reads_same(f, g, n->outputs[0], &all, v, x)) return false;
+      if (round == 1) n->inputs[0] = x, n->outputs[0]->elements = x->type.dims, n->outputs[0]->n_elements = all.n;
+      if (round == 1) v->n_uses--, x->n_uses++;
+    }
+  return true;
+}
+
+/* The convolution to which the Add's other operand can be a residual once its extents are read elsewhere. */
+static void free_product(const fusing *f, const ir_node *add) {
+  for (int32_t k = 0; k < 2; k++) {
+    const ir_value *v = add->inputs[k], *other = add->inputs[1 - k];
+    ir_node *product = v->producer;
+    if (!product || product->dead || product->op != op_builtin(OP_Conv) || v->n_uses < 2 || v == other) continue;
+    const reed_attrs attrs = ir_attrs(product);
+    const bool taken = product->n_inputs > 3 && product->inputs[3];
+    int32_t n_shapes = 0;
+    for (size_t i = 0; i < product->graph->nodes.n; i++) {
+      const ir_node *n = product->graph->nodes.items[i];
+      n_shapes += !n->dead && n->op == op_builtin(OP_Shape) && n->inputs[0] == v;
+    }
+    if (n_shapes + 1 != v->n_uses || taken || reed_attrs_find(&attrs, "activation") || ir_is_constant(other) ||
+        !ir_proven_same_type(f->m, other, v) || !ir_proven_same_type(f->m, v, add->outputs[0]))
+      continue;
+    if (read_extents_before(f, product, add)) return;
+  }
+}
+
 static reed_status fuse_add(fusing *f, ir_node *add) {
+  free_product(f, add);
   for (int32_t k = 0; k < 2; k++) {
     ir_node *product = weights_product(add->inputs[k], add);
     ir_value *other = add->inputs[1 - k];

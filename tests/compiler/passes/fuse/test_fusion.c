@@ -241,6 +241,52 @@ START_TEST(a_residual_made_after_the_convolution_still_comes_before_it) {
 }
 END_TEST
 
+/* As in a feature pyramid: a smaller map is resized to the convolution's extents, which its input has, too, and added
+ * to its result. Not with a stride, whose result has extents of its own, nor if the number of channels is read. */
+START_TEST(extents_that_the_input_has_are_read_there) {
+  static const struct {
+    const char *read, *strides;
+    bool fuses;
+  } forms[] = {{"2,3", "1,1", true},
+               {"-2,-1", "1,1", true},
+               {"turned", "1,1", true},
+               {"2,3", "2,2", false},
+               {"all", "1,1", false}};
+  for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+    const char *read = forms[i].read;
+    onnx_build *b = build_open(13);
+    build_input(b, "x", "f32[1,2,h,w]");
+    build_input(b, "z", "f32[1,3,p,q]");
+    build_f32(b, "k", "3,2,1,1", (float[]){1, 2, 3, 4, 5, 6});
+    build_i64(b, "front", "2", (int64_t[]){1, 3});
+    build_i64(b, "places", "2", *read == '-' ? (int64_t[]){-2, -1} : (int64_t[]){2, 3});
+    build_i64(b, "perm", "4", (int64_t[]){2, 3, 0, 1});
+    build_i64(b, "two", "2", (int64_t[]){0, 1});
+    build_ints(b, build_node(b, "Conv", "x,k", "c"), "strides", forms[i].strides);
+    build_node(b, "Shape", "c", "s");
+    if (strcmp(read, "turned") == 0) {
+      build_node(b, "Gather", "s,perm", "t");
+      build_node(b, "Gather", "t,two", "e");
+    } else if (strcmp(read, "all")) {
+      build_node(b, "Gather", "s,places", "e");
+    }
+    if (strcmp(read, "all")) build_int(b, build_node(b, "Concat", "front,e", "sizes"), "axis", 0);
+    build_node_t *resize = build_node(b, "Resize", strcmp(read, "all") ? "z,,,sizes" : "z,,,s", "r");
+    build_string(b, resize, "mode", "nearest");
+    build_string(b, resize, "coordinate_transformation_mode", "asymmetric");
+    build_string(b, resize, "nearest_mode", "floor");
+    build_node(b, "Add", i % 2 ? "r,c" : "c,r", "y");
+    build_output(b, "y", "f32");
+    front f;
+    front_optimize(&f, &b);
+    ck_assert_msg((int)front_count(&f, OP_Add) == !forms[i].fuses, "%s, strides %s", read, forms[i].strides);
+    const ir_node *n = front_node(&f, OP_Conv);
+    ck_assert_int_eq(n->n_inputs == 4, forms[i].fuses);
+    front_fini(&f);
+  }
+}
+END_TEST
+
 /* Names are no proof: a residual of another extent is broadcast. */
 START_TEST(what_does_not_provably_fit_is_not_fused) {
   static const char *const residuals[] = {"f32[n,3,h,w]", "f32[n,3,h,1]", "f32[m,3,h,w]", "f32[1,3,1,1]", "f32[3,h,w]"};
@@ -446,6 +492,7 @@ int main(void) {
   tcase_add_test(t, a_constant_bias_joins_the_convolution);
   tcase_add_test(t, activations_join_with_their_parameters);
   tcase_add_test(t, a_residual_joins_before_the_activation);
+  tcase_add_test(t, extents_that_the_input_has_are_read_there);
   tcase_add_test(t, a_residual_made_after_the_convolution_still_comes_before_it);
   tcase_add_test(t, what_does_not_provably_fit_is_not_fused);
   tcase_add_test(t, what_others_see_is_not_fused);
