@@ -136,3 +136,26 @@ const char *fused_read(const reed_attrs *attrs, int32_t n_inputs, fused_program 
     if (!*r.at) return NULL; /* else a semicolon */
   }
 }
+
+/* The attribute's whole numbers, from 0 to below `limit`. */
+static bool read_numbers(const reed_attrs *attrs, const char *name, int64_t most, int64_t limit, int32_t *out,
+                         int64_t *out_n) {
+  const int64_t *numbers = reed_attrs_ints(attrs, name, out_n);
+  if (!numbers || *out_n > most) return false;
+  for (int64_t i = 0; i < *out_n; i++) {
+    if (numbers[i] < 0 || numbers[i] >= limit) return false;
+    out[i] = (int32_t)numbers[i];
+  }
+  return true;
+}
+
+const char *fused_read_columns(const reed_attrs *attrs, int32_t n_inputs, fused_columns *out_columns) {
+  int64_t n, n_results;
+  if (!read_numbers(attrs, "columns", FUSED_INPUTS, INT32_MAX, out_columns->columns, &n) || n != n_inputs)
+    return "there is not one column for each input";
+  if (!read_numbers(attrs, "results", FUSED_RESULTS, n_inputs + FUSED_STEPS, out_columns->results, &n_results) ||
+      n_results < 1)
+    return "a result is no value of the program, or there are none or too many";
+  out_columns->n_results = (int32_t)n_results;
+  return NULL;
+}

@@ -1,5 +1,6 @@
 /* Shapes of element-wise operators: the input's shape, or the shape that the inputs broadcast to. Common helpers:
  * call.h. */
+#include "ops/fused.h"
 #include "shapefuncs/call.h"
 
 static reed_status like_input(reed_shape_call *call) {
@@ -33,6 +34,24 @@ reed_status shapefn_broadcast(reed_shape_call *call) {
 }
 
 reed_status shapefn_fused(reed_shape_call *call) { return shapefn_broadcast(call); }
+
+/* The rows of all inputs against each other, and a column for each result. */
+reed_status shapefn_fused_columns(reed_shape_call *call) {
+  reed_dim dims[REED_MAX_RANK];
+  int32_t rank = 0;
+  int64_t n_results;
+  if (!reed_attrs_ints(call->attrs, "results", &n_results) || n_results < 1 || n_results > FUSED_RESULTS)
+    return reed_shape_fail(call, REED_ERROR_VALUE, -1, "makes no columns, or too many");
+  for (int32_t i = 0; i < call->n_inputs; i++) {
+    const int32_t rows = call->inputs[i].rank - (call->inputs[i].rank > 0);
+    reed_status status = shapecall_broadcast_with(call, i, rows, call->inputs[i].dims, &rank, dims);
+    if (status) return status;
+  }
+  if (rank == REED_MAX_RANK) return reed_shape_fail(call, REED_ERROR_SHAPE, -1, "has too many axes with its columns");
+  dims[rank++] = n_results;
+  shapecall_set(call, 0, rank, dims);
+  return REED_OK;
+}
 
 /* X and Y have one dtype, the condition its own. */
 reed_status shapefn_where(reed_shape_call *call) {

@@ -357,7 +357,7 @@ START_TEST(every_operator_has_a_layout_rule_or_a_reason) {
        "roi_align_backward roi_pool_backward ps_roi_align_backward ps_roi_pool_backward deform_conv2d_backward"},
       {"boxes are no image", "nms"},
       {"simplify removes it before", "Dropout"},
-      {"made after the layout pass", "Fused"},
+      {"made after the layout pass", "Fused FusedColumns"},
       {"regions have no operands that are stored in an order", "If Loop Scan"},
   };
   COVERS("layout", layout_has_rule, list);
@@ -383,7 +383,7 @@ START_TEST(every_operator_follows_integers_or_has_a_reason) {
        "OneHot EyeLike Trilu GatherElements GatherND ScatterElements ScatterND ReverseSequence TensorScatter Dropout"},
       {"how many there are is known when its kernel has run", "Compress NonZero Unique"},
       {"import makes constants of it", "Constant"},
-      {"made after the last inference", "Fused"},
+      {"made after the last inference", "Fused FusedColumns"},
       {"the passes over regions join what leaves them", "If Loop Scan"},
   };
   COVERS("integer values", integer_values_has_rule, list);
@@ -410,7 +410,7 @@ START_TEST(every_operator_has_a_rule_of_signs_or_a_reason) {
        "ps_roi_align_backward ps_roi_pool_backward nms deform_conv2d deform_conv2d_backward DeformConv"},
       {"truths", "And Or Xor Not Equal Greater GreaterOrEqual Less LessOrEqual IsInf IsNaN"},
       {"import makes constants of it", "Constant"},
-      {"made after the passes that ask", "Fused"},
+      {"made after the passes that ask", "Fused FusedColumns"},
       {"regions", "If Loop Scan"},
   };
   COVERS("signs", nonnegative_has_rule, list);

@@ -417,7 +417,7 @@ static const struct {
     {"Compress of as many elements", add_compress_all, 4},
     {"Compress of a longer table", add_compress_table, 3},
     {"Expand", add_expand, 5},
-    {"Expand of the columns", add_expand_columns, 5},
+    {"Expand of the columns", add_expand_columns, 2},
     {"Tile", add_tile, 2},
     {"Tile of the rows", add_tile_rows, 0},
     {"Tile behind another axis", add_tile_turned, 3},

@@ -43,6 +43,29 @@ static void add_late_start(onnx_build *b) {
   build_node(b, "Exp", "again", "y");
 }
 
+/* Columns of counted rows, computed with and joined. joined: rows [3 n, 4] of the n parts [3, 4]. */
+static void columns_of(onnx_build *b, bool joined) {
+  if (joined) join_rows(b, "parts", 4, "lines");
+  const int64_t axis = joined ? 1 : 2;
+  build_i64(b, "last_axis", "1", &axis);
+  for (int64_t i = 0; i < 3; i++) {
+    char inputs[32], place[8], column[8];
+    snprintf(place, sizeof place, "i%d", (int)i);
+    snprintf(column, sizeof column, "c%d", (int)i);
+    snprintf(inputs, sizeof inputs, "%s,%s", joined ? "lines" : "parts", place);
+    build_i64(b, place, "", &i);
+    build_int(b, build_node(b, "Gather", inputs, column), "axis", axis);
+  }
+  build_node(b, "Sub", "c1,c0", "width");
+  build_node(b, "Mul", "width,c2", "area");
+  build_node(b, "Unsqueeze", "width,last_axis", "u0");
+  build_node(b, "Unsqueeze", "area,last_axis", "u1");
+  build_int(b, build_node(b, "Concat", "u0,u1", "y"), "axis", axis);
+}
+
+static void add_columns(onnx_build *b) { columns_of(b, false); }
+static void add_columns_joined(onnx_build *b) { columns_of(b, true); }
+
 /* Both operands have the same count, made by one Slice. */
 static void add_used_twice(onnx_build *b) {
   slice(b, "parts", 0, 5, 1, "cut");
@@ -115,7 +138,8 @@ static void add_reshape_by_shape(onnx_build *b) {
 static void add_split(onnx_build *b) {
   build_i64(b, "sizes", "2", (int64_t[]){1, 3});
   build_int(b, build_node(b, "Split", "parts,sizes", "head,tail"), "axis", 2);
-  build_node(b, "Mul", "head,tail", "y");
+  build_int(b, build_node(b, "Softmax", "tail", "soft"), "axis", 2);
+  build_node(b, "Mul", "head,soft", "y");
 }
 
 static void add_pad(onnx_build *b) {
@@ -362,11 +386,13 @@ static const struct {
     {"rows joined with others", add_joined, -1},
     {"joined rows, cut", add_joined_and_cut, 3},
     {"rows joined twice", add_joined_twice, -1},
+    {"columns", add_columns, -1},
+    {"columns of joined rows", add_columns_joined, -1},
     {"rows of rows", add_rows_of_rows, -1},
     {"zeros of a tensor's extents", add_zeros_like, -1},
     {"Expand to a tensor's extents", add_expand, -1},
     {"Reshape by a shape", add_reshape_by_shape, 2},
-    {"Split of later axes", add_split, 2},
+    {"Split of later axes", add_split, 3},
     {"Pad of later axes", add_pad, 2},
     {"places in counted rows", add_places, 3},
     {"places in turned counted rows", add_places_turned, 4},

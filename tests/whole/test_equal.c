@@ -11,6 +11,7 @@
 #include "tests/compiler/passes/rewrite/columns.h"
 #include "tests/compiler/passes/rewrite/forms.h"
 #include "tests/compiler/passes/rewrite/heatmaps.h"
+#include "tests/compiler/passes/fuse/boxes.h"
 #include "tests/compiler/passes/layout/pictures.h"
 #include "tests/compiler/passes/rewrite/decoders.h"
 #include "tests/compiler/passes/rewrite/spelled.h"
@@ -216,6 +217,9 @@ START_TEST(caches_of_the_last_places_compute_the_same) {
 END_TEST
 
 /* Loops over elements are the same, so bits must be equal. */
+START_TEST(columns_compute_the_same) { check(box_open(&box_cases[_i], false), "columns", true, 0, box_cases[_i].what); }
+END_TEST
+
 START_TEST(chains_compute_the_same) {
   static const char *const texts[] = {"a=Add x,y;s=Sigmoid a;m=Mul a,s;o=Sub m,rows",
                                       "e=Exp z;m=Mul x,e;k=Mul m,rows;o=Add k,y",
@@ -280,6 +284,7 @@ int main(void) {
   tcase_add_loop_test(t, recognised_activations_compute_the_same, 0, COUNT(spelled_activations));
   tcase_add_loop_test(t, recognised_norms_compute_the_same, 0, COUNT(spelled_norms));
   tcase_add_loop_test(t, recognised_attentions_compute_the_same, 0, COUNT(spelled_attentions));
+  tcase_add_loop_test(t, columns_compute_the_same, 0, COUNT(box_cases));
   tcase_add_loop_test(t, chains_compute_the_same, 0, 12);
   tcase_add_loop_test(t, folded_masks_compute_the_same, 0, COUNT(spelled_masks));
   tcase_add_test(t, more_keys_than_a_table_has_are_refused);

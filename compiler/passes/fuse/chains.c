@@ -8,12 +8,10 @@
  *
  * A group of two operators already saves one write and one read of a tensor. The group may extend the life of an input,
  * which costs no more memory than the member's result that it replaces. */
-#include <math.h>
+#include "compiler/passes/fuse/members.h"
 
 #include "compiler/ir/pass.h"
 #include "ops/fused.h"
-
-#define SMALL_ELEMENTS 64 /* tensors this small may be shape arithmetic, and fusing them saves nothing */
 
 typedef struct group {
   ir_node *members[FUSED_STEPS]; /* members[0] is the last operator */
@@ -28,41 +26,6 @@ typedef struct chaining {
 } chaining;
 
 static reed_status no_memory(const chaining *c) { return diag_no_memory(c->m->diagnosis, "chains"); }
-
-/* ---- members ---- */
-
-static bool is_float(reed_dtype dtype) { return dtype >= REED_F32 && dtype <= REED_BF16; }
-
-static bool is_small(const ir_value *v) {
-  reed_desc d;
-  return ir_desc(v, &d) && desc_elements(&d) <= SMALL_ELEMENTS;
-}
-
-/* The number of steps of n: a variadic operator is applied to two inputs at a time. */
-static int32_t steps_of(const ir_node *n) { return n->op->inputs[0].variadic ? n->n_inputs - 1 : 1; }
-
-/* True for a bound of Clip: absent, or one element that does not widen `like`. */
-static bool is_bound(const ir_value *v, const ir_value *like) {
-  reed_desc d;
-  return !v || (ir_desc(v, &d) && desc_elements(&d) == 1 && d.rank <= like->type.rank);
-}
-
-static bool may_join(const ir_node *n) {
-  const ir_value *y = n->n_outputs == 1 ? n->outputs[0] : NULL;
-  if (n->dead || !y || !op_has(n->op, OP_PROPERTY_FUSABLE) || n->n_attrs > FUSED_ATTRS || steps_of(n) < 1) return false;
-  if (y->type.rank < 0 || y->type.dtype == REED_NONE || y->elements || is_small(y)) return false;
-  for (int32_t i = 0; i < n->n_inputs; i++)
-    if (n->inputs[i] && n->inputs[i]->type.dtype == REED_NONE) return false;
-  reed_dtype first = n->inputs[0]->type.dtype;
-  if (n->op == op_builtin(OP_Clip)) {
-    for (int32_t i = 1; i < n->n_inputs; i++)
-      if (!is_bound(n->inputs[i], y)) return false;
-  }
-  if (n->op == op_builtin(OP_Pow) && (!is_float(first) || n->inputs[1]->type.dtype != first)) return false;
-  /* division of integers may fail, and its error should name the operator */
-  bool divides = n->op == op_builtin(OP_Div) || n->op == op_builtin(OP_Mod);
-  return !divides || is_float(first);
-}
 
 /* ---- the group ---- */
 
@@ -103,19 +66,19 @@ static bool find_leaves(group *g) {
 static bool add_member(const chaining *c, group *g, const ir_value *v) {
   ir_node *n = v ? v->producer : NULL;
   const ir_node *last = g->members[0];
-  if (!n || n->graph != last->graph || is_member(g, n) || !may_join(n)) return false;
-  if (g->n_members == FUSED_STEPS || g->n_steps + steps_of(n) > FUSED_STEPS) return false;
+  if (!n || n->graph != last->graph || is_member(g, n) || !member_may_join(n)) return false;
+  if (g->n_members == FUSED_STEPS || g->n_steps + member_steps(n) > FUSED_STEPS) return false;
   if (!ir_likely_same_dims(c->m, v, last->outputs[0]) || uses_inside(g, v) != v->n_uses) return false;
   g->members[g->n_members++] = n;
   if (!find_leaves(g)) return g->n_members--, false;
-  g->n_steps += steps_of(n);
+  g->n_steps += member_steps(n);
   return true;
 }
 
 /* Grows the group backwards from its last operator. Bounds of Clip stay leaves, because a computed bound is too small
  * to be a member. */
 static void grow(const chaining *c, group *g, ir_node *last) {
-  *g = (group){.members = {last}, .n_members = 1, .n_steps = steps_of(last)};
+  *g = (group){.members = {last}, .n_members = 1, .n_steps = member_steps(last)};
   for (bool grown = find_leaves(g); grown;) {
     grown = false;
     for (int32_t i = 0; i < g->n_members; i++)
@@ -141,15 +104,6 @@ static int32_t input_number(writing *w, ir_value *v) {
   return w->n_inputs++;
 }
 
-/* A constant for an absent bound: infinity in the dtype. */
-static ir_value *no_bound(writing *w, reed_dtype dtype, double infinity) {
-  uint64_t element = 0;
-  reed_dtype_write(dtype, &element, infinity);
-  ir_value *v = ir_constant(w->c->m, &(reed_desc){.dtype = dtype}, &element, false, NULL);
-  w->text.failed |= !v;
-  return v;
-}
-
 /* The operand number of input k of member n. All inputs are numbered before the first step is written. */
 static int32_t operand(writing *w, const ir_node *n, int32_t k) {
   ir_value *v = k < n->n_inputs ? n->inputs[k] : NULL;
@@ -164,7 +118,8 @@ static void fill_bounds(writing *w) {
     ir_node *n = w->g->members[i];
     for (int32_t k = 1; n->op == op_builtin(OP_Clip) && k < 3; k++) {
       if (k < n->n_inputs && n->inputs[k]) continue;
-      ir_value *bound = no_bound(w, n->inputs[0]->type.dtype, k == 1 ? -INFINITY : INFINITY);
+      ir_value *bound = member_no_bound(w->c->m, n->inputs[0]->type.dtype, k == 1);
+      w->text.failed |= !bound;
       if (k < n->n_inputs) n->inputs[k] = bound;
       else w->text.failed |= !ir_add_input(n, bound);
     }
@@ -191,7 +146,7 @@ static void write_steps(writing *w, int32_t member) {
     fused_write(&w->text, op, &attrs, operands);
     int32_t step = w->n_steps++;
     w->results[member] = step;
-    if (k > steps_of(n)) return;
+    if (k > member_steps(n)) return;
     operands[0] = w->n_inputs + step;
     operands[1] = operand(w, n, k);
   }
@@ -245,7 +200,7 @@ static reed_status chain_graph(chaining *c, ir_graph *g) {
       status = chain_graph(c, g->nodes.items[i]->regions[k]);
   }
   for (size_t i = nodes.n; i-- > 0 && status == REED_OK;) {
-    if (!may_join(nodes.items[i])) continue;
+    if (!member_may_join(nodes.items[i])) continue;
     grow(c, &c->group, nodes.items[i]);
     if (c->group.n_members > 1) status = fuse(c, &c->group);
   }

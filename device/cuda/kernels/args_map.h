@@ -57,6 +57,18 @@ typedef struct map_args {
   map_step steps[MAP_STEPS];
 } map_args;
 
+/* ---- map_columns: several of the program's values, side by side (map.cu) ---- */
+
+enum { MAP_RESULTS = 16 };
+
+/* program.n: the rows; its rank and extents are theirs, and program.part is not used. Row i of y is the n_results
+ * values that `results` numbers. */
+typedef struct map_columns_args {
+  map_args program;
+  int32_t n_results;
+  uint8_t results[MAP_RESULTS];
+} map_columns_args;
+
 /* ---- map_words: the same for values of at most 32 bits (map_words.cu) ---- */
 
 enum { WORDS_LEAVES = 8, WORDS_STEPS = 8, WORDS_DIMS = 4, WORDS_PART = 4 /* neighbours of the output of a thread */ };

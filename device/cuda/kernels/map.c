@@ -1,4 +1,4 @@
-/* Launches of `map` (map.h): the element-wise operators, Cast and Fused. */
+/* Launches of `map` (map.h): the element-wise operators, Cast, Fused and FusedColumns. */
 #include "device/cuda/kernels/map.h"
 
 #include <math.h>
@@ -78,9 +78,21 @@ static void add_operands(const map_program *p, cuda_plan *plan, map_operand y, s
   cuda_plan_pointer(plan, y_at, y.source, y.index, 0, n * (int64_t)reed_dtype_bytes(y.dtype), true);
 }
 
+/* Joins the dims of `walked`, over which the leaves have strides, and notes the count that the call's output has. */
+static void walk(map_args *a, const reed_kernel_call *call, const reed_desc *walked) {
+  const int32_t counted = cuda_counted_input(call) < 0 ? -1 : call->output_rooms[0].axis;
+  a->n = desc_elements(walked);
+  a->counted = cuda_counted(call);
+  join_dims(a, walked, counted);
+  for (int32_t k = 0; a->counted_dim && k < a->n_leaves; k++) {
+    if (!a->leaves[k].strides[a->counted_dim]) continue;
+    a->scaled |= 1u << k;
+    for (int32_t d = 0; d < a->counted_dim; d++) a->leaves[k].strides[d] /= a->counted.capacity;
+  }
+}
+
 reed_status map_launch(map_program *p, cuda_plan *plan, const reed_desc *out, map_operand y, reed_dtype last) {
   map_args *a = &p->args;
-  a->n = desc_elements(out);
   a->y_dtype = (uint8_t)y.dtype;
   a->y_bytes = (uint8_t)reed_dtype_bytes(y.dtype);
   a->last_dtype = (uint8_t)last;
@@ -91,14 +103,7 @@ reed_status map_launch(map_program *p, cuda_plan *plan, const reed_desc *out, ma
     if (!cpu_broadcast_strides(desc, out, a->leaves[k].strides))
       return reed_kernel_fail(plan->call, REED_ERROR_SHAPE, "the inputs do not broadcast to the output");
   }
-  const int32_t counted = cuda_counted_input(plan->call) < 0 ? -1 : plan->call->output_rooms[0].axis;
-  a->counted = cuda_counted(plan->call);
-  join_dims(a, out, counted);
-  for (int32_t k = 0; a->counted_dim && k < a->n_leaves; k++) {
-    if (!a->leaves[k].strides[a->counted_dim]) continue;
-    a->scaled |= 1u << k;
-    for (int32_t d = 0; d < a->counted_dim; d++) a->leaves[k].strides[d] /= a->counted.capacity;
-  }
+  walk(a, plan->call, out);
   if (a->n == 0) return REED_OK;
   map_words_args words;
   if (map_words_of(a, &words)) {
@@ -278,5 +283,52 @@ reed_status cuda_prepare_fused(const reed_kernel_call *call, reed_kernel *out_ke
   if (status == REED_OK)
     return close_program(p, call, map_held(program.dtypes[program.n_inputs + program.n_steps - 1]), out_kernel);
   mem_free(p);
+  return status;
+}
+
+/* ---- columns ---- */
+
+/* The launch of FusedColumns: the program over the rows, with the strides of the columns. */
+static void launch_columns(const map_program *p, const fused_typed *from, const fused_rows *rows, cuda_plan *plan) {
+  const reed_kernel_call *call = plan->call;
+  const int64_t y_bytes = p->args.y_bytes, y_elements = desc_elements(&call->outputs[0]);
+  map_columns_args a = {.program = p->args, .n_results = rows->columns.n_results};
+  for (int32_t j = 0; j < a.n_results; j++) a.results[j] = (uint8_t)rows->columns.results[j];
+  cuda_plan_each(plan, CUDA_map_columns, a.program.n, &a);
+  cuda_plan_count(plan, offsetof(map_columns_args, program.counted));
+  for (int32_t k = 0; k < from->n_inputs; k++) {
+    const int64_t bytes = p->args.bytes[k], column = rows->columns.columns[k];
+    cuda_plan_pointer(plan, offsetof(map_columns_args, program.leaves[0].data) + (size_t)k * sizeof(map_leaf),
+                      CUDA_FROM_INPUT, k, column * bytes, (desc_elements(&call->inputs[k]) - column) * bytes, false);
+  }
+  cuda_plan_pointer(plan, offsetof(map_columns_args, program.y), CUDA_FROM_OUTPUT, 0, 0, y_elements * y_bytes, true);
+  CUDA_FAULT(plan, map_columns_args, program.fault, program.launch);
+}
+
+reed_status cuda_prepare_fused_columns(const reed_kernel_call *call, reed_kernel *out_kernel) {
+  fused_typed program;
+  fused_rows rows;
+  reed_status status = fused_type_columns(call, &program, &rows);
+  if (status) return status;
+  map_program *p = open_program();
+  if (!p) return cpu_no_memory(call);
+  cuda_plan plan = {.call = call};
+  const reed_dtype dtype = call->outputs[0].dtype;
+  for (int32_t k = 0; k < program.n_inputs; k++) {
+    map_input(p, call, k, map_held(call->inputs[k].dtype));
+    for (int32_t d = 0; d < rows.rows.rank; d++) p->args.leaves[k].strides[d] = rows.strides[k][d];
+  }
+  for (int32_t j = 0; j < program.n_steps && status == REED_OK; j++) status = add_step(p, call, &program, j);
+  p->args.divisor = -1;
+  p->args.y_dtype = (uint8_t)dtype;
+  p->args.y_bytes = (uint8_t)reed_dtype_bytes(dtype);
+  p->args.last_dtype = (uint8_t)map_held(dtype);
+  if (status == REED_OK) {
+    walk(&p->args, call, &rows.rows);
+    if (p->args.n) launch_columns(p, &program, &rows, &plan);
+  }
+  mem_free(p);
+  if (status == REED_OK) return cuda_plan_close(&plan, 0, out_kernel);
+  cuda_plan_drop(&plan);
   return status;
 }

@@ -38,7 +38,7 @@ static reed_status type_step(const reed_kernel_call *call, const fused_step *fro
   return REED_OK;
 }
 
-reed_status fused_type(const reed_kernel_call *call, fused_typed *p) {
+static reed_status type_steps(const reed_kernel_call *call, fused_typed *p) {
   fused_program program;
   const char *wrong = fused_read(call->attrs, call->n_inputs, &program);
   if (wrong) return reed_kernel_fail(call, REED_ERROR_VALUE, "program: %s", wrong);
@@ -49,9 +49,52 @@ reed_status fused_type(const reed_kernel_call *call, fused_typed *p) {
     reed_status status = type_step(call, &program.steps[j], p, j);
     if (status != REED_OK) return status;
   }
+  return REED_OK;
+}
+
+reed_status fused_type(const reed_kernel_call *call, fused_typed *p) {
+  const reed_status status = type_steps(call, p);
+  if (status != REED_OK) return status;
   reed_dtype last = p->dtypes[p->n_inputs + p->n_steps - 1];
   if (last != call->outputs[0].dtype)
     return reed_kernel_fail(call, REED_ERROR_TYPE, "the program gives %s, not %s", reed_dtype_name(last),
                             reed_dtype_name(call->outputs[0].dtype));
+  return REED_OK;
+}
+
+/* The strides of an input [rows..., width] along the output's rows. False: it does not broadcast to them, or has no
+ * such column. */
+static bool row_strides(const reed_desc *input, int32_t column, const reed_desc *rows, int64_t *out_strides) {
+  const int64_t width = input->rank ? input->dims[input->rank - 1] : 1;
+  reed_desc own = *input;
+  own.rank -= own.rank > 0;
+  if ((column >= width && desc_elements(rows)) || !cpu_broadcast_strides(&own, rows, out_strides)) return false;
+  for (int32_t d = 0; d < rows->rank; d++) out_strides[d] *= width;
+  return true;
+}
+
+reed_status fused_type_columns(const reed_kernel_call *call, fused_typed *p, fused_rows *r) {
+  const reed_desc *out = &call->outputs[0];
+  reed_status status = type_steps(call, p);
+  if (status != REED_OK) return status;
+  const char *wrong = fused_read_columns(call->attrs, call->n_inputs, &r->columns);
+  if (wrong) return reed_kernel_fail(call, REED_ERROR_VALUE, "columns: %s", wrong);
+  for (int32_t j = 0; j < r->columns.n_results; j++) {
+    if (r->columns.results[j] >= p->n_inputs + p->n_steps)
+      return reed_kernel_fail(call, REED_ERROR_VALUE, "result %d is no value of the program", j);
+    const reed_dtype dtype = p->dtypes[r->columns.results[j]];
+    if (dtype != out->dtype)
+      return reed_kernel_fail(call, REED_ERROR_TYPE, "result %d is %s, not %s", j, reed_dtype_name(dtype),
+                              reed_dtype_name(out->dtype));
+  }
+  if (out->rank < 1 || out->dims[out->rank - 1] != r->columns.n_results)
+    return reed_kernel_fail(call, REED_ERROR_SHAPE, "the output has not one column for each result");
+  r->rows = *out;
+  r->rows.rank--;
+  for (int32_t k = 0; k < p->n_inputs; k++)
+    if (!row_strides(&call->inputs[k], r->columns.columns[k], &r->rows, r->strides[k]))
+      return reed_kernel_fail(call, REED_ERROR_SHAPE,
+                              "input %d does not broadcast to the output's rows, or has no column %d", k,
+                              r->columns.columns[k]);
   return REED_OK;
 }

@@ -23,4 +23,15 @@ typedef struct fused_typed {
  * step gives the output's dtype. */
 reed_status fused_type(const reed_kernel_call *call, fused_typed *out_program) REED_MUST_CHECK;
 
+/* As fused_type, for FusedColumns: each result has the output's dtype, and each input has its column. out_rows: the
+ * output's extents without the last one. out_strides[k]: the distances in elements of input k along the rows' axes, 0
+ * where it broadcasts; the column of the call is not part of them. */
+typedef struct fused_rows {
+  fused_columns columns;
+  reed_desc rows;
+  int64_t strides[FUSED_INPUTS][REED_MAX_RANK];
+} fused_rows;
+reed_status fused_type_columns(const reed_kernel_call *call, fused_typed *out_program,
+                               fused_rows *out_rows) REED_MUST_CHECK;
+
 #endif

@@ -7,17 +7,11 @@
  * inputs are first copied into the block.
  *
  * The reference: reference/fused.c. */
-#include "ops/cpu/calls/fused.h"
-#include "ops/cpu/common/convert.h"
-#include "ops/cpu/common/strided.h"
-#include "ops/cpu/formulas/formulas.h"
+#include "ops/cpu/elementwise/fused_steps.h"
 
 #define SCRATCH_BYTES 32768 /* of a thread's stack: first-level caches have this size or more */
-#define BLOCK_MOST 1024
 #define BLOCK_LEAST 64
 #define ROW_LEAST 256 /* a row of this many elements or more gets blocks of its own */
-
-static reed_dtype held_dtype(reed_dtype dtype) { return dtype == REED_F16 || dtype == REED_BF16 ? REED_F32 : dtype; }
 
 /* ---- the state ---- */
 
@@ -37,15 +31,6 @@ typedef struct leaf {
   int32_t slot;                   /* -1: none */
 } leaf;
 
-typedef struct run_step {
-  elementwise_fn fn;      /* NULL: Cast */
-  convert_fn cast, widen; /* widen: back from f16 or bf16 to f32; NULL: no need */
-  int32_t n_operands, operands[FUSED_OPERANDS];
-  elementwise_parameters parameters;
-  int64_t size; /* bytes of an element of the result */
-  int32_t slot; /* -1: the output itself */
-} run_step;
-
 typedef struct fused_state {
   int32_t n_inputs, n_steps, n_slots, rank;
   cpu_team team;
@@ -54,7 +39,7 @@ typedef struct fused_state {
   int64_t extents[REED_MAX_RANK];
   convert_fn store; /* from f32; NULL: as it is */
   leaf *leaves;     /* n_inputs, and n_steps steps: in the state's own block */
-  run_step *steps;
+  fused_run_step *steps;
 } fused_state;
 
 /* ---- running ---- */
@@ -76,13 +61,6 @@ static int64_t locate(const fused_state *s, const leaf *l, int64_t at, int64_t *
   return offset;
 }
 
-/* Repeats the element at `to` n times. */
-static void repeat(char *to, int64_t size, int64_t n) {
-  uint64_t element = 0;
-  memcpy(&element, to, (size_t)size);
-  strided_fill(to, &element, size, n);
-}
-
 /* Copies the leaf's elements for output elements at .. at + m, row by row. */
 static void spread(const fused_state *s, const leaf *l, const char *from, int64_t at, int64_t m, char *to) {
   int64_t coordinates[REED_MAX_RANK], inner = s->rank - 1;
@@ -92,7 +70,7 @@ static void spread(const fused_state *s, const leaf *l, const char *from, int64_
     bool one = l->strides[inner] == 0;
     if (l->load) l->load(to, from, one ? 1 : n);
     else memcpy(to, from, (size_t)((one ? 1 : n) * l->size));
-    if (one) repeat(to, l->held_size, n);
+    if (one) fused_repeat(to, l->held_size, n);
     to += n * l->held_size;
     m -= n;
     from -= coordinates[inner] * l->strides[inner];
@@ -118,28 +96,6 @@ static const char *leaf_block(const fused_state *s, const leaf *l, const char *f
   return slot;
 }
 
-static int step_block(const run_step *r, const void *const *values, const uint8_t *steps, void *to, int64_t m) {
-  const void *operands[FUSED_OPERANDS];
-  uint8_t own[FUSED_OPERANDS], any = 0;
-  for (int32_t k = 0; k < r->n_operands; k++) {
-    operands[k] = values[r->operands[k]];
-    any |= own[k] = steps[r->operands[k]];
-  }
-  int64_t n = any ? m : 1;
-  int fault = 0;
-  if (r->fn) {
-    fault = r->fn(to, operands, own, n, &r->parameters);
-  } else if (r->widen) {
-    uint16_t narrow[BLOCK_MOST];
-    r->cast(narrow, operands[0], n);
-    r->widen(to, narrow, n);
-  } else {
-    r->cast(to, operands[0], n);
-  }
-  if (n < m) repeat(to, r->size, m);
-  return fault;
-}
-
 static void fused_range(void *context, int64_t begin, int64_t end) {
   fused_job *job = context;
   const fused_state *s = job->s;
@@ -157,9 +113,9 @@ static void fused_range(void *context, int64_t begin, int64_t end) {
     for (int32_t k = 0; k < s->n_inputs; k++)
       values[k] = leaf_block(s, &s->leaves[k], job->buffers->inputs[k], at, m, scratch);
     for (int32_t j = 0; j < s->n_steps; j++) {
-      const run_step *r = &s->steps[j];
+      const fused_run_step *r = &s->steps[j];
       char *to = r->slot < 0 ? out + at * s->out_size : scratch + r->slot * s->slot_bytes;
-      fault |= step_block(r, values, steps, to, m);
+      fault |= fused_step_run(r, values, steps, to, m);
       values[s->n_inputs + j] = to;
     }
     if (s->store) s->store(out + at * s->out_size, values[s->n_inputs + s->n_steps - 1], m);
@@ -214,7 +170,7 @@ static void classify(fused_state *s, leaf *l) {
 static bool read_leaves(fused_state *s, const reed_kernel_call *call) {
   for (int32_t k = 0; k < s->n_inputs; k++) {
     leaf *l = &s->leaves[k];
-    reed_dtype dtype = call->inputs[k].dtype, held = held_dtype(dtype);
+    reed_dtype dtype = call->inputs[k].dtype, held = fused_held(dtype);
     l->size = (int64_t)reed_dtype_bytes(dtype);
     l->held_size = (int64_t)reed_dtype_bytes(held);
     l->load = held == dtype ? NULL : convert_between(cpu_level_now(), dtype, held);
@@ -229,24 +185,9 @@ static bool read_leaves(fused_state *s, const reed_kernel_call *call) {
 static reed_status read_steps(fused_state *s, const reed_kernel_call *call, const fused_typed *p) {
   int64_t cost = s->out_size;
   for (int32_t j = 0; j < s->n_steps; j++) {
-    const fused_typed_step *step = &p->steps[j];
-    run_step *r = &s->steps[j];
-    reed_dtype result = p->dtypes[s->n_inputs + j], held = held_dtype(result);
-    reed_dtype operand = held_dtype(p->dtypes[step->operands[step->formula == OP_Where]]);
-    *r = (run_step){
-        .n_operands = step->n_operands, .parameters = step->parameters, .size = (int64_t)reed_dtype_bytes(held)};
-    memcpy(r->operands, step->operands, sizeof r->operands);
-    cost += 4 * elementwise_cost(step->formula);
-    if (step->formula == OP_Cast) {
-      r->cast = convert_between(cpu_level_now(), operand, result);
-      if (held != result) r->widen = convert_between(cpu_level_now(), result, held);
-      continue;
-    }
-    r->fn = elementwise_formula(cpu_level_now(), step->formula == OP_Where ? elementwise_carrier(operand) : operand,
-                                step->formula);
-    if (!r->fn)
-      return reed_kernel_fail(call, REED_ERROR_UNSUPPORTED, "step %d: there is no such formula for %s", j,
-                              reed_dtype_name(operand));
+    const reed_status status = fused_step_of(call, p, j, &s->steps[j]);
+    if (status != REED_OK) return status;
+    cost += 4 * elementwise_cost(p->steps[j].formula);
   }
   s->team = cpu_team_for(cpu_env_team(call), s->n * cost);
   return REED_OK;
@@ -264,7 +205,7 @@ static void assign_slots(fused_state *s) {
   for (int32_t j = 0; j < s->n_steps; j++)
     for (int32_t k = 0; k < s->steps[j].n_operands; k++) last_use[s->steps[j].operands[k]] = j;
   for (int32_t j = 0; j < s->n_steps; j++) {
-    run_step *r = &s->steps[j];
+    fused_run_step *r = &s->steps[j];
     bool to_output = j == s->n_steps - 1 && !s->store;
     r->slot = to_output ? -1 : n_free ? free_slots[--n_free] : s->n_slots++;
     if (r->size > widest) widest = r->size;
@@ -273,7 +214,7 @@ static void assign_slots(fused_state *s) {
   }
   int64_t slots = s->n_slots ? s->n_slots : 1;
   s->block = SCRATCH_BYTES / (slots * widest) / BLOCK_LEAST * BLOCK_LEAST;
-  if (s->block > BLOCK_MOST) s->block = BLOCK_MOST;
+  if (s->block > FUSED_BLOCK_MOST) s->block = FUSED_BLOCK_MOST;
   s->slot_bytes = s->block * widest;
 }
 
@@ -282,18 +223,18 @@ reed_status cpu_prepare_fused(const reed_kernel_call *call, reed_kernel *out_ker
   reed_status status = fused_type(call, &program);
   if (status != REED_OK) return status;
   size_t leaf_bytes = (size_t)program.n_inputs * sizeof(leaf),
-         bytes = sizeof(fused_state) + leaf_bytes + (size_t)program.n_steps * sizeof(run_step);
+         bytes = sizeof(fused_state) + leaf_bytes + (size_t)program.n_steps * sizeof(fused_run_step);
   fused_state *s = mem_calloc(1, bytes);
   if (!s) return cpu_no_memory(call);
   s->leaves = (leaf *)(s + 1);
-  s->steps = (run_step *)((char *)s->leaves + leaf_bytes);
+  s->steps = (fused_run_step *)((char *)s->leaves + leaf_bytes);
   const reed_desc *out = &call->outputs[0];
   s->n_inputs = program.n_inputs;
   s->n_steps = program.n_steps;
   s->n = desc_elements(out);
   s->out_size = (int64_t)reed_dtype_bytes(out->dtype);
-  if (held_dtype(out->dtype) != out->dtype)
-    s->store = convert_between(cpu_level_now(), held_dtype(out->dtype), out->dtype);
+  if (fused_held(out->dtype) != out->dtype)
+    s->store = convert_between(cpu_level_now(), fused_held(out->dtype), out->dtype);
   if (read_leaves(s, call)) status = read_steps(s, call, &program);
   else status = reed_kernel_fail(call, REED_ERROR_SHAPE, "the inputs do not broadcast to the output");
   if (status != REED_OK) {

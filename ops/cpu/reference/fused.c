@@ -1,4 +1,5 @@
-/* The steps of Fused, one element at a time, each rounded to its dtype. The kernel: ops/cpu/elementwise/fused.c. */
+/* The steps of Fused and FusedColumns, one element at a time, each rounded to its dtype. The kernels:
+ * ops/cpu/elementwise/fused.c, fused_columns.c. */
 #include "ops/cpu/calls/fused.h"
 #include "ops/cpu/reference/elements.h"
 #include "ops/cpu/reference/elementwise.h"
@@ -70,5 +71,54 @@ reed_status reference_prepare_fused(const reed_kernel_call *call, reed_kernel *o
   s->out = call->outputs[0];
   memcpy(s->inputs, call->inputs, (size_t)call->n_inputs * sizeof *s->inputs);
   cpu_kernel_set(out_kernel, run, s);
+  return REED_OK;
+}
+
+/* ---- FusedColumns ---- */
+
+typedef struct columns_reference {
+  fused_reference fused; /* out: the rows, with the output's dtype */
+  fused_columns columns;
+} columns_reference;
+
+static reed_status run_columns(const void *state, const reed_kernel_buffers *buffers) {
+  const columns_reference *s = state;
+  const reed_desc *rows = &s->fused.out;
+  const int64_t n = desc_elements(rows);
+  const size_t size = reed_dtype_bytes(rows->dtype);
+  int64_t at[REED_MAX_RANK];
+  cell cells[FUSED_VALUES];
+  reed_status status = REED_OK;
+  for (int64_t i = 0; i < n && status == REED_OK; i++) {
+    reference_coordinates(rows, i, at);
+    for (int32_t k = 0; k < s->fused.program.n_inputs; k++) {
+      reed_desc input = s->fused.inputs[k];
+      const int64_t width = input.rank ? input.dims[input.rank - 1] : 1;
+      const size_t bytes = reed_dtype_bytes(input.dtype);
+      input.rank -= input.rank > 0;
+      const int64_t place = reference_linear(&input, at, rows->rank) * width + s->columns.columns[k];
+      memcpy(cells[k].bytes, (const char *)buffers->inputs[k] + (size_t)place * bytes, bytes);
+    }
+    status = run_steps(&s->fused, cells, buffers);
+    for (int32_t j = 0; j < s->columns.n_results; j++)
+      memcpy((char *)buffers->outputs[0] + (size_t)(i * s->columns.n_results + j) * size,
+             cells[s->columns.results[j]].bytes, size);
+  }
+  return status;
+}
+
+reed_status reference_prepare_fused_columns(const reed_kernel_call *call, reed_kernel *out_kernel) {
+  fused_rows rows;
+  columns_reference *s = mem_calloc(1, sizeof *s);
+  if (!s) return cpu_no_memory(call);
+  reed_status status = fused_type_columns(call, &s->fused.program, &rows);
+  if (status != REED_OK) {
+    mem_free(s);
+    return status;
+  }
+  s->fused.out = rows.rows;
+  s->columns = rows.columns;
+  memcpy(s->fused.inputs, call->inputs, (size_t)call->n_inputs * sizeof *s->fused.inputs);
+  cpu_kernel_set(out_kernel, run_columns, s);
   return REED_OK;
 }
