@@ -139,12 +139,13 @@ static void join_rows(columns_state *s, fused_rows *r) {
 }
 
 static reed_status read_call(columns_state *s, const reed_kernel_call *call, const fused_typed *p, fused_rows *r) {
-  int64_t cost = s->out_size * s->n_results, widest = 8;
+  int64_t cost = s->out_size * s->n_results, widest = 1;
   join_rows(s, r);
   for (int32_t k = 0; k < s->n_inputs; k++) {
     const reed_dtype dtype = call->inputs[k].dtype, held = fused_held(dtype);
     column *c = &s->columns[k];
     c->size = (int64_t)reed_dtype_bytes(dtype);
+    if ((int64_t)reed_dtype_bytes(held) > widest) widest = (int64_t)reed_dtype_bytes(held);
     c->at = r->columns.columns[k] * c->size;
     c->load = held == dtype ? NULL : convert_between(cpu_level_now(), dtype, held);
     c->one = true;
@@ -157,6 +158,7 @@ static reed_status read_call(columns_state *s, const reed_kernel_call *call, con
   for (int32_t j = 0; j < s->n_steps; j++) {
     const reed_status status = fused_step_of(call, p, j, &s->steps[j]);
     if (status != REED_OK) return status;
+    if (s->steps[j].size > widest) widest = s->steps[j].size;
     cost += 4 * elementwise_cost(p->steps[j].formula);
   }
   const int64_t n_values = s->n_inputs + s->n_steps;
