@@ -65,6 +65,11 @@ static ir_value *slice(rewriting *r, ir_node *n, bool *change) {
   return same_as_input(r, n, change);
 }
 
+/* A Split into one part. */
+static ir_value *split(rewriting *r, ir_node *n, bool *change) {
+  return n->n_outputs == 1 ? same_as_input(r, n, change) : NULL;
+}
+
 /* All pads must be 0, because padding of one side and cropping of the other may keep the extents too. */
 static ir_value *pad(rewriting *r, ir_node *n, bool *change) {
   return is_splat(input(n, 1), 0) ? same_as_input(r, n, change) : NULL;
@@ -210,6 +215,7 @@ static const struct {
     {OP_Reshape, reshape},
     {OP_Round, idempotent},
     {OP_Slice, slice},
+    {OP_Split, split},
     {OP_Squeeze, same_as_input},
     {OP_Sub, neutral},
     {OP_Sum, only_input},

@@ -68,6 +68,12 @@ START_TEST(operators_that_change_nothing_go_and_near_misses_stay) {
     build_node(b, "Pad", "x,pads", "u");
     check_simplified(b, !miss, "Pad");
 
+    b = simple(18);
+    build_node_t *parts = build_node(b, "Split", "x", miss ? "u,v" : "u");
+    build_int(b, parts, "axis", 1);
+    build_int(b, parts, "num_outputs", 1 + miss);
+    check_simplified(b, !miss, "Split");
+
     b = simple(13);
     build_int(b, build_node(b, "Concat", miss ? "x,x" : "x", "u"), "axis", 1);
     check_simplified(b, !miss, "Concat");
