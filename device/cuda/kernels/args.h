@@ -110,9 +110,9 @@ typedef struct gather_elements_args {
 
 /* ---- products and convolutions (product.cu, conv.cu) ---- */
 
-/* Tiles on tensor cores (product_mma.cuh): parts of the operands in shared memory, words of a line (a row or column) of
- * a part, bytes of a line of all parts. */
-enum { CUDA_MMA_STAGES = 4, CUDA_MMA_LINE_WORDS = 20, CUDA_MMA_LINE_BYTES = CUDA_MMA_STAGES * CUDA_MMA_LINE_WORDS * 4 };
+/* Tiles on tensor cores (product_mma.cuh): words of a line (a row or column) of a part of the operands, and parts in
+ * shared memory at a time, for small tiles and tall ones. */
+enum { CUDA_MMA_LINE_WORDS = 32, CUDA_SMALL_STAGES = 3, CUDA_TALL_STAGES = 3 };
 
 /* Weights in the packed order (ops/packed.h): matrices in panels of columns. Small groups are one matrix with one
  * panel, which has the columns of all groups. */

@@ -114,8 +114,8 @@ KERNEL_OF_MANY_REGISTERS(conv_f64) { run_conv<simt_core<double>>(a); }
 KERNEL_OF_BLOCKS(3, conv_tf32) { run_conv<mma_core<tf32_unit, small_tile>>(a); }
 KERNEL_OF_BLOCKS(3, conv_f16) { run_conv<mma_core<f16_unit, small_tile>>(a); }
 KERNEL_OF_BLOCKS(3, conv_bf16) { run_conv<mma_core<bf16_unit, small_tile>>(a); }
-KERNEL_OF_BLOCKS(3, conv_tall_tf32) { run_conv<mma_core<tf32_unit, tall_tile>>(a); }
-KERNEL_OF_BLOCKS(3, conv_tall_f16) { run_conv<mma_core<f16_unit, tall_tile>>(a); }
-KERNEL_OF_BLOCKS(3, conv_tall_bf16) { run_conv<mma_core<bf16_unit, tall_tile>>(a); }
+KERNEL_OF_BLOCKS(2, conv_tall_tf32) { run_conv<mma_core<tf32_unit, tall_tile>>(a); }
+KERNEL_OF_BLOCKS(2, conv_tall_f16) { run_conv<mma_core<f16_unit, tall_tile>>(a); }
+KERNEL_OF_BLOCKS(2, conv_tall_bf16) { run_conv<mma_core<bf16_unit, tall_tile>>(a); }
 KERNEL_OF_MANY_REGISTERS(conv_few_f32) { run_conv_few<float>(a); }
 KERNEL_OF_MANY_REGISTERS(conv_few_f64) { run_conv_few<double>(a); }

@@ -67,7 +67,7 @@ cuda_tiles cuda_choose_tiles(const reed_kernel_call *call, reed_dtype dtype, cud
   const cuda_tiles small = {cuda_on_tensor_cores(call, dtype, plain, kernels->small), CUDA_TILE_EXTENT,
                             CUDA_SMALL_TILE_BYTES},
                    tall = {cuda_on_tensor_cores(call, dtype, plain, kernels->tall), 2 * CUDA_TILE_EXTENT,
-                           3 * CUDA_TILE_EXTENT * CUDA_MMA_LINE_BYTES};
+                           CUDA_TALL_TILE_BYTES};
   if (small.kernel == plain) return (cuda_tiles){plain, CUDA_TILE_EXTENT, 0};
   return tall.kernel != small.kernel && depth >= LEAST_TALL_DEPTH &&
                  parts * cuda_tiles_for(rows, tall.rows) * cuda_tiles_for(columns, CUDA_TILE_EXTENT) >= LEAST_TALL_TILES

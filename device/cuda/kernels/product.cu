@@ -84,6 +84,6 @@ KERNEL(product_ints) { run_product<simt_core<uint64_t>>(a); }
 KERNEL_OF_BLOCKS(3, product_tf32) { run_product<mma_core<tf32_unit, small_tile>>(a); }
 KERNEL_OF_BLOCKS(3, product_f16) { run_product<mma_core<f16_unit, small_tile>>(a); }
 KERNEL_OF_BLOCKS(3, product_bf16) { run_product<mma_core<bf16_unit, small_tile>>(a); }
-KERNEL_OF_BLOCKS(3, product_tall_tf32) { run_product<mma_core<tf32_unit, tall_tile>>(a); }
-KERNEL_OF_BLOCKS(3, product_tall_f16) { run_product<mma_core<f16_unit, tall_tile>>(a); }
-KERNEL_OF_BLOCKS(3, product_tall_bf16) { run_product<mma_core<bf16_unit, tall_tile>>(a); }
+KERNEL_OF_BLOCKS(2, product_tall_tf32) { run_product<mma_core<tf32_unit, tall_tile>>(a); }
+KERNEL_OF_BLOCKS(2, product_tall_f16) { run_product<mma_core<f16_unit, tall_tile>>(a); }
+KERNEL_OF_BLOCKS(2, product_tall_bf16) { run_product<mma_core<bf16_unit, tall_tile>>(a); }
