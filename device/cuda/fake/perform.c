@@ -66,6 +66,7 @@ static void perform_launch(fake_world *world, const fake_work *work) {
                               .operands = work->operands,
                               .n_operands = work->n_operands,
                               .order = (uint64_t)world->options.order,
+                              .warpgroups = world->options.card->major == 9,
                               .cancel = work->cancel};
   for (int32_t i = 0; i < work->n_operands; i++)
     fake_open(world, work->operands[i].data, (size_t)work->operands[i].bytes, true);

@@ -4,6 +4,7 @@
 #define DEVICE_CUDA_KERNELS_UNITS_CUH_
 
 #include "device/cuda/kernels/elements.cuh"
+#include "device/cuda/kernels/wgmma.cuh"
 
 /* Each unit:
  *   word(of)         a word of the floats of(0) and, if IN_WORD is 2, of(1)
@@ -11,7 +12,9 @@
  *   of_memory(word)  the word of IN_WORD neighbours in memory
  *   element(word, e) element e as a float
  *   odd(word)        not 0 if an element is infinite or NaN
- *   multiply(c, a, b) the product of fragments, added to c */
+ *   multiply(c, a, b) the product of fragments, added to c
+ *   multiply_lines<IN_ROWS>(group, d, a, b, step) likewise of a warpgroup, A in shared memory; not of tf32, whose words
+ *                     there would be cut off */
 struct tf32_unit {
   enum { IN_WORD = 1, DTYPE = REED_F32 };
   /* without the bits that the unit ignores, so that of_memory leaves it as it is */
@@ -37,6 +40,11 @@ struct f16_unit {
   static __device__ inline void multiply(float (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
     mma_f16(c, a, b);
   }
+  template <bool IN_ROWS, int N>
+  static __device__ inline void multiply_lines(warpgroup &group, float (&d)[N], const uint32_t *a, const uint32_t *b,
+                                               int step) {
+    group.multiply_f16<IN_ROWS>(d, a, b, step);
+  }
 };
 struct bf16_unit {
   enum { IN_WORD = 2, DTYPE = REED_BF16 };
@@ -51,6 +59,11 @@ struct bf16_unit {
   static __device__ inline uint32_t odd(uint32_t word) { return ((word & 0x7f807f80u) + 0x00800080u) & 0x80008000u; }
   static __device__ inline void multiply(float (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
     mma_bf16(c, a, b);
+  }
+  template <bool IN_ROWS, int N>
+  static __device__ inline void multiply_lines(warpgroup &group, float (&d)[N], const uint32_t *a, const uint32_t *b,
+                                               int step) {
+    group.multiply_bf16<IN_ROWS>(d, a, b, step);
   }
 };
 

@@ -256,6 +256,8 @@ static bool run_block(simt_block *block, uint64_t number) {
 
 /* ---- launches ---- */
 
+bool simt_has_warpgroups(void) { return simt_now->launch->warpgroups; }
+
 static bool check_limits(simt_block *block, const simt_launch *l) {
   const uint64_t threads = static_cast<uint64_t>(l->block[0]) * l->block[1] * l->block[2];
   const uint32_t limit = l->shared_limit ? l->shared_limit : static_cast<uint32_t>(SIMT_SHARED_DEFAULT);

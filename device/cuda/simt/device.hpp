@@ -111,6 +111,8 @@ uint64_t simt_warp(simt_warp_kind kind, unsigned mask, uint64_t value, int argum
                    int line);
 /* A wait for all 32 lanes, as mma.sync is: every lane gives `n` words and gets those of all lanes, lane after lane. */
 void simt_exchange(const uint32_t *words, int n, uint32_t *all, const char *file, int line);
+/* The launch's `warpgroups`. */
+bool simt_has_warpgroups(void);
 }
 #define SIMT_SITE const char *file = __builtin_FILE(), int line = __builtin_LINE()
 

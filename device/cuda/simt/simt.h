@@ -58,6 +58,7 @@ typedef struct simt_launch {
   const uint64_t *blocks; /* NULL: all blocks; else the numbers (x fastest) of the n_blocks blocks to run */
   int64_t n_blocks;
   int64_t *touched;  /* NULL; or, for each operand, a number to which the bytes of its accesses are added */
+  bool warpgroups;   /* the card multiplies by warpgroups (wgmma): compute capability 9.0 */
   const int *cancel; /* base/cancel.h: no block begins once it is raised; NULL: nothing ends the launch early */
 } simt_launch;
 

@@ -31,6 +31,7 @@ typedef struct emulated_call {
   int64_t touched;        /* += bytes that launches have read and written, but for counts */
   const uint64_t *blocks; /* these alone run; NULL: all */
   uint64_t n_blocks, order;
+  bool warpgroups; /* the card has wgmma */
 } emulated_call;
 
 /* Prepares the call's kernel. The caller frees its state. */
@@ -101,7 +102,8 @@ static inline const char *emulated_fault(emulated_call *c, const cuda_prepared *
                               .blocks = c->blocks,
                               .n_blocks = c->n_blocks,
                               .touched = touched,
-                              .order = c->order};
+                              .order = c->order,
+                              .warpgroups = c->warpgroups};
   said[0] = 0;
   ck_assert(simt_run(&launch, said, sizeof said) == !said[0]);
   for (int32_t i = 0; i < n; i++) c->touched += is_count[i] ? 0 : touched[i];

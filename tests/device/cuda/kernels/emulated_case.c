@@ -104,7 +104,8 @@ static void run_launch(memory *m, const cuda_prepared *plan, const cuda_launch *
                               .args = args,
                               .operands = operands,
                               .n_operands = n,
-                              .order = order};
+                              .order = order,
+                              .warpgroups = order % 2 == 0};
   if (!simt_run(&launch, said, sizeof said)) case_fail(m->c, "%s", said);
 }
 

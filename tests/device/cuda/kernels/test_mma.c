@@ -1,6 +1,7 @@
-/* Products and convolutions on tensor cores under the emulation, against sums in double of the operands as they are.
- * The tolerance of an element, for S, the sum of the products' sizes: 2^-10 S for tf32, whose operands are each rounded
- * by at most 2^-11; for f16 and bf16 half a unit of the result. f32 sums add 2^-24 S for each product. */
+/* Products and convolutions on tensor cores under the emulation, with warpgroups and without, against sums in double of
+ * the operands as they are. The tolerance of an element, for S, the sum of the products' sizes: for tf32 5/3 2^-10 S
+ * and a little for the product of both errors, because an operand is rounded by at most 2/3 2^-10 or cut off by at most
+ * 2^-10; for f16 and bf16 half a unit of the result. f32 sums add 2^-24 S for each product. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,8 +46,8 @@ static const struct {
   cuda_kernel_id product, conv, tall_product, tall_conv;
   double of_sums, of_result;
 } kinds[] = {
-    {CUDA_MATH_TF32, REED_F32, CUDA_product_tf32, CUDA_conv_tf32, CUDA_product_tall_tf32, CUDA_conv_tall_tf32, 0x1p-10,
-     0},
+    {CUDA_MATH_TF32, REED_F32, CUDA_product_tf32, CUDA_conv_tf32, CUDA_product_tall_tf32, CUDA_conv_tall_tf32,
+     0x1.acp-10, 0},
     {CUDA_MATH_TF32, REED_F16, CUDA_product_f16, CUDA_conv_f16, CUDA_product_tall_f16, CUDA_conv_tall_f16, 0, 0x1p-11},
     {CUDA_MATH_HALVES, REED_F16, CUDA_product_f16, CUDA_conv_f16, CUDA_product_tall_f16, CUDA_conv_tall_f16, 0,
      0x1p-11},
@@ -138,7 +139,7 @@ static void describe(const row *r, reed_dtype dtype, made *m) {
   m->in[2] = (reed_desc){dtype, 1, {r->n}};
 }
 
-static void check(const row *r, int kind, bool apart, uint64_t order) {
+static void check(const row *r, int kind, bool apart, uint64_t order, bool warpgroups) {
   const reed_dtype dtype = kinds[kind].dtype;
   made m = {0};
   describe(r, dtype, &m);
@@ -161,7 +162,8 @@ static void check(const row *r, int kind, bool apart, uint64_t order) {
                      .math = kinds[kind].math,
                      .inputs = {m.data[0], m.data[1], m.data[2]},
                      .output = m.data[3],
-                     .order = order};
+                     .order = order,
+                     .warpgroups = warpgroups};
   reed_kernel kernel = emulated_prepare(&c);
   const cuda_prepared *plan = kernel.state;
   ck_assert_uint_eq(plan->n_launches, 1);
@@ -188,8 +190,9 @@ START_TEST(tensor_cores_give_the_product) {
     if (i >= FIRST_TALL &&
         (kinds[_i].product == kinds[_i].tall_product || (i == FIRST_TALL) != (kinds[_i].dtype == REED_F32)))
       continue;
-    for (uint64_t order = 0; order < (rows[i].n <= 8 ? 3 : i < FIRST_TALL ? 2 : 1); order++)
-      check(&rows[i], _i, order == 1, rows[i].n > 8 ? 0 : order == 2 ? 77 : order);
+    for (int warpgroups = 0; warpgroups < 2; warpgroups++)
+      for (uint64_t order = 0; order < (rows[i].n <= 8 ? 3 : i < FIRST_TALL ? 2 : 1); order++)
+        check(&rows[i], _i, order == 1, rows[i].n > 8 ? 0 : order == 2 ? 77 : order, warpgroups);
   }
 }
 END_TEST
