@@ -7,5 +7,5 @@ shift 3
 steps=$(mktemp -d)
 trap 'rm -rf "$steps"' EXIT
 "$@" --keep --keep-dir "$steps" -o "$fatbin"
-# with one architecture STEM.ptx, with several STEM.compute_80.ptx and so on
+# with one architecture STEM.ptx, with several STEM.compute_80.ptx, STEM.compute_90a.ptx and so on
 cp "$(ls -v "$steps/$stem".ptx "$steps/$stem".compute_*.ptx 2>/dev/null | tail -n 1)" "$ptx"

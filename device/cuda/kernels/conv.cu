@@ -82,9 +82,13 @@ template <class Core> static __device__ inline void run_conv(const conv_args &a)
           },
           packed ? weights.width * a.panels.channel_rows : a.taps,
           a.taps == 1 || (packed && !a.panels.tap && a.panels.tap_rows == a.c * a.panels.channel_rows) ? 0 : a.c),
-      a.y_channel != 1, [&](int64_t i, int64_t j, int n, const T *sums) {
+      a.y_channel != 1, [&](int64_t j, int n) {
         const int64_t channel = group * a.m + j;
-        finish_channels<Core>(a, a.residual, channel, of_row[i - row].y + channel * a.y_channel, n, vectors, sums);
+        const window_pixel *const tile_pixels = of_row;
+        const channels_end<Core, conv_args> end(a, channel, n, vectors);
+        return [=, &a](int64_t i, const T *sums) {
+          end.store(a.residual, tile_pixels[i - row].y + channel * a.y_channel, sums);
+        };
       });
 }
 
@@ -106,7 +110,7 @@ template <class T> static __device__ inline void run_conv_few(const conv_args &a
                               a.panels.width ? panel_place(weights, find_row(a.panels, c, tap), channel % a.m)
                                              : (channel * a.c + c) * a.taps + tap);
   }
-  finish_channels<simt_core<T>>(a, a.residual, channel, pixel.y + channel * a.y_channel, 1, false, &sum);
+  channels_end<simt_core<T>, conv_args>(a, channel, 1, false).store(a.residual, pixel.y + channel * a.y_channel, &sum);
 }
 
 KERNEL_OF_MANY_REGISTERS(conv_f32) { run_conv<simt_core<float>>(a); }

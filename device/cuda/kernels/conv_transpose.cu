@@ -120,10 +120,13 @@ template <class Core> static __device__ inline void run_conv_transpose(const con
                    return packed ? panel_place(weights, at, j - column) : at.before + j * a.taps;
                  },
                  packed ? weights.width * a.panels.channel_rows : a.m * a.taps, a.c),
-             a.y_channel != 1, [&](int64_t i, int64_t j, int n, const T *sums) {
+             a.y_channel != 1, [&](int64_t j, int n) {
                const int64_t channel = group * a.m + j;
-               finish_channels<Core>(a, nullptr, channel, of_row[i - row].y + channel * a.y_channel, n,
-                                     picture.y_vectors, sums);
+               const window_pixel *const tile_pixels = of_row;
+               const channels_end<Core, conv_transpose_args> end(a, channel, n, picture.y_vectors);
+               return [=, &a](int64_t i, const T *sums) {
+                 end.store(nullptr, tile_pixels[i - row].y + channel * a.y_channel, sums);
+               };
              });
 }
 
@@ -148,7 +151,8 @@ template <class T> static __device__ inline void run_conv_transpose_few(const co
                               a.panels.width ? panel_place(weights, find_row(a.panels, c, tap.number), channel % a.m)
                                              : weight_place(a, group, c, channel % a.m, tap.number));
   }
-  finish_channels<simt_core<T>>(a, nullptr, channel, pixel.y + channel * a.y_channel, 1, false, &sum);
+  channels_end<simt_core<T>, conv_transpose_args>(a, channel, 1, false)
+      .store(nullptr, pixel.y + channel * a.y_channel, &sum);
 }
 
 KERNEL_OF_MANY_REGISTERS(conv_transpose_f32) { run_conv_transpose<simt_core<float>>(a); }

@@ -101,22 +101,30 @@ template <class Unit, int LINES, int THREADS, bool IN_ROWS, class Places> struct
     }
   }
 
+  /* Finds vector i of the part, whose first k is `k`. */
+  template <class Step> __device__ inline void locate_one(int i, int64_t k, const Step &step) {
+    const int64_t line = line_of(i);
+    if (line >= lines || k >= depth) return;
+    if (line + (IN_ROWS ? static_cast<int>(VECTOR) : 1) > lines ||
+        k + (IN_ROWS ? 1 : static_cast<int>(VECTOR)) > depth) {
+      in_part |= 1u << i;
+      return;
+    }
+    const int64_t at = places.place(line, step);
+    if (at < 0) return;
+    in_memory |= 1u << i;
+    from[i] += static_cast<uint64_t>(at) * (4 / Unit::IN_WORD);
+  }
   /* Finds the vectors of the part at k0. */
   __device__ inline void locate(int64_t k0) {
     in_memory = in_part = 0;
-    UNROLL for (int i = 0; i < VECTORS; i++) {
-      const int64_t line = line_of(i), k = k0 + k_of(i);
-      from[i] = reinterpret_cast<uint64_t>(of.data); /* any address, for zeros */
-      if (line >= lines || k >= depth) continue;
-      if (line + (IN_ROWS ? static_cast<int>(VECTOR) : 1) > lines ||
-          k + (IN_ROWS ? 1 : static_cast<int>(VECTOR)) > depth) {
-        in_part |= 1u << i;
-        continue;
-      }
-      const int64_t at = places.place(line, places.step(k));
-      if (at < 0) continue;
-      in_memory |= 1u << i;
-      from[i] += static_cast<uint64_t>(at) * (4 / Unit::IN_WORD);
+    UNROLL for (int i = 0; i < VECTORS; i++) from[i] = reinterpret_cast<uint64_t>(of.data); /* any address, for zeros */
+    if constexpr (IN_ROWS) {
+      UNROLL for (int i = 0; i < VECTORS; i++) locate_one(i, k0 + k_of(i), places.step(k0 + k_of(i)));
+    } else { /* the thread's vectors have one k */
+      const int64_t k = k0 + k_of(0);
+      const auto step = places.step(k < depth ? k : depth - 1);
+      UNROLL for (int i = 0; i < VECTORS; i++) locate_one(i, k, step);
     }
   }
 

@@ -1,33 +1,48 @@
 /* MatMul and Gemm: tiles of product.cuh or product_mma.cuh over strided matrices. */
 #include "device/cuda/kernels/product_mma.cuh"
 
-/* alpha * sum + beta * c, activated, of n neighbours. c: the place of the first one's c, which lies c_column before the
- * next one's; vectors: c and y may be read and written in vectors. */
-template <class Core> struct finish {
+/* alpha * sum + beta * c, activated, of n neighbours in a row of the result. c: the place of the first one's c in row
+ * 0; vectors: c and y may be read and written in vectors. A c that is the same in every row is read once. */
+template <class Core> struct product_end {
   typedef typename Core::T T;
-  static __device__ inline void store(const product_args &a, int64_t at, int64_t c, int n, bool vectors,
-                                      const T *sums) {
-    T y[Core::VECTOR], addend[Core::VECTOR];
-    if (a.c) {
-      if (a.c_column == 1) {
-        load_some<Core>(addend, a.dtype, a.c, c, n, vectors);
-      } else {
-        UNROLL for (int i = 0; i < Core::VECTOR; i++) if (i < n) addend[i] =
-            element<T>::load(Core::dtype(a.dtype), a.c, c + i * a.c_column);
-      }
+  const product_args &a;
+  const int64_t c;
+  const int n;
+  const bool vectors;
+  T addend[Core::VECTOR];
+
+  __device__ inline product_end(const product_args &args, int64_t of_c, int columns, bool in_vectors)
+      : a(args), c(of_c), n(columns), vectors(in_vectors) {
+    UNROLL for (int i = 0; i < Core::VECTOR; i++) addend[i] = 0;
+    if (a.c && a.c_row == 0) load(addend, c);
+  }
+  __device__ inline void load(T (&to)[Core::VECTOR], int64_t at) const {
+    if (a.c_column == 1) {
+      load_some<Core>(to, a.dtype, a.c, at, n, vectors);
+    } else {
+      UNROLL for (int i = 0; i < Core::VECTOR; i++) if (i < n) to[i] =
+          element<T>::load(Core::dtype(a.dtype), a.c, at + i * a.c_column);
     }
+  }
+  __device__ inline void store(int64_t row, int64_t at, const T *sums) const {
+    T y[Core::VECTOR], own[Core::VECTOR];
+    UNROLL for (int i = 0; i < Core::VECTOR; i++) own[i] = addend[i];
+    if (a.c && a.c_row) load(own, c + row * a.c_row);
     UNROLL for (int i = 0; i < Core::VECTOR; i++) if (i < n) {
       y[i] = static_cast<T>(a.alpha) * sums[i];
-      if (a.c) y[i] += static_cast<T>(a.beta) * addend[i];
+      if (a.c) y[i] += static_cast<T>(a.beta) * own[i];
       y[i] = element<T>::activate(a.activation, y[i]);
     }
     store_some<Core>(a.y_dtype, a.y, at, n, vectors, y);
   }
 };
-template <> struct finish<simt_core<uint64_t>> {
-  static __device__ inline void store(const product_args &a, int64_t at, int64_t c, int, bool, const uint64_t *sums) {
+template <> struct product_end<simt_core<uint64_t>> {
+  const product_args &a;
+  const int64_t c;
+  __device__ inline product_end(const product_args &args, int64_t of_c, int, bool) : a(args), c(of_c) {}
+  __device__ inline void store(int64_t row, int64_t at, const uint64_t *sums) const {
     uint64_t sum = *sums;
-    if (a.c) sum += element<uint64_t>::load(a.dtype, a.c, c);
+    if (a.c) sum += element<uint64_t>::load(a.dtype, a.c, c + row * a.c_row);
     element<uint64_t>::store(a.y_dtype, a.y, at, sum);
   }
 };
@@ -72,9 +87,9 @@ template <class Core> static __device__ inline void run_product(const product_ar
                    return a.panels.width ? panel_place(weights, row, j - column) : row.before + j * a.b_column;
                  },
                  a.panels.width ? weights.width * a.panels.channel_rows : a.b_row, 0),
-             false, [&](int64_t i, int64_t j, int n, const T *sums) {
-               finish<Core>::store(a, (matrix * a.m + i) * a.n + j, from_c + i * a.c_row + j * a.c_column, n, vectors,
-                                   sums);
+             false, [&](int64_t j, int n) {
+               const product_end<Core> end(a, from_c + j * a.c_column, n, vectors);
+               return [=, &a](int64_t i, const T *sums) { end.store(i, (matrix * a.m + i) * a.n + j, sums); };
              });
 }
 

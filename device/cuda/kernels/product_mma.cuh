@@ -170,9 +170,9 @@ static __device__ inline void add_parts(uint32_t *words, int64_t first_row, int6
   __syncthreads();
 }
 
-/* Parameters: product_tile's, but store(row, column, n, sums) takes n <= 4 * IN_WORD neighbours of a row, from a
- * multiple of as many on. rows_side_by_side: neighbouring rows of a column of the result are neighbours in memory; then
- * n is 1.
+/* Parameters: product_tile's, but store(column, n) gives a function of (row, sums) that takes n <= 4 * IN_WORD
+ * neighbours of a row, from a multiple of as many on: what it reads for the columns alone it reads once.
+ * rows_side_by_side: neighbouring rows of a column of the result are neighbours in memory; then n is 1.
  */
 template <class Unit, class Tile, class A, class B, class S>
 static __device__ inline void mma_tile(int64_t first_row, int64_t first_column, int64_t rows, int64_t depth,
@@ -188,20 +188,26 @@ static __device__ inline void mma_tile(int64_t first_row, int64_t first_column, 
   else add_parts<Unit, Tile, false>(words, first_row, first_column, rows, depth, columns, a, places_a, b, places_b);
   const int t = static_cast<int>(threadIdx.x);
   if (rows_side_by_side) {
-    ROLLED for (int j = t; j < ROWS * COLUMNS; j += THREADS) {
-      const int y = j % ROWS, x = j / ROWS;
+    static_assert(THREADS == ROWS || THREADS == 2 * ROWS, "a thread has one row");
+    const int y = t % ROWS;
+    if (first_row + y >= rows) return;
+    ROLLED for (int x = t / ROWS; x < COLUMNS; x += THREADS / ROWS) {
       const float sum = __uint_as_float(words[y * MMA_SUM_PITCH + x]);
-      if (first_row + y < rows && first_column + x < columns) store(first_row + y, first_column + x, 1, &sum);
+      if (first_column + x < columns) store(first_column + x, 1)(first_row + y, &sum);
     }
     return;
   }
-  UNROLL_BY(2) for (int i = 0; i < ROWS * COLUMNS / VECTOR / THREADS; i++) {
-    const int j = t + i * THREADS, y = j / (COLUMNS / VECTOR), x = j % (COLUMNS / VECTOR) * VECTOR;
-    if (first_row + y >= rows || first_column + x >= columns) continue;
+  enum { ACROSS = COLUMNS / VECTOR };
+  static_assert(THREADS % ACROSS == 0, "a thread's vectors are below each other");
+  const int x = t % ACROSS * VECTOR;
+  if (first_column + x >= columns) return;
+  const int64_t n = columns - first_column - x;
+  const auto store_row = store(first_column + x, n < VECTOR ? static_cast<int>(n) : static_cast<int>(VECTOR));
+  UNROLL_BY(4) for (int y = t / ACROSS; y < ROWS; y += THREADS / ACROSS) {
+    if (first_row + y >= rows) break;
     float of_row[VECTOR];
     UNROLL for (int e = 0; e < VECTOR; e++) of_row[e] = __uint_as_float(words[y * MMA_SUM_PITCH + x + e]);
-    const int64_t n = columns - first_column - x;
-    store(first_row + y, first_column + x, n < VECTOR ? static_cast<int>(n) : static_cast<int>(VECTOR), of_row);
+    store_row(first_row + y, of_row);
   }
 }
 
@@ -220,7 +226,7 @@ template <class Number> struct simt_core {
                                      int64_t columns, const product_operand &a, const A &places_a,
                                      const product_operand &b, const B &places_b, bool, S store) {
     product_tile<T>(first_row, first_column, rows, depth, columns, a, places_a, b, places_b,
-                    [&](int64_t i, int64_t j, T sum) { store(i, j, 1, &sum); });
+                    [&](int64_t i, int64_t j, T sum) { store(j, 1)(i, &sum); });
   }
 };
 template <class Unit, class Tile> struct mma_core {

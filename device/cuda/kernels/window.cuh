@@ -45,23 +45,33 @@ template <class Core, class Args> static __device__ inline window_operand find_o
           size && a.y_channel == 1 && in_vectors(a.y, of_y * size) && in_vectors(a.bias, 0)};
 }
 
-/* Adds bias and residual (NULL: none) to the sums of n neighbouring channels, and stores them. */
-template <class Core, class Args>
-static __device__ inline void finish_channels(const Args &a, const void *residual, int64_t channel, int64_t at, int n,
-                                              bool vectors, const typename Core::T *sums) {
+/* The end of n neighbouring channels from `channel` on, whose bias (NULL: none) is read once. */
+template <class Core, class Args> struct channels_end {
   typedef typename Core::T T;
-  T y[Core::VECTOR], addend[Core::VECTOR];
-  UNROLL for (int i = 0; i < Core::VECTOR; i++) if (i < n) y[i] = sums[i];
-  if (a.bias) {
-    load_some<Core>(addend, a.dtype, a.bias, channel, n, vectors);
-    UNROLL for (int i = 0; i < Core::VECTOR; i++) if (i < n) y[i] += addend[i];
+  const Args &a;
+  const int n;
+  const bool vectors;
+  T bias[Core::VECTOR];
+
+  __device__ inline channels_end(const Args &args, int64_t channel, int channels, bool in_vectors)
+      : a(args), n(channels), vectors(in_vectors) {
+    UNROLL for (int i = 0; i < Core::VECTOR; i++) bias[i] = 0;
+    if (a.bias) load_some<Core>(bias, a.dtype, a.bias, channel, n, vectors);
   }
-  if (residual) {
-    load_some<Core>(addend, a.dtype, residual, at, n, vectors);
-    UNROLL for (int i = 0; i < Core::VECTOR; i++) if (i < n) y[i] += addend[i];
+  /* Adds bias and residual (NULL: none) to the sums of a pixel, and stores them. */
+  __device__ inline void store(const void *residual, int64_t at, const T *sums) const {
+    T y[Core::VECTOR], addend[Core::VECTOR];
+    UNROLL for (int i = 0; i < Core::VECTOR; i++) if (i < n) y[i] = sums[i];
+    if (a.bias) {
+      UNROLL for (int i = 0; i < Core::VECTOR; i++) if (i < n) y[i] += bias[i];
+    }
+    if (residual) {
+      load_some<Core>(addend, a.dtype, residual, at, n, vectors);
+      UNROLL for (int i = 0; i < Core::VECTOR; i++) if (i < n) y[i] += addend[i];
+    }
+    UNROLL for (int i = 0; i < Core::VECTOR; i++) if (i < n) y[i] = element<T>::activate(a.activation, y[i]);
+    store_some<Core>(a.dtype, a.y, at, n, vectors, y);
   }
-  UNROLL for (int i = 0; i < Core::VECTOR; i++) if (i < n) y[i] = element<T>::activate(a.activation, y[i]);
-  store_some<Core>(a.dtype, a.y, at, n, vectors, y);
-}
+};
 
 #endif

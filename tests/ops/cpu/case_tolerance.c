@@ -50,9 +50,10 @@ static double size_of(const value *v) {
 
 /* How far TF32 moves an element of a product, at most. Two causes add up, for operands of -1 to 1 and a depth of n
  * (others in proportion):
- * - Operands are rounded to 10 bits after the point. An operand is off by at most 2^-12, a product by at most 2^-11,
- * and the errors are independent, so that a sum is off by less than root(n) 2^-11. This is 5.6 standard deviations: an
- *   operand's error has a deviation of 2^-12 root(4/21), a product's of 2^-12 root(4/21) root(2/3).
+ * - Operands keep 10 bits after the point: where there are warpgroups the rows of A are cut off and the columns of B
+ * are scaled and cut off (tf32_of_f32), else both are scaled. The deviations from 0 of the two errors are at most 2^-11
+ * root(4/21) and 1 / root(3) of it; they are independent, so that a product's deviation is at most 2^-11 root(4/21)
+ *   root(4/3) root(1/3), and a sum is off by less than root(n) 2^-10, which is 6.9 deviations.
  * - Tensor cores cut the sum after each step of 8 products instead of rounding it: half a unit in the last place, 2^-24
  *   of the sum, is lost in the mean, always toward zero. Three deviations of the sum are root(n); n / 8 steps lose less
  *   than root(n) n 2^-27.
@@ -60,7 +61,7 @@ static double size_of(const value *v) {
 static double tf32_error(const kernel_case *c) {
   const double depth = (double)depth_of(c);
   const reed_attr *alpha = c->op == OP_Gemm ? attr_of(c, "alpha") : NULL;
-  return sqrt(depth) * (0x1p-11 + depth * 0x1p-27) * size_of(&c->inputs[0]) * size_of(&c->inputs[1]) *
+  return sqrt(depth) * (0x1p-10 + depth * 0x1p-27) * size_of(&c->inputs[0]) * size_of(&c->inputs[1]) *
          (alpha ? fabs(alpha->f) : 1) * (attr_of(c, "activation") ? 1.5 : 1);
 }
 
