@@ -29,6 +29,18 @@ template <> struct element<float> {
     return step.formula == OP_Identity ? value : activated_f32(step, value);
   }
 };
+/* The activation of some neighbours, which is chosen once. Gelu has no call either, because it ends the widest products
+ * of a transformer. */
+template <int N> static __device__ inline void activate_all(const map_step &step, float (&values)[N]) {
+  if (step.formula == OP_Identity) return;
+  if (step.formula == OP_Relu) {
+    UNROLL for (int i = 0; i < N; i++) values[i] = values[i] < 0 ? 0 : values[i];
+  } else if (step.formula == OP_Gelu) {
+    UNROLL for (int i = 0; i < N; i++) values[i] = 0.5f * values[i] * (1 + erff(values[i] * 0.70710678118654752440f));
+  } else {
+    UNROLL for (int i = 0; i < N; i++) values[i] = activated_f32(step, values[i]);
+  }
+}
 template <> struct element<double> {
   static __device__ inline double load(int dtype, const void *data, int64_t i) {
     const uint64_t value = value_load(dtype, data, i);

@@ -3,13 +3,14 @@
  * are split over blocks: a launch before finds mean and squares of each part, which every block joins in the same order
  * (Chan, Golub and LeVeque 1979).
  *
- * norm_dense takes rows that lie densely, in f32 and halves: a thread holds its part of the row in registers as vectors
- * of 16 bytes, so that the row is read once, and computes in f32. Its mean is corrected: with the rounded mean m and e
- * = x - m, the row's mean is m + mean(e) and its squares are the sum of e^2 less n mean(e)^2 (Chan, Golub and LeVeque
- * 1983, "Algorithms for Computing the Sample Variance"). The error of m, which grows with the mean, cancels. The sums
- * over e round at most 11 times in f32 (3 within a vector, 8 from vector to vector) before threads are joined in
- * double, so that mean(e) is off by at most 11 units of 2^-24 of mean |e|, which the deviation exceeds: less than 1e-6
- * of a deviation. A row whose squares leave the range of f32 is computed as norm_rows does. */
+ * norm_dense takes rows that lie densely, in f32 and halves, by vectors of 16 bytes, and computes in f32. It reads a
+ * row three times, twice from the cache, in loops that are short, because a kernel of a few microseconds waits longer
+ * for its own instructions than for anything else. Its mean is corrected: with the rounded mean m and e = x - m, the
+ * row's mean is m + mean(e) and its squares are the sum of e^2 less n mean(e)^2 (Chan, Golub and LeVeque 1983,
+ * "Algorithms for Computing the Sample Variance"). The error of m, which grows with the mean, cancels. The sums over e
+ * round at most 11 times in f32 (3 within a vector, 8 from vector to vector) before threads are joined in double, so
+ * that mean(e) is off by at most 11 units of 2^-24 of mean |e|, which the deviation exceeds: less than 1e-6 of a
+ * deviation. A row whose squares leave the range of f32 is computed as norm_rows does. */
 #include "device/cuda/kernels/parts.cuh"
 #include "device/cuda/kernels/units.cuh"
 
@@ -99,7 +100,7 @@ KERNEL(norm_parts) {
   if (threadIdx.x == 0) a.parts[blockIdx.x] = part;
 }
 
-/* Computes the walk's part of a row in double. Not inlined, because norm_dense has its registers for other things. */
+/* Computes the walk's part of a row in double. Not inlined, because norm_dense calls it once for each dtype. */
 static __device__ __noinline__ void run_row(const norm_args &a, const norm_walk &w) {
   const int64_t x = w.x, parameter = w.row % a.groups * a.parameter_group;
   const norm_part of_row = a.parts ? join_parts(a, w.row) : find_part(a, w);
@@ -137,79 +138,74 @@ struct f32_words {
   static __device__ inline float element(uint32_t word, int) { return __uint_as_float(word); }
 };
 
-enum { DENSE_VECTORS = CUDA_NORM_VECTORS };
-
-/* A thread's part of a row: vector v is number first + v * lanes of the row's `all`. */
+/* A thread's vectors of a row: number `lane`, lane + lanes, ... below `all`; at most CUDA_NORM_VECTORS. */
 template <class Unit> struct dense_part {
   enum { VECTOR = 4 * Unit::IN_WORD, SIZE = 4 / Unit::IN_WORD };
-  part vectors[DENSE_VECTORS];
-  int first, lanes, all;
+  const void *x;
+  int64_t first; /* the row's first element */
+  int lane, lanes, all;
 
-  __device__ inline bool has(int v) const { return first + v * lanes < all; }
-  __device__ inline int64_t place(int v) const { return static_cast<int64_t>(first + v * lanes) * VECTOR; }
-  static __device__ inline float element(const part &of, int e) {
-    return Unit::element(of.words[e / Unit::IN_WORD], e % Unit::IN_WORD);
+  static __device__ inline void unpack(float (&to)[VECTOR], const void *data, int64_t at, int64_t stride) {
+    part of;
+    load_part(&of, SIZE, VECTOR, data, at, stride);
+    UNROLL for (int e = 0; e < VECTOR; e++) to[e] = Unit::element(of.words[e / Unit::IN_WORD], e % Unit::IN_WORD);
   }
-  __device__ inline void load(const void *x, int64_t row) {
-    UNROLL for (int v = 0; v < DENSE_VECTORS; v++) if (has(v))
-        load_part(&vectors[v], SIZE, VECTOR, x, row + place(v), 1);
-  }
-  /* The sum of f(element) over the part: pairs within a vector, then vector after vector. */
-  template <class F> __device__ inline double sum(F f) const {
-    float all_vectors = 0;
-    UNROLL for (int v = 0; v < DENSE_VECTORS; v++) {
-      if (!has(v)) continue;
-      float sums[VECTOR];
-      UNROLL for (int e = 0; e < VECTOR; e++) sums[e] = f(element(vectors[v], e));
-      UNROLL for (int n = VECTOR / 2; n; n /= 2) UNROLL for (int e = 0; e < n; e++) sums[e] += sums[e + n];
-      all_vectors += sums[0];
+  /* Calls f(elements, place in the row) for each vector. */
+  template <class F> __device__ inline void each(F f) const {
+    ROLLED for (int v = lane; v < all; v += lanes) {
+      const int64_t place = static_cast<int64_t>(v) * VECTOR;
+      float elements[VECTOR];
+      unpack(elements, x, first + place, 1);
+      f(elements, place);
     }
-    return static_cast<double>(all_vectors);
   }
 };
-
-/* Parameters of vector v; stride 0: one for all elements. */
-template <class Unit>
-static __device__ inline void load_parameters(part *to, const dense_part<Unit> &x, int v, const void *data,
-                                              int64_t first, int64_t stride) {
-  const int64_t at = first + (stride ? x.place(v) : 0);
-  load_part(to, x.SIZE, x.VECTOR, data, at, stride);
+/* The sum of a vector by pairs. */
+template <int N> static __device__ inline float vector_sum(float (&of)[N]) {
+  UNROLL for (int n = N / 2; n; n /= 2) UNROLL for (int e = 0; e < n; e++) of[e] += of[e + n];
+  return of[0];
 }
 
 /* Computes a row. False: f32 has not the range for it, and nothing is written. */
 template <class Unit>
-static __device__ inline bool normalise(const norm_args &a, const dense_part<Unit> &x, int64_t row, int64_t first,
-                                        int64_t parameter) {
-  typedef dense_part<Unit> X;
-  const double n = static_cast<double>(a.n);
-  float about = 0;
-  double rest = 0;
+static __device__ inline bool normalise(const norm_args &a, const dense_part<Unit> &x, int64_t row, int64_t parameter) {
+  enum { VECTOR = dense_part<Unit>::VECTOR };
+  const double of_one = 1.0 / static_cast<double>(a.n);
+  float about = 0, sum = 0, squares_of_part = 0;
   if (a.centred) {
-    about = static_cast<float>(row_sum(x.sum([](float e) { return e; }), x.lanes) / n);
-    rest = row_sum(x.sum([&](float e) { return e - about; }), x.lanes) / n;
+    x.each([&](float(&e)[VECTOR], int64_t) { sum += vector_sum(e); });
+    about = static_cast<float>(row_sum(static_cast<double>(sum), x.lanes) * of_one);
+    sum = 0;
   }
-  const double squares = row_sum(x.sum([&](float e) { return (e - about) * (e - about); }), x.lanes);
-  if (!(squares <= 1e30 && squares + n * a.epsilon >= 1e-25)) return false;
-  const float factor = 1 / sqrtf(static_cast<float>(fmax(squares / n - rest * rest, 0.0) + a.epsilon)),
+  x.each([&](float(&e)[VECTOR], int64_t) {
+    float squares[VECTOR];
+    UNROLL for (int i = 0; i < VECTOR; i++) {
+      e[i] -= about;
+      squares[i] = e[i] * e[i];
+    }
+    sum += vector_sum(e);
+    squares_of_part += vector_sum(squares);
+  });
+  const double rest = a.centred ? row_sum(static_cast<double>(sum), x.lanes) * of_one : 0,
+               squares = row_sum(static_cast<double>(squares_of_part), x.lanes);
+  if (!(squares <= 1e30 && squares + static_cast<double>(a.n) * a.epsilon >= 1e-25)) return false;
+  const float factor = 1 / sqrtf(static_cast<float>(fmax(squares * of_one - rest * rest, 0.0) + a.epsilon)),
               more = static_cast<float>(rest);
-  UNROLL for (int v = 0; v < DENSE_VECTORS; v++) {
-    if (!x.has(v)) continue;
-    part scale, shift, y;
-    load_parameters<Unit>(&scale, x, v, a.scale, parameter, a.scale_strides[0]);
-    if (a.shift) load_parameters<Unit>(&shift, x, v, a.shift, parameter, a.shift_strides[0]);
-    float made[X::VECTOR];
-    UNROLL for (int e = 0; e < X::VECTOR; e++) {
-      const float away = X::element(x.vectors[v], e) - about - more;
-      made[e] = fmaf(away * factor, X::element(scale, e), a.shift ? X::element(shift, e) : 0.0f);
-      made[e] = element<float>::activate(a.activation, made[e]);
-    }
+  x.each([&](float(&e)[VECTOR], int64_t place) {
+    float scale[VECTOR], shift[VECTOR];
+    x.unpack(scale, a.scale, parameter + (a.scale_strides[0] ? place : 0), a.scale_strides[0]);
+    if (a.shift) x.unpack(shift, a.shift, parameter + (a.shift_strides[0] ? place : 0), a.shift_strides[0]);
+    UNROLL for (int i = 0; i < VECTOR; i++) e[i] =
+        fmaf((e[i] - about - more) * factor, scale[i], a.shift ? shift[i] : 0.0f);
+    activate_all(a.activation, e);
+    part y;
     UNROLL for (int w = 0; w < 4; w++) {
-      if constexpr (Unit::IN_WORD == 1) y.words[w] = __float_as_uint(made[w]);
-      else y.words[w] = Unit::pair(made[2 * w], made[2 * w + 1]);
+      if constexpr (Unit::IN_WORD == 1) y.words[w] = __float_as_uint(e[w]);
+      else y.words[w] = Unit::pair(e[2 * w], e[2 * w + 1]);
     }
-    store_part(y, X::SIZE, X::VECTOR, a.y, first + x.place(v));
-  }
-  if (x.first) return true;
+    store_part(y, x.SIZE, VECTOR, a.y, x.first + place);
+  });
+  if (x.lane) return true;
   const double mean = static_cast<double>(about) + rest;
   if (a.mean) value_store(a.stash_dtype, a.mean, row, convert_real(mean, a.stash_dtype));
   if (a.factor) value_store(a.stash_dtype, a.factor, row, convert_real(static_cast<double>(factor), a.stash_dtype));
@@ -226,12 +222,9 @@ template <class Unit> static __device__ inline void run_dense(const norm_args &a
     first = image * a.x_image + group * a.x_group;
     parameter = group * a.parameter_group;
   }
-  dense_part<Unit> x;
-  x.first = static_cast<int>(thread % a.lanes);
-  x.lanes = a.lanes;
-  x.all = static_cast<int>(a.n) / x.VECTOR;
-  x.load(a.x, first);
-  if (normalise<Unit>(a, x, row, first, parameter)) return;
+  const dense_part<Unit> x = {a.x, first, static_cast<int>(thread % a.lanes), a.lanes,
+                              static_cast<int>(a.n) / dense_part<Unit>::VECTOR};
+  if (normalise<Unit>(a, x, row, parameter)) return;
   norm_walk w;
   find_walk(a, &w);
   run_row(a, w);

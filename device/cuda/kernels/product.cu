@@ -25,15 +25,23 @@ template <class Core> struct product_end {
     }
   }
   __device__ inline void store(int64_t row, int64_t at, const T *sums) const {
-    T y[Core::VECTOR], own[Core::VECTOR];
-    UNROLL for (int i = 0; i < Core::VECTOR; i++) own[i] = addend[i];
-    if (a.c && a.c_row) load(own, c + row * a.c_row);
-    UNROLL for (int i = 0; i < Core::VECTOR; i++) if (i < n) {
-      y[i] = static_cast<T>(a.alpha) * sums[i];
-      if (a.c) y[i] += static_cast<T>(a.beta) * own[i];
-      y[i] = element<T>::activate(a.activation, y[i]);
+    const T alpha = static_cast<T>(a.alpha), beta = static_cast<T>(a.beta);
+    T y[Core::VECTOR];
+    if (a.c && a.c_row) {
+      load(y, c + row * a.c_row);
+    } else {
+      UNROLL for (int i = 0; i < Core::VECTOR; i++) y[i] = addend[i];
     }
-    store_some<Core>(a.y_dtype, a.y, at, n, vectors, y);
+    if (Core::VECTOR > 1 && vectors && n == Core::VECTOR) {
+      UNROLL for (int i = 0; i < Core::VECTOR; i++) y[i] = a.c ? alpha * sums[i] + beta * y[i] : alpha * sums[i];
+      Core::activate(a.activation, y);
+      Core::store(a.y, at, y);
+      return;
+    }
+    UNROLL for (int i = 0; i < Core::VECTOR; i++) if (i < n) {
+      const T value = a.c ? alpha * sums[i] + beta * y[i] : alpha * sums[i];
+      element<T>::store(Core::dtype(a.y_dtype), a.y, at + i, element<T>::activate(a.activation, value));
+    }
   }
 };
 template <> struct product_end<simt_core<uint64_t>> {

@@ -36,25 +36,23 @@ template <class Unit, class Tile, bool B_IN_ROWS, class A, class B> struct mma_p
                               int64_t columns, const product_operand &a, const A &places_a, const product_operand &b,
                               const B &places_b)
       : words(memory), from_a(a, places_a, first_row, rows, depth), from_b(b, places_b, first_column, columns, depth),
-        chunks(static_cast<int32_t>((depth + loader_a::CHUNK - 1) / loader_a::CHUNK)), at(memory),
-        last(memory + (STAGES - 1) * PARTS) {
-    ROLLED for (int32_t i = 0; i < STAGES - 1; i++) stage(words + i * PARTS, i);
+        chunks(static_cast<int32_t>((depth + loader_a::CHUNK - 1) / loader_a::CHUNK)), at(memory), last(memory) {}
+  __device__ inline uint32_t *behind(uint32_t *part) const {
+    return part == words + (STAGES - 1) * PARTS ? words : part + PARTS;
   }
-  __device__ inline void stage(uint32_t *to, int32_t chunk) {
+  /* Copies the part that comes STAGES - 1 parts behind part `chunk`, which is 1 - STAGES in the first call. */
+  __device__ inline void stage_ahead(int32_t chunk) {
+    chunk += STAGES - 1;
     if (chunk < chunks) {
-      from_a.stage(to, chunk, &copies);
-      from_b.stage(to + PART_A, chunk, &copies);
+      from_a.stage(last, chunk, &copies);
+      from_b.stage(last + PART_A, chunk, &copies);
     }
     copies.commit();
+    last = behind(last);
   }
-  /* Copies the part that comes STAGES - 1 parts behind part `chunk`. */
-  __device__ inline void stage_ahead(int32_t chunk) { stage(last, chunk + STAGES - 1); }
   /* Until the thread's copies of the next part are done. */
   __device__ inline void wait() { copies.wait<STAGES - 2>(); }
-  __device__ inline void next() {
-    last = at;
-    at = at == words + (STAGES - 1) * PARTS ? words : at + PARTS;
-  }
+  __device__ inline void next() { at = behind(at); }
   /* Waits for the copies behind the last part and for all threads, so that sums may be stored. */
   __device__ inline void end() {
     copies.wait<0>();
@@ -97,6 +95,7 @@ template <class Unit, class Tile, class Parts> static __device__ inline void add
       }
     }
   };
+  ROLLED for (int32_t chunk = 1 - Parts::STAGES; chunk < 0; chunk++) parts.stage_ahead(chunk);
   parts.wait();
   __syncthreads();
   read(fragments[0], 0);
@@ -130,6 +129,7 @@ template <class Unit, class Tile, class Parts> static __device__ inline void add
   const int place = loader_b::WORDS_IN_ROWS ? loader_b::line_place(first) : loader_b::template lane_place<false>(first);
   float sums[Tile::ROWS / 2] = {};
   warpgroup group;
+  ROLLED for (int32_t chunk = 1 - Parts::STAGES; chunk < 0; chunk++) parts.stage_ahead(chunk);
   ROLLED for (int32_t chunk = 0; chunk < parts.chunks; chunk++) {
     uint32_t left[MMA_STEPS][4];
     parts.wait();
@@ -203,10 +203,13 @@ static __device__ inline void mma_tile(int64_t first_row, int64_t first_column, 
   if (first_column + x >= columns) return;
   const int64_t n = columns - first_column - x;
   const auto store_row = store(first_column + x, n < VECTOR ? static_cast<int>(n) : static_cast<int>(VECTOR));
-  UNROLL_BY(4) for (int y = t / ACROSS; y < ROWS; y += THREADS / ACROSS) {
+  ROLLED for (int y = t / ACROSS; y < ROWS; y += THREADS / ACROSS) {
     if (first_row + y >= rows) break;
     float of_row[VECTOR];
-    UNROLL for (int e = 0; e < VECTOR; e++) of_row[e] = __uint_as_float(words[y * MMA_SUM_PITCH + x + e]);
+    UNROLL for (int e = 0; e < VECTOR; e += 4) {
+      const float4 four = *reinterpret_cast<const float4 *>(words + y * MMA_SUM_PITCH + x + e);
+      of_row[e] = four.x, of_row[e + 1] = four.y, of_row[e + 2] = four.z, of_row[e + 3] = four.w;
+    }
     store_row(first_row + y, of_row);
   }
 }
@@ -220,6 +223,7 @@ template <class Number> struct simt_core {
   static __device__ inline int dtype(int given) { return given; }
   static __device__ inline void load(T (&)[VECTOR], const void *, int64_t) {}
   static __device__ inline void store(void *, int64_t, const T (&)[VECTOR]) {}
+  static __device__ inline void activate(const map_step &, T (&)[VECTOR]) {}
   static __device__ inline int64_t vector_size(int dtype) { return sizeof(T) == 4 && dtype == REED_F32 ? 4 : 0; }
   template <class A, class B, class S>
   static __device__ inline void tile(int64_t first_row, int64_t first_column, int64_t rows, int64_t depth,
@@ -237,6 +241,7 @@ template <class Unit, class Tile> struct mma_core {
   static __device__ inline void store(void *data, int64_t at, const T (&from)[VECTOR]) {
     store_vector<Unit>(data, at, from);
   }
+  static __device__ inline void activate(const map_step &step, T (&values)[VECTOR]) { activate_all(step, values); }
   static __device__ inline int64_t vector_size(int) { return 4 / Unit::IN_WORD; }
   template <class A, class B, class S>
   static __device__ inline void tile(int64_t first_row, int64_t first_column, int64_t rows, int64_t depth,

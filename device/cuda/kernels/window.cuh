@@ -61,16 +61,21 @@ template <class Core, class Args> struct channels_end {
   /* Adds bias and residual (NULL: none) to the sums of a pixel, and stores them. */
   __device__ inline void store(const void *residual, int64_t at, const T *sums) const {
     T y[Core::VECTOR], addend[Core::VECTOR];
-    UNROLL for (int i = 0; i < Core::VECTOR; i++) if (i < n) y[i] = sums[i];
-    if (a.bias) {
-      UNROLL for (int i = 0; i < Core::VECTOR; i++) if (i < n) y[i] += bias[i];
+    if (Core::VECTOR > 1 && vectors && n == Core::VECTOR) {
+      UNROLL for (int i = 0; i < Core::VECTOR; i++) y[i] = sums[i] + bias[i];
+      if (residual) {
+        Core::load(addend, residual, at);
+        UNROLL for (int i = 0; i < Core::VECTOR; i++) y[i] += addend[i];
+      }
+      Core::activate(a.activation, y);
+      Core::store(a.y, at, y);
+      return;
     }
-    if (residual) {
-      load_some<Core>(addend, a.dtype, residual, at, n, vectors);
-      UNROLL for (int i = 0; i < Core::VECTOR; i++) if (i < n) y[i] += addend[i];
+    UNROLL for (int i = 0; i < Core::VECTOR; i++) if (i < n) { /* of registers, so not rolled */
+      T value = a.bias ? sums[i] + bias[i] : sums[i];
+      if (residual) value += element<T>::load(Core::dtype(a.dtype), residual, at + i);
+      element<T>::store(Core::dtype(a.dtype), a.y, at + i, element<T>::activate(a.activation, value));
     }
-    UNROLL for (int i = 0; i < Core::VECTOR; i++) if (i < n) y[i] = element<T>::activate(a.activation, y[i]);
-    store_some<Core>(a.dtype, a.y, at, n, vectors, y);
   }
 };
 
