@@ -436,9 +436,11 @@ static int32_t matmul_axis(const question *q, const bound_operand *in, int32_t i
 }
 
 static int32_t gemm_axis(const question *q, const bound_operand *in, int32_t input) {
-  const bound_operand *c = q->n_inputs > 2 ? &q->inputs[2] : NULL;
   if (op_attr_int(q->attrs, "transA") != 0 || !q->inputs[0].counter || in->rank != 2 || in->axis != 0) return -1;
-  if (input == 0 && c && c->rank == 2 && !c->counter && !same(q, c->dims[0], 1)) return -1;
+  for (int32_t i = 2; i < q->n_inputs && input == 0; i++) {
+    const bound_operand *addend = &q->inputs[i];
+    if (addend->rank == 2 && !addend->counter && !same(q, addend->dims[0], 1)) return -1;
+  }
   return 0;
 }
 

@@ -77,7 +77,7 @@ static bool read_product(const product_args *a, cuda_kernel_id kernel, cublas_pr
   const void *const pointers[] = {a->a, a->b, a->c, a->y};
   if (library_is_unaligned(pointers, sizeof pointers / sizeof *pointers) || a->counted.capacity || a->k < 1 ||
       a->dtype != a->y_dtype || (kernel == CUDA_product_f32 && a->dtype != REED_F32) || (packed && !is_panels(a)) ||
-      (!relu && a->activation.formula != OP_Identity) || (a->c && !is_bias(a)))
+      (!relu && a->activation.formula != OP_Identity) || (a->c && !is_bias(a)) || a->residual)
     return false;
   memset(out, 0, sizeof *out);
   out->m = a->m;

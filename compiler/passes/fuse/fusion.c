@@ -49,9 +49,11 @@ static bool is_matrix_product(const ir_node *n) {
   return n->op == op_builtin(OP_Gemm) || n->op == op_builtin(OP_MatMul);
 }
 
+static bool has_input(const ir_node *n, int32_t i) { return n->n_inputs > i && n->inputs[i]; }
+
 /* Makes `summand` the third input of a Gemm or MatMul. False: the product has one, or no memory. */
 static bool add_third_input(ir_node *product, ir_value *summand) {
-  if (!is_matrix_product(product) || (product->n_inputs > 2 && product->inputs[2])) return false;
+  if (!is_matrix_product(product) || has_input(product, 2)) return false;
   return set_input(product, 2, summand) && ir_drop_attr(product, "beta");
 }
 
@@ -65,13 +67,12 @@ static bool add_computed_bias(const fusing *f, ir_node *product, ir_value *other
 
 /* ---- residual ---- */
 
-/* Makes a tensor with the extents of the result the fourth input of a Conv, or the third one of a Gemm or MatMul
- * without a bias. False: it does not fit. */
+/* Makes a tensor with the extents of the result the fourth input of a Conv, Gemm or MatMul; of a Gemm or MatMul without
+ * a bias the third one, which libraries take too. False: it does not fit. */
 static bool add_residual(const fusing *f, ir_node *product, ir_value *other) {
-  if (!ir_proven_same_type(f->m, other, product->outputs[0])) return false;
-  if (is_matrix_product(product)) return add_third_input(product, other);
-  bool taken = product->n_inputs > 3 && product->inputs[3];
-  return product->op == op_builtin(OP_Conv) && !taken && set_input(product, 3, other);
+  bool takes = product->op == op_builtin(OP_Conv) || is_matrix_product(product);
+  if (!takes || has_input(product, 3) || !ir_proven_same_type(f->m, other, product->outputs[0])) return false;
+  return add_third_input(product, other) || set_input(product, 3, other);
 }
 
 /* ---- extents ---- */
@@ -155,7 +156,7 @@ static reed_status fuse_add(fusing *f, ir_node *add) {
     ir_value *other = add->inputs[1 - k];
     if (!product || !is_float(add->outputs[0]) || !ir_proven_same_type(f->m, product->outputs[0], add->outputs[0]))
       continue;
-    bool has_residual = product->n_inputs > 3 && product->inputs[3], done = false;
+    bool has_residual = has_input(product, 3), done = false;
     reed_status status = has_residual ? REED_OK : add_constant_bias(f, product, add, other, &done);
     if (status != REED_OK) return status;
     done = done || add_computed_bias(f, product, other);

@@ -123,9 +123,10 @@ typedef struct panels_args {
   int64_t channel_rows, tap_rows; /* rows of the depth from a channel (tap) to the next one */
 } panels_args;
 
-/* y = activation(alpha a b + beta c) for a batch of matrices; a, b and c by strides, y dense. */
+/* y = activation(alpha a b + beta c + residual) for a batch of matrices; a, b and c by strides, y and residual dense.
+ */
 typedef struct product_args {
-  const void *a, *b, *c; /* c NULL: none */
+  const void *a, *b, *c, *residual; /* c, residual NULL: none */
   void *y;
   int64_t m, k, n, tiles_m, tiles_n;
   int64_t batch_dims[CUDA_DIMS], a_batch[CUDA_DIMS], b_batch[CUDA_DIMS], c_batch[CUDA_DIMS];
@@ -133,7 +134,7 @@ typedef struct product_args {
   panels_args panels; /* of b */
   double alpha, beta;
   map_step activation;                /* formula OP_Identity: none */
-  int32_t batch_rank, dtype, y_dtype; /* dtype: of a, b and c */
+  int32_t batch_rank, dtype, y_dtype; /* dtype: of a, b, c and residual */
   int32_t counted_batch;              /* the count is a factor of the number of matrices; 0: of m */
   counted_extent counted;
 } product_args;

@@ -119,6 +119,7 @@ static reed_status prepare_product(const reed_kernel_call *call, bool gemm, reed
     CUDA_INPUT(&plan, product_args, a, 0);
     CUDA_INPUT(&plan, product_args, b, 1);
     if (p.has_c) CUDA_INPUT(&plan, product_args, c, 2);
+    if (p.has_residual) CUDA_INPUT(&plan, product_args, residual, 3);
     cuda_plan_count(&plan, offsetof(product_args, counted));
     CUDA_OUTPUT(&plan, product_args, y, 0);
   }

@@ -1,8 +1,9 @@
 /* MatMul and Gemm: tiles of product.cuh or product_mma.cuh over strided matrices. */
 #include "device/cuda/kernels/product_mma.cuh"
 
-/* alpha * sum + beta * c, activated, of n neighbours in a row of the result. c: the place of the first one's c in row
- * 0; vectors: c and y may be read and written in vectors. A c that is the same in every row is read once. */
+/* alpha * sum + beta * c + residual, activated, of n neighbours in a row of the result. c: the place of the first one's
+ * c in row 0; vectors: c, residual and y may be read and written in vectors. A c that is the same in every row is read
+ * once. */
 template <class Core> struct product_end {
   typedef typename Core::T T;
   const product_args &a;
@@ -34,12 +35,18 @@ template <class Core> struct product_end {
     }
     if (Core::VECTOR > 1 && vectors && n == Core::VECTOR) {
       UNROLL for (int i = 0; i < Core::VECTOR; i++) y[i] = a.c ? alpha * sums[i] + beta * y[i] : alpha * sums[i];
+      if (a.residual) {
+        T more[Core::VECTOR];
+        Core::load(more, a.residual, at);
+        UNROLL for (int i = 0; i < Core::VECTOR; i++) y[i] += more[i];
+      }
       Core::activate(a.activation, y);
       Core::store(a.y, at, y);
       return;
     }
     UNROLL for (int i = 0; i < Core::VECTOR; i++) if (i < n) {
-      const T value = a.c ? alpha * sums[i] + beta * y[i] : alpha * sums[i];
+      T value = a.c ? alpha * sums[i] + beta * y[i] : alpha * sums[i];
+      if (a.residual) value += element<T>::load(Core::dtype(a.dtype), a.residual, at + i);
       element<T>::store(Core::dtype(a.y_dtype), a.y, at + i, element<T>::activate(a.activation, value));
     }
   }
@@ -81,8 +88,8 @@ template <class Core> static __device__ inline void run_product(const product_ar
                                 size && (a.panels.width ? panel_in_vectors(a.b, a.panels, weights, size)
                                          : by_column    ? in_vectors(a.b, (from_b | a.b_row) * size)
                                                      : a.b_row == 1 && in_vectors(a.b, (from_b | a.b_column) * size))};
-  const bool vectors =
-      size && in_vectors(a.y, a.n * size) && (!a.c || a.c_column != 1 || in_vectors(a.c, (from_c | a.c_row) * size));
+  const bool vectors = size && in_vectors(a.y, a.n * size) && in_vectors(a.residual, 0) &&
+                       (!a.c || a.c_column != 1 || in_vectors(a.c, (from_c | a.c_row) * size));
   Core::tile(row, column, rows, a.k, a.n, of_a,
              places_of([&](int64_t k) { return from_a + k * a.a_column; },
                        [&](int64_t i, int64_t step) { return step + i * a.a_row; }, a.a_column, 0),

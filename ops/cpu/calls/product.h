@@ -1,5 +1,5 @@
-/* MatMul and Gemm as one problem: a batch of products Y = activation(alpha * A * B + beta * C) over strided matrices.
- */
+/* MatMul and Gemm as one problem: a batch of products Y = activation(alpha * A * B + beta * C + residual) over strided
+ * matrices. */
 #ifndef OPS_CPU_CALLS_PRODUCT_H_
 #define OPS_CPU_CALLS_PRODUCT_H_
 
@@ -14,6 +14,7 @@ typedef struct product {
   int64_t a_batch[REED_MAX_RANK], b_batch[REED_MAX_RANK], c_batch[REED_MAX_RANK]; /* strides in elements; 0: repeated */
   int64_t a_row, a_column, b_row, b_column, c_row, c_column;                      /* strides in elements */
   bool has_c, exact_ints; /* exact_ints: no scaling, no activation */
+  bool has_residual;      /* input 3, dense like Y */
   double alpha, beta;
   activation activation;
 } product;

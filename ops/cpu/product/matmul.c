@@ -118,13 +118,15 @@ static reed_status run_fast(const void *state, const reed_kernel_buffers *buffer
   const fast_product *f = state;
   const product *p = &f->p;
   const float *c = p->has_c ? buffers->inputs[2] : NULL, *bias = f->bias_inside ? c : NULL,
-              *residual = f->residual_inside ? c : NULL;
+              *residual = f->residual_inside ? c
+                          : p->has_residual  ? buffers->inputs[3]
+                                             : NULL;
   float *y = buffers->outputs[0];
   reed_status status =
       f->plan ? panel_plan_run(f->plan, buffers->inputs[0], buffers->inputs[1], bias, residual, y, buffers->workspace)
               : run_plain(f, buffers, bias, residual);
   if (status != REED_OK) return status;
-  if (c && !bias && !residual) {
+  if (c && !f->bias_inside && !f->residual_inside) {
     finish_job job = {p, c, y};
     status = cpu_parallel(cpu_team_for(p->team, p->batch * p->m * p->n * 4), p->batch * p->m, 1, add_c, &job);
     if (status != REED_OK) return status;
@@ -249,8 +251,8 @@ static reed_status prepare(const cpu_view *view, bool gemm, reed_kernel *out_ker
   f->p = p;
   f->bias_inside =
       p.has_c && p.beta == 1 && only_one(&p, p.c_batch) && (p.c_row == 0 || p.m == 1) && (p.c_column == 1 || p.n == 1);
-  f->residual_inside = p.has_c && !f->bias_inside && p.beta == 1 && p.c_row == p.n && p.c_column == 1 &&
-                       one_each(&p, p.c_batch, p.m * p.n);
+  f->residual_inside = p.has_c && !f->bias_inside && !p.has_residual && p.beta == 1 && p.c_row == p.n &&
+                       p.c_column == 1 && one_each(&p, p.c_batch, p.m * p.n);
   f->activation_inside = !p.has_c || f->bias_inside || f->residual_inside;
   if (!view->order) {
     prepare_plain(call, f, out_kernel);

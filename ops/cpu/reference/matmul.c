@@ -1,5 +1,5 @@
-/* MatMul and Gemm for every numeric dtype: Y = activation(alpha * A * B + beta * C). Floats are summed in double,
- * integers in 64 bits and wrap. MatMul's bias is C with beta 1. The kernel: ops/cpu/product/matmul.c. */
+/* MatMul and Gemm for every numeric dtype: Y = activation(alpha * A * B + beta * C + residual). Floats are summed in
+ * double, integers in 64 bits and wrap. MatMul's bias is C with beta 1. The kernel: ops/cpu/product/matmul.c. */
 #include "base/team.h"
 #include "ops/cpu/calls/product.h"
 #include "ops/cpu/common/functions.h"
@@ -19,12 +19,13 @@ typedef struct job {
 } job;
 
 /* Integers: alpha and beta are 1 in any graph that means integers; then the sum never passes through a float. */
-#define FINISH_INT(T, p, sum, c, has_c) \
-  ((p)->exact_ints ? (T)((sum) + (has_c ? (uint64_t)(c) : 0)) \
-                   : (T)whole_of(activation_at(&(p)->activation, (p)->alpha * (double)(T)(sum) + \
-                                                                     (has_c ? (p)->beta * (double)(c) : 0))))
-#define FINISH_FLOAT(T, p, sum, c, has_c) \
-  ((T)activation_at(&(p)->activation, (p)->alpha * (sum) + (has_c ? (p)->beta * (double)(c) : 0)))
+#define FINISH_INT(T, p, sum, c, has_c, residual) \
+  ((p)->exact_ints \
+       ? (T)((sum) + (has_c ? (uint64_t)(c) : 0) + (uint64_t)(residual)) \
+       : (T)whole_of(activation_at(&(p)->activation, (p)->alpha * (double)(T)(sum) + \
+                                                         (has_c ? (p)->beta * (double)(c) : 0) + (double)(residual))))
+#define FINISH_FLOAT(T, p, sum, c, has_c, residual) \
+  ((T)activation_at(&(p)->activation, (p)->alpha * (sum) + (has_c ? (p)->beta * (double)(c) : 0) + (double)(residual)))
 
 /* A part of the sums of rows begin..end of the stacked result: `columns` from `column` on, the products k..k_end of the
  * depth. If that is not the whole depth: of one row, and of at most BLOCK columns. */
@@ -42,6 +43,7 @@ typedef struct step {
       const T *a = (const T *)r->buffers->inputs[0] + at.a + i % p->m * p->a_row; \
       const T *b = (const T *)r->buffers->inputs[1] + at.b; \
       const T *c = p->has_c ? (const T *)r->buffers->inputs[2] + at.c + i % p->m * p->c_row : NULL; \
+      const T *residual = p->has_residual ? (const T *)r->buffers->inputs[3] + i * p->n : NULL; \
       T *y = (T *)r->buffers->outputs[0] + i * p->n; \
       for (int64_t begin = s->column; begin < end; begin += BLOCK) { \
         int64_t n = smaller(BLOCK, end - begin); \
@@ -54,7 +56,9 @@ typedef struct step {
         } \
         if (last < p->k) memcpy(sums, sum, sizeof sum); \
         else \
-          for (int64_t j = 0; j < n; j++) y[begin + j] = FINISH(T, p, sum[j], c[(begin + j) * p->c_column], p->has_c); \
+          for (int64_t j = 0; j < n; j++) \
+            y[begin + j] = \
+                FINISH(T, p, sum[j], c[(begin + j) * p->c_column], p->has_c, residual ? residual[begin + j] : 0); \
       } \
     } \
   }

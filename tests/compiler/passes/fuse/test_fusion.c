@@ -354,13 +354,14 @@ START_TEST(matrix_products_take_bias_and_activation) {
 }
 END_TEST
 
-/* A residual with the extents of the result is the third input of a product without a bias, before the activation. */
-START_TEST(matrix_products_take_a_residual_instead_of_a_bias) {
+/* A residual with the extents of the result is the fourth input of a product, or the third one without a bias, before
+ * the activation. */
+START_TEST(matrix_products_take_residuals) {
   static const struct {
     const char *input; /* NULL: the residual is made of x */
     bool bias, joins;
   } cases[] = {{NULL, false, true},
-               {NULL, true, false},
+               {NULL, true, true},
                {"f32[n,3]", false, false},
                {"f32[n,1]", false, false},
                {"f32[2,n,3]", false, false}};
@@ -389,8 +390,8 @@ START_TEST(matrix_products_take_a_residual_instead_of_a_bias) {
       ck_assert_msg(front_count(&f, OP_Add) == !cases[i].joins, "%zu", i);
       ck_assert_msg(front_count(&f, OP_Relu) == !cases[i].joins, "%zu", i);
       if (cases[i].joins) {
-        ck_assert_int_eq(n->n_inputs, 3);
-        ck_assert_ptr_eq(n->inputs[2]->producer->op, op_builtin(OP_Exp));
+        ck_assert_int_eq(n->n_inputs, 3 + cases[i].bias);
+        ck_assert_ptr_eq(n->inputs[2 + cases[i].bias]->producer->op, op_builtin(OP_Exp));
         ck_assert_str_eq(activation(n), "relu");
         if (gemm) ck_assert_double_eq(attr(n, "beta")->f, 1);
       }
@@ -498,7 +499,7 @@ int main(void) {
   tcase_add_test(t, what_others_see_is_not_fused);
   tcase_add_test(t, nothing_joins_after_an_activation);
   tcase_add_test(t, matrix_products_take_bias_and_activation);
-  tcase_add_test(t, matrix_products_take_a_residual_instead_of_a_bias);
+  tcase_add_test(t, matrix_products_take_residuals);
   tcase_add_loop_test(t, normalisations_take_activations, 0, sizeof spelled_norm_ends / sizeof *spelled_norm_ends);
   tcase_add_test(t, a_normalisation_whose_mean_is_used_stays_where_it_is);
   tcase_add_test(t, a_bias_that_widens_the_product_is_not_fused);
