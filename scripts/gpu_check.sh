@@ -370,15 +370,14 @@ profile_of() {
 # seconds. torch.compile takes up to a minute for a size.
 measurements() {
   cat <<'END'
-1 mask 480x640 50 reed-tf32 eager-tf32 reed-tf32-libraries reed-kernels-tf32
-1 bert_base 1x128 0 reed-f16 reed-f16-libraries compile-f16
-1 bert_base 8x384 50 reed-f16 reed-f16-libraries compile-f16
+1 mask 480x640 50 reed-tf32 reed-kernels-tf32 reed-tf32-libraries eager-tf32
+1 bert_base 8x384 50 reed-f16 reed-kernels-f16 compile-f16 reed-f16-libraries
+1 bert_base 1x128 0 reed-f16 compile-f16 reed-f16-libraries
 1 mask 480x640 50 reed eager
 1 bert_base 8x384 50 eager-f16
 1 bert_base 1x128 0 eager-f16
 2 mask 480x640 50 reed-queues reed-host eager-host reed-fetched reed-kernels
-2 bert_base 8x384 50 reed-kernels-f16
-2 bert_base 1x128 0 compile-graphs-f16
+2 bert_base 1x128 0 reed-kernels-f16 compile-graphs-f16
 2 mask 480x640 50 compile-tf32
 3 mask 480x640 50 reed-libraries eager-f16
 3 bert_base 8x384 50 reed reed-tf32 reed-tf32-libraries reed-queues reed-host eager eager-tf32 eager-host compile-graphs-f16
