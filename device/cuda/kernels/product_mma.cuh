@@ -1,10 +1,10 @@
 /* The core of matrix products on tensor cores. A block of four warps computes a tile of 64 x 64 elements or of 128 x
  * 64. Tiles of the operands come into shared memory by copies that run ahead: while one part is multiplied, the next
- * ones are on their way. Where the card has warpgroups (wgmma.cuh) the four warps multiply together, the columns of the
- * tile as rows of A, which are rounded in registers, if they are f32; the tile's rows, as B, are cut off to tf32.
- * Elsewhere each warp multiplies a part of the tile (mma.sync, ptx.cuh) and rounds both; it reads fragments one step of
- * the depth ahead of their use. Sums are f32, and every element's products are added in the order of k, so that the
- * bits are the same for both kinds of tile.
+ * ones are on their way. On a card with warpgroups (wgmma) the four warps multiply together: the tile's columns are the
+ * rows of A, scaled in registers if they are f32, and the tile's rows are B, cut off to tf32. On other cards each warp
+ * multiplies a part of the tile (mma.sync), scales both operands, and reads fragments one step of the depth ahead of
+ * their use. Sums are f32, and every element's products are added in the order of k, so that the bits are the same for
+ * both kinds of tile.
  */
 #ifndef DEVICE_CUDA_KERNELS_PRODUCT_MMA_CUH_
 #define DEVICE_CUDA_KERNELS_PRODUCT_MMA_CUH_

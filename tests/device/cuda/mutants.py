@@ -28,7 +28,7 @@ ENVIRONMENT = dict(os.environ, CK_TIMEOUT_MULTIPLIER="30", REED_EXAMPLES=os.path
 ORDERING = re.compile(r"(?:\w+->)+(?:driver\.)?(?:event_record|stream_wait|event_synchronize|stream_synchronize)\(|(?P<enter>\bcuda_enter\()(?!cuda_device)|(?P<leave>\bcuda_leave\()(?!cuda_device)")
 # Tests of a kernel file beside those whose name begins with the file's.
 TESTS = {"parts": ["vectors", "cuda_elementwise"], "indices": ["cuda_movement", "cuda_rooms"], "cache": ["cuda_attention"], "attention": ["attention_mma", "cuda_attention"], "attention_mma": ["attention_mma", "cuda_attention"], "conv": ["cuda_linear", "mma"], "norm_rows": ["cuda_norm", "long_rows", "norm_dense"], "regions": ["cuda_results", "bounded"],
-         "select": ["cuda_movement", "cuda_unique"], "blocks": ["cuda_topk", "cuda_movement", "cuda_reduce"], "product": ["cuda_linear", "mma"], "product_mma": ["mma", "cuda_linear"],
+         "select": ["cuda_movement", "cuda_unique"], "blocks": ["cuda_topk", "cuda_movement", "cuda_reduce"], "product": ["cuda_linear", "mma"], "product_mma": ["mma", "cuda_linear"], "mma_loader": ["mma", "cuda_linear"],
          "scan": ["cuda_reduce"], "nms": ["cuda_nms", "nms"], "topk": ["cuda_topk", "bounded"], "softmax": ["cuda_softmax"], "roi_pool": ["cuda_vision"], "deform_backward": ["cuda_deform"], "reduce": ["cuda_reduce"], "recurrent": ["cuda_recurrent"]}
 MODULE_TESTS = ["tests/device/cuda/test_cuda_module", "tests/device/cuda/test_cuda_graph", "tests/whole/test_streams", "tests/whole/test_counts", "tests/whole/test_graphs"]
 # Tests of a module file before those.
@@ -178,7 +178,7 @@ def main():
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # the module is put back
     build = Build(os.path.abspath(options.build))
-    kernels = sorted(f"{KERNELS}/{n}" for n in os.listdir(os.path.join(ROOT, KERNELS)) if n.endswith((".cu", ".cuh")) and n != "ptx.cuh")
+    kernels = sorted(f"{KERNELS}/{n}" for n in os.listdir(os.path.join(ROOT, KERNELS)) if n.endswith((".cu", ".cuh")) and n not in ("ptx.cuh", "wgmma.cuh"))
     module = sorted(f"device/cuda/{n}" for n in os.listdir(os.path.join(ROOT, "device/cuda")) if n.endswith(".c"))
     wanted = [p for p in kernels + module if not options.only or os.path.basename(p) in options.only]
     all_mutants = [pair for path in wanted for pair in mutants_of(path) if options.text in pair[0].text]
