@@ -78,7 +78,7 @@ START_TEST(floors_follow_from_extents) {
   const bool tf32 = _i == 2;
   const floor_row *product = row_of(rows, n, tf32 ? "reed_product_tf32" : "reed_product_f32"),
                   *conv = row_of(rows, n, tf32 ? "reed_conv_tf32" : "reed_conv_f32"),
-                  *attention = row_of(rows, n, tf32 ? "reed_attention_tf32" : "reed_attention_f32");
+                  *attention = row_of(rows, n, tf32 ? "reed_attention_narrow_tf32" : "reed_attention_tiled_f32");
   const double product_bytes = 4.0 * (20 * 48 + 48 * 30 + 20 * 30);
   ck_assert_int_eq(product->launches, 1);
   assert_near(product->operations, 2.0 * 20 * 48 * 30);

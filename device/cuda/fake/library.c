@@ -19,7 +19,9 @@ cu_result fake_library_launch(cu_module module, cu_stream stream, const char *ke
                               unsigned shared_bytes, const void *args, const cu_operand *operands, size_t n) {
   cu_function function = NULL;
   void *parameters[] = {(void *)(uintptr_t)args};
-  const cu_result result = fake_module_function(&function, module, kernel);
+  cu_result result = fake_module_function(&function, module, kernel);
+  if (!result && shared_bytes > SIMT_SHARED_DEFAULT)
+    result = fake_function_set(function, CU_DYNAMIC_SHARED_BYTES, (int)shared_bytes);
   if (result) return result;
   fake_operands(operands, n, NULL);
   fake_tell_library();

@@ -273,10 +273,21 @@ static double rounded(double x, int bits) {
   return ldexp(round(ldexp(part, bits + 1)), exponent - bits - 1);
 }
 
+/* f32 as the unit reads it: scaled, then cut off (tf32_of_f32). */
+static double tf32_of(float x) {
+  const float scaled = x * (1 + 0x1p-10f / 3);
+  uint32_t word;
+  memcpy(&word, &scaled, sizeof word);
+  word &= ~0x1fffu;
+  float cut;
+  memcpy(&cut, &word, sizeof cut);
+  return cut;
+}
+
 static const struct {
   const simt_kernel *kernel;
-  int depth, bits;
-} units[] = {{&kernel_mma_tf32, 8, 10}, {&kernel_mma_f16, 16, 10}, {&kernel_mma_bf16, 16, 7}};
+  int depth, bits; /* bits 0: tf32 */
+} units[] = {{&kernel_mma_tf32, 8, 0}, {&kernel_mma_f16, 16, 10}, {&kernel_mma_bf16, 16, 7}};
 
 /* A product of matrices of random numbers, of which a number of the unit's kind has too few bits. The products are
  * exact, the sums of f32: an error of 16 roundings. */
@@ -299,8 +310,11 @@ START_TEST(tensor_cores_multiply_fragments) {
       int wrong = 0;
       for (int i = 0; i < 128; i++) {
         double sum = c[i];
-        for (int l = 0; l < k; l++)
-          sum += rounded(x[i / 8 * k + l], units[_i].bits) * rounded(x[16 * k + l * 8 + i % 8], units[_i].bits);
+        for (int l = 0; l < k; l++) {
+          const float left = x[i / 8 * k + l], right = x[16 * k + l * 8 + i % 8];
+          const int bits = units[_i].bits;
+          sum += bits ? rounded(left, bits) * rounded(right, bits) : tf32_of(left) * tf32_of(right);
+        }
         wrong += !(fabs(y[i] - sum) <= 16 * 8 * 0x1p-24);
       }
       ck_assert_msg(fault ? wrong > 100 : !wrong, "fault %d: %d elements differ", fault, wrong);
