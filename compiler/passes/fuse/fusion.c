@@ -136,14 +136,13 @@ static void free_product(const fusing *f, const ir_node *add) {
     ir_node *product = v->producer;
     if (!product || product->dead || product->op != op_builtin(OP_Conv) || v->n_uses < 2 || v == other) continue;
     const reed_attrs attrs = ir_attrs(product);
-    const bool taken = product->n_inputs > 3 && product->inputs[3];
     int32_t n_shapes = 0;
     for (size_t i = 0; i < product->graph->nodes.n; i++) {
       const ir_node *n = product->graph->nodes.items[i];
       n_shapes += !n->dead && n->op == op_builtin(OP_Shape) && n->inputs[0] == v;
     }
-    if (n_shapes + 1 != v->n_uses || taken || reed_attrs_find(&attrs, "activation") || ir_is_constant(other) ||
-        !ir_proven_same_type(f->m, other, v) || !ir_proven_same_type(f->m, v, add->outputs[0]))
+    if (n_shapes + 1 != v->n_uses || has_input(product, 3) || reed_attrs_find(&attrs, "activation") ||
+        ir_is_constant(other) || !ir_proven_same_type(f->m, other, v) || !ir_proven_same_type(f->m, v, add->outputs[0]))
       continue;
     if (read_extents_before(f, product, add)) return;
   }

@@ -111,8 +111,8 @@ typedef struct gather_elements_args {
 /* ---- products and convolutions (product.cu, conv.cu) ---- */
 
 /* Tiles on tensor cores (product_mma.cuh): words of a line (a row or column) of a part of the operands, the
- * alignment of parts in shared memory, and how many are there at a time, for small tiles and tall ones. */
-enum { CUDA_MMA_LINE_WORDS = 32, CUDA_MMA_ALIGNMENT = 1024, CUDA_SMALL_STAGES = 3, CUDA_TALL_STAGES = 3 };
+ * alignment of parts in shared memory, and how many are there at a time. */
+enum { CUDA_MMA_LINE_WORDS = 32, CUDA_MMA_ALIGNMENT = 1024, CUDA_MMA_STAGES = 3 };
 
 /* Weights in the packed order (ops/packed.h): matrices in panels of columns. Small groups are one matrix with one
  * panel, which has the columns of all groups. */

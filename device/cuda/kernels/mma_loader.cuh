@@ -13,19 +13,12 @@ static_assert(static_cast<int>(MMA_DEPTH) == static_cast<int>(WGMMA_LINE) &&
                   static_cast<int>(CUDA_MMA_ALIGNMENT) == static_cast<int>(WGMMA_ALIGNMENT),
               "lines as wgmma reads them");
 
-/* A tile: its rows and columns, the warps below and beside each other, the parts of its operands in shared memory. */
+/* A tile: its rows and columns, the warps below and beside each other. */
 struct small_tile {
-  enum { ROWS = TILE, COLUMNS = TILE, DOWN = 2, ACROSS = 2, THREADS = 32 * DOWN * ACROSS, STAGES = CUDA_SMALL_STAGES };
+  enum { ROWS = TILE, COLUMNS = TILE, DOWN = 2, ACROSS = 2, THREADS = 32 * DOWN * ACROSS };
 };
 struct tall_tile {
-  enum {
-    ROWS = 2 * TILE,
-    COLUMNS = TILE,
-    DOWN = 2,
-    ACROSS = 2,
-    THREADS = 32 * DOWN * ACROSS,
-    STAGES = CUDA_TALL_STAGES
-  };
+  enum { ROWS = 2 * TILE, COLUMNS = TILE, DOWN = 2, ACROSS = 2, THREADS = 32 * DOWN * ACROSS };
 };
 
 /* An operand's way into shared memory: LINES lines of MMA_DEPTH words at a time. IN_ROWS: its vectors run along the

@@ -9,8 +9,8 @@
 enum { CUDA_FEW_CHANNELS = 8, CUDA_TILE_EXTENT = 64 }; /* TILE of product.cuh */
 /* Dynamic shared memory of a small tile and of a tall one on tensor cores. */
 enum {
-  CUDA_SMALL_TILE_BYTES = CUDA_SMALL_STAGES * 2 * CUDA_TILE_EXTENT * CUDA_MMA_LINE_WORDS * 4 + CUDA_MMA_ALIGNMENT,
-  CUDA_TALL_TILE_BYTES = CUDA_TALL_STAGES * 3 * CUDA_TILE_EXTENT * CUDA_MMA_LINE_WORDS * 4 + CUDA_MMA_ALIGNMENT
+  CUDA_SMALL_TILE_BYTES = CUDA_MMA_STAGES * 2 * CUDA_TILE_EXTENT * CUDA_MMA_LINE_WORDS * 4 + CUDA_MMA_ALIGNMENT,
+  CUDA_TALL_TILE_BYTES = CUDA_MMA_STAGES * 3 * CUDA_TILE_EXTENT * CUDA_MMA_LINE_WORDS * 4 + CUDA_MMA_ALIGNMENT
 };
 
 /* The call's activation as a step on the result, whose dtype is `dtype`; Clip's limits are alpha and beta. */

@@ -19,7 +19,7 @@ template <class Unit, class Tile, bool B_IN_ROWS, class A, class B> struct mma_p
   typedef mma_loader<Unit, Tile::ROWS, Tile::THREADS, false, A> loader_a;
   typedef mma_loader<Unit, Tile::COLUMNS, Tile::THREADS, B_IN_ROWS, B> loader_b;
   enum {
-    STAGES = Tile::STAGES,
+    STAGES = CUDA_MMA_STAGES,
     PART_A = Tile::ROWS * MMA_DEPTH, /* words of an operand's part */
     PARTS = PART_A + Tile::COLUMNS * MMA_DEPTH
   };
@@ -262,16 +262,6 @@ static __device__ inline void load_some(typename Core::T (&to)[Core::VECTOR], in
   }
   UNROLL for (int i = 0; i < Core::VECTOR; i++) if (i < n) to[i] =
       element<typename Core::T>::load(Core::dtype(dtype), data, at + i);
-}
-template <class Core>
-static __device__ inline void store_some(int dtype, void *data, int64_t at, int n, bool vectors,
-                                         const typename Core::T (&from)[Core::VECTOR]) {
-  if (Core::VECTOR > 1 && vectors && n == Core::VECTOR) {
-    Core::store(data, at, from);
-    return;
-  }
-  UNROLL for (int i = 0; i < Core::VECTOR; i++) if (i < n)
-      element<typename Core::T>::store(Core::dtype(dtype), data, at + i, from[i]);
 }
 
 #endif

@@ -69,8 +69,7 @@ enum { MMA_ROWS = 16, MMA_COLUMNS = 8, MMA_WORDS = 8 };
  * size. A number of 10 bits stays as it is, infinite and NaN too; the largest error is 2/3 of a unit, the deviation
  * 0.31 to 0.33 of one (0.29 if it were the nearest number, which takes twice the instructions; cvt.rna.tf32 four
  * times). */
-static __device__ inline float tf32_scale() { return 1.0f + 0x1p-10f / 3; }
-static __device__ inline uint32_t tf32_of_f32(float f) { return __float_as_uint(f * tf32_scale()); }
+static __device__ inline uint32_t tf32_of_f32(float f) { return __float_as_uint(f * (1.0f + 0x1p-10f / 3)); }
 
 #ifdef __CUDACC__
 #if __CUDA_ARCH__ >= 800

@@ -1,6 +1,8 @@
 /* Reading a MatMul or Gemm call: extents and strides of its matrices and of the batch. */
 #include "ops/cpu/calls/product.h"
 
+#include "base/desc.h"
+
 static reed_status misfit(const reed_kernel_call *call) {
   char a[96], b[96], y[96];
   return reed_kernel_fail(call, REED_ERROR_SHAPE, "%s times %s does not give %s",
@@ -62,12 +64,6 @@ static reed_status read_gemm(const reed_kernel_call *call, product *p) {
   return REED_OK;
 }
 
-static bool has_dims_of(const reed_desc *a, const reed_desc *b) {
-  for (int32_t i = 0; i < a->rank && i < b->rank; i++)
-    if (a->dims[i] != b->dims[i]) return false;
-  return a->rank == b->rank;
-}
-
 reed_status product_read(const reed_kernel_call *call, bool gemm, product *p) {
   const reed_desc *y = &call->outputs[0];
   *p = (product){.dtype = call->inputs[0].dtype, .team = cpu_env_team(call), .alpha = 1, .beta = 1};
@@ -91,7 +87,7 @@ reed_status product_read(const reed_kernel_call *call, bool gemm, product *p) {
     p->c_column = column ? 0 : strides[axis];
   }
   p->has_residual = cpu_present(call, 3);
-  if (p->has_residual && !has_dims_of(&call->inputs[3], y)) return misfit(call);
+  if (p->has_residual && !desc_equal(&call->inputs[3], y)) return misfit(call);
   p->exact_ints = p->alpha == 1 && p->beta == 1 && p->activation.kind == ACTIVATION_NONE;
   return REED_OK;
 }
