@@ -322,12 +322,15 @@ static bool may_view(const columns_pass *c, const ir_type *to) {
   return true;
 }
 
-/* The type of the columns side by side. False: it has too many axes. */
+/* The type of the columns side by side: as many axes as the leaf with the most, in front of which the rows' extents are
+ * 1 (leaves_have_rows). */
 static void type_of_columns(const columns_pass *c, reed_dtype dtype, ir_type *out_type) {
   const column_program *p = &c->program;
-  *out_type = (ir_type){.dtype = dtype, .rank = p->n_rows + 1};
-  memcpy(out_type->dims, p->rows, sizeof *p->rows * (size_t)p->n_rows);
-  out_type->dims[p->n_rows] = c->n_results;
+  int32_t rank = 1;
+  for (int32_t k = 0; k < p->n_leaves; k++) rank = p->leaves[k].rank > rank ? p->leaves[k].rank : rank;
+  *out_type = (ir_type){.dtype = dtype, .rank = rank};
+  memcpy(out_type->dims, p->rows + p->n_rows - (rank - 1), sizeof *p->rows * (size_t)(rank - 1));
+  out_type->dims[rank - 1] = c->n_results;
 }
 
 static bool same_dims(const ir_type *a, const ir_type *b) {

@@ -67,6 +67,11 @@ static const box_case box_cases[] = {
      1, 1},
     {"negative places", "a=Gather[-1] x,last1;b=Gather[-1] x,i0;m=Max a,b;o=Exp m", 1, 1},
     {"some rows of columns", "a=Slice x,start1,end,start0;x0=Gather[1] a,i0;x1=Gather[1] a,i1;o=Sub x0,x1", 1, -1},
+    {"one matrix of a batch of one",
+     "u=Unsqueeze x,from0;a=Slice u,from0,to2,on2;b=Slice u,from2,to4,on2;h=Mul a,half;k=Sub b,h;c=Concat[2] k,h;"
+     "o=Exp c",
+     1, 1},
+    {"parts of a batch of one, put side by side", "h=Mul y,half;u=Unsqueeze h,from0;c=Concat[-1] u,u;o=Cos c", 1, 1},
     {"columns backwards", "a=Slice x,last1v,begin,on1,back1;b=Slice y,from0,end,on1;o=Add a,b", 0, -1},
 };
 
