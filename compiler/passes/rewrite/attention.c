@@ -4,8 +4,9 @@
  *
  * by one Attention node (ONNX opset 23), which stores no tensor of all scores. The scale may be applied to Q, to K, to
  * both, to the product, or to the product and a mask added to it (Falcon's ALiBi); cap is c tanh(x / c) or nothing;
- * masks are added, or applied by Where. Q, K and V may have rank 2, 3 or 4. If the graph splits Q, K and V into heads
- * from [batch, length, heads * size] and merges the result again, the Attention node does both.
+ * masks are added, or applied by Where; sums of masks may have a least number (OPT, XGLM). Q, K and V may have rank 2,
+ * 3 or 4. If the graph splits Q, K and V into heads from [batch, length, heads * size] and merges the result again, the
+ * Attention node does both.
  *
  * Masks that follow from places are folded by the pass attention_masks, repeated heads by attention_heads. The pass
  * batch_axes comes before. */
@@ -16,6 +17,7 @@
 #include "compiler/ir/pattern.h"
 
 #define MASKS_MOST 4
+#define LOW -1e30 /* adding a number of at most LOW to any score gives the number itself */
 
 /* A mask of the scores: `added`, or the number `hidden` where `truth` is `hides`. */
 typedef struct mask {
@@ -32,6 +34,7 @@ typedef struct parts {
   ir_value *product;      /* the scores before everything else */
   bool guarded;           /* NaN weights become 0 */
   double scale, cap;      /* cap 0: none */
+  double least;           /* of the masked scores, at most LOW; -INFINITY: none */
   mask masks[MASKS_MOST]; /* from the last one back */
   int32_t n_masks;
 } parts;
@@ -141,10 +144,22 @@ static bool unmask(const joining *j, ir_value *v, const ir_node *n, parts *p) {
   return false;
 }
 
+/* The operand of Max that is no constant, if the other one is a number of at most LOW: the masked scores' least number;
+ * NULL otherwise. max(score + mask, least) is score + max(mask, least) then. */
+static ir_value *without_least(const ir_node *n, double *out_least) {
+  double x;
+  for (int32_t k = 0; is_op(n, OP_Max) && n->n_inputs == 2 && k < 2; k++)
+    if (ir_is_constant(n->inputs[1 - k]) && pattern_number(n->inputs[1 - k], &x) && x <= LOW)
+      return *out_least = x, n->inputs[k];
+  return NULL;
+}
+
 /* Walks from v, the scores after masks and scales, back to the product of Q and K. */
 static bool find_scores(const joining *j, ir_value *v, parts *p, int32_t depth) {
   v = uncast(j, v);
   const ir_node *n = only_maker(v);
+  ir_value *more = n && !p->n_masks && p->least == -INFINITY ? without_least(n, &p->least) : NULL;
+  if (more) n = only_maker(v = uncast(j, more));
   if (!n || depth > MASKS_MOST) return false;
   if ((is_op(n, OP_Add) || is_op(n, OP_Where)) && unmask(j, v, n, p)) return true;
   if (p->cap == 0 && p->scale == 1) {
@@ -193,7 +208,7 @@ static ir_value *without_scale(ir_value *v, double *scale) {
 }
 
 static bool find_parts(const joining *j, const ir_node *product, parts *p) {
-  *p = (parts){.scale = 1, .v = product->inputs[1]};
+  *p = (parts){.scale = 1, .least = -INFINITY, .v = product->inputs[1]};
   if (product->n_inputs > 2 && product->inputs[2]) return false;
   p->weights = find_weights(j, product->inputs[0], &p->guarded);
   if (!p->weights) return false;
@@ -255,9 +270,6 @@ static ir_value *scalar(const joining *j, reed_dtype dtype, double number) {
   return ir_constant(j->m, &(reed_desc){.dtype = dtype}, &bits, false, NULL);
 }
 
-/* A number of at most LOW: adding such a number to any score gives the number itself. */
-#define LOW -1e30
-
 typedef struct mask_made {
   ir_value *mask; /* NULL: none */
   double hidden;  /* of a bool mask */
@@ -276,6 +288,32 @@ static ir_value *added_mask(const joining *j, const mask *m) {
   return both[1] ? make(j, OP_Mul, both, 2) : NULL;
 }
 
+/* True if v has no element below `least`: a number, or a choice of such numbers under any extents. */
+static bool is_at_least(const ir_value *v, double least) {
+  const ir_node *n = v->producer;
+  double x;
+  if (least == -INFINITY) return true;
+  if (ir_is_constant(v)) return pattern_number(v, &x) && x >= least;
+  if (!n || n->dead) return false;
+  if (is_op(n, OP_Where)) return is_at_least(n->inputs[1], least) && is_at_least(n->inputs[2], least);
+  return (is_op(n, OP_Expand) || is_op(n, OP_Reshape) || is_op(n, OP_Squeeze) || is_op(n, OP_Unsqueeze)) &&
+         is_at_least(n->inputs[0], least);
+}
+
+/* max(v, least), for a v that chooses between numbers by choosing between greater ones. NULL: no memory. */
+static ir_value *raised(const joining *j, ir_value *v, double least) {
+  const ir_node *n = v->producer;
+  double x;
+  if (is_at_least(v, least)) return v;
+  if (ir_is_constant(v) && pattern_number(v, &x) && x < least) return scalar(j, v->type.dtype, least);
+  if (n && !n->dead && is_op(n, OP_Where)) {
+    ir_value *inputs[] = {n->inputs[0], raised(j, n->inputs[1], least), raised(j, n->inputs[2], least)};
+    return inputs[1] && inputs[2] ? make(j, OP_Where, inputs, 3) : NULL;
+  }
+  ir_value *both[] = {v, scalar(j, v->type.dtype, least)};
+  return both[1] ? make(j, OP_Max, both, 2) : NULL;
+}
+
 /* One mask of several: those from the last one back. Numbers that hide scores must be LOW unless there is one mask.
  * False: the masks have no joint form. *out_status: no memory. */
 static bool join_masks(const joining *j, const parts *p, mask_made *out, reed_status *out_status) {
@@ -286,12 +324,13 @@ static bool join_masks(const joining *j, const parts *p, mask_made *out, reed_st
     if (p->masks[i].added) continue;
     if (!pattern_number(p->masks[i].hidden, &number) || number != number || (p->n_masks > 1 && !(number <= LOW)))
       return false;
-    out->hidden = number;
+    out->hidden = number > p->least ? number : p->least;
   }
   if (p->n_masks == 0) return true;
   if (p->n_masks == 1) {
-    if (p->masks[0].added) ok = (out->mask = added_mask(j, &p->masks[0])) != NULL;
-    else ok = truth_mask(j, &p->masks[0], &out->mask);
+    const mask *m = &p->masks[0];
+    if (!m->added) ok = truth_mask(j, m, &out->mask);
+    else ok = (out->mask = added_mask(j, m)) && (out->mask = raised(j, out->mask, p->least));
     if (!ok) *out_status = no_memory(j);
     return ok;
   }
@@ -310,6 +349,7 @@ static bool join_masks(const joining *j, const parts *p, mask_made *out, reed_st
     }
     ok = sum != NULL;
   }
+  ok = ok && (sum = raised(j, sum, p->least)) != NULL;
   out->mask = sum;
   if (!ok) *out_status = no_memory(j);
   return ok;
