@@ -69,15 +69,17 @@ static void equal(const reed_tensor *a, const reed_tensor *b, bar most, const ch
   }
 }
 
+#define INPUTS_MOST 16 /* of a case's model */
+
 static void check_within(onnx_build *b, const char *pass, bool empty, bar most, const char *what) {
   static const int64_t extents[] = {1, 3, 17, 0}; /* extent 0 only if `empty` */
   const char *const disabled[] = {pass, NULL};
   runner with = runner_open(b, &(reed_compile_options){0}, NULL, what),
          without = runner_open(b, &(reed_compile_options){.disabled_passes = disabled}, NULL, what);
   size_t n = reed_program_input_count(with.program);
-  ck_assert_uint_le(n, 12);
+  ck_assert_uint_le(n, INPUTS_MOST);
   for (size_t k = 0; k < sizeof extents / sizeof *extents - !empty; k++) {
-    reed_tensor *inputs[12];
+    reed_tensor *inputs[INPUTS_MOST];
     for (size_t i = 0; i < n; i++) inputs[i] = input_of(with.program, i, extents[k]);
     reed_tensor *x, *y;
     runner_run(&with, inputs, n, &x, 1, what);

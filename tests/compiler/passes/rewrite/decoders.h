@@ -256,7 +256,7 @@ static inline onnx_build *spelled_heads_open(const spelled *s) {
 /* ---- rotary embeddings ---- */
 
 /* x, y: f32[b,4,t,16]; cs, sn: f32[1,1,t,16]; ch, sh: f32[b,1,t,8]; u: f32[b,t,4,16], with cu, su: f32[b,t,1,16];
- * cx: f32[1,4,t,16]; ca, sa: f32[t,6]. */
+ * cx: f32[1,4,t,16]; ca, sa: f32[t,6]; fr: f32[1,t,8]. */
 #define HALVES(x) "f=Slice " x ",v0,v8,v3;g=Slice " x ",v8,far,v3;"
 #define NEIGHBOURS(x) "f=Slice " x ",v0,far,v3,v2;g=Slice " x ",v1,far,v3,v2;"
 #define TURNED "m=Neg g;r=Concat[3] m,f;"
@@ -264,6 +264,10 @@ static inline onnx_build *spelled_heads_open(const spelled *s) {
 
 static const spelled spelled_rotaries[] = {
     {"Llama's", HALVES("x") TURNED SUM("x", "cs", "sn"), "RotaryEmbedding"},
+    {"Llama's, with the cosines of places for all rows of a batch",
+     "h=Mul fr,half;e=Concat[-1] h,h;c=Cos e;s=Sin e;c4=Unsqueeze c,v1;s4=Unsqueeze s,v1;" HALVES("x")
+         TURNED SUM("x", "c4", "s4"),
+     "RotaryEmbedding"},
     {"halves by Split", "f+g=Split[3] x;" TURNED SUM("x", "cs", "sn"), "RotaryEmbedding"},
     {"the other way round", HALVES("x") TURNED "p=Mul cs,x;q=Mul sn,r;o=Add q,p", "RotaryEmbedding"},
     {"joined halves", HALVES("x") "a=Mul f,ch;b=Mul g,sh;c=Sub a,b;d=Mul g,ch;e=Mul sh,f;h=Add d,e;o=Concat[3] c,h",
@@ -305,7 +309,8 @@ static inline onnx_build *spelled_rotary_open(const spelled *s) {
   static const char *const inputs[][2] = {{"x", "f32[b,4,t,16]"},  {"y", "f32[b,4,t,16]"},  {"u", "f32[b,t,4,16]"},
                                           {"cs", "f32[1,1,t,16]"}, {"sn", "f32[1,1,t,16]"}, {"ch", "f32[b,1,t,8]"},
                                           {"sh", "f32[b,1,t,8]"},  {"cu", "f32[b,t,1,16]"}, {"su", "f32[b,t,1,16]"},
-                                          {"cx", "f32[1,4,t,16]"}, {"ca", "f32[t,12]"},     {"sa", "f32[t,12]"}};
+                                          {"cx", "f32[1,4,t,16]"}, {"ca", "f32[t,12]"},     {"sa", "f32[t,12]"},
+                                          {"fr", "f32[1,t,8]"}};
   for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++) build_input(b, inputs[i][0], inputs[i][1]);
   for (int64_t i = 0; i < 13; i++) {
     char name[4];
@@ -316,6 +321,7 @@ static inline onnx_build *spelled_rotary_open(const spelled *s) {
   }
   build_i64(b, "far", "1", (int64_t[]){INT64_MAX});
   build_i64(b, "flat", "4", (int64_t[]){0, 0, 0, 16});
+  build_f32(b, "half", "", (float[]){0.5f});
   build_i64(b, "pairs", "5", (int64_t[]){0, 0, 0, 8, 2});
   build_output(b, spelled_nodes(b, s->text), "f32");
   return b;
