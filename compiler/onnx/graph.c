@@ -17,7 +17,7 @@ static int64_t opset_of(const onnx_frame *f) {
   return 0;
 }
 
-static reed_status define(onnx_reader *r, onnx_frame *f, const char *name, ir_value *value) {
+reed_status onnx_define(onnx_reader *r, onnx_frame *f, const char *name, ir_value *value) {
   if (!value) return diag_no_memory(r->diagnosis, "a value of the graph");
   reed_status status = onnx_scope_define(&f->scope, name, value);
   if (status == REED_ERROR_FORMAT)
@@ -74,18 +74,18 @@ static reed_status define_tensor(onnx_reader *r, onnx_frame *f, const char *name
   if (t->n_dims > REED_MAX_RANK) {
     reed_status status =
         onnx_unsupported(r, where, "constant '%s' of rank %zu (up to %d)", name, t->n_dims, REED_MAX_RANK);
-    return status == REED_OK ? define(r, f, name, named_value(r, f, name)) : status;
+    return status == REED_OK ? onnx_define(r, f, name, named_value(r, f, name)) : status;
   }
   reed_status status = onnx_read_tensor(r, t, where, &desc, &data);
   if (status != REED_OK) return status;
   /* an unsupported tensor has been noted; reading goes on with a value of unknown type */
-  return define(r, f, name, data ? ir_constant(r->m, &desc, data, true, name) : named_value(r, f, name));
+  return onnx_define(r, f, name, data ? ir_constant(r->m, &desc, data, true, name) : named_value(r, f, name));
 }
 
 static reed_status define_elements(onnx_reader *r, onnx_frame *f, const char *name, reed_dtype dtype, int32_t rank,
                                    size_t n, const void *elements) {
   reed_desc desc = {.dtype = dtype, .rank = rank, .dims = {(int64_t)n}};
-  return define(r, f, name, ir_constant(r->m, &desc, elements, false, name));
+  return onnx_define(r, f, name, ir_constant(r->m, &desc, elements, false, name));
 }
 
 static reed_status read_constant(onnx_reader *r, onnx_frame *f, const Onnx__NodeProto *node, const char *node_name) {
@@ -102,7 +102,7 @@ static reed_status read_constant(onnx_reader *r, onnx_frame *f, const Onnx__Node
     if (strcmp(key, "value_floats") == 0) return define_elements(r, f, name, REED_F32, 1, a->n_floats, a->floats);
     if (strcmp(key, "value_ints") == 0) return define_elements(r, f, name, REED_I64, 1, a->n_ints, a->ints);
     reed_status status = onnx_unsupported(r, node_name, "attribute '%s' of Constant", key);
-    return status == REED_OK ? define(r, f, name, named_value(r, f, name)) : status;
+    return status == REED_OK ? onnx_define(r, f, name, named_value(r, f, name)) : status;
   }
   return diag_fail(r->diagnosis, REED_ERROR_FORMAT, "node '%s' (Constant) has no value", node_name);
 }
@@ -119,9 +119,8 @@ static bool absent_parameter(const onnx_frame *f, const char *name) {
   return false;
 }
 
-/* Finds the value of that name; NULL for an absent optional input. */
-static reed_status find_input(onnx_reader *r, const onnx_frame *f, const char *node_name, const char *op,
-                              const char *name, ir_value **out_value) {
+reed_status onnx_find_input(onnx_reader *r, const onnx_frame *f, const char *node_name, const char *op,
+                            const char *name, ir_value **out_value) {
   *out_value = NULL;
   if (!*name) return REED_OK;
   *out_value = onnx_scope_find(&f->scope, name);
@@ -135,7 +134,7 @@ static reed_status find_input(onnx_reader *r, const onnx_frame *f, const char *n
 static reed_status define_unknown_outputs(onnx_reader *r, onnx_frame *f, const Onnx__NodeProto *node) {
   for (size_t i = 0; i < node->n_output; i++) {
     if (!*node->output[i]) continue;
-    reed_status status = define(r, f, node->output[i], named_value(r, f, node->output[i]));
+    reed_status status = onnx_define(r, f, node->output[i], named_value(r, f, node->output[i]));
     if (status != REED_OK) return status;
   }
   return REED_OK;
@@ -232,7 +231,7 @@ static reed_status make_node(onnx_reader *r, onnx_frame *f, const Onnx__NodeProt
   while (n_inputs && !*node->input[n_inputs - 1] && !(is_loop && n_inputs <= 2)) n_inputs--;
   ir_value *inputs[REED_MAX_OPERANDS + 2] = {NULL}, *outputs[REED_MAX_OPERANDS] = {NULL};
   for (int32_t i = 0; i < n_inputs; i++) {
-    reed_status status = find_input(r, f, node_name, op->name, node->input[i], &inputs[i]);
+    reed_status status = onnx_find_input(r, f, node_name, op->name, node->input[i], &inputs[i]);
     if (status != REED_OK) return status;
   }
   for (int32_t i = 0; i < n_inputs; i++)
@@ -271,7 +270,7 @@ static reed_status read_operator(onnx_reader *r, onnx_frame *f, const Onnx__Node
   /* names are defined last, because a node does not see its own outputs; outputs that the upgrade dropped get no name
    */
   for (int32_t i = 0; i < n->n_outputs && status == REED_OK; i++)
-    if (n->outputs[i]) status = define(r, f, node->output[i], n->outputs[i]);
+    if (n->outputs[i]) status = onnx_define(r, f, node->output[i], n->outputs[i]);
   return status == REED_OK && op == op_builtin(OP_Scan) ? onnx_scan_to_loop(r, n, opset_of(f)) : status;
 }
 
@@ -297,7 +296,7 @@ static reed_status find_operands(onnx_reader *r, const onnx_frame *f, const Onnx
   if (node->n_input > REED_MAX_OPERANDS || node->n_output > REED_MAX_OPERANDS)
     return onnx_unsupported(r, node_name, "more than %d inputs or outputs", REED_MAX_OPERANDS);
   for (size_t i = 0; i < node->n_input; i++) {
-    reed_status status = find_input(r, f, node_name, node->op_type, node->input[i], &operands[i]);
+    reed_status status = onnx_find_input(r, f, node_name, node->op_type, node->input[i], &operands[i]);
     if (status != REED_OK) return status;
     if (!sequences && onnx_sequence_of(r, operands[i]))
       return onnx_unsupported(r, node_name, "a sequence as input of %s", node->op_type);
@@ -327,7 +326,7 @@ static reed_status read_einsum(onnx_reader *r, onnx_frame *f, const Onnx__NodePr
   if (!text) return diag_no_memory(r->diagnosis, "an Einsum's equation");
   status = onnx_einsum(r, f->graph, node_name, text, operands, ranks, n, &result);
   if (status != REED_OK) return status;
-  return result ? define(r, f, node->output[0], result) : define_unknown_outputs(r, f, node);
+  return result ? onnx_define(r, f, node->output[0], result) : define_unknown_outputs(r, f, node);
 }
 
 /* Reads a node for which other nodes compute its outputs. */
@@ -348,7 +347,7 @@ static reed_status read_made(onnx_reader *r, onnx_frame *f, const Onnx__NodeProt
   if (status == REED_OK) status = read(&z);
   if (status == REED_OK && z.unsupported) return define_unknown_outputs(r, f, node);
   for (size_t i = 0; i < node->n_output && status == REED_OK; i++)
-    if (*node->output[i]) status = define(r, f, node->output[i], results[i]);
+    if (*node->output[i]) status = onnx_define(r, f, node->output[i], results[i]);
   return status;
 }
 
@@ -368,6 +367,8 @@ static bool carries_sequences(const onnx_reader *r, const onnx_frame *f, const O
 /* Reads a Loop that carries sequences. */
 static reed_status read_loop(onnx_reader *r, onnx_frame *f, const Onnx__NodeProto *node, const char *node_name) {
   onnx_loop loop;
+  int64_t n_rounds;
+  if (onnx_has_rounds(r, f, node, &n_rounds)) return onnx_read_rounds(r, f, node, node_name, n_rounds);
   reed_status status = onnx_unsequenced_loop(r, f, node, node_name, &loop);
   if (status == REED_OK && !loop.node) return define_unknown_outputs(r, f, node);
   if (status == REED_OK) status = read_operator(r, f, loop.node, "", op_builtin(OP_Loop), node_name);
@@ -375,7 +376,7 @@ static reed_status read_loop(onnx_reader *r, onnx_frame *f, const Onnx__NodeProt
     char **names = &loop.node->output[loop.node->n_output - ONNX_LOOP_ITEMS * (size_t)(loop.n_names - i)];
     ir_value *items[ONNX_LOOP_ITEMS];
     for (int32_t k = 0; k < ONNX_LOOP_ITEMS; k++) items[k] = onnx_scope_find(&f->scope, names[k]);
-    if (*loop.names[i]) status = define(r, f, loop.names[i], onnx_looped_sequence(r, f->graph, items));
+    if (*loop.names[i]) status = onnx_define(r, f, loop.names[i], onnx_looped_sequence(r, f->graph, items));
   }
   return status;
 }
@@ -412,17 +413,17 @@ static reed_status inline_function(onnx_reader *r, onnx_frame *f, const Onnx__No
       body.prefix ? check_opset(r, &body, node_name) : diag_no_memory(r->diagnosis, "names of a function");
   for (size_t i = 0; i < node->n_input && status == REED_OK; i++) {
     ir_value *v;
-    status = find_input(r, f, node_name, op, node->input[i], &v);
-    if (status == REED_OK && v) status = define(r, &body, function->input[i], v);
+    status = onnx_find_input(r, f, node_name, op, node->input[i], &v);
+    if (status == REED_OK && v) status = onnx_define(r, &body, function->input[i], v);
   }
   if (status == REED_OK) status = read_nodes(r, &body, function->node, function->n_node);
   for (size_t i = 0; i < node->n_output && status == REED_OK; i++) {
     if (!*node->output[i]) continue;
     ir_value *v;
-    status = find_input(r, &body, node_name, op, function->output[i], &v);
+    status = onnx_find_input(r, &body, node_name, op, function->output[i], &v);
     if (status == REED_OK && !v)
       status = diag_fail(r->diagnosis, REED_ERROR_FORMAT, "function '%s': output %zu has no name", op, i);
-    if (status == REED_OK) status = define(r, f, node->output[i], v);
+    if (status == REED_OK) status = onnx_define(r, f, node->output[i], v);
   }
   onnx_scope_fini(&body.scope);
   return status;
@@ -472,7 +473,7 @@ static reed_status read_initializers(onnx_reader *r, onnx_frame *f, const Onnx__
     const Onnx__TensorProto *values = g->sparse_initializer[i]->values;
     const char *name = values ? onnx_text(values->name) : "";
     reed_status status = onnx_unsupported(r, name, "a sparse initializer");
-    if (status == REED_OK && *name) status = define(r, f, name, named_value(r, f, name));
+    if (status == REED_OK && *name) status = onnx_define(r, f, name, named_value(r, f, name));
     if (status != REED_OK) return status;
   }
   return REED_OK;
@@ -496,7 +497,7 @@ static reed_status read_params(onnx_reader *r, onnx_frame *f, const Onnx__GraphP
       return diag_fail(r->diagnosis, REED_ERROR_FORMAT, "graph '%s': input %zu has no name", f->graph->name, i);
     if (is_main && onnx_scope_find(&f->scope, name)) continue;
     ir_value *v = named_value(r, f, name);
-    reed_status status = define(r, f, name, v);
+    reed_status status = onnx_define(r, f, name, v);
     if (status != REED_OK) return status;
     status = read_type(r, "an input", g->input[i], is_main, &v->type);
     if (!is_main && v->type.dtype == REED_NONE) v->type.dtype = given_dtype(f, i);
@@ -535,6 +536,11 @@ static reed_status read_results(onnx_reader *r, onnx_frame *f, const Onnx__Graph
                        reed_dtype_name(graph->result_types[i].dtype), reed_dtype_name(v->type.dtype));
   }
   return REED_OK;
+}
+
+reed_status onnx_read_body(onnx_reader *r, onnx_frame *f, const Onnx__GraphProto *g) {
+  reed_status status = read_initializers(r, f, g);
+  return status == REED_OK ? read_nodes(r, f, g->node, g->n_node) : status;
 }
 
 static reed_status read_contents(onnx_reader *r, onnx_frame *f, const Onnx__GraphProto *g) {

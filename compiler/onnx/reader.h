@@ -158,6 +158,13 @@ reed_status onnx_note_ranges(onnx_reader *r, const Onnx__ValueInfoProto *input, 
  * declared names and integers. `high` is below `low` if no extent is possible. The range borrows the name. */
 bool onnx_tied_range(const char *name, const reed_dim_range *declared, size_t n_declared, reed_dim_range *out_range);
 
+/* Gives the frame's graph a value of that name. ERROR_FORMAT: it has one; NULL for `value` is ERROR_MEMORY. */
+reed_status onnx_define(onnx_reader *r, onnx_frame *f, const char *name, ir_value *value) REED_MUST_CHECK;
+/* Finds the value of that name; NULL for an absent optional input. ERROR_FORMAT: there is none. */
+reed_status onnx_find_input(onnx_reader *r, const onnx_frame *f, const char *node_name, const char *op,
+                            const char *name, ir_value **out_value) REED_MUST_CHECK;
+/* Reads the graph's initializers and nodes into the frame's graph. */
+reed_status onnx_read_body(onnx_reader *r, onnx_frame *f, const Onnx__GraphProto *g) REED_MUST_CHECK;
 /* Reads the main graph with its bodies and functions. */
 reed_status onnx_read_graph(onnx_reader *r, const Onnx__GraphProto *g) REED_MUST_CHECK;
 
@@ -244,6 +251,15 @@ typedef struct onnx_loop {
 /* Gives a Loop scan outputs in place of the sequences that it carries. ERROR_FORMAT: it has no body. */
 reed_status onnx_unsequenced_loop(onnx_reader *r, const onnx_frame *f, const Onnx__NodeProto *node,
                                   const char *node_name, onnx_loop *out_loop) REED_MUST_CHECK;
+
+/* True for a Loop that carries sequences and has a number of rounds that the model has as a constant, *out_rounds, few
+ * enough to read the body once for each of them. */
+bool onnx_has_rounds(const onnx_reader *r, const onnx_frame *f, const Onnx__NodeProto *node, int64_t *out_rounds);
+/* Reads such a Loop: the body's nodes for each round, in the Loop's own graph. ERROR_FORMAT: a wrong number of
+ * operands.
+ */
+reed_status onnx_read_rounds(onnx_reader *r, onnx_frame *f, const Onnx__NodeProto *node, const char *node_name,
+                             int64_t n_rounds) REED_MUST_CHECK;
 
 /* The value that stands for the sequence whose items are scan outputs of a Loop in g: stacked along a new axis, to be
  * joined along their first one, and numbered. NULL: no memory. */

@@ -31,7 +31,7 @@ class Chain:
     def use(self, sequence, n_least, axis, new_axis):
         """Items at places that the sequence has at every size, its length, its items along an axis."""
         g = self.g
-        if g.flag(.3):
+        if g.flag(.3) and g.opset >= 14:  # before, Identity takes tensors alone
             sequence = self.add("Identity", sequence)
         for _ in range(g.flag() + g.flag()):
             if n_least:
@@ -89,11 +89,14 @@ def lists(g):
 
 @operator()
 def carried(g):
-    """A Loop that appends an item a round: of equal extents, or the first rows of a tensor."""
+    """A Loop that appends an item a round: of equal extents, or the first rows of a tensor. With a number of rounds that is a constant it may insert in front, and twice."""
     if g.opset < 13:
         raise Skip("opset")
     v = g.pick(FLOATS, rank=(1, 2, 3), nonempty=True)
     trips, p, chain = g.const(int(g.r.integers(1, 5)), I64), g.name("l"), Chain(g)
+    known = g.flag()
+    if not known: trips = g.node("Identity", [trips])
+    more = known and g.flag()
     grows, one = g.flag(.4), g.const(1, I64)
     if grows:
         end = g.axes(0)
@@ -102,13 +105,14 @@ def carried(g):
     else:
         end = one
         item = [h.make_node("Cast", [p + "i"], [p + "n"], to=ONNX_TYPES[v.dtype]), h.make_node("Add", [v.name, p + "n"], [p + "y"])]
-    nodes = item + [h.make_node("SequenceInsert", [p + "s", p + "y"], [p + "t"]), h.make_node("Identity", [p + "c"], [p + "d"])]
+    nodes = item + [h.make_node("SequenceInsert", [p + "s", p + "y"], [p + ("r" if more else "t")]), h.make_node("Identity", [p + "c"], [p + "d"])]
+    if more: nodes += [h.make_node("Constant", [], [p + "0"], value_int=0), h.make_node("SequenceInsert", [p + "r", p + "y", p + "0"], [p + "t"])]
     kind = ONNX_TYPES[v.dtype]
     body = h.make_graph(nodes, g.name("body"), [h.make_tensor_value_info(p + "i", T.INT64, []), h.make_tensor_value_info(p + "c", T.BOOL, []),
                                                 h.make_tensor_sequence_value_info(p + "s", kind, None)],
                         [h.make_tensor_value_info(p + "d", T.BOOL, []), h.make_tensor_sequence_value_info(p + "t", kind, None)])
     s = chain.add("Loop", trips, "", chain.add("SequenceEmpty", dtype=kind), body=body)
     chain.inputs += [v, one, end]
-    n = int(np.min(trips.arrays[0]))
+    n = int(np.min(trips.arrays[0])) * (1 + more)
     chain.use(s, 0 if grows else n, 0, not grows and g.flag())
     chain.end()

@@ -13,7 +13,8 @@ typedef struct step {
   int64_t second_value;
 } step;
 
-/* The model's constants are x: f32[5,2] = 0..9; y: f32[1,2] = 10, 11; whole numbers n1 = -1, 0, 1, 2, 3; v = [2,3]. */
+/* The model's constants are x: f32[5,2] = 0..9; y: f32[1,2] = 10, 11; no = false; whole numbers n1 = -1, 0, 1, 2, 3; v
+ * = [2,3]. */
 static onnx_build *build(const step *steps) {
   static const char *const names[] = {"n1", "0", "1", "2", "3"};
   onnx_build *b = build_open(17);
@@ -23,6 +24,7 @@ static onnx_build *build(const step *steps) {
   build_tensor(b, "y", REED_F32, "1,2", x + 10, true);
   for (int64_t i = 0; i < 5; i++) build_tensor(b, names[i], REED_I64, "", &(int64_t){i - 1}, true);
   build_tensor(b, "v", REED_I64, "2", (int64_t[]){2, 3}, true);
+  build_tensor(b, "no", REED_BOOL, "", &(bool){false}, true);
   build_input(b, "i", "i64[]");
   for (int i = 0; i < MOST_STEPS && steps[i].op; i++) {
     build_node_t *n = build_node(b, steps[i].op, steps[i].inputs, steps[i].output);
@@ -154,20 +156,26 @@ START_TEST(a_part_that_the_tensor_has_not_is_left_to_the_run) {
 }
 END_TEST
 
-/* A Loop of two rounds that carries a sequence from `from` to `to` by the steps of its body. */
-static void read_loop(front *f, const step *steps, const char *to) {
+/* A Loop of `count` rounds that carries a sequence from p to `to` by the steps of its body, goes on if the body's value
+ * `goes_on` is true, and has the length of the sequence, and the tensor `scanned` of each round (NULL: none). */
+static onnx_build *build_loop(const char *count, const step *steps, const char *to, const char *goes_on,
+                              const char *scanned) {
   onnx_build *b = build((const step[MOST_STEPS]){{"SequenceEmpty", "", "e"}}), *body = build_subgraph(b);
   build_input(body, "k", "i64[]");
   build_input(body, "c", "bool[]");
   build_input(body, "p", "");
   for (int i = 0; i < MOST_STEPS && steps[i].op; i++) build_node(body, steps[i].op, steps[i].inputs, steps[i].output);
-  build_node(body, "Identity", "c", "d");
+  build_node(body, "Identity", goes_on, "d");
   build_output(body, "d", "bool[]");
   build_output(body, to, "");
-  build_graph_attr(b, build_node(b, "Loop", "2,,e", "s"), "body", body);
+  if (scanned) build_output(body, scanned, "");
+  char inputs[16];
+  snprintf(inputs, sizeof inputs, "%s,,e", count);
+  build_graph_attr(b, build_node(b, "Loop", inputs, scanned ? "s,w" : "s"), "body", body);
   build_node(b, "SequenceLength", "s", "z");
   build_output(b, "z", "i64");
-  front_read(f, &b);
+  if (scanned) build_output(b, "w", "i64");
+  return b;
 }
 
 START_TEST(a_loop_appends_one_item_a_round) {
@@ -185,9 +193,82 @@ START_TEST(a_loop_appends_one_item_a_round) {
       {{{"Relu", "x", "l"}}, "p", false},
   };
   front f;
-  read_loop(&f, bodies[_i].steps, bodies[_i].to);
+  onnx_build *b = build_loop("i", bodies[_i].steps, bodies[_i].to, "c", NULL);
+  front_read(&f, &b);
   if (bodies[_i].taken) front_ok(&f);
   else front_says(&f, REED_ERROR_UNSUPPORTED, "other than an empty one to which each round appends an item: 's_node'");
+  front_fini(&f);
+}
+END_TEST
+
+static int64_t number_of(const front *f, int32_t result) {
+  const ir_value *v = f->m->main->results[result];
+  ck_assert(ir_is_constant(v) && v->type.dtype == REED_I64);
+  return *(const int64_t *)v->data;
+}
+
+/* A constant number of rounds: the sequence is a list, whatever its body does with it. */
+START_TEST(rounds_of_a_constant_number_are_read_one_by_one) {
+  static const struct {
+    const char *count;
+    step steps[MOST_STEPS];
+    const char *to;
+    int64_t length;
+  } bodies[] = {
+      {"2", {{"SequenceInsert", "p,x", "q"}}, "q", 2},
+      {"3", {{"SequenceInsert", "p,x", "r"}, {"SequenceInsert", "r,y,0", "q"}}, "q", 6},
+      {"2", {{"SequenceInsert", "p,x,0", "q"}, {"SequenceLength", "p", "l"}}, "q", 2},
+      {"3", {{"SequenceInsert", "p,x", "q"}, {"SequenceInsert", "q,y", "r"}, {"SequenceErase", "r,0", "t"}}, "t", 3},
+      {"3", {{"Relu", "x", "l"}}, "p", 0},
+      {"0", {{"SequenceInsert", "p,x", "q"}}, "q", 0},
+  };
+  front f;
+  onnx_build *b = build_loop(bodies[_i].count, bodies[_i].steps, bodies[_i].to, "c", NULL);
+  front_read(&f, &b);
+  front_ok(&f);
+  front_passes(&f, NULL);
+  front_ok(&f);
+  ck_assert_int_eq(number_of(&f, 0), bodies[_i].length);
+  ck_assert_int_eq(front_count(&f, OP_Loop), 0);
+  front_fini(&f);
+}
+END_TEST
+
+/* The rounds' numbers, and the lengths before them, as scan outputs. */
+START_TEST(rounds_have_scan_outputs) {
+  static const step steps[MOST_STEPS] = {{"SequenceLength", "p", "l"},
+                                         {"Add", "k,l", "a"},
+                                         {"SequenceInsert", "p,x", "r"},
+                                         {"SequenceInsert", "r,x", "q"}};
+  front f;
+  onnx_build *b = build_loop("3", steps, "q", "c", "a");
+  front_read(&f, &b);
+  front_ok(&f);
+  front_passes(&f, NULL);
+  front_ok(&f);
+  const ir_value *w = f.m->main->results[1];
+  ck_assert_str_eq(front_type(&f, w), "i64[3]");
+  ck_assert(ir_is_constant(w));
+  for (int64_t i = 0; i < 3; i++) ck_assert_int_eq(((const int64_t *)w->data)[i], i + 2 * i);
+  ck_assert_int_eq(number_of(&f, 0), 6);
+  front_fini(&f);
+}
+END_TEST
+
+START_TEST(rounds_that_may_end_the_loop_are_refused) {
+  static const step steps[MOST_STEPS] = {{"SequenceInsert", "p,x,0", "q"}, {"Not", "c", "n"}};
+  static const struct {
+    const char *count, *goes_on, *scanned, *text;
+  } loops[] = {
+      {"3", "n", NULL, "other than an empty one to which each round appends an item: 's_node'"},
+      {"3", "no", NULL, "a Loop with a sequence whose body ends it: 's_node'"},
+      {"0", "c", "k", "a scan output of a Loop without rounds: 's_node'"},
+      {"3", "c", "q", "a sequence as a scan output of a Loop: 's_node'"},
+  };
+  front f;
+  onnx_build *b = build_loop(loops[_i].count, steps, "q", loops[_i].goes_on, loops[_i].scanned);
+  front_read(&f, &b);
+  front_says(&f, REED_ERROR_UNSUPPORTED, loops[_i].text);
   front_fini(&f);
 }
 END_TEST
@@ -199,6 +280,9 @@ int main(void) {
   tcase_add_loop_test(t, other_uses_are_refused, 0, (int)(sizeof refused / sizeof *refused));
   tcase_add_test(t, a_part_that_the_tensor_has_not_is_left_to_the_run);
   tcase_add_loop_test(t, a_loop_appends_one_item_a_round, 0, 7);
+  tcase_add_loop_test(t, rounds_of_a_constant_number_are_read_one_by_one, 0, 6);
+  tcase_add_test(t, rounds_have_scan_outputs);
+  tcase_add_loop_test(t, rounds_that_may_end_the_loop_are_refused, 0, 4);
   suite_add_tcase(suite, t);
   return suite_run(suite);
 }
