@@ -130,11 +130,42 @@ static ir_value *transpose(rewriting *r, ir_node *n, bool *change) {
   return NULL;
 }
 
-/* A Reshape after a Reshape, Squeeze, Unsqueeze or Flatten reads that node's input, unless it copies an extent (0) from
- * its own input. */
+/* The product of the extents. */
+static reed_dim elements_of(const rewriting *r, const ir_type *t) {
+  reed_dim n = 1;
+  for (int32_t i = 0; i < t->rank; i++) n = symbols_mul(r->m->symbols, n, t->dims[i]);
+  return n;
+}
+
+/* The shape that gives the Reshape n its output's extents without reading another tensor's: numbers, 0 for extents that
+ * stay, or -1 for one extent. False: there is none. -1 and 0 in one shape are left out, because -1 is no extent beside
+ * an extent of 0. */
+static bool shape_of_extents(const rewriting *r, const ir_node *n, int64_t *out_shape) {
+  const ir_type *from = &n->inputs[0]->type, *to = &n->outputs[0]->type;
+  const reed_attrs attrs = ir_attrs(n);
+  if (from->rank < 0 || to->rank < 0 || op_attr_int(&attrs, "allowzero")) return false;
+  int32_t n_kept = 0, n_rest = 0;
+  for (int32_t i = 0; i < to->rank; i++) {
+    const bool kept = i < from->rank && symbols_equal(r->m->symbols, from->dims[i], to->dims[i]);
+    if (!symbol_is(to->dims[i]) && to->dims[i] > 0) out_shape[i] = to->dims[i];
+    else out_shape[i] = kept ? 0 : -1, n_kept += kept, n_rest += !kept;
+  }
+  if (n_rest == 0) return true;
+  return n_rest == 1 && n_kept == 0 && symbols_equal(r->m->symbols, elements_of(r, from), elements_of(r, to));
+}
+
+/* A Reshape whose extents follow from those of its input gets a constant shape. After a Reshape, Squeeze, Unsqueeze or
+ * Flatten it reads that node's input, unless it copies an extent (0) from its own input. */
 static ir_value *reshape(rewriting *r, ir_node *n, bool *change) {
   ir_value *same = same_as_input(r, n, change);
   if (same) return same;
+  int64_t shape[REED_MAX_RANK];
+  if (!ir_is_constant(input(n, 1)) && n->outputs[0] && shape_of_extents(r, n, shape)) {
+    ir_value *known = ir_constant_i64(r->m, shape, n->outputs[0]->type.rank, NULL);
+    *change = known != NULL;
+    if (known) n->inputs[1] = known;
+    return NULL;
+  }
   static const op_id views[] = {OP_Reshape, OP_Squeeze, OP_Unsqueeze, OP_Flatten};
   ir_node *before = NULL;
   for (size_t i = 0; i < sizeof views / sizeof *views && !before; i++) before = made_by(input(n, 0), views[i]);

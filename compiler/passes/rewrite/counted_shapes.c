@@ -5,9 +5,9 @@
  * arithmetic; a tensor of more axes does not, because the new operator reads another tensor as large:
  *
  *   ConstantOfShape, Expand  become Where(true, elements, a tensor of these extents)
- *   Reshape                  gets a constant shape, in which 0 stands for an extent that stays
  *
- * The extents are proven equal; no declared name is believed. */
+ * A Reshape has got a constant shape by then, if its extents follow from its input's (simplify). The extents are proven
+ * equal; no declared name is believed. */
 #include <string.h>
 
 #include "base/diag.h"
@@ -102,43 +102,18 @@ static ir_value *filling(const search *s, const ir_node *n) {
   return ir_constant(s->m, &scalar, given ? given->data : &zero, false, NULL);
 }
 
-/* The shape that gives the Reshape n its output without the count; false: none. -1 and 0 in one shape are left out,
- * because -1 is no extent beside an extent of 0. */
-static bool constant_shape(const search *s, const ir_node *n, int64_t *out_shape) {
-  const ir_type *in = &n->inputs[0]->type, *out = &n->outputs[0]->type;
-  const reed_attrs attrs = ir_attrs(n);
-  if (in->rank < 0 || out->rank < 0 || op_attr_int(&attrs, "allowzero")) return false;
-  int32_t n_kept = 0, n_rest = 0;
-  for (int32_t i = 0; i < out->rank; i++) {
-    const bool kept = i < in->rank && symbols_equal(s->m->symbols, in->dims[i], out->dims[i]);
-    if (!symbol_is(out->dims[i]) && out->dims[i] > 0) out_shape[i] = out->dims[i];
-    else out_shape[i] = kept ? 0 : -1, n_kept += kept, n_rest += !kept;
-  }
-  return n_rest == 0 || (n_rest == 1 && n_kept == 0);
-}
-
 static reed_status visit(void *context, ir_node *n) {
   search *s = context;
   for (int32_t i = 0; i < n->n_inputs; i++) n->inputs[i] = ir_resolve(n->inputs[i]);
   spread(n);
   const op_id id = op_id_of(n->op);
-  const int32_t shape = id == OP_ConstantOfShape ? 0 : id == OP_Expand || id == OP_Reshape ? 1 : -1;
+  const int32_t shape = id == OP_ConstantOfShape ? 0 : id == OP_Expand ? 1 : -1;
   if (shape < 0 || !n->outputs[0] || !depends(n->inputs[shape])) return REED_OK;
   if (!s->m->counts_on_device && n->outputs[0]->type.rank != 1) return REED_OK;
-  bool ok = true;
-  if (id == OP_Reshape) {
-    int64_t wanted[REED_MAX_RANK];
-    if (!constant_shape(s, n, wanted)) return REED_OK;
-    ir_value *made = ir_constant_i64(s->m, wanted, n->outputs[0]->type.rank, NULL);
-    ok = made != NULL;
-    if (ok) n->inputs[1] = made;
-    s->n_changed += ok;
-  } else {
-    int32_t left = LOOKED_AT;
-    ir_value *like = tensor_like(s->m, n->inputs[shape], &n->outputs[0]->type, &left);
-    ir_value *elements = !like ? NULL : id == OP_Expand ? n->inputs[0] : filling(s, n);
-    ok = !like || (elements && broadcast(s, n, elements, like));
-  }
+  int32_t left = LOOKED_AT;
+  ir_value *like = tensor_like(s->m, n->inputs[shape], &n->outputs[0]->type, &left);
+  ir_value *elements = !like ? NULL : id == OP_Expand ? n->inputs[0] : filling(s, n);
+  const bool ok = !like || (elements && broadcast(s, n, elements, like));
   return ok ? REED_OK : diag_no_memory(s->m->diagnosis, "shapes of counted tensors");
 }
 

@@ -195,7 +195,8 @@ static reed_status prepare(const cpu_view *view, norm_kind kind, reed_kernel_run
   bool fast = n.dtype == REED_F32 && !n.training && ((kind != NORM_LAYER && kind != NORM_RMS) || n.plain) &&
               desc_elements(&call->inputs[0]) > 0;
   if (!fast) return view->last ? REED_OK : norm_prepare_double(call, kind, &n, out_kernel);
-  if (view->last) return norm_prepare_last(call, kind, &n, out_kernel);
+  const bool of_rows = kind == NORM_BATCH && n.inner == 1; /* a channel has one element an image */
+  if (view->last || of_rows) return norm_prepare_last(call, kind, &n, out_kernel);
   void *state = mem_copy(&n, sizeof n);
   if (!state) return cpu_no_memory(call);
   cpu_kernel_set(out_kernel, run_kind, state);

@@ -163,9 +163,10 @@ static reed_status run_last(const void *state, const reed_kernel_buffers *buffer
 reed_status norm_prepare_last(const reed_kernel_call *call, norm_kind kind, const norm *n, reed_kernel *out_kernel) {
   columns unused;
   last_norm l = {.n = *n, .given = kind == NORM_BATCH};
+  if (l.given) l.n.inner *= n->outer, l.n.outer = 1; /* the pixels of all images have the same numbers */
   void *state = mem_copy(&l, sizeof l);
   if (!state) return cpu_no_memory(call);
   cpu_kernel_set(out_kernel, run_last, state);
-  out_kernel->workspace_bytes = lay_columns(n, ranges_of(n), NULL, &unused);
+  out_kernel->workspace_bytes = lay_columns(&l.n, ranges_of(&l.n), NULL, &unused);
   return REED_OK;
 }

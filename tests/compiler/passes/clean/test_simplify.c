@@ -171,6 +171,61 @@ START_TEST(a_reshape_reads_through_another) {
 }
 END_TEST
 
+/* A shape that is read from tensors becomes numbers, extents that stay, or one that is what is left. */
+START_TEST(a_shape_that_follows_from_the_input_is_a_constant) {
+  static const struct {
+    const char *x, *by, *type;
+    int64_t shape[4];
+  } cases[] = {
+      {"f32[n,6]", "heads", "f32[n,2,3]", {0, 2, 3}},
+      {"f32[n,m,6]", "heads", "f32[n,m,2,3]", {0, 0, 2, 3}},
+      {"f32[n,4,6]", "rows", "f32[n*4,6]", {-1, 6}},
+      {"f32[n,m,6]", "rows", "f32[n*m,6]", {-1, 6}},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    onnx_build *b = build_open(15);
+    build_input(b, "x", cases[i].x);
+    build_i64(b, "two_three", "2", (int64_t[]){2, 3});
+    build_i64(b, "six", "1", (int64_t[]){6});
+    build_int(b, build_node(b, "Shape", "x", "front"), "end", -1);
+    build_int(b, build_node(b, "Concat", "front,two_three", "heads"), "axis", 0);
+    build_int(b, build_node(b, "ReduceProd", "front", "all"), "keepdims", 1);
+    build_int(b, build_node(b, "Concat", "all,six", "rows"), "axis", 0);
+    char inputs[16];
+    snprintf(inputs, sizeof inputs, "x,%s", cases[i].by);
+    build_node(b, "Reshape", inputs, "y");
+    build_output(b, "y", "f32");
+    front f;
+    front_optimize(&f, &b);
+    const ir_node *n = front_node(&f, OP_Reshape);
+    ck_assert_str_eq(front_result_type(&f), cases[i].type);
+    ck_assert_msg(ir_is_constant(n->inputs[1]), "case %zu", i);
+    for (int64_t k = 0; k < n->outputs[0]->type.rank; k++)
+      ck_assert_int_eq((int64_t)front_element(n->inputs[1], k), cases[i].shape[k]);
+    ck_assert_int_eq(f.m->main->nodes.n, 1);
+    front_fini(&f);
+  }
+}
+END_TEST
+
+/* Without a proof that the elements are as many: the Reshape refuses another number, which -1 would not. */
+START_TEST(a_shape_of_another_tensor_stays) {
+  static const char *const types[][2] = {{"f32[n,6]", "f32[m,2,3]"}, {"f32[k]", "f32[m,2]"}, {"f32[n,m]", "f32[m,n]"}};
+  for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+    onnx_build *b = build_open(15);
+    build_input(b, "x", types[i][0]);
+    build_input(b, "like", types[i][1]);
+    build_node(b, "Shape", "like", "s");
+    build_node(b, "Reshape", "x,s", "y");
+    build_output(b, "y", "f32");
+    front f;
+    front_optimize(&f, &b);
+    ck_assert_msg(!ir_is_constant(front_node(&f, OP_Reshape)->inputs[1]), "case %zu", i);
+    front_fini(&f);
+  }
+}
+END_TEST
+
 START_TEST(an_if_whose_condition_follows_from_extents_becomes_its_branch) {
   static const struct {
     const char *type, *result;
@@ -213,6 +268,8 @@ int main(void) {
   tcase_add_test(t, operators_that_change_nothing_go_and_near_misses_stay);
   tcase_add_loop_test(t, a_square_is_a_product, 0, N_SQUARE_CASES);
   tcase_add_test(t, a_reshape_reads_through_another);
+  tcase_add_test(t, a_shape_that_follows_from_the_input_is_a_constant);
+  tcase_add_test(t, a_shape_of_another_tensor_stays);
   tcase_add_test(t, an_if_whose_condition_follows_from_extents_becomes_its_branch);
   tcase_add_test(t, a_known_branch_without_nodes_is_taken);
   suite_add_tcase(suite, t);

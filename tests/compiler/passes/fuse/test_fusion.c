@@ -100,6 +100,42 @@ START_TEST(batch_normalisation_folds_into_a_gemm) {
 }
 END_TEST
 
+/* The rows of a product of tokens are normalised as a matrix, whose shape is read from the product. */
+START_TEST(batch_normalisation_folds_behind_a_view) {
+  for (int miss = 0; miss < 3; miss++) {
+    onnx_build *b = build_open(13);
+    build_input(b, "x", "f32[n,6,2]");
+    build_f32(b, "k", "2,3", (float[]){1, 2, 3, 4, 5, 6});
+    build_i64(b, "to", "2", miss == 1 ? (int64_t[]){-1, 9} : (int64_t[]){-1, 3});
+    build_node(b, "MatMul", "x,k", "c");
+    build_node(b, "Reshape", "c,to", "d");
+    if (miss == 2) build_output(b, "d", "f32");
+    if (miss == 1) {
+      build_f32(b, "ones", "9", (float[]){1, 1, 1, 1, 1, 1, 1, 1, 1});
+      build_node(b, "BatchNormalization", "d,ones,ones,ones,ones", "e");
+    } else {
+      batch_norm(b, "d", "e");
+    }
+    build_node(b, "Shape", "c", "s");
+    build_node(b, "Reshape", "e,s", "y");
+    build_output(b, "y", "f32");
+    front f;
+    front_optimize(&f, &b);
+    ck_assert_msg(front_count(&f, OP_BatchNormalization) == (miss > 0), "miss %d", miss);
+    ck_assert_int_eq(front_count(&f, OP_Shape), 0);
+    const ir_node *n = front_node(&f, OP_MatMul);
+    if (!miss) {
+      ck_assert_int_eq(f.m->main->nodes.n, 1);
+      ck_assert_double_eq(front_element(n->inputs[1], 0), 0.5);
+      ck_assert_double_eq(front_element(n->inputs[1], 4), 10);
+      ck_assert_double_eq(front_element(n->inputs[2], 0), 9.5);
+      ck_assert_str_eq(front_result_type(&f), "f32[n,6,3]");
+    }
+    front_fini(&f);
+  }
+}
+END_TEST
+
 START_TEST(batch_normalisation_that_cannot_fold_stays) {
   for (int miss = 0; miss < 5; miss++) {
     onnx_build *b = conv(false);
@@ -488,6 +524,7 @@ int main(void) {
   tcase_add_test(t, batch_normalisation_folds_into_a_convolution);
   tcase_add_test(t, batch_normalisation_folds_into_a_grouped_transposed_convolution);
   tcase_add_test(t, batch_normalisation_folds_into_a_gemm);
+  tcase_add_test(t, batch_normalisation_folds_behind_a_view);
   tcase_add_test(t, batch_normalisation_that_cannot_fold_stays);
   tcase_add_test(t, scaling_that_is_not_per_channel_stays);
   tcase_add_test(t, a_constant_bias_joins_the_convolution);

@@ -32,6 +32,22 @@ START_TEST(batch_norm_equals_the_reference) {
 }
 END_TEST
 
+/* One element of a channel in an image: rows of a matrix. Odd numbers of channels, more rows than a range has. */
+START_TEST(batch_norm_of_rows_equals_the_reference) {
+  static const int64_t rows[][3] = {{1, 1, 1}, {7, 33, 1}, {130, 16, 1}, {3, 700, 1}, {0, 5, 1}};
+  for (int32_t rank = 2; rank <= 3; rank++) {
+    kernel_case c;
+    case_init(&c, OP_BatchNormalization);
+    case_input(&c, REED_F32, rank, rows[_i], 3);
+    for (int k = 0; k < 4; k++) {
+      value *v = case_input(&c, REED_F32, 1, &rows[_i][1], 2);
+      for (int64_t i = 0; k == 3 && i < rows[_i][1]; i++) case_set(v, i, fabs(case_get(v, i)) + 0.1);
+    }
+    case_parity_orders(&c, 1u << 0, case_tolerance(REED_F32) * 4, case_tolerance(REED_F32) * 8);
+  }
+}
+END_TEST
+
 START_TEST(instance_norm_equals_the_reference) {
   static const reed_dtype dtypes[] = {REED_F32, REED_F64, REED_BF16};
   for (size_t d = 0; d < sizeof dtypes / sizeof *dtypes; d++) {
@@ -214,6 +230,7 @@ int main(void) {
   tcase_add_test(t, group_norm_wants_whole_groups);
   tcase_add_test(t, rms_norm_divides_by_the_root_of_the_mean_square);
   tcase_add_loop_test(t, batch_norm_equals_the_reference, 0, ROWS(images));
+  tcase_add_loop_test(t, batch_norm_of_rows_equals_the_reference, 0, 5);
   tcase_add_loop_test(t, instance_norm_equals_the_reference, 0, ROWS(images));
   tcase_add_loop_test(t, layer_norm_equals_the_reference, 0, ROWS(images));
   tcase_add_loop_test(t, norms_end_with_any_activation, 0, ROWS(activations));
