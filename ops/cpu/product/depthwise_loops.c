@@ -18,13 +18,15 @@
 #define EIGHTS _mm512_setr_epi32(0, 0, 0, 0, 0, 0, 0, 0, 8, 8, 8, 8, 8, 8, 8, 8)
 #endif
 #define VECTORS 4 /* of channels side by side in a tile of one pixel, so that sums do not wait for each other */
+#define NEAR 4    /* pixels of X that are read at distances from one address: one and three of them have registers */
 
-/* Neighbouring pixels of a row of Y. */
+/* Neighbouring pixels of a row of Y; of a sliding window with a dilation of d: every d-th pixel of the rows. */
 typedef struct tile {
   const float *x, *weights; /* of the first tap row that meets X */
   int64_t first, width; /* the first window's first pixel of X's row, which may lie before it; how many the row has */
   int64_t tap_rows, taps;
   int64_t x_row, x_tap, x_pixel; /* from a tap row to the next, a tap, a pixel of Y */
+  int64_t x_step, y_pixel;       /* from a pixel that is read to the next, and of Y */
   int64_t w_row, channels, group;
   const float *bias, *residual;
   float *y;
@@ -60,29 +62,36 @@ INLINE void finish(const tile *t, int64_t channel, int kept, int count, int64_t 
   }
 }
 
-/* Dilation 1: a tap row's weights stay in registers, and every pixel of X is read once for all its windows. edge: X
- * does not have some of these pixels. */
-INLINE void tile_sliding(const tile *t, int64_t channel, int kept, int pixels, int stride, int taps, bool edge) {
+/* A tap row's weights stay in registers, and every pixel of X, t->x_step after the one before, is read once for all its
+ * windows, whose taps are `apart` pixels apart. edge: X does not have some of these pixels. */
+INLINE void tile_sliding(const tile *t, int64_t channel, int kept, int pixels, int stride, int taps, int apart,
+                         bool edge) {
   lanes sum[PIXELS], bias = t->bias ? load(t->bias + channel) : (lanes){0};
 #pragma GCC unroll 12
   for (int p = 0; p < pixels; p++) sum[p] = bias;
-  const float *x = t->x + channel, *w = t->weights + channel;
-  const int64_t channels = t->channels, inside = -t->first, outside = t->width - t->first;
+  const int64_t channels = t->channels, step = t->x_step;
+  const float *x = t->x + t->first * step + channel, *w = t->weights + channel;
   for (int64_t row = 0; row < t->tap_rows; row++, x += t->x_row, w += t->w_row) {
     lanes weights[TAPS_MOST];
 #pragma GCC unroll 8
     for (int k = 0; k < taps; k++) weights[k] = held(load(w + k * channels));
-    int64_t at = t->first * channels;
+    const float *near = x;
 #pragma GCC unroll 32
-    for (int i = 0; i < (pixels - 1) * stride + taps; i++, at += channels) {
-      if (edge && (i < inside || i >= outside)) continue;
-      lanes v = held(load(x + at));
+    for (int i = 0; i <= (pixels - 1) * stride + (taps - 1) * apart; i++) {
+      if (i > 0 && i % NEAR == 0) {
+        near += NEAR * step;
+        __asm__("" : "+r"(near)); /* keeps gcc from holding a distance for each pixel, in memory */
+      }
+      if (edge && (uint64_t)(t->first + i) >= (uint64_t)t->width) continue;
+      lanes v = held(load(near + i % NEAR * step));
 #pragma GCC unroll 8
-      for (int k = 0; k < taps; k++)
-        if (i >= k && (i - k) % stride == 0 && (i - k) / stride < pixels) sum[(i - k) / stride] += v * weights[k];
+      for (int k = 0; k < taps; k++) {
+        const int from = i - k * apart; /* the first window that has the pixel under tap k */
+        if (from >= 0 && from % stride == 0 && from / stride < pixels) sum[from / stride] += v * weights[k];
+      }
     }
   }
-  finish(t, channel, kept, pixels, channels, sum);
+  finish(t, channel, kept, pixels, t->y_pixel, sum);
 }
 
 /* Of a pixel's vector from `channel` on: input `input` of each channel's group, in all channels of the group. x: the
@@ -127,7 +136,7 @@ INLINE void tile_any(const tile *t, int64_t channel, int kept, int pixels, int g
         for (int p = 0; p < pixels; p++, x += t->x_pixel) sum[p] += weight * spread(x, channel, group, i);
       }
   }
-  finish(t, channel, kept, pixels, t->channels, sum);
+  finish(t, channel, kept, pixels, t->y_pixel, sum);
 }
 
 #if LANES == 16
@@ -161,17 +170,17 @@ INLINE void tile_eights(const tile *t, int64_t channel, int kept, int pixels) {
 #pragma GCC unroll 12
   for (int p = 0; p < pixels; p++)
     sum[p] = (lanes)_mm512_insertf32x8(_mm512_castps256_ps512((__m256)low[p]), (__m256)high[p], 1);
-  finish(t, channel, kept, pixels, t->channels, sum);
+  finish(t, channel, kept, pixels, t->y_pixel, sum);
 }
 #endif
 
 /* All vectors of a tile; the last one ends with the channels and may overlap the one before. taps 0: any number, in
  * groups of `group`. */
-INLINE void tile_channels(const tile *t, int pixels, int stride, int taps, bool edge, int group) {
+INLINE void tile_channels(const tile *t, int pixels, int stride, int taps, int apart, bool edge, int group) {
   for (int64_t c = 0; c < t->channels; c += LANES) {
     int64_t left = t->channels - c, channel = left < LANES ? t->channels - LANES : c;
     int kept = left < LANES ? (int)left : LANES;
-    if (taps) tile_sliding(t, channel, kept, pixels, stride, taps, edge);
+    if (taps) tile_sliding(t, channel, kept, pixels, stride, taps, apart, edge);
 #if LANES == 16
     else if (group == 8) tile_eights(t, channel, kept, pixels);
 #endif
@@ -180,7 +189,7 @@ INLINE void tile_channels(const tile *t, int pixels, int stride, int taps, bool 
 }
 
 /* Makes a function for tiles of some counts of pixels (tile_width). In each case the count is a constant, as are
- * stride, taps and edge. */
+ * stride, taps, apart and edge. */
 #define CASE(pixels, ...) \
   case pixels: \
     tile_channels(t, pixels, __VA_ARGS__); \
@@ -197,22 +206,24 @@ INLINE void tile_channels(const tile *t, int pixels, int stride, int taps, bool 
       CASE(2, __VA_ARGS__) CASE(4, __VA_ARGS__) CASE(6, __VA_ARGS__) CASE(8, __VA_ARGS__) CASES_TO_12(__VA_ARGS__) \
     } \
   }
-TILES(tiles_any, 0, 0, false, 1)
-TILES(tiles_of_2, 0, 0, false, 2)
-TILES(tiles_of_4, 0, 0, false, 4)
-TILES(tiles_of_8, 0, 0, false, 8)
-TILES(tiles_3_by_1, 1, 3, false, 1)
-TILES(edges_3_by_1, 1, 3, true, 1)
-TILES(tiles_3_by_2, 2, 3, false, 1)
-TILES(edges_3_by_2, 2, 3, true, 1)
-TILES(tiles_5_by_1, 1, 5, false, 1)
-TILES(edges_5_by_1, 1, 5, true, 1)
-TILES(tiles_5_by_2, 2, 5, false, 1)
-TILES(edges_5_by_2, 2, 5, true, 1)
-TILES(tiles_7_by_1, 1, 7, false, 1)
-TILES(edges_7_by_1, 1, 7, true, 1)
-TILES(tiles_7_by_2, 2, 7, false, 1)
-TILES(edges_7_by_2, 2, 7, true, 1)
+TILES(tiles_any, 0, 0, 0, false, 1)
+TILES(tiles_of_2, 0, 0, 0, false, 2)
+TILES(tiles_of_4, 0, 0, 0, false, 4)
+TILES(tiles_of_8, 0, 0, 0, false, 8)
+TILES(tiles_3_by_1, 1, 3, 1, false, 1)
+TILES(edges_3_by_1, 1, 3, 1, true, 1)
+TILES(tiles_3_by_2, 2, 3, 1, false, 1)
+TILES(edges_3_by_2, 2, 3, 1, true, 1)
+TILES(tiles_3_apart, 1, 3, 2, false, 1)
+TILES(edges_3_apart, 1, 3, 2, true, 1)
+TILES(tiles_5_by_1, 1, 5, 1, false, 1)
+TILES(edges_5_by_1, 1, 5, 1, true, 1)
+TILES(tiles_5_by_2, 2, 5, 1, false, 1)
+TILES(edges_5_by_2, 2, 5, 1, true, 1)
+TILES(tiles_7_by_1, 1, 7, 1, false, 1)
+TILES(edges_7_by_1, 1, 7, 1, true, 1)
+TILES(tiles_7_by_2, 2, 7, 1, false, 1)
+TILES(edges_7_by_2, 2, 7, 1, true, 1)
 
 /* One pixel, any window. */
 INLINE void pixel(const tile *t, int group) {
@@ -266,29 +277,35 @@ typedef void (*tiles_fn)(const tile *t, int64_t pixels);
 typedef struct method {
   tiles_fn whole, edge;
   bool slides;
+  int apart; /* pixels from a tap to the next */
 } method;
 
-static method method_for(const depthwise_row *r) {
-  static const method sliding[3][2] = {{{tiles_3_by_1, edges_3_by_1, true}, {tiles_3_by_2, edges_3_by_2, true}},
-                                       {{tiles_5_by_1, edges_5_by_1, true}, {tiles_5_by_2, edges_5_by_2, true}},
-                                       {{tiles_7_by_1, edges_7_by_1, true}, {tiles_7_by_2, edges_7_by_2, true}}};
-  static const method of_2 = {tiles_of_2, pixel_of_2, false}, of_4 = {tiles_of_4, pixel_of_4, false},
-                      of_8 = {tiles_of_8, pixel_of_8, false};
-  int64_t stride = r->w->stride[1], taps = r->w->kernel[1];
-  if (r->channels < LANES) return (method){pixel_narrow, pixel_narrow, false};
-  if (r->group > 1) return r->group == 2 ? of_2 : r->group == 4 ? of_4 : of_8;
-  if (r->w->dilation[1] == 1 && (taps == 3 || taps == 5 || taps == TAPS_MOST) && stride <= 2)
-    return sliding[(taps - 3) / 2][stride == 2];
-  return (method){tiles_any, pixel_any, false};
+static const method *method_for(const depthwise_row *r) {
+  static const method sliding[3][2] = {{{tiles_3_by_1, edges_3_by_1, true, 1}, {tiles_3_by_2, edges_3_by_2, true, 1}},
+                                       {{tiles_5_by_1, edges_5_by_1, true, 1}, {tiles_5_by_2, edges_5_by_2, true, 1}},
+                                       {{tiles_7_by_1, edges_7_by_1, true, 1}, {tiles_7_by_2, edges_7_by_2, true, 1}}};
+  static const method apart = {tiles_3_apart, edges_3_apart, true, 2}, narrow = {pixel_narrow, pixel_narrow},
+                      any = {tiles_any, pixel_any}, of_2 = {tiles_of_2, pixel_of_2}, of_4 = {tiles_of_4, pixel_of_4},
+                      of_8 = {tiles_of_8, pixel_of_8};
+  int64_t stride = r->w->stride[1], taps = r->w->kernel[1], dilation = r->w->dilation[1];
+  if (r->channels < LANES) return &narrow;
+  if (r->group > 1) return r->group == 2 ? &of_2 : r->group == 4 ? &of_4 : &of_8;
+  if (taps == 3 && stride == 1 && dilation % 2 == 0) return &apart;
+  if ((taps == 3 || taps == 5 || taps == TAPS_MOST) && (stride == 1 || (stride == 2 && dilation == 1)))
+    return &sliding[(taps - 3) / 2][stride == 2];
+  return &any;
 }
 
 /* `pixels` pixels from column `o` on. */
-static void run_tile(const depthwise_row *r, tile *t, tiles_fn tiles, int64_t o, int64_t pixels) {
+static inline void run_tile(const depthwise_row *r, tile *t, tiles_fn tiles, int64_t o, int64_t pixels) {
   const activation *a = r->activation;
   t->y = r->y + o * r->channels;
   t->residual = r->residual ? r->residual + o * r->channels : NULL;
   tiles(t, pixels);
-  if (t->activate) CPU_LEVELED(activate_f32)(a->kind, (float)a->alpha, (float)a->beta, t->y, pixels * r->channels);
+  if (!t->activate) return;
+  const bool dense = t->y_pixel == r->channels;
+  for (int64_t i = 0; i < (dense ? 1 : pixels); i++) CPU_LEVELED(activate_f32)
+  (a->kind, (float)a->alpha, (float)a->beta, t->y + i * t->y_pixel, dense ? pixels * r->channels : r->channels);
 }
 
 /* The number of pixels of the next tile, given `left` remaining ones: even while possible, which halves the code. The
@@ -298,13 +315,28 @@ static int64_t tile_width(int64_t left) {
   return width & 1 && width < left ? width + 1 : width > 1 ? width & ~(int64_t)1 : width;
 }
 
+/* With a dilation of d times `apart`, columns of Y with the same remainder by d read pixels of X with the same
+ * remainder: each is a row of its own with a dilation of `apart`. */
 static void run_sliding(const depthwise_row *r, tile *t, const method *m) {
   const window *w = r->w;
-  for (int64_t o = r->begin, n; o < r->end; o += n) {
-    n = tile_width(r->end - o);
-    t->first = o * w->stride[1] - w->pad_begin[1];
-    bool inside = t->first >= 0 && t->first + (n - 1) * w->stride[1] + w->kernel[1] <= w->in[1];
-    run_tile(r, t, inside ? m->whole : m->edge, o, n);
+  const int64_t d = w->dilation[1] == 1 ? 1 : w->dilation[1] / m->apart, stride = w->stride[1]; /* d or stride is 1 */
+  const float *x = t->x;
+  t->x_step = t->y_pixel = d * r->channels;
+  for (int64_t begin = r->begin; begin < r->end && begin < r->begin + d; begin++) {
+    int64_t first = begin * stride - w->pad_begin[1], columns = r->end - begin;
+    if (d > 1) {
+      const int64_t remainder = (first % d + d) % d;
+      first = (first - remainder) / d;
+      columns = (columns + d - 1) / d;
+      t->x = x + remainder * r->channels;
+      t->width = (w->in[1] - remainder + d - 1) / d;
+    }
+    for (int64_t i = 0, n; i < columns; i += n) {
+      n = tile_width(columns - i);
+      t->first = first + i * stride;
+      bool inside = t->first >= 0 && t->first + (n - 1) * stride + (w->kernel[1] - 1) * m->apart < t->width;
+      run_tile(r, t, inside ? m->whole : m->edge, begin + i * d, n);
+    }
   }
 }
 
@@ -331,18 +363,25 @@ void CPU_LEVELED(depthwise_row)(const depthwise_row *r) {
   bool relu = a->kind == ACTIVATION_RELU, clip = a->kind == ACTIVATION_CLIP,
        hardswish = a->kind == ACTIVATION_HARDSWISH;
   window_taps rows = window_taps_at(w, 0, r->row);
+  /* all members: gcc would else fill the whole with zeros first, by an instruction that takes long */
   tile t = {
       .x = r->x + (rows.n ? rows.start * w->in[1] * r->channels : 0),
       .weights = r->weights + (rows.n ? rows.first * w->kernel[1] * r->group * r->channels : 0),
+      .first = 0,
       .width = w->in[1],
       .tap_rows = rows.n,
+      .taps = 0,
       .x_row = w->dilation[0] * w->in[1] * r->channels,
       .x_tap = w->dilation[1] * r->channels,
       .x_pixel = w->stride[1] * r->channels,
+      .x_step = r->channels,
+      .y_pixel = r->channels,
       .w_row = w->kernel[1] * r->group * r->channels,
       .channels = r->channels,
       .group = r->group,
       .bias = r->bias,
+      .residual = NULL,
+      .y = NULL,
       .low = clip   ? (float)a->alpha
              : relu ? 0
                     : -INFINITY,
@@ -350,6 +389,6 @@ void CPU_LEVELED(depthwise_row)(const depthwise_row *r) {
       .hardswish = hardswish,
       .activate = a->kind != ACTIVATION_NONE && (r->channels < LANES || !(relu || clip || hardswish)),
   };
-  method m = method_for(r);
-  (m.slides ? run_sliding : run_any)(r, &t, &m);
+  const method *m = method_for(r);
+  (m->slides ? run_sliding : run_any)(r, &t, m);
 }

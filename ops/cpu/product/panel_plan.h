@@ -10,6 +10,7 @@
 
 #define TILES_MOST 128 /* of a chunk */
 #define PIECES_MOST 64 /* of a chunk, each a bit of a word; at most as many as its tiles */
+#define COPIED_MOST 16 /* tiles of a copy of X */
 
 /* The depth of a panel runs over tap rows, tap columns, channels. If X has channels first, each channel counts as
  * further tap rows of one channel. */
@@ -22,11 +23,11 @@ typedef struct block {
   int64_t first_tap, n_taps, channel, n_channels;
 } block;
 
-/* The offsets of a block's runs, in X itself or in a tile's copy. */
+/* The offsets of a block's runs, in X itself or in a copy, whose offsets differ by its number of tiles. */
 typedef struct run_table {
   bool joined;         /* a row's taps lie one after the other: one run a tap row */
   int64_t row;         /* distance of neighbouring pixels of a tile */
-  const int64_t *runs; /* joined: one for each tap row; else one for each tap */
+  const int64_t *runs; /* joined: one for each tap row; else one for each tap. Then those of copies of 2 tiles, ... */
 } run_table;
 
 struct panel_plan {
@@ -54,7 +55,8 @@ struct panel_plan {
   int64_t stage_panels;         /* the panels of a chunk whose sums are staged together; all if none are */
   convert_fn widen, narrow;
   run_table in_place, copied;
-  int64_t copy_pixel, copy_span, copy_elements; /* a copy: [tap rows of a block][span][pixel] */
+  int64_t copied_most;               /* tiles of a copy, at most: more than one only if X is rounded */
+  int64_t copy_pixel, copy_elements; /* a copy: [tap rows of a block][copy_span][pixel]; of a tile in the scratch */
   int64_t bias_elements;
   int64_t taps_per_block, channels_per_block;
   int64_t offsets[]; /* of the run tables */
@@ -71,6 +73,14 @@ static inline block block_at(const panel_plan *plan, int64_t i) {
   block b = {i * plan->taps_per_block, plan->taps_per_block, 0, plan->order.channels};
   if (b.first_tap + b.n_taps > taps) b.n_taps = taps - b.first_tap;
   return b;
+}
+
+static inline int64_t taps_of(const panel_plan *plan) { return plan->order.tap_rows * plan->order.tap_columns; }
+
+/* Pixels of a row of a copy of so many tiles. */
+static inline int64_t copy_span(const panel_plan *plan, int64_t tiles) {
+  const panel_problem *p = &plan->p;
+  return (tiles * plan->level_rows - 1) * p->stride[2] + (p->taps[2] - 1) * p->dilation[2] + 1;
 }
 
 /* Pixels of Y of a chunk, at most. */

@@ -11,9 +11,10 @@
 #define LINE_FLOATS 16
 #define TILES_WIDENED 3 /* that pass a panel of f16, at least: the first one then leaves it widened for the others */
 
-/* A strip of neighbouring tiles of as many rows each; one tile if it is copied. */
+/* A strip of neighbouring tiles of as many rows each; one tile if it is copied, several only to be rounded. */
 typedef struct placed_strip {
   const float *a; /* in X, or the copy */
+  const float *x; /* if X is rounded: in X, whose first pixels may lie before it */
   int64_t y;      /* offset of its first pixel in Y */
   int64_t pixel;  /* pixels of the piece before */
   int64_t tile;   /* tiles of the chunk before */
@@ -42,6 +43,7 @@ typedef struct panel_run {
   /* of the item: the first panel of the thread's next item, and that X is not in the cache */
   int64_t next_panel;
   bool new_x;
+  int64_t ahead; /* from its X to that of the thread's next item, about */
 } panel_run;
 
 /* Leaves out the tap rows and columns of a copied strip before the first one and after the last one that meet X. */
@@ -54,7 +56,7 @@ static void leave_out_taps(const panel_plan *plan, const int64_t *from, placed_s
   t->tap_end = (end[0] - 1) * p->taps[1] + end[1];
   int64_t unused;
   panel_taps_inside(p, 2, from[2], &unused, &t->column_end);
-  panel_taps_inside(p, 2, from[2] + (t->rows - 1) * p->stride[2], &t->column_begin, &unused);
+  panel_taps_inside(p, 2, from[2] + (t->rows * t->count - 1) * p->stride[2], &t->column_begin, &unused);
   t->column_end = larger(t->column_end, t->column_begin + 1);
 }
 
@@ -76,7 +78,12 @@ static placed_strip place(const panel_run *run, int64_t image, int64_t slab, int
   t.y = t.image * p->y_image + t.slab * p->y_slab + t.row * p->y_row + t.column * p->y_pixel;
   int64_t from[PANEL_AXES] = {t.slab * p->stride[0] - p->pad[0], t.row * p->stride[1] - p->pad[1],
                               t.column * p->stride[2] - p->pad[2]};
-  if (plan->all_copied) {
+  const float *x = run->x + t.image * p->x_image + from[0] * p->x_slab + from[1] * p->x_row + from[2] * p->x_pixel;
+  most = smaller(smaller(most, plan->all_copied ? plan->copied_most : plan->strip_most),
+                 (is_larger ? plan->n_larger : plan->tiles_per_row) - k);
+  if (plan->all_copied) { /* several tiles are joined where no window reaches over the end of X's row */
+    t.x = x;
+    while (from[2] >= 0 && t.count < most && t.column + (t.count + 1) * t.rows - 1 <= plan->last_whole) t.count++;
     leave_out_taps(plan, from, &t);
     return t;
   }
@@ -87,8 +94,7 @@ static placed_strip place(const panel_run *run, int64_t image, int64_t slab, int
     return t;
   }
   t.copied = false;
-  t.a = run->x + t.image * p->x_image + from[0] * p->x_slab + from[1] * p->x_row + from[2] * p->x_pixel;
-  most = smaller(smaller(most, plan->strip_most), (is_larger ? plan->n_larger : plan->tiles_per_row) - k);
+  t.a = x;
   int64_t end = plan->some_copied ? plan->last_whole : p->out[2] - 1;
   while (t.count < most && t.column + (t.count + 1) * t.rows - 1 <= end) t.count++;
   return t;
@@ -97,27 +103,28 @@ static placed_strip place(const panel_run *run, int64_t image, int64_t slab, int
 /* Rounds so many pixels of X to pairs. */
 static void copy_pairs(const float *from, int64_t from_pixel, int64_t n, int64_t pairs, float *to, int64_t to_pixel) {
 #ifdef CPU_HAS_BF16_LOOPS
+  if (from_pixel == 2 * pairs && to_pixel == pairs) return panel_pairs_convert(from, 2 * pairs * n, to);
   for (int64_t i = 0; i < n; i++) panel_pairs_convert(from + i * from_pixel, 2 * pairs, to + i * to_pixel);
 #else
   (void)from, (void)from_pixel, (void)n, (void)pairs, (void)to, (void)to_pixel;
 #endif
 }
 
-/* Copies the part of X that a block needs for a tile, with zeros beyond the image's edge. */
+/* Copies the part of X that a block needs for a strip, with zeros beyond the image's edge. */
 static void copy_tile(const panel_run *run, const placed_strip *t, const block *b, float *to) {
   const panel_plan *plan = run->plan;
   const panel_problem *p = &plan->p;
   int64_t columns = plan->order.tap_columns, first = b->first_tap / columns,
           end = (b->first_tap + b->n_taps + columns - 1) / columns;
   int64_t left = t->column * p->stride[2] - p->pad[2],
-          n = (t->rows - 1) * p->stride[2] + (p->taps[2] - 1) * p->dilation[2] + 1;
+          n = (t->rows * t->count - 1) * p->stride[2] + (p->taps[2] - 1) * p->dilation[2] + 1;
   int64_t inside = left < 0 ? -left : 0, outside = p->in[2] - left; /* pixels inside..outside of n are X's */
   if (inside > n) inside = n;
   if (outside > n) outside = n;
   if (outside < inside) outside = inside;
   size_t pixel = (size_t)b->n_channels * sizeof(float);
   for (int64_t tap_row = larger(first, t->tap_begin); tap_row < smaller(end, t->tap_end); tap_row++) {
-    float *row = to + (tap_row - first) * plan->copy_span * plan->copy_pixel;
+    float *row = to + (tap_row - first) * copy_span(plan, t->count) * plan->copy_pixel;
     int64_t tap = tap_row % (p->taps[0] * p->taps[1]);
     int64_t z = t->slab * p->stride[0] - p->pad[0] + tap / p->taps[1] * p->dilation[0],
             y = t->row * p->stride[1] - p->pad[1] + tap % p->taps[1] * p->dilation[1];
@@ -208,7 +215,8 @@ static void multiply_strip(const panel_run *run, item_weights *w, int64_t from, 
 }
 
 /* Runs block i of the depth. A panel stays in the cache while the chunk's tiles pass, n_tiles of all its pieces; each
- * tile prefetches its share of the next panel, or the X to its right if none of that has been read. */
+ * tile prefetches its share of the next panel, or the X to its right if none of that has been read, or, where X has
+ * been rounded, that of the next item. */
 static void run_block(const panel_run *run, int64_t i_block, const block *b, const placed_strip *strips,
                       int64_t n_strips, int64_t n_tiles, int64_t panel_begin, int64_t panel_end) {
   const panel_plan *plan = run->plan;
@@ -249,12 +257,13 @@ static void run_block(const panel_run *run, int64_t i_block, const block *b, con
     for (int64_t i = 0; i < n_strips; i++) {
       const placed_strip *at = &strips[i];
       panel_tile *t = &kinds[at->copied];
-      bool new_x = first && run->new_x && panel == panel_begin && !at->copied;
+      bool new_x = first && run->new_x && panel == panel_begin && (!at->copied || at->x);
       int64_t from = 0; /* the strip's first weight */
       t->c = plan->staged ? run->stage + at->pixel * y_row + output - panel_begin * PACKED_WIDTH
                           : half_element(run->y, plan->halves, at->y + output);
       /* a copy begins with the block's first tap row */
-      t->a = at->a + (at->copied ? -(b->first_tap / columns * plan->copy_span * plan->copy_pixel) : b->channel);
+      t->a =
+          at->a + (at->copied ? -(b->first_tap / columns * copy_span(plan, at->count) * plan->copy_pixel) : b->channel);
       if (at->copied) { /* only the taps that meet X */
         int64_t tap_end = b->first_tap + b->n_taps, unit = plan->copied.joined ? columns : 1,
                 begin = smaller(larger(b->first_tap, at->tap_begin * columns), tap_end),
@@ -264,7 +273,7 @@ static void run_block(const panel_run *run, int64_t i_block, const block *b, con
           begin = smaller(larger(begin, row + at->column_begin), tap_end);
           end = larger(smaller(end, row + at->column_end), begin);
         }
-        t->runs = plan->copied.runs + begin / unit;
+        t->runs = plan->copied.runs + (at->count - 1) * taps_of(plan) + begin / unit;
         t->n_runs = (end - begin) / unit;
         from = (begin - b->first_tap) * b->n_channels * width;
       }
@@ -273,7 +282,8 @@ static void run_block(const panel_run *run, int64_t i_block, const block *b, con
                                              : half_element(run->residual, plan->halves, at->y + output);
       t->rows = at->rows;
       t->count = at->count;
-      t->next = new_x ? (const char *)(at->a + lowest + right) : next + at->tile * share;
+      t->next =
+          new_x ? (const char *)((at->copied ? at->x + run->ahead : at->a + right) + lowest) : next + at->tile * share;
       t->next_step = new_x ? right_step : share_step;
       multiply_strip(run, &weights, from, t);
     }
@@ -372,6 +382,13 @@ static bool are_held(held_copies *held, int64_t chunk, int64_t piece) {
   return had;
 }
 
+/* About the distance in X of windows that are so many tiles apart. */
+static int64_t x_between(const panel_plan *plan, int64_t tiles) {
+  const panel_problem *p = &plan->p;
+  if (p->out[1] == 1) return tiles * plan->level_rows * p->stride[2] * p->x_pixel;
+  return tiles * p->stride[1] * p->x_row / plan->tiles_per_row;
+}
+
 /* The item of a group of channels. backward: the thread comes from the next item. */
 static void run_item(panel_run *run, int64_t group_of_channels, int64_t item, bool backward) {
   const panel_plan *plan = run->plan;
@@ -388,6 +405,8 @@ static void run_item(panel_run *run, int64_t group_of_channels, int64_t item, bo
           next = backward ? (group > 0 ? group - 1 : last_group) : (group < last_group ? group + 1 : 0);
   run->next_panel = panels * next / plan->n_groups;
   run->new_x = group == (backward ? last_group : 0);
+  run->ahead = x_between(plan, n_tiles * (piece + 1) / plan->n_pieces - n_tiles * piece / plan->n_pieces);
+  if (backward) run->ahead = -run->ahead;
   bool held = are_held(run->held, group_of_channels * plan->n_chunks + chunk, piece);
   for (int64_t at = panel; at < panel_end; at += plan->stage_panels)
     run_panels(run, strips, n, n_tiles, at, smaller(at + plan->stage_panels, panel_end),

@@ -12,8 +12,9 @@
   8                   /* of a chunk, at least, where a thread would have none otherwise: the weights pass the cache \
                        */
 #define TILES_LEAST 2 /* of a chunk, at least, where panels alone are too few */
-#define TILES_FEW 8   /* of a chunk if all weights are at most FEW_BYTES, about the second-level cache */
-#define FEW_BYTES (1 << 20)
+#define TILES_FEW 8   /* of a chunk with one tap, at least, if all weights are at most FEW_BYTES */
+#define FEW_BYTES (1 << 20)   /* about the second-level cache */
+#define NEAR_BYTES (64 << 10) /* of X and Y of a chunk of more than TILES_FEW tiles */
 #define RESULTS_FEW 4096  /* at most, of a product whose depth is cut: as many chunks as threads want have few tiles */
 #define TILES_STREAMED 16 /* of a chunk, at least, if all weights are more than FEW_BYTES */
 #define ITEMS_LEAST 4     /* of a block of depth for each thread, where a job for each block makes chunks short */
@@ -67,16 +68,20 @@ static void choose_runs(panel_plan *plan) {
   const depth_order *o = &plan->order;
   bool whole_rows =
       plan->channels_per_block == o->channels && (plan->taps_per_block % o->tap_columns == 0) && p->dilation[2] == 1;
+  const int64_t taps = taps_of(plan);
   plan->in_place = (run_table){whole_rows && p->x_pixel == o->channels, p->stride[2] * p->x_pixel, plan->offsets};
-  plan->copied = (run_table){whole_rows && plan->copy_pixel == o->channels, p->stride[2] * plan->copy_pixel,
-                             plan->offsets + o->tap_rows * o->tap_columns};
-  int64_t *in_place = plan->offsets, *copied = plan->offsets + o->tap_rows * o->tap_columns;
+  plan->copied =
+      (run_table){whole_rows && plan->copy_pixel == o->channels, p->stride[2] * plan->copy_pixel, plan->offsets + taps};
+  int64_t *in_place = plan->offsets;
   for (int64_t y = 0; y < o->tap_rows; y++)
-    for (int64_t x = 0; x < o->tap_columns; x++) {
-      if (!plan->in_place.joined || x == 0) *in_place++ = tap_row_at(plan, y) + x * p->dilation[2] * p->x_pixel;
-      if (!plan->copied.joined || x == 0)
-        *copied++ = y * plan->copy_span * plan->copy_pixel + x * p->dilation[2] * plan->copy_pixel;
-    }
+    for (int64_t x = 0; x < (plan->in_place.joined ? 1 : o->tap_columns); x++)
+      *in_place++ = tap_row_at(plan, y) + x * p->dilation[2] * p->x_pixel;
+  for (int64_t tiles = 1; tiles <= plan->copied_most; tiles++) {
+    int64_t *copied = plan->offsets + tiles * taps;
+    for (int64_t y = 0; y < o->tap_rows; y++)
+      for (int64_t x = 0; x < (plan->copied.joined ? 1 : o->tap_columns); x++)
+        *copied++ = (y * copy_span(plan, tiles) + x * p->dilation[2]) * plan->copy_pixel;
+  }
 }
 
 /* Splits the work further, up to `wanted` items: into groups of at least `panels` panels, then into chunks of at least
@@ -139,14 +144,18 @@ static void choose_tiles(panel_plan *plan) {
       plan->some_copied = true;
   plan->copy_pixel = plan->channels_per_block;
   if (plan->copy_pixel * p->stride[2] * (int64_t)sizeof(float) % (ALIASED_BYTES / 2) == 0) plan->copy_pixel += 16;
-  plan->copy_span = (plan->level_rows - 1) * p->stride[2] + (p->taps[2] - 1) * p->dilation[2] + 1;
-  plan->copy_elements = round_up(block_rows(plan) * plan->copy_span * plan->copy_pixel, 16);
+  plan->copied_most = plan->all_copied ? smaller(smaller(plan->strip_most, plan->tiles_per_row), COPIED_MOST) : 1;
+  /* so many for each of its tiles hold a copy of several */
+  const int64_t span = larger(copy_span(plan, 1), plan->level_rows * p->stride[2]);
+  plan->copy_elements = round_up(block_rows(plan) * span * plan->copy_pixel, 16);
   /* with one tap, tiles share no X: if the weights stay in the cache from chunk to chunk, small chunks keep X and Y
    * near */
   int64_t taps = p->taps[0] * p->taps[1] * p->taps[2];
   bool few_weights = taps * p->channels * p->outputs * (int64_t)sizeof(float) <= FEW_BYTES,
        few = taps == 1 && few_weights;
-  int64_t tiles = CHUNK_BYTES / (plan->copy_elements * (int64_t)sizeof(float)), most = few ? TILES_FEW : TILES_MOST;
+  const int64_t near = NEAR_BYTES / (plan->level_rows * (p->channels + p->outputs) * (int64_t)sizeof(float));
+  int64_t tiles = CHUNK_BYTES / (plan->copy_elements * (int64_t)sizeof(float)),
+          most = few ? smaller(larger(near, TILES_FEW), TILES_MOST) : TILES_MOST;
   tiles = tiles < 4 ? 4 : tiles > most ? most : tiles;
   plan->n_chunks = divided(plan->n_tiles, tiles);
   plan->n_groups = plan->n_pieces = 1;
@@ -200,12 +209,15 @@ static void consider_strassen(panel_plan *plan, cpu_level level) {
   if (plan->by_strassen) strassen_plan_init(&plan->strassen, &problem, level, plan->team);
 }
 
+/* Tables of offsets of runs: of X itself, and of copies. */
+static int64_t run_tables(const panel_problem *p) { return 1 + (p->pairs && !p->halves.x ? COPIED_MOST : 1); }
+
 reed_status panel_plan_open(const reed_kernel_call *call, const panel_problem *problem, panel_plan **out_plan) {
   bool first = problem->channels_first;
   depth_order order = {problem->taps[0] * problem->taps[1] * (first ? problem->channels : 1), problem->taps[2],
                        first ? 1 : problem->channels};
-  size_t taps = (size_t)(order.tap_rows * order.tap_columns);
-  panel_plan *plan = mem_calloc(1, sizeof *plan + 2 * taps * sizeof *plan->offsets);
+  panel_plan *plan = mem_calloc(1, sizeof *plan + (size_t)(run_tables(problem) * order.tap_rows * order.tap_columns) *
+                                                      sizeof *plan->offsets);
   if (!plan) return cpu_no_memory(call);
   plan->p = *problem;
   plan->order = order;
@@ -245,7 +257,7 @@ reed_status panel_plan_open(const reed_kernel_call *call, const panel_problem *p
 void panel_plan_close(panel_plan *plan) { mem_free(plan); }
 
 int64_t panel_plan_state_bytes(const panel_plan *plan) {
-  return (int64_t)sizeof *plan + 2 * plan->order.tap_rows * plan->order.tap_columns * (int64_t)sizeof *plan->offsets;
+  return (int64_t)sizeof *plan + run_tables(&plan->p) * taps_of(plan) * (int64_t)sizeof *plan->offsets;
 }
 
 bool panel_plan_is_strassen(const panel_plan *plan) { return plan->by_strassen; }

@@ -22,6 +22,8 @@ static const depthwise_row rows[] = {
     {"5x5, odd channels", 1, 37, {6, 23}, {5, 5}, {1, 1}, {1, 1}, {2, 2, 2, 2}},
     {"5x5 stride 2", 1, 72, {11, 29}, {5, 5}, {2, 2}, {1, 1}, {2, 2, 2, 2}},
     {"all borders", 1, 130, {3, 3}, {5, 5}, {1, 1}, {1, 1}, {2, 2, 2, 2}},
+    {"3x3 of dilation 2, odd channels", 2, 37, {9, 33}, {3, 3}, {1, 1}, {2, 2}, {2, 2, 2, 2}},
+    {"5x5 of dilation 3, odd channels", 1, 21, {14, 41}, {5, 5}, {1, 1}, {3, 3}, {6, 5, 6, 7}},
     {"7x7", 1, 24, {9, 12}, {7, 7}, {1, 1}, {1, 1}, {3, 3, 3, 3}},
     {"7x7, odd channels, wide rows", 1, 37, {6, 43}, {7, 7}, {1, 1}, {1, 1}, {3, 3, 3, 3}},
     {"7x7 stride 2", 2, 72, {12, 61}, {7, 7}, {2, 2}, {1, 1}, {3, 2, 3, 4}},
@@ -50,13 +52,21 @@ static const depthwise_row rows[] = {
     {"7x7, cropped and widened", 1, 6, {14, 39}, {7, 7}, {1, 1}, {1, 1}, {-2, 4, 5, -3}},
     {"3x3 of dilation 2, wide rows", 1, 7, {11, 83}, {3, 3}, {1, 1}, {2, 2}, {2, 2, 2, 2}},
     {"3x3 of dilation 2, cropped and widened", 2, 9, {13, 37}, {3, 3}, {1, 1}, {2, 2}, {-1, 3, 4, -2}},
+    {"3x3 of dilation 4, odd rows", 1, 19, {11, 47}, {3, 3}, {1, 1}, {3, 4}, {4, 3, 2, 5}},
+    {"3x3 of dilation 6 across the image", 1, 24, {5, 9}, {3, 3}, {1, 1}, {6, 6}, {6, 6, 6, 6}},
+    {"7x7 of dilation 2, cropped", 1, 20, {15, 43}, {7, 7}, {1, 1}, {2, 2}, {6, -3, 6, 5}},
+    {"3x3 of dilation 2, rows of stride 2", 1, 16, {13, 51}, {3, 3}, {2, 1}, {1, 2}, {1, 2, 1, 2}},
     {"7x9 stride 2, wide rows", 1, 3, {9, 300}, {7, 9}, {1, 2}, {2, 1}, {3, 3, 3, 3}},
     {"dilated, wide rows", 1, 3, {9, 150}, {2, 3}, {1, 1}, {1, 5}, {0, 5, 0, 5}},
     {"two threads", 2, 48, {33, 35}, {3, 3}, {1, 1}, {1, 1}, {1, 1, 1, 1}},
     {"two threads share a row's columns", 1, 128, {2, 301}, {5, 5}, {1, 1}, {1, 1}, {2, 2, 2, 2}},
     {"two threads share a row's columns, stride 2", 1, 128, {3, 603}, {5, 5}, {2, 2}, {1, 1}, {2, 2, 2, 2}},
     {"two threads share a row's columns, dilated", 1, 256, {1, 601}, {3, 3}, {1, 1}, {1, 3}, {1, 3, 1, 3}},
+    {"two threads share a row's columns, of dilation 2", 1, 256, {1, 601}, {3, 3}, {1, 1}, {1, 2}, {1, 2, 1, 2}},
 };
+
+/* Rows of odd channels: of a stride, and of dilations. */
+enum { STRIDE_2 = 4, PLAIN_5X5 = 5, DILATION_2 = 8, DILATION_3 = 9 };
 
 static int64_t out_extent(const depthwise_row *row, int axis) {
   return (row->in[axis] + row->pads[axis] + row->pads[2 + axis] - (row->taps[axis] - 1) * row->dilations[axis] - 1) /
@@ -101,9 +111,12 @@ static const char *const activations[] = {
 };
 
 START_TEST(depthwise_ends_with_any_activation) {
-  kernel_case c;
-  open_case(&c, &rows[4], REED_F32, true, true, activations[_i]);
-  case_parity_orders(&c, IMAGES, TOLERANCE, TOLERANCE);
+  static const int forms[] = {STRIDE_2, DILATION_2, DILATION_3};
+  for (int i = 0; i < ROWS(forms); i++) {
+    kernel_case c;
+    open_case(&c, &rows[forms[i]], REED_F32, true, true, activations[_i]);
+    case_parity_orders(&c, IMAGES, TOLERANCE, TOLERANCE);
+  }
 }
 END_TEST
 
@@ -165,9 +178,12 @@ END_TEST
 
 /* Vectors overlap where the channels are no multiple of them: a residual that lies in Y is added only once. */
 START_TEST(depthwise_residual_may_lie_in_the_output) {
-  kernel_case c;
-  open_case(&c, &rows[5], REED_F32, true, true, NULL);
-  compare_last(&c, &rows[5], 3);
+  static const int forms[] = {PLAIN_5X5, DILATION_2, DILATION_3};
+  for (int i = 0; i < ROWS(forms); i++) {
+    kernel_case c;
+    open_case(&c, &rows[forms[i]], REED_F32, true, true, NULL);
+    compare_last(&c, &rows[forms[i]], 3);
+  }
 }
 END_TEST
 
@@ -177,7 +193,7 @@ int main(void) {
   tcase_set_timeout(t, 240);
   tcase_add_loop_test(t, depthwise_equals_the_reference_in_every_form, 0, ROWS(rows));
   tcase_add_loop_test(t, depthwise_ends_with_any_activation, 0, ROWS(activations));
-  tcase_add_loop_test(t, depthwise_keeps_nan_in_its_windows, 3, 8);
+  tcase_add_loop_test(t, depthwise_keeps_nan_in_its_windows, 3, 10);
   tcase_add_test(t, depthwise_by_hand);
   tcase_add_test(t, depthwise_residual_may_lie_in_the_output);
   suite_add_tcase(suite, t);

@@ -1,7 +1,7 @@
 /* Products over packed panels, shared out: the same bits for any number of threads, whichever way the work is cut
  * (blocks of depth one after the other or side by side, groups of panels, pieces of tiles whose copies stay in a
  * thread's scratch), and no item of work that is much longer than a chunk should be. Weights of f16 give the bits of
- * the same weights in f32.
+ * the same weights in f32, and X that is rounded to bf16 those of the same X in bf16.
  */
 #include <check.h>
 #include <stdlib.h>
@@ -230,12 +230,46 @@ START_TEST(weights_of_f16_give_the_bits_of_f32) {
 }
 END_TEST
 
+/* X that is rounded, several tiles to a copy, has the bits of the same X in bf16, which is read in place or copied tile
+ * by tile. _i: pixels of a row. */
+START_TEST(rounded_x_has_the_bits_of_bf16) {
+  static const row forms[] = {
+      {"few channels", 1, 1, 16, 40, {7, 0}, 1, 1, 0},
+      {"a matrix", 1, 1, 34, 104, {1, 0}, 1, 1, 0},
+      {"one tap of stride 2", 2, 1, 22, 16, {9, 0}, 1, 2, 0},
+      {"one tap of stride 3", 1, 1, 64, 70, {6, 0}, 1, 3, 0},
+      {"windows", 2, 1, 16, 33, {5, 0}, 3, 1, 1},
+      {"windows of stride 2", 1, 1, 18, 64, {9, 0}, 3, 2, 1},
+      {"groups", 1, 3, 16, 16, {6, 0}, 3, 1, 1},
+      {"cropped windows", 1, 1, 20, 30, {9, 0}, 3, 1, -1},
+      {"padded far", 1, 1, 16, 24, {4, 0}, 3, 1, 6},
+      {"several blocks", 1, 1, 300, 20, {4, 0}, 3, 1, 1},
+  };
+  for (int k = 0; k < ROWS(forms) && cpu_level_best() >= CPU_AVX512_BF16; k++) {
+    row r = forms[k];
+    r.pairs = true;
+    r.in[1] = _i;
+    int64_t bytes;
+    for (int32_t threads = 1; threads < 4; threads += 2) {
+      r.half_x = false;
+      float *rounded = run(&r, false, threads, &bytes);
+      r.half_x = true;
+      float *halves = run(&r, false, threads, &bytes);
+      ck_assert_msg(memcmp(rounded, halves, (size_t)bytes) == 0, "%s, %d threads", r.what, threads);
+      free(rounded);
+      free(halves);
+    }
+  }
+}
+END_TEST
+
 int main(void) {
   Suite *suite = suite_create("panels");
   TCase *t = tcase_create("all");
   tcase_set_timeout(t, 240);
   tcase_add_loop_test(t, threads_change_no_bits, 0, ROWS(rows));
   tcase_add_loop_test(t, narrow_panels_have_the_bits_of_others, 1, 40);
+  tcase_add_loop_test(t, rounded_x_has_the_bits_of_bf16, 5, 260);
   tcase_add_loop_test(t, weights_of_f16_give_the_bits_of_f32, 0, ROWS(rows));
   suite_add_tcase(suite, t);
   return suite_run(suite);

@@ -307,7 +307,7 @@ START_TEST(layers_of_few_outputs_run_in_f32) {
   static const struct {
     int64_t channels, outputs, taps, stride;
     const char *variant;
-  } layers[] = {{16, 32, 1, 1, "direct"}, {256, 12, 1, 1, "direct"}, {16, 32, 3, 2, "bf16"},
+  } layers[] = {{16, 16, 1, 1, "direct"}, {256, 12, 1, 1, "direct"}, {16, 32, 1, 1, "bf16"}, {16, 32, 3, 2, "bf16"},
                 {256, 256, 1, 1, "bf16"}, {480, 80, 1, 1, "bf16"},   {64, 128, 3, 2, "bf16"}};
   if (cpu_level_use("avx512-bf16") != CPU_AVX512_BF16) return;
   kernel_cache *cache;
@@ -361,7 +361,7 @@ int main(void) {
   tcase_add_host_loop_test(t, products_of_integers_are_the_same_to_the_bit, 0, ROWS(rows));
   tcase_add_host_loop_test(t, images_of_bf16_give_the_results_of_f32_rounded, 0, (int)(ROWS(rows) * ROWS(dtypes)));
   tcase_add_loop_test(t, a_result_of_another_dtype_is_rounded_or_refused, 0, 5);
-  tcase_add_host_loop_test(t, layers_of_few_outputs_run_in_f32, 0, 6);
+  tcase_add_host_loop_test(t, layers_of_few_outputs_run_in_f32, 0, 7);
   tcase_add_host_loop_test(t, weights_of_half_precision_give_the_products_of_f32, 0, ROWS(rows));
   return suite_run(suite);
 }
