@@ -51,7 +51,11 @@ char *desc_text(const reed_desc *desc, char *out, size_t capacity) {
 }
 
 const reed_attr *reed_attrs_find(const reed_attrs *attrs, const char *name) {
-  for (int32_t i = 0; attrs && name && i < attrs->n; i++)
+  if (!attrs || !name) return NULL;
+  /* The names of completed attributes are the row's literals, which are often those of the caller. */
+  for (int32_t i = 0; i < attrs->n; i++)
+    if (attrs->items[i].name == name) return &attrs->items[i];
+  for (int32_t i = 0; i < attrs->n; i++)
     if (attrs->items[i].name[0] == name[0] && strcmp(attrs->items[i].name, name) == 0) return &attrs->items[i];
   return NULL;
 }

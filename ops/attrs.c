@@ -52,6 +52,10 @@ static void insert(reed_attr *items, int32_t *n, const reed_attr *attr) {
 reed_attrs op_attrs_complete(const reed_op *op, const reed_attrs *given, reed_attr *out_items) {
   int32_t n = given->n;
   if (n) memcpy(out_items, given->items, (size_t)n * sizeof *out_items);
+  for (int32_t i = 0; i < n; i++) {
+    const reed_op_attr *row = op_attr_row(op, out_items[i].name);
+    if (row) out_items[i].name = row->name;
+  }
   for (int32_t i = 0; i < op->n_attrs; i++) {
     if (!op->attrs[i].otherwise || reed_attrs_find(given, op->attrs[i].name)) continue;
     const reed_attr value = value_of(&op->attrs[i]);
