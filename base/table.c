@@ -13,6 +13,14 @@ uint32_t table_find(const table *t, uint64_t hash, table_same *same, const void 
   return TABLE_NONE;
 }
 
+uint32_t table_first(const table *t, uint64_t hash) {
+  if (!t->capacity) return TABLE_NONE;
+  size_t mask = t->capacity - 1;
+  for (size_t k = hash & mask; t->slots[k].item; k = (k + 1) & mask)
+    if (t->slots[k].hash == hash) return t->slots[k].item - 1;
+  return TABLE_NONE;
+}
+
 static void put(table_slot *slots, size_t capacity, table_slot slot) {
   size_t k = slot.hash & (capacity - 1);
   while (slots[k].item) k = (k + 1) & (capacity - 1);

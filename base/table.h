@@ -28,6 +28,12 @@ typedef bool table_same(const void *context, uint32_t item, const void *wanted);
 
 /* The number of the item that has the hash and equals `wanted`; TABLE_NONE: no such item. */
 uint32_t table_find(const table *t, uint64_t hash, table_same *same, const void *context, const void *wanted);
+/* The number of the first item that has the hash, whatever it equals; TABLE_NONE: no such item. */
+uint32_t table_first(const table *t, uint64_t hash);
+/* Fetches the memory with which a search for the hash begins into the CPU's caches. */
+static inline void table_prefetch(const table *t, uint64_t hash) {
+  if (t->capacity) __builtin_prefetch(&t->slots[hash & (t->capacity - 1)]);
+}
 /* Makes room for n items in all. False: no memory, and the table is unchanged. */
 bool table_reserve(table *t, size_t n);
 /* Adds an item that is not in the table. False: no memory, which does not happen after table_reserve. */

@@ -122,7 +122,7 @@ reed_status exec_shape(reed_session *s, const uint32_t *w) {
 }
 
 /* The call with its operands' extents. */
-static op_call described(vm_run *run, const insn_invoke *i, op_call_input *in, reed_desc *out) {
+static op_call described(const vm_run *run, const insn_invoke *i, op_call_input *in, reed_desc *out) {
   op_call call = call_of(run, i->site, i->n_inputs, i->n_outputs);
   for (uint32_t k = 0; k < i->n_inputs; k++)
     in[k] = i->inputs[k] == MODULE_ABSENT ? (op_call_input){0} : input_of(run, reg_r(run, i->inputs[k]));
@@ -133,8 +133,17 @@ static op_call described(vm_run *run, const insn_invoke *i, op_call_input *in, r
   return call;
 }
 
+bool call_form(const vm_run *run, site_kernels *kernels, int32_t device, const insn_invoke *i, site_call *out_call) {
+  op_call_input in[REED_MAX_OPERANDS];
+  reed_desc out[REED_MAX_OPERANDS];
+  const op_call call = described(run, i, in, out);
+  return site_form(kernels, &call, i->site, device, out_call);
+}
+
 reed_status call_prepare(vm_run *run, vm_devices *devices, site_kernels *kernels, int32_t device, const insn_invoke *i,
-                         site_kernel **out_kernel, bool *out_made) {
+                         const site_call *formed, site_kernel **out_kernel, bool *out_made) {
+  *out_made = false;
+  if (formed && (*out_kernel = site_find(kernels, formed, i->site))) return REED_OK;
   op_call_input in[REED_MAX_OPERANDS];
   reed_desc out[REED_MAX_OPERANDS];
   reed_room in_rooms[REED_MAX_OPERANDS], out_rooms[REED_MAX_OPERANDS];
@@ -151,7 +160,10 @@ reed_status call_prepare(vm_run *run, vm_devices *devices, site_kernels *kernels
   call.reads_counts = on->on->reads_counts;
   /* With dtypes in the module, opening the session has checked them against the device's list; but not for counts. */
   if (device != 0 && (call.input_rooms || !run->program->module->sites[i->site].dtypes)) call.target = on->target;
-  reed_status status = at_site(run, i->site, site_prepare(kernels, &call, i->site, device, out_kernel, out_made));
+  *out_made = formed != NULL;
+  reed_status status = formed ? site_make(kernels, &call, formed, i->site, out_kernel)
+                              : site_prepare(kernels, &call, i->site, device, out_kernel, out_made);
+  status = at_site(run, i->site, status);
   profile_event *event = *out_made ? profile_note(&run->profile, PROFILE_PREPARE, i->site, (int8_t)device) : NULL;
   if (event) event->span = (device_span){begin, clock_now_ns()};
   return status;
@@ -302,7 +314,7 @@ static reed_status invoke_now(reed_session *s, const insn_invoke *i) {
     if (r->kind == REF_SHAPED && (status = give_memory(s, r)) != REED_OK) return status;
     bounded |= r->bounded_axis >= 0;
   }
-  status = call_prepare(&s->run, &s->devices, &s->kernels, device, i, &prepared, &made);
+  status = call_prepare(&s->run, &s->devices, &s->kernels, device, i, NULL, &prepared, &made);
   if (status == REED_OK) kernel = prepared->kernel;
   if (status == REED_OK && bounded)
     status = pool_allocate(s->devices.items[device].memory, (int64_t)i->n_outputs * 8, &extents, s->run.diagnosis);

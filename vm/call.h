@@ -15,8 +15,12 @@ reed_status call_shape(vm_run *run, uint32_t site, const uint32_t *inputs, uint3
 /* True if each output register was last shaped by a `shape` of the site, according to the register's shaped_by. */
 bool call_is_shaped(const vm_run *run, const insn_invoke *i);
 /* The site's kernel on a physical device, prepared for the registers' present extents, with one reference more.
- * *out_made: it had to be prepared. */
+ * formed: the call's words, if call_form has made them; NULL: they are made here. *out_made: the kernel had to be
+ * prepared. */
 reed_status call_prepare(vm_run *run, vm_devices *devices, site_kernels *kernels, int32_t device, const insn_invoke *i,
-                         site_kernel **out_kernel, bool *out_made) REED_MUST_CHECK;
+                         const site_call *formed, site_kernel **out_kernel, bool *out_made) REED_MUST_CHECK;
+/* Appends the call's words to the session's list (vm/site.h). No operand has room. False: no memory. */
+bool call_form(const vm_run *run, site_kernels *kernels, int32_t device, const insn_invoke *i,
+               site_call *out_call) REED_MUST_CHECK;
 
 #endif

@@ -11,7 +11,9 @@
 
 enum {
   MAX_VALUE_BYTES = 4096, /* a call with more bytes of `value` elements is prepared every time */
-  STATE_BYTES = 256       /* assumed for a kernel that does not state its bytes */
+  STATE_BYTES = 256,      /* assumed for a kernel that does not state its bytes */
+  LINE_BYTES = 64,        /* of the CPU's caches */
+  MOST_PREFETCHED = 512   /* bytes of a kernel */
 };
 
 reed_status site_kernels_open(site_kernels *kernels, const uint32_t *families, size_t n_sites,
@@ -68,14 +70,12 @@ static void add_elements(site_kernels *kernels, const void *data, int64_t bytes)
   kernels->words.n += n;
 }
 
-/* Writes the call into kernels->words. *out_listed false: the call has too many `value` elements to be compared, and
- * the words lack them. */
-static bool form(site_kernels *kernels, const op_call *call, uint32_t family, int32_t device, bool *out_listed) {
+bool site_form(site_kernels *kernels, const op_call *call, uint32_t site, int32_t device, site_call *out_call) {
   int64_t value_bytes = 0;
-  *out_listed = true;
-  kernels->words.n = 0;
+  bool listed = true;
+  const size_t first = kernels->words.n;
   if (!reserve(kernels, 0)) return false;
-  add(kernels, family);
+  add(kernels, kernels->families[site]);
   add(kernels, (int64_t)device | (int64_t)call->n_inputs << 16 | (int64_t)call->n_outputs << 32);
   for (int32_t i = 0; i < call->n_inputs; i++) {
     const op_call_input *in = &call->inputs[i];
@@ -84,7 +84,7 @@ static bool form(site_kernels *kernels, const op_call *call, uint32_t family, in
     int64_t bytes = value && in->data ? desc_bytes(in->desc) : 0;
     value_bytes += bytes;
     if (bytes < 0 || value_bytes > MAX_VALUE_BYTES) {
-      *out_listed = false;
+      listed = false;
       value = NULL;
       bytes = value_bytes = 0;
     }
@@ -98,6 +98,9 @@ static bool form(site_kernels *kernels, const op_call *call, uint32_t family, in
     if (!reserve(kernels, 0)) return false;
     add_operand(kernels, &call->outputs[i], call->output_rooms ? &call->output_rooms[i] : NULL, 0);
   }
+  const size_t n = kernels->words.n - first;
+  *out_call = (site_call){.first = first, .n = n, .listed = listed};
+  if (listed) out_call->hash = hash_bytes(kernels->words.items + first, n * sizeof(int64_t), 0);
   return true;
 }
 
@@ -122,15 +125,15 @@ int32_t site_kernel_inputs(const site_kernel *k, reed_desc out_inputs[REED_MAX_O
 
 /* ---- finding and freeing ---- */
 
+typedef struct wanted_words {
+  const int64_t *words;
+  size_t n;
+} wanted_words;
+
 static bool has_words(const void *context, uint32_t number, const void *wanted) {
   const site_kernel *k = ((const site_kernels *)context)->items.items[number];
-  const site_kernels *kernels = wanted;
-  return k->n_words == kernels->words.n && memcmp(k->words, kernels->words.items, k->n_words * sizeof(int64_t)) == 0;
-}
-
-static site_kernel *find(const site_kernels *kernels, uint64_t hash) {
-  uint32_t number = table_find(&kernels->found, hash, has_words, kernels, kernels);
-  return number == TABLE_NONE ? NULL : kernels->items.items[number];
+  const wanted_words *w = wanted;
+  return k->n_words == w->n && memcmp(k->words, w->words, w->n * sizeof(int64_t)) == 0;
 }
 
 /* Gives the kernel a number, and lets a listed one be found; false: no memory. */
@@ -178,27 +181,46 @@ uint32_t site_of_launch(const site_kernels *kernels, uint32_t number, const site
   return (uint32_t)(number % kernels->n_sites);
 }
 
-reed_status site_prepare(site_kernels *kernels, const op_call *call, uint32_t site, int32_t device,
-                         site_kernel **out_kernel, bool *out_made) {
-  bool listed = false;
-  uint32_t family = kernels->families[site];
-  if (!form(kernels, call, family, device, &listed)) return diag_no_memory(call->diagnosis, "a prepared kernel");
-  const size_t n_words = kernels->words.n;
-  uint64_t hash = listed ? hash_bytes(kernels->words.items, n_words * sizeof(int64_t), 0) : 0;
-  site_kernel *k = listed ? find(kernels, hash) : NULL;
-  *out_made = !k;
-  if (k) {
-    site_retain(k);
-    note_last(kernels, site, k);
-    kernels->figures.found++;
-    *out_kernel = k;
-    return REED_OK;
-  }
-  k = mem_alloc(sizeof *k + n_words * sizeof(int64_t));
+site_kernel *site_find(site_kernels *kernels, const site_call *formed, uint32_t site) {
+  const wanted_words wanted = {kernels->words.items + formed->first, formed->n};
+  uint32_t number =
+      formed->listed ? table_find(&kernels->found, formed->hash, has_words, kernels, &wanted) : TABLE_NONE;
+  if (number == TABLE_NONE) return NULL;
+  site_kernel *k = kernels->items.items[number];
+  site_retain(k);
+  note_last(kernels, site, k);
+  kernels->figures.found++;
+  return k;
+}
+
+void site_prefetch_slot(const site_kernels *kernels, const site_call *formed) {
+  if (formed->listed) table_prefetch(&kernels->found, formed->hash);
+}
+
+void site_prefetch_number(const site_kernels *kernels, const site_call *formed, uint32_t *out_number) {
+  *out_number = formed->listed ? table_first(&kernels->found, formed->hash) : TABLE_NONE;
+  if (*out_number != TABLE_NONE) __builtin_prefetch(&kernels->items.items[*out_number]);
+}
+
+void site_prefetch_kernel(const site_kernels *kernels, const site_call *formed, uint32_t number) {
+  if (number == TABLE_NONE) return;
+  const char *k = (const char *)kernels->items.items[number];
+  const size_t bytes = sizeof(site_kernel) + formed->n * sizeof(int64_t);
+  for (size_t at = 0; at < bytes && at < MOST_PREFETCHED; at += LINE_BYTES) __builtin_prefetch(k + at);
+}
+
+reed_status site_make(site_kernels *kernels, const op_call *call, const site_call *formed, uint32_t site,
+                      site_kernel **out_kernel) {
+  const size_t n_words = formed->n;
+  site_kernel *k = mem_alloc(sizeof *k + n_words * sizeof(int64_t));
   if (!k) return diag_no_memory(call->diagnosis, "a prepared kernel");
-  *k = (site_kernel){
-      .family = family, .number = TABLE_NONE, .listed = listed, .n_references = 1, .hash = hash, .n_words = n_words};
-  memcpy(k->words, kernels->words.items, n_words * sizeof(int64_t));
+  *k = (site_kernel){.family = kernels->families[site],
+                     .number = TABLE_NONE,
+                     .listed = formed->listed,
+                     .n_references = 1,
+                     .hash = formed->hash,
+                     .n_words = n_words};
+  memcpy(k->words, kernels->words.items + formed->first, n_words * sizeof(int64_t));
   reed_status status = op_call_prepare(call, &k->kernel);
   if (status == REED_OK && !enlist(kernels, k)) {
     if (k->kernel.free) k->kernel.free(k->kernel.state);
@@ -214,6 +236,22 @@ reed_status site_prepare(site_kernels *kernels, const op_call *call, uint32_t si
   kernels->figures.live++;
   *out_kernel = k;
   return REED_OK;
+}
+
+reed_status site_prepare(site_kernels *kernels, const op_call *call, uint32_t site, int32_t device,
+                         site_kernel **out_kernel, bool *out_made) {
+  const size_t n = kernels->words.n;
+  site_call formed;
+  if (!site_form(kernels, call, site, device, &formed)) {
+    site_cut(kernels, n);
+    return diag_no_memory(call->diagnosis, "a prepared kernel");
+  }
+  site_kernel *k = site_find(kernels, &formed, site);
+  *out_made = !k;
+  reed_status status = k ? REED_OK : site_make(kernels, call, &formed, site, &k);
+  site_cut(kernels, n);
+  if (status == REED_OK) *out_kernel = k;
+  return status;
 }
 
 void site_release(site_kernels *kernels, site_kernel *k) {

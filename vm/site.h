@@ -5,6 +5,8 @@
 #ifndef VM_SITE_H_
 #define VM_SITE_H_
 
+#include <string.h>
+
 #include "base/table.h"
 #include "base/vec.h"
 #include "ops/call.h"
@@ -23,6 +25,13 @@ typedef struct site_kernel {
   int64_t words[]; /* the call: family, device, operands, rooms, addresses of constants, elements of `value` inputs */
 } site_kernel;
 
+/* The words of a call. They lie in the session's list of words from `first` on, until the list is cut. */
+typedef struct site_call {
+  size_t first, n; /* n 0: no call */
+  uint64_t hash;   /* of the words */
+  bool listed;     /* the words have all `value` elements, so that the call's kernel can be found */
+} site_call;
+
 /* The kernel that site_prepare gave to a site last; it may be freed since. */
 typedef struct site_last {
   uint32_t number; /* of the kernel + 1; 0: none */
@@ -37,7 +46,7 @@ typedef struct site_kernels {
   table found;                 /* the kernels by hash */
   VEC_OF(site_kernel *) items; /* by number, all kernels, without references; NULL: the number is free */
   VEC_OF(uint32_t) free;       /* free numbers; has room for all */
-  VEC_OF(int64_t) words;       /* scratch: the call being looked for */
+  VEC_OF(int64_t) words;       /* scratch: the calls being looked for */
   struct {
     int64_t found, made, live; /* calls that found their kernel; kernels prepared; kernels that exist */
   } figures;
@@ -54,6 +63,29 @@ void site_kernels_close(site_kernels *kernels);
  * table belongs to one session. */
 reed_status site_prepare(site_kernels *kernels, const op_call *call, uint32_t site, int32_t device,
                          site_kernel **out_kernel, bool *out_made) REED_MUST_CHECK;
+/* The steps of site_prepare. A caller that knows several calls takes each step for all of them, with the prefetches
+ * between, so that the CPU waits for the memory of several kernels at a time.
+ * site_form: appends the call's words to the list. False: no memory.
+ * site_find: the kernel of a formed call, with one reference more; NULL: there is none.
+ * site_make: prepares the kernel of a formed call that has none. */
+bool site_form(site_kernels *kernels, const op_call *call, uint32_t site, int32_t device,
+               site_call *out_call) REED_MUST_CHECK;
+site_kernel *site_find(site_kernels *kernels, const site_call *formed, uint32_t site);
+reed_status site_make(site_kernels *kernels, const op_call *call, const site_call *formed, uint32_t site,
+                      site_kernel **out_kernel) REED_MUST_CHECK;
+/* Fetches memory into the CPU's caches: first a call's place in the table, then the place of its kernel's address, then
+ * the kernel. */
+void site_prefetch_slot(const site_kernels *kernels, const site_call *formed);
+void site_prefetch_number(const site_kernels *kernels, const site_call *formed, uint32_t *out_number);
+void site_prefetch_kernel(const site_kernels *kernels, const site_call *formed, uint32_t number);
+/* True if the words of two calls are equal. */
+static inline bool site_same_call(const site_kernels *kernels, const site_call *a, const site_call *b) {
+  const int64_t *words = kernels->words.items;
+  return a->listed == b->listed && a->n == b->n &&
+         memcmp(words + a->first, words + b->first, a->n * sizeof(int64_t)) == 0;
+}
+/* Cuts the list of words to n words. */
+static inline void site_cut(site_kernels *kernels, size_t n) { kernels->words.n = n; }
 static inline void site_retain(site_kernel *k) { k->n_references++; }
 /* Drops a reference; the last one frees the state. No work that uses the kernel may be queued then. NULL is allowed. */
 void site_release(site_kernels *kernels, site_kernel *k);

@@ -65,6 +65,22 @@ START_TEST(hashes_that_wrap_around_the_end_are_removed_whole) {
 }
 END_TEST
 
+START_TEST(the_first_item_with_a_hash_is_told_by_the_hash_alone) {
+  table t = {0};
+  table_prefetch(&t, 7);
+  ck_assert_uint_eq(table_first(&t, 7), TABLE_NONE);
+  for (uint32_t i = 0; i < 8; i++) ck_assert(table_add(&t, i / 2 + 64 * (i / 2), i)); /* two items have each hash */
+  ck_assert(table_add(&t, UINT64_MAX, 8));
+  ck_assert(table_add(&t, UINT64_MAX - 64, 9)); /* the same place, behind the table's end */
+  for (uint32_t i = 0; i < 4; i++) ck_assert_uint_eq(table_first(&t, i + 64 * i), 2 * i);
+  ck_assert_uint_eq(table_first(&t, UINT64_MAX), 8);
+  ck_assert_uint_eq(table_first(&t, UINT64_MAX - 64), 9);
+  ck_assert_uint_eq(table_first(&t, UINT64_MAX - 128), TABLE_NONE);
+  table_prefetch(&t, UINT64_MAX);
+  table_fini(&t);
+}
+END_TEST
+
 START_TEST(without_memory_the_table_stays_as_it_was) {
   alloc_hook_begin();
   model m = {{0}, {0}};
@@ -85,6 +101,7 @@ int main(void) {
   TCase *c = tcase_create("table");
   tcase_add_test(c, it_finds_what_a_search_finds);
   tcase_add_test(c, hashes_that_wrap_around_the_end_are_removed_whole);
+  tcase_add_test(c, the_first_item_with_a_hash_is_told_by_the_hash_alone);
   tcase_add_test(c, without_memory_the_table_stays_as_it_was);
   suite_add_tcase(suite, c);
   return suite_run(suite);

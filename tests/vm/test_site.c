@@ -241,6 +241,47 @@ START_TEST(a_kernel_is_found_while_it_lives) {
 }
 END_TEST
 
+/* Several calls are formed before the first of their kernels is sought. */
+START_TEST(calls_formed_together_are_those_of_single_calls) {
+  enum { CALLS = 9 };
+  made calls[CALLS];
+  site_call formed[CALLS];
+  site_kernel *held[CALLS];
+  uint32_t number;
+  bool is_new;
+  for (int n = 0; n < CALLS; n++) {
+    make(&calls[n]);
+    calls[n].in[0].dims[0] = 1 + n % (CALLS - 1); /* the last call equals the first one */
+    calls[n].inputs[2].data = &kernels;
+    ck_assert(site_form(&kernels, &calls[n].call, calls[n].site, 0, &formed[n]));
+  }
+  for (int n = 0; n < CALLS; n++) {
+    ck_assert_int_eq(site_same_call(&kernels, &formed[0], &formed[n]), n % (CALLS - 1) == 0);
+    site_prefetch_slot(&kernels, &formed[n]);
+    site_prefetch_number(&kernels, &formed[n], &number);
+    ck_assert_uint_eq(number, TABLE_NONE);
+    site_prefetch_kernel(&kernels, &formed[n], number);
+  }
+  for (int n = 0; n < CALLS; n++) {
+    held[n] = site_find(&kernels, &formed[n], calls[n].site);
+    ck_assert_int_eq(held[n] != NULL, n == CALLS - 1);
+    if (!held[n]) ck_assert_int_eq(site_make(&kernels, &calls[n].call, &formed[n], calls[n].site, &held[n]), REED_OK);
+    ck_call(&calls[n], held[n]);
+    site_kernel *k = get(&calls[n], &is_new); /* forms its words behind those of the list */
+    ck_assert(!is_new);
+    ck_assert_ptr_eq(k, held[n]);
+    site_prefetch_number(&kernels, &formed[n], &number);
+    ck_assert_uint_eq(number, k->number);
+    site_prefetch_kernel(&kernels, &formed[n], number);
+    site_release(&kernels, k);
+  }
+  ck_assert_ptr_eq(held[0], held[CALLS - 1]);
+  ck_assert_uint_eq(kernels.words.n, formed[CALLS - 1].first + formed[CALLS - 1].n);
+  for (int n = 0; n < CALLS; n++) site_release(&kernels, held[n]);
+  site_cut(&kernels, 0);
+}
+END_TEST
+
 /* An invoke outside of epochs leaves its kernel with the site, until the site's next other call. */
 START_TEST(a_site_keeps_one_kernel) {
   made m;
@@ -296,6 +337,7 @@ int main(void) {
   tcase_add_checked_fixture(t, open_kernels, close_kernels);
   tcase_add_loop_test(t, a_call_finds_the_kernel_of_an_equal_call_only, 0, DIFFERENCES + 1);
   tcase_add_test(t, a_kernel_is_found_while_it_lives);
+  tcase_add_test(t, calls_formed_together_are_those_of_single_calls);
   tcase_add_test(t, a_site_keeps_one_kernel);
   tcase_add_test(t, a_refused_or_large_call_leaves_nothing);
   suite_add_tcase(suite, t);

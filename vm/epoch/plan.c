@@ -58,6 +58,7 @@ static reed_status planner_begin(reed_session *s, epoch_planner **out_planner) {
   if (p->base && !reserve_as(p->entry, p->base)) return diag_no_memory(s->run.diagnosis, "epoch plan");
   p->stamp++;
   p->alive.n = p->dying.n = 0;
+  p->ahead.n = p->ahead.at = 0;
   *out_planner = p;
   return REED_OK;
 }
@@ -202,7 +203,8 @@ static reed_status add_kernel(epoch_planner *p, const insn_invoke *i, int32_t de
   bool is_new = false;
   /* A kernel may be long in the making: a convolution transforms its weights. */
   reed_status status = run_check_cancel(p->run);
-  if (status == REED_OK) status = call_prepare(p->run, p->devices, p->kernels, device, i, &prepared, &is_new);
+  if (status == REED_OK)
+    status = call_prepare(p->run, p->devices, p->kernels, device, i, ahead_formed(p, i), &prepared, &is_new);
   if (status != REED_OK) return status;
   if (!VEC_ROOM(&e->kernels)) {
     site_release(p->kernels, prepared);
@@ -372,6 +374,7 @@ static reed_status plan_invoke(epoch_planner *p, const uint32_t *w, int32_t step
   int32_t device = p->devices->bind[i.device];
   bool bounded;
   epoch_kernel *kernel = NULL;
+  ahead_go(p, w);
   const epoch_kernel *before = kernel_in_base(p, &i);
   if (p->rooms) plan_growth(p, &i);
   if (before && !any_changed(p, i.inputs, i.n_inputs) && !active_any_changed(p->active, i.outputs, i.n_outputs))

@@ -6,6 +6,7 @@
 #include "bytecode/operands.h"
 #include "base/vec.h"
 #include "vm/epoch/active.h"
+#include "vm/epoch/ahead.h"
 #include "vm/epoch/memo.h"
 #include "vm/run.h"
 
@@ -34,6 +35,7 @@ typedef struct epoch_planner {
   register_note *registers;
   size_t n_registers;
   uint32_t stamp, mark;
+  ahead_list ahead;      /* the calls that come next */
   int32_t end;           /* step of epoch.end, once the walk is done */
   VEC_OF(int32_t) alive; /* per root: registers attached */
   VEC_OF(int32_t) dying; /* per root: registers that die at the instruction in hand; 0 between two questions */

@@ -286,7 +286,7 @@ static bool prepare(reed_session *s, const epoch_entry *whole, epoch_entry *e, c
   const uint32_t *code = s->run.program->module->code + frame_top(&s->run)->function->code_offset;
   const insn_invoke twin = insn_invoke_at(code + whole->places->calls.items[call->twin < 0 ? 0 : call->twin].pc);
   if (call->twin >= 0 && twin_has_kernel(&s->run, i, &twin)) site_retain(prepared = e->content->kernels[call->twin]);
-  else if (call_prepare(&s->run, &s->devices, &s->kernels, 0, i, &prepared, &made) != REED_OK) return false;
+  else if (call_prepare(&s->run, &s->devices, &s->kernels, 0, i, NULL, &prepared, &made) != REED_OK) return false;
   e->content->kernels[e->content->n_kernels++] = prepared;
   e->n_shared += !made;
   if (!made) e->shared_bytes += prepared->bytes;
@@ -493,6 +493,13 @@ static void remember(reed_session *s, epoch_entry *e, epoch_entry *whole) {
   s->memo.figures.variants++;
 }
 
+/* After several attempts in a row that failed, some misses are planned without one. */
+static void count_attempt(epoch_state *state, bool succeeded) {
+  state->wait = succeeded ? 0 : state->waits;
+  if (succeeded) state->waits = 0;
+  else state->waits = state->waits * 2 + 1 < MOST_WAITS ? state->waits * 2 + 1 : MOST_WAITS;
+}
+
 /* Divides an entry, which is complete. */
 static bool divide(reed_session *s, const insn_epoch_enter *enter, uint32_t pc, epoch_entry *e) {
   const uint32_t *code = s->run.program->module->code + frame_top(&s->run)->function->code_offset;
@@ -502,6 +509,7 @@ static bool divide(reed_session *s, const insn_epoch_enter *enter, uint32_t pc, 
   const replay *list = replay_of(s, enter->plan + insn_length_at(code + enter->plan));
   s->epoch.entry = NULL;
   variant_places *places = list ? variant_find_places(s, e, enter, pc) : NULL;
+  if (!places) count_attempt(&s->memo.epochs[enter->epoch], false);
   epoch_entry *whole = places ? mem_calloc(1, sizeof *whole) : NULL;
   if (whole && memo_divide(&s->memo, e, whole, places)) return true;
   mem_free(whole);
@@ -545,13 +553,6 @@ variant_base variant_find_base(const reed_session *s, const insn_epoch_enter *en
   if (latest.entry || !(latest.entry = memo_latest(&s->memo, enter->epoch))) return latest;
   latest.comparable = key_find_changes(&s->epoch, enter, latest.entry, latest.changed);
   return latest;
-}
-
-/* After several attempts in a row that failed, some misses are planned without one. */
-static void count_attempt(epoch_state *state, bool succeeded) {
-  state->wait = succeeded ? 0 : state->waits;
-  if (succeeded) state->waits = 0;
-  else state->waits = state->waits * 2 + 1 < MOST_WAITS ? state->waits * 2 + 1 : MOST_WAITS;
 }
 
 epoch_entry *variant_renew(reed_session *s, const insn_epoch_enter *enter, variant_base *base, uint64_t hash,

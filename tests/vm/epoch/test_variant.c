@@ -461,6 +461,22 @@ START_TEST(sizes_far_apart_are_planned) {
 }
 END_TEST
 
+/* An epoch whose entries cannot be divided is seldom asked whether they can. */
+START_TEST(a_refused_division_is_a_failed_attempt) {
+  open_tail(deciding[2]);
+  reed_session *session = session_of(&(reed_session_options){0});
+  const epoch_state *state = &session->memo.epochs[0];
+  int32_t most = 0;
+  for (int64_t n = 60; n < 72; n++) {
+    compare(session, n, 64);
+    if (state->wait > most) most = state->wait;
+  }
+  ck_assert_double_eq(variants_of(session), 0);
+  ck_assert_int_ge(most, 3);
+  reed_session_close(&session);
+}
+END_TEST
+
 /* An operand whose place an output cannot take may have the output's size. */
 START_TEST(other_operands_decide_no_place) {
   open_tail(keeping);
@@ -502,6 +518,7 @@ int main(void) {
   tcase_add_loop_test(t, places_that_depend_on_the_size_are_planned, 0, N_TAILS);
   tcase_add_loop_test(t, what_decides_more_is_planned, 0, N_DECIDING);
   tcase_add_loop_test(t, sizes_far_apart_are_planned, 0, 2);
+  tcase_add_test(t, a_refused_division_is_a_failed_attempt);
   tcase_add_test(t, other_operands_decide_no_place);
   tcase_add_test(t, every_failed_allocation_is_survived);
   suite_add_tcase(suite, t);

@@ -1,0 +1,84 @@
+/* Looking ahead in a run section that is being planned (ahead.h). A call's words follow from its registers as the shape
+ * section left them: the walk before the call changes their kinds, and their rooms if some register has room. Then, or
+ * with an r.move in between, no call is formed ahead. */
+#include "vm/epoch/ahead.h"
+
+#include <assert.h>
+
+#include "vm/call.h"
+#include "vm/epoch/planner.h"
+
+/* True if no operand's room or count can be part of the call's words. */
+static bool is_exact(const epoch_planner *p, const insn_invoke *i) {
+  for (uint32_t k = 0; k < i->n_inputs; k++) {
+    if (i->inputs[k] == MODULE_ABSENT) continue;
+    const ref *r = reg_of(p, i->inputs[k]);
+    if (r->bounded_axis >= 0 && r->kind != REF_STORED) return false;
+  }
+  return !p->rooms;
+}
+
+/* Lists the call with the number among the entry's kernels, and fetches the place where the search for it begins. */
+static void list_call(epoch_planner *p, const uint32_t *w, size_t number) {
+  const insn_invoke i = insn_invoke_at(w);
+  const epoch_entry *base = p->base;
+  ahead_call *call = &p->ahead.calls[p->ahead.n++];
+  *call = (ahead_call){.next = i.next, .number = TABLE_NONE};
+  const epoch_kernel *before = base && number < base->kernels.n ? &base->kernels.items[number] : NULL;
+  if (before && before->site == i.site && !active_any_changed(p->active, i.inputs, i.n_inputs) &&
+      !active_any_changed(p->active, i.outputs, i.n_outputs)) {
+    call->expected = before->prepared;
+    __builtin_prefetch(call->expected);
+    return;
+  }
+  if (!is_exact(p, &i)) return;
+  /* Without memory for the words the call is formed when the walk has come to it, which then fails. */
+  if (!call_form(p->run, p->kernels, p->devices->bind[i.device], &i, &call->formed)) call->formed.n = 0;
+  if (call->formed.n) site_prefetch_slot(p->kernels, &call->formed);
+}
+
+static void list_calls(epoch_planner *p, const uint32_t *w) {
+  size_t number = p->entry->kernels.n;
+  p->ahead.n = p->ahead.at = 0;
+  site_cut(p->kernels, 0);
+  for (bool on = true; on && p->ahead.n < AHEAD_CALLS; w = insn_next(w)) {
+    insn_id id = insn_id_at(w);
+    if (id == INSN_INVOKE) list_call(p, w, number++);
+    else on = id == INSN_VIEW || id == INSN_COPY || id == INSN_KILL;
+  }
+  for (uint32_t k = 0; k < p->ahead.n; k++)
+    if (p->ahead.calls[k].formed.n)
+      site_prefetch_number(p->kernels, &p->ahead.calls[k].formed, &p->ahead.calls[k].number);
+  for (uint32_t k = 0; k < p->ahead.n; k++)
+    if (p->ahead.calls[k].formed.n)
+      site_prefetch_kernel(p->kernels, &p->ahead.calls[k].formed, p->ahead.calls[k].number);
+}
+
+void ahead_go(epoch_planner *p, const uint32_t *w) {
+  const uint32_t *next = insn_next(w);
+  if (p->ahead.at < p->ahead.n) p->ahead.at++;
+  if (p->ahead.at == p->ahead.n || p->ahead.calls[p->ahead.at].next != next) list_calls(p, w);
+}
+
+#ifndef NDEBUG
+/* True if the call's words are those that were formed ahead, or cannot be formed for lack of memory. */
+static bool is_formed(const epoch_planner *p, const insn_invoke *i, const site_call *formed) {
+  const size_t n = p->kernels->words.n;
+  site_call again;
+  bool same = !call_form(p->run, p->kernels, p->devices->bind[i->device], i, &again) ||
+              site_same_call(p->kernels, formed, &again);
+  site_cut(p->kernels, n);
+  return same;
+}
+#endif
+
+const site_call *ahead_formed(const epoch_planner *p, const insn_invoke *i) {
+  const site_call *formed = &p->ahead.calls[p->ahead.at].formed;
+  if (!formed->n) return NULL;
+#ifndef NDEBUG
+  assert(is_formed(p, i, formed));
+#else
+  (void)i;
+#endif
+  return formed;
+}

@@ -1,0 +1,34 @@
+/* Looking ahead in a run section that is being planned. The kernels of a model's other sizes lie in memory that the
+ * kernels of the last run have pushed out of the CPU's caches, so a search costs some hundred nanoseconds of waiting.
+ * The walk (plan.c) therefore looks at several calls at a time: their words are formed, and the memory of their kernels
+ * is fetched for all of them at once. */
+#ifndef VM_EPOCH_AHEAD_H_
+#define VM_EPOCH_AHEAD_H_
+
+#include "bytecode/operands.h"
+#include "vm/site.h"
+
+enum { AHEAD_CALLS = 16 };
+
+typedef struct ahead_call {
+  const uint32_t *next;        /* of the `invoke`: the instruction behind it */
+  site_call formed;            /* n 0: the call is not formed ahead */
+  const site_kernel *expected; /* of a call whose operands equal the base's: its kernel; NULL: none */
+  uint32_t number;             /* of the kernel that the call may find */
+} ahead_call;
+
+/* The calls from the last `invoke` on at which the list was made. */
+typedef struct ahead_list {
+  ahead_call calls[AHEAD_CALLS];
+  uint32_t n, at; /* at: of the next call */
+} ahead_list;
+
+struct epoch_planner;
+
+/* Goes to the invoke at w. The list is made anew, from w on, if its calls are used up. */
+void ahead_go(struct epoch_planner *p, const uint32_t *w);
+/* The words of the invoke i, to which ahead_go went last; NULL: they are not formed, because an operand has room, has a
+ * count that a kernel reports, or equals the base's. */
+const site_call *ahead_formed(const struct epoch_planner *p, const insn_invoke *i);
+
+#endif
