@@ -27,16 +27,29 @@ INLINE lanes read(const float *row, int64_t at, lane_mask mask, bool edge) {
   return edge ? load_some(row + at, mask) : load(row + at);
 }
 
-/* Finishes a vector of a row. */
-INLINE void finish(const tile *t, int64_t row, int64_t column, int64_t kept, lanes sum) {
+/* The end of a tile, read once, because gcc would read all of it again after each store to Y. */
+typedef struct ending {
+  float *y;              /* at the tile's first element */
+  const float *residual; /* likewise; or NULL */
+  int64_t width;         /* of a row of Y */
+  lanes low, high;
+  bool hardswish;
+} ending;
+
+INLINE ending ending_of(const tile *t) {
   const depthwise_plane *p = t->p;
-  int64_t at = row * p->w->out[1] + column;
-  lane_mask mask = lanes_between(0, kept);
-  if (p->residual) sum += kept < LANES ? load_some(p->residual + at, mask) : load(p->residual + at);
-  if (t->hardswish) sum *= between(sum * all(1.0f / 6.0f) + all(0.5f), all(0), all(1));
-  else sum = between(sum, all(t->low), all(t->high));
-  if (kept < LANES) store_first(p->y + at, sum, kept);
-  else store(p->y + at, sum);
+  const int64_t width = p->w->out[1], at = t->row * width + t->column;
+  return (ending){p->y + at, p->residual ? p->residual + at : NULL, width, all(t->low), all(t->high), t->hardswish};
+}
+
+/* Finishes a vector of the tile's row r, from its element `column` on; `kept` of them are Y's. */
+INLINE void finish(const ending *e, int64_t r, int64_t column, int64_t kept, lanes sum) {
+  const int64_t at = r * e->width + column;
+  if (e->residual) sum += kept < LANES ? load_some(e->residual + at, lanes_between(0, kept)) : load(e->residual + at);
+  if (e->hardswish) sum *= between(sum * all(1.0f / 6.0f) + all(0.5f), all(0), all(1));
+  else sum = between(sum, e->low, e->high);
+  if (kept < LANES) store_first(e->y + at, sum, kept);
+  else store(e->y + at, sum);
 }
 
 /* Square windows of `taps`, and the same stride and dilation along both axes, one of which is 1; all counts are
@@ -53,7 +66,8 @@ INLINE void tile_square(const tile *t, int rows, int vectors, int taps, int stri
   lanes weights[9]; /* of 3 x 3; more would not stay in registers */
 #pragma GCC unroll 9
   for (int k = 0; k < 9 && taps == 3; k++) weights[k] = held(all(p->weights[k]));
-  const int64_t width = w->in[1], first = t->row * stride - w->pad_begin[0], at = t->column * stride - w->pad_begin[1];
+  const int64_t width = w->in[1], height = w->in[0], first = t->row * stride - w->pad_begin[0],
+                at = t->column * stride - w->pad_begin[1];
   /* of stride 2, a tap's elements are every second one of two vectors */
   const int loads = stride == 1 ? taps : (taps + 1) / 2 * 2;
   lane_mask masks[2 * TAPS_MOST];
@@ -62,10 +76,11 @@ INLINE void tile_square(const tile *t, int rows, int vectors, int taps, int stri
     int64_t from = at + (stride == 1 ? i * dilation : i / 2 * 2 + i % 2 * LANES);
     masks[i] = edge ? lanes_between(-from, width - from) : lanes_between(0, LANES);
   }
+  const float *plane = p->x;
 #pragma GCC unroll 16
   for (int i = 0; i < (rows - 1) * stride + (taps - 1) * dilation + 1; i++) {
-    if (first + i < 0 || first + i >= w->in[0]) continue;
-    const float *x = p->x + (first + i) * width;
+    if ((uint64_t)(first + i) >= (uint64_t)height) continue;
+    const float *x = plane + (first + i) * width;
     lanes a = {0}, b = {0};
 #pragma GCC unroll 8
     for (int k = 0; k < taps; k++) {
@@ -86,11 +101,14 @@ INLINE void tile_square(const tile *t, int rows, int vectors, int taps, int stri
       }
     }
   }
+  const ending end = ending_of(t);
+  const int64_t kept = t->kept;
 #pragma GCC unroll 2
   for (int v = 0; v < vectors; v++)
 #pragma GCC unroll 7
     for (int r = 0; r < rows; r++)
-      finish(t, t->row + r, t->column + v * LANES, t->kept - v * LANES, stride == 1 ? sum[v][r] : ordered(sum[v][r]));
+      finish(&end, r, v * LANES, v + 1 < vectors ? LANES : kept - v * LANES,
+             stride == 1 ? sum[v][r] : ordered(sum[v][r]));
 }
 
 /* A row of any windows, `vectors` vectors side by side. */
@@ -116,10 +134,10 @@ INLINE void tile_any(const tile *t, int vectors, int stride, bool edge) {
       }
     }
   }
+  const ending end = ending_of(t);
 #pragma GCC unroll 4
   for (int v = 0; v < vectors; v++)
-    finish(t, t->row, t->column + v * LANES, v + 1 < vectors ? LANES : t->kept - v * LANES,
-           stride == 1 ? sum[v] : ordered(sum[v]));
+    finish(&end, 0, v * LANES, v + 1 < vectors ? LANES : t->kept - v * LANES, stride == 1 ? sum[v] : ordered(sum[v]));
 }
 
 /* ---- rows ---- */
