@@ -19,6 +19,8 @@ typedef struct conv_groups {
   window w;
   void (*multiply)(const panel_tile *tile);
   void (*turn)(const float *from, int64_t from_row, int64_t rows, int64_t columns, float *to, int64_t to_row);
+  void (*turn_apart)(const float *from, int64_t from_row, int64_t rows, int64_t width, int64_t columns,
+                     const turned_places *places, float *to);
   bool last, with_bias, with_residual, relu; /* last: channels last */
   int64_t images, groups, inputs, outputs;   /* of a group */
   int64_t tiles;                             /* of a row */
@@ -46,47 +48,54 @@ static void columns_inside(const window *w, int64_t *out_begin, int64_t *out_end
   *out_end = cpu_clamp(w->in[1] + w->pad_begin[1], *out_begin, n);
 }
 
-/* Copies row `from` of X of a group's channels. */
-static void copy_row(const groups_run *run, int64_t image, int64_t group, int64_t row, float *to) {
+/* Copies rows row .. end of X of a group's channels. */
+static void copy_rows(const groups_run *run, int64_t image, int64_t group, int64_t row, int64_t end, float *to) {
   const conv_groups *c = run->c;
   const window *w = &c->w;
   const int64_t channels = c->groups * c->inputs, plane = w->in[0] * w->in[1];
-  int64_t begin, end;
-  columns_inside(w, &begin, &end);
-  memset(to, 0, (size_t)(begin * c->inputs) * sizeof *to);
-  memset(to + end * c->inputs, 0, (size_t)(c->row - end * c->inputs) * sizeof *to);
-  if (begin == end) return;
-  const int64_t first = begin - w->pad_begin[1]; /* column of X */
+  int64_t inside, outside;
+  columns_inside(w, &inside, &outside);
+  const int64_t n = outside - inside, first = inside - w->pad_begin[1]; /* column of X */
+  for (int64_t i = 0; i < end - row; i++) {
+    memset(to + i * c->row, 0, (size_t)(inside * c->inputs) * sizeof *to);
+    memset(to + i * c->row + outside * c->inputs, 0, (size_t)(c->row - outside * c->inputs) * sizeof *to);
+  }
+  if (n == 0) return;
+  to += inside * c->inputs;
   if (!c->last) {
-    c->turn(run->x + (image * channels + group * c->inputs) * plane + row * w->in[1] + first, plane, c->inputs,
-            end - begin, to + begin * c->inputs, c->inputs);
+    const int64_t together = n == w->in[1] ? end - row : 1; /* rows whose pixels follow each other */
+    for (int64_t i = row; i < end; i += together, to += together * c->row)
+      c->turn_apart(run->x + (image * channels + group * c->inputs) * plane + i * w->in[1] + first, plane, c->inputs,
+                    c->inputs, together * n, &(turned_places){n, c->inputs, c->row}, to);
     return;
   }
-  const float *from = run->x + ((image * w->in[0] + row) * w->in[1] + first) * channels + group * c->inputs;
-  for (int64_t i = begin; i < end; i++, from += channels)
-    for (int64_t k = 0; k < c->inputs; k += LINE_FLOATS)
-      memcpy(to + i * c->inputs + k, from + k, LINE_FLOATS * sizeof *to);
+  for (; row < end; row++, to += c->row) {
+    const float *from = run->x + ((image * w->in[0] + row) * w->in[1] + first) * channels + group * c->inputs;
+    for (int64_t i = 0; i < n; i++, from += channels)
+      for (int64_t k = 0; k < c->inputs; k += LINE_FLOATS)
+        memcpy(to + i * c->inputs + k, from + k, LINE_FLOATS * sizeof *to);
+  }
 }
 
-/* The tiles of row `row` of Y, whose windows begin with row `first` of the copy: column 0 is at y and residual. */
-static void multiply_row(const conv_groups *c, panel_tile tile, const float *copy, int64_t row, int64_t first) {
+/* The tiles of row `row` of Y, whose windows begin with row `first` of the copy: column 0 is at y and residual. `tile`
+ * has all else of the group, and is changed in place: a copy would wait for the stores before it. */
+static void multiply_row(const conv_groups *c, panel_tile *tile, const float *panel, const float *copy, int64_t row,
+                         int64_t first, float *y, const float *residual) {
   const window *w = &c->w;
   window_taps taps = window_taps_at(w, 0, row);
   if (taps.n == 0) taps.first = 0;
   const float *a = copy + (row * w->stride[0] - w->pad_begin[0] - first) * c->row;
-  tile.runs = c->runs + taps.first * c->row_runs;
-  tile.n_runs = taps.n * c->row_runs;
-  tile.panel = (const float *)tile.panel + taps.first * w->kernel[1] * c->inputs * tile.width;
-  tile.next = tile.panel;
-  float *y = tile.c;
-  const float *residual = tile.residual;
+  tile->runs = c->runs + taps.first * c->row_runs;
+  tile->n_runs = taps.n * c->row_runs;
+  tile->panel = panel + taps.first * w->kernel[1] * c->inputs * c->outputs;
+  tile->next = tile->panel;
   for (int64_t i = 0; i < c->tiles; i++) {
     const int64_t column = w->out[1] * i / c->tiles;
-    tile.rows = w->out[1] * (i + 1) / c->tiles - column;
-    tile.a = a + column * tile.a_row;
-    tile.c = y + column * tile.c_row;
-    tile.residual = residual ? residual + column * tile.c_row : NULL;
-    c->multiply(&tile);
+    tile->rows = w->out[1] * (i + 1) / c->tiles - column;
+    tile->a = a + column * tile->a_row;
+    tile->c = y + column * tile->c_row;
+    tile->residual = residual ? residual + column * tile->c_row : NULL;
+    c->multiply(tile);
   }
 }
 
@@ -98,13 +107,13 @@ static void run_item(const groups_run *run, int64_t image, int64_t group, int64_
   float *weights = scratch + c->x_floats, *stage = weights + c->w_floats;
   const int64_t first = row * w->stride[0] - w->pad_begin[0],
                 last = (end - 1) * w->stride[0] - w->pad_begin[0] + (w->kernel[0] - 1) * w->dilation[0] + 1;
-  for (int64_t i = larger(first, 0); i < smaller(last, w->in[0]); i++)
-    copy_row(run, image, group, i, scratch + (i - first) * c->row);
-  for (int64_t i = 0; !c->last && i < c->inputs; i++)
-    c->turn(run->weights + group * part + i * taps, c->inputs * taps, c->outputs, taps, weights + i * c->outputs,
-            c->inputs * c->outputs);
-  panel_tile tile = {.panel = c->last ? run->weights + group * part : weights,
-                     .bias = run->bias ? run->bias + group * c->outputs : NULL,
+  const int64_t from = larger(first, 0);
+  copy_rows(run, image, group, from, smaller(last, w->in[0]), scratch + (from - first) * c->row);
+  if (!c->last)
+    c->turn_apart(run->weights + group * part, c->inputs * taps, c->outputs, c->outputs, c->inputs * taps,
+                  &(turned_places){taps, c->inputs * c->outputs, c->outputs}, weights);
+  const float *panel = c->last ? run->weights + group * part : weights;
+  panel_tile tile = {.bias = run->bias ? run->bias + group * c->outputs : NULL,
                      .run_length = c->run_length,
                      .a_row = w->stride[1] * c->inputs,
                      .panel_row = c->outputs,
@@ -123,9 +132,7 @@ static void run_item(const groups_run *run, int64_t image, int64_t group, int64_
   const float *residual = !run->residual ? NULL : c->last ? run->residual + at : stage;
   for (int64_t i = row; i < end; i++) {
     const int64_t y_row = (i - row) * w->out[1] * tile.c_row;
-    tile.c = y + y_row;
-    tile.residual = residual ? residual + y_row : NULL;
-    multiply_row(c, tile, scratch, i, first);
+    multiply_row(c, &tile, panel, scratch, i, first, y + y_row, residual ? residual + y_row : NULL);
   }
   if (!c->last) c->turn(stage, c->outputs, pixels, c->outputs, run->y + at, plane);
 }
@@ -191,6 +198,7 @@ reed_status conv_groups_prepare(const reed_kernel_call *call, const packed_order
   *c = (conv_groups){.w = w,
                      .multiply = CPU_PICK(act->level, panel_multiply),
                      .turn = CPU_PICK(act->level, turn_rows),
+                     .turn_apart = CPU_PICK(act->level, turn_apart),
                      .last = order != NULL,
                      .with_bias = cpu_present(call, 2),
                      .with_residual = cpu_present(call, 3),

@@ -23,6 +23,8 @@ typedef struct turned_convolution {
   activation activation;
   void (*row)(const depthwise_row *r);
   void (*turn)(const float *from, int64_t from_row, int64_t rows, int64_t columns, float *to, int64_t to_row);
+  void (*turn_apart)(const float *from, int64_t from_row, int64_t rows, int64_t width, int64_t columns,
+                     const turned_places *places, float *to);
   int64_t images, channels, group;               /* group: inputs of one, and outputs */
   int64_t block, blocks;                         /* channels of a block */
   int64_t band, bands;                           /* rows of Y of a band */
@@ -59,9 +61,8 @@ static void run_item(const turned_run *run, int64_t image, int64_t first, int64_
                 y_pixels = (end - row) * w->out[1];
   if (n < width) memset(scratch, 0, (size_t)t->scratch * sizeof *scratch);
   t->turn(run->x + plane * x_plane + begin * w->in[1], x_plane, n, (last - begin) * w->in[1], x, width);
-  for (int64_t i = 0; i < t->group; i++)
-    t->turn(run->weights + (first * t->group + i) * taps, t->group * taps, n, taps, weights + i * width,
-            t->group * width);
+  t->turn_apart(run->weights + first * t->group * taps, t->group * taps, n, width, t->group * taps,
+                &(turned_places){taps, t->group * width, width}, weights);
   if (run->bias) memcpy(bias, run->bias + first, (size_t)n * sizeof *bias);
   if (run->residual) t->turn(run->residual + y_at, y_plane, n, y_pixels, y, width);
   window band = *w; /* on the rows in the scratch */
@@ -212,6 +213,7 @@ reed_status conv_turned_prepare(const reed_kernel_call *call, reed_kernel *out_k
   activation_read(call, &t->activation);
   t->row = CPU_PICK(t->activation.level, depthwise_row);
   t->turn = CPU_PICK(t->activation.level, turn_rows);
+  t->turn_apart = CPU_PICK(t->activation.level, turn_apart);
   const double products = (double)desc_elements(y) * (double)t->group * (double)w.kernel[0] * (double)w.kernel[1],
                work = products / TAPS_PER_BYTE + (double)(desc_elements(x) + desc_elements(y)) * TURNED_BYTES;
   t->team = cpu_team_for(cpu_env_team(call), work < MOST_WORK ? (int64_t)work : INT64_MAX);

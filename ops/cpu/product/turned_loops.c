@@ -40,3 +40,43 @@ CPU_UNCHECKED void CPU_LEVELED(turn_rows)(const float *from, int64_t from_row, i
                   turned, to_row);
     }
 }
+
+/* A block of `rows` x n elements, at most LANES of each, whose first column has number `inner` of those that lie
+ * inner_step apart and goes to `to`. Whole vectors are written. */
+INLINE void turn_block_apart(const float *from, int64_t from_row, int64_t rows, int64_t n, const turned_places *p,
+                             int64_t inner, float *to) {
+  const lane_mask mask = lanes_between(0, n);
+  lanes a[LANES], b[LANES];
+#pragma GCC unroll 16
+  for (int i = 0; i < LANES; i++)
+    a[i] = i >= rows ? all(0) : n < LANES ? load_some(from + i * from_row, mask) : load(from + i * from_row);
+  turn_lanes(a, b);
+  const int64_t wrap = p->outer_step - (p->inner - 1) * p->inner_step;
+#pragma GCC unroll 16
+  for (int i = 0; i < LANES; i++) {
+    if (i >= n) break;
+    store(to, b[i]);
+    const bool ends = ++inner == p->inner;
+    to += ends ? wrap : p->inner_step;
+    inner = ends ? 0 : inner;
+  }
+}
+
+CPU_UNCHECKED static void turn_some_apart(const float *from, int64_t from_row, int64_t rows, int64_t n,
+                                          const turned_places *p, int64_t inner, float *to) {
+  turn_block_apart(from, from_row, rows, n, p, inner, to);
+}
+
+CPU_UNCHECKED void CPU_LEVELED(turn_apart)(const float *from, int64_t from_row, int64_t rows, int64_t width,
+                                           int64_t columns, const turned_places *p, float *to) {
+  for (int64_t r = 0; r < width; r += LANES) {
+    int64_t outer = 0, inner = 0;
+    for (int64_t c = 0; c < columns; c += LANES) {
+      const float *block = from + r * from_row + c;
+      float *turned = to + outer * p->outer_step + inner * p->inner_step + r;
+      if (rows - r >= LANES && columns - c >= LANES) turn_block_apart(block, from_row, LANES, LANES, p, inner, turned);
+      else turn_some_apart(block, from_row, rows - r, columns - c < LANES ? columns - c : LANES, p, inner, turned);
+      for (inner += LANES; inner >= p->inner; inner -= p->inner) outer++;
+    }
+  }
+}
