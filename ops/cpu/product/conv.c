@@ -1,9 +1,9 @@
 /* Conv and ConvTranspose (ONNX opset 22) for f32, with bias, residual and activation: choosing the implementation.
  * Packed weights with channels last, which the compiler makes of most convolutions, have conv_panels.h, conv_few.h,
  * conv_winograd.h, conv_groups.h and conv_depthwise.h; channels second have conv_turned.h, conv_groups.h,
- * conv_depthwise_planes.h and conv_planes.h, and the table (ops/cpu/table.c) runs these between transposes for other
- * calls with channels last. No kernel needs preparation but arithmetic. The reference computes other dtypes, and what
- * conv_planes.h declines. The reference: reference/conv.c. */
+ * conv_depthwise_planes.h, conv_relaid.h and conv_planes.h, and the table (ops/cpu/table.c) runs these between
+ * transposes for other calls with channels last. No kernel needs preparation but arithmetic. The reference computes
+ * other dtypes, and what conv_planes.h declines. The reference: reference/conv.c. */
 #include "ops/cpu/calls/convolution.h"
 #include "ops/cpu/formulas/activation.h"
 #include "ops/cpu/product/conv_depthwise.h"
@@ -11,6 +11,7 @@
 #include "ops/cpu/product/conv_few.h"
 #include "ops/cpu/product/conv_groups.h"
 #include "ops/cpu/product/conv_panels.h"
+#include "ops/cpu/product/conv_relaid.h"
 #include "ops/cpu/product/conv_turned.h"
 #include "ops/cpu/product/panels.h"
 #include "ops/cpu/product/conv_planes.h"
@@ -40,6 +41,7 @@ reed_status cpu_prepare_conv_second(const reed_kernel_call *call, reed_kernel *o
   window_drop_units(&w);
   activation_read(call, &act);
   status = conv_groups_prepare(call, NULL, &w, &act, out_kernel);
+  if (status == REED_OK && !out_kernel->run) status = conv_relaid_prepare(call, &w, &act, out_kernel);
   if (status != REED_OK || out_kernel->run) return status;
   return conv_planes_prepare(call, false, out_kernel);
 }

@@ -120,6 +120,13 @@ bool conv_winograd_is_faster(const reed_kernel_call *call, const packed_order *o
   return choose(call, order, constant, w, act, &p, &form);
 }
 
+double conv_winograd_time(const reed_kernel_call *call, const packed_order *order, const window *w,
+                          const activation *act) {
+  winograd_problem p;
+  winograd_form form;
+  return choose(call, order, NULL, w, act, &p, &form) ? winograd_time(&p, &form) : 0;
+}
+
 reed_status conv_winograd_prepare(const reed_kernel_call *call, const packed_order *order, const void *constant,
                                   const window *w, const activation *act, reed_kernel *out_kernel) {
   winograd_problem p;

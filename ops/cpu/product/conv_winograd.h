@@ -16,5 +16,9 @@ reed_status conv_winograd_prepare(const reed_kernel_call *call, const packed_ord
  * bf16. constant: as above. */
 bool conv_winograd_is_faster(const reed_kernel_call *call, const packed_order *order, const void *constant,
                              const window *w, const activation *act);
+/* The estimated time of the Winograd form that such a call has if its weights are no constants, in picoseconds on one
+ * core; 0 if the direct convolution is estimated faster. */
+double conv_winograd_time(const reed_kernel_call *call, const packed_order *order, const window *w,
+                          const activation *act);
 
 #endif

@@ -117,6 +117,14 @@ static bool stored_form(const winograd_problem *p, const product_rates *r, winog
   return true;
 }
 
+double winograd_time(const winograd_problem *p, const winograd_form *form) {
+  section_costs costs;
+  axis_form axes[2];
+  price_sections(p, product_rates_of(p->activation.level), costs);
+  for (int axis = 0; axis < 2; axis++) memcpy(axes[axis].n, form->n[axis], sizeof axes[axis].n);
+  return form_time(p, costs, &axes[0], &axes[1]);
+}
+
 bool winograd_choose(const winograd_problem *p, bool may_store, winograd_form *out_form) {
   if (p->outputs < OUTPUTS_LEAST || p->channels < OUTPUTS_LEAST) return false;
   const product_rates *r = product_rates_of(p->activation.level);
