@@ -21,7 +21,7 @@ ROWS = [  # (the one thing, pattern, files at home, {other file: reason}, also i
     }, False),
     ('documents made with cJSON, which only reads here', r'\bcJSON_(Create|Add)\w*\(', [], {}, True),
     ('open addressing', r'\b(\w+) = \(?\1 \+ 1\)? (&|%) |\? 0 : \w+ \+ 1\b', ['base/table.c'], {
-        'ops/cpu/image/nms.c': "the classes of one call, in 32-bit slots of the call's scratch",
+        'ops/cpu/image/nms_order.c': "the classes of one call, in 32-bit slots of the call's scratch",
     }, False),
     ('primes of XXH64', r'0x9e3779b185ebca87|0xc2b2ae3d27d4eb4f|11400714785074694791', ['base/hash.c'], {}, False),
     ('splitmix64', r'0xbf58476d1ce4e5b9', ['base/random.h'], {}, False),

@@ -10,101 +10,23 @@
  * A zero area never suppresses (0 / 0 compares false). Corners may come in any order. Without score_threshold every
  * score counts; a NaN score is last and passes no threshold.
  *
- * The reference: reference/nms.c. The innermost loop: nms_loops.c. */
+ * The reference: reference/nms.c. The order: nms_order.c. The innermost loop: nms_loops.c. */
 #include "base/team.h"
 #include "ops/cpu/calls/nms.h"
 #include "ops/cpu/common/relay.h"
 #include "ops/cpu/image/nms_loops.h"
+#include "ops/cpu/image/nms_order.h"
 
 #define ALIGNMENT 64
 
-/* ---- order ---- */
-
-typedef struct candidate {
-  uint32_t rank; /* ascending rank is descending score */
-  uint32_t index;
-} candidate;
-
-/* Maps floats to integers in descending order: a float's bits with those of negatives inverted, then all inverted, so
- * that high scores come first. NaN is last (first for torchvision); the two zeros are equal. */
-static uint32_t rank_of(const nms *n, float score) {
-  uint32_t bits;
-  score += 0.0f; /* -0 becomes 0 */
-  memcpy(&bits, &score, 4);
-  if (score != score) return n->as_given ? 0 : UINT32_MAX;
-  return ~(bits & 0x80000000u ? ~bits : bits | 0x80000000u);
-}
-
-/* Sorts by rank, keeping the order of equals: least significant digit first, 11 bits at a time (radix sort); `spare`
- * has room for n. The result is in `items`. */
-static void sort_candidates(candidate *items, candidate *spare, int64_t n) {
-  if (n <= 32) {
-    for (int64_t i = 1; i < n; i++) {
-      candidate item = items[i];
-      int64_t k = i;
-      for (; k > 0 && items[k - 1].rank > item.rank; k--) items[k] = items[k - 1];
-      items[k] = item;
-    }
-    return;
-  }
-  candidate *from = items, *to = spare;
-  for (int pass = 0; pass < 3; pass++) {
-    uint32_t begin[2048] = {0};
-    int shift = pass * 11;
-    for (int64_t i = 0; i < n; i++) begin[from[i].rank >> shift & 2047]++;
-    uint32_t total = 0;
-    for (int d = 0; d < 2048; d++) {
-      uint32_t count = begin[d];
-      begin[d] = total;
-      total += count;
-    }
-    for (int64_t i = 0; i < n; i++) to[begin[from[i].rank >> shift & 2047]++] = from[i];
-    candidate *swapped = from;
-    from = to;
-    to = swapped;
-  }
-  memcpy(items, from, (size_t)n * sizeof *items);
-}
-
 /* ---- one row of scores ---- */
 
-/* A thread's scratch for one row. A candidate's number is its place in the order; a box's slot is its place among the
- * boxes of its class, classes one after the other, so that a box is compared with consecutive slots. scratch_at lays
- * the scratch out. */
-typedef struct scratch {
-  int64_t padded; /* room in each array */
-  candidate *order, *spare;
-  float *corners;               /* by slot: x1, y1, x2, y2, area, five arrays */
-  uint32_t *group, *slot, *end; /* group and slot of each candidate; one past the last slot of each group */
-  uint8_t *alive;               /* by slot */
-} scratch;
-
-#define VECTOR ((int64_t)16) /* boxes, at most */
-
-static int64_t vector_end(int64_t n) { return (n + VECTOR - 1) & ~(VECTOR - 1); }
-
-static scratch scratch_at(char *memory, int64_t boxes) {
-  scratch s = {.padded = vector_end(boxes) + VECTOR};
-  s.order = (candidate *)memory;
-  s.spare = s.order + s.padded;
-  s.corners = (float *)(s.spare + s.padded);
-  s.group = (uint32_t *)(s.corners + 5 * s.padded);
-  s.slot = s.group + s.padded;
-  s.end = s.slot + s.padded;
-  s.alive = (uint8_t *)(s.end + s.padded);
-  return s;
-}
-
-static int64_t scratch_bytes(int64_t boxes) {
-  int64_t padded = vector_end(boxes) + VECTOR,
-          each = 2 * sizeof(candidate) + 5 * sizeof(float) + 3 * sizeof(uint32_t) + 1;
-  return (padded * each + ALIGNMENT - 1) & ~(int64_t)(ALIGNMENT - 1);
-}
-
-#define BRIEF_ROW 1024   /* boxes of a row whose order and corners take no steps of their own */
-#define STEP_PAIRS 65536 /* pairs of boxes that a step compares, about */
-#define GIVEN_WORK 36    /* of a kept box */
-#define SLOT_PAIRS 8     /* so many take as long as a look at a box that has been suppressed */
+#define BRIEF_ROW 1024            /* boxes of a row whose order and corners take no steps of their own */
+#define STEP_PAIRS 49152          /* pairs of boxes that a step compares, about */
+#define KEEP_PART ((int64_t)4096) /* of the order, whose kept boxes are listed at a time */
+#define KEPT_WORK 16              /* of a box of the order */
+#define GIVEN_WORK 36             /* of a kept box */
+#define SLOT_PAIRS 8              /* so many take as long as a look at a box that has been suppressed */
 
 /* How far a row has come: the number of its candidates, the next one, and the number of those kept; the end of the
  * block, and its next survivor that is to be compared with later boxes. */
@@ -127,57 +49,25 @@ typedef struct nms_job {
   cpu_team row_team; /* for the classes of one row */
 } nms_job;
 
-/* Numbers the class ids in order of appearance: group[i] is the number of candidate i's class. Returns the number of
- * classes. The table (open addressing) holds the first candidate of each class, plus 1, in the memory of the spare
- * candidates. */
-static int64_t find_groups(const scratch *s, const int64_t *ids, int64_t count) {
-  uint32_t *table = (uint32_t *)s->spare;
-  uint64_t room = 2 * (uint64_t)s->padded;
-  int64_t n_groups = 0;
-  memset(table, 0, room * sizeof *table);
-  for (int64_t i = 0; i < count; i++) {
-    int64_t id = ids[s->order[i].index];
-    uint64_t at =
-        ((uint64_t)id * 0x9e3779b97f4a7c15ull >> 32) * room >> 32; /* Fibonacci hashing: Knuth, TAOCP 3, 6.4 */
-    while (table[at] && ids[s->order[table[at] - 1].index] != id) at = at + 1 == room ? 0 : at + 1;
-    if (!table[at]) {
-      table[at] = (uint32_t)i + 1;
-      s->group[i] = (uint32_t)n_groups++;
-    } else {
-      s->group[i] = s->group[table[at] - 1];
-    }
-  }
-  return n_groups;
+/* The row of scores; team: the threads that share it out. */
+static nms_row row_of(const nms_job *job, int64_t row, cpu_team team) {
+  const nms *n = job->n;
+  const int64_t image = row / n->classes;
+  return (nms_row){.n = n,
+                   .scores = job->scores + row * n->boxes,
+                   .candidates = job->candidates ? job->candidates + image * n->boxes : NULL,
+                   .ids = job->class_ids ? job->class_ids + image * n->boxes : NULL,
+                   .least_score = job->least_score,
+                   .team = team};
 }
 
-/* Assigns the candidates to the slots of their groups, in order. */
-static int64_t deal(const scratch *s, const int64_t *ids, int64_t count) {
-  if (!ids) {
-    memset(s->group, 0, (size_t)count * sizeof *s->group);
-    for (int64_t i = 0; i < count; i++) s->slot[i] = (uint32_t)i;
-    s->end[0] = (uint32_t)count;
-    return 1;
-  }
-  int64_t n_groups = find_groups(s, ids, count);
-  memset(s->end, 0, (size_t)n_groups * sizeof *s->end);
-  for (int64_t i = 0; i < count; i++) s->end[s->group[i]]++;
-  uint32_t begin = 0;
-  for (int64_t g = 0; g < n_groups; g++) {
-    uint32_t size = s->end[g];
-    s->end[g] = begin;
-    begin += size;
-  }
-  for (int64_t i = 0; i < count; i++) s->slot[i] = s->end[s->group[i]]++;
-  return n_groups;
-}
-
-static void suppress(const nms_job *job, const scratch *s, int64_t slot, int64_t end) {
+static void suppress(const nms_job *job, const nms_scratch *s, int64_t slot, int64_t end) {
   CPU_PICK(job->n->level, nms_suppress)(s->corners, s->padded, slot, slot + 1, end, job->iou, s->alive);
 }
 
 /* ---- one group, in blocks ---- */
 
-#define BLOCK ((int64_t)256)
+#define BLOCK ((int64_t)224)
 #define FEW_KEPT ((int64_t)128) /* with a lower limit the first few boxes suffice */
 #define BLOCK_OF_FEW ((int64_t)32)
 #define SPAN ((int64_t)128) /* of later boxes, shared out */
@@ -188,13 +78,13 @@ static int64_t block_of(const nms *n) { return n->limit < FEW_KEPT ? BLOCK_OF_FE
  * itself, while other threads compare them with the boxes after that. */
 typedef struct block_job {
   const nms_job *job;
-  const scratch *s;
+  const nms_scratch *s;
   int64_t begin, end, next_end, count; /* slots */
   int64_t n_kept, next_kept;           /* survivors so far; result: those of the next block */
 } block_job;
 
 /* Decides the boxes of a block that all earlier boxes have been compared with. Returns how many stay. */
-static int64_t decide_block(const nms_job *job, const scratch *s, int64_t begin, int64_t end) {
+static int64_t decide_block(const nms_job *job, const nms_scratch *s, int64_t begin, int64_t end) {
   int64_t n_kept = 0;
   for (int64_t slot = begin; slot < end; slot++) {
     if (!s->alive[slot]) continue;
@@ -223,7 +113,7 @@ static void suppress_later(void *context, int64_t begin, int64_t end) {
 }
 
 /* Suppresses in a row of one group, until the limit is reached. */
-static reed_status suppress_row(const nms_job *job, const scratch *s, int64_t count) {
+static reed_status suppress_row(const nms_job *job, const nms_scratch *s, int64_t count) {
   reed_status status = REED_OK;
   int64_t block = block_of(job->n), begin = 0, end = block < count ? block : count,
           kept = decide_block(job, s, begin, end), n_kept = kept;
@@ -241,7 +131,7 @@ static reed_status suppress_row(const nms_job *job, const scratch *s, int64_t co
 
 typedef struct group_job {
   const nms_job *job;
-  const scratch *s;
+  const nms_scratch *s;
 } group_job;
 
 /* Suppresses in groups begin..end-1 independently: no group can keep more boxes than its row may. */
@@ -261,7 +151,7 @@ static void suppress_groups(void *context, int64_t begin, int64_t end) {
 /* The team for suppressing group by group, each group to its end. A team of 1 means: one pass over all candidates in
  * order, which stops at the limit, costs less. A box is compared with half of the later boxes of its group, at about 8
  * bytes' worth each. */
-static cpu_team team_for_groups(const nms_job *job, const scratch *s, int64_t n_groups, int64_t count) {
+static cpu_team team_for_groups(const nms_job *job, const nms_scratch *s, int64_t n_groups, int64_t count) {
   int64_t limit = job->n->limit, all = 0, pairs = 0;
   cpu_team alone = {.threads = 1, .chunks = 1, .cancel = job->row_team.cancel};
   if (job->row_team.threads < 2 || n_groups < 2) return alone;
@@ -279,13 +169,13 @@ static cpu_team team_for_groups(const nms_job *job, const scratch *s, int64_t n_
 /* The corners of candidates, by slot. */
 typedef struct corner_job {
   const nms_job *job;
-  const scratch *s;
+  const nms_scratch *s;
   const float *boxes;
 } corner_job;
 
 static void lay_corners(void *context, int64_t begin, int64_t end) {
   const corner_job *c = context;
-  const scratch *s = c->s;
+  const nms_scratch *s = c->s;
   for (int64_t i = begin; i < end; i++) {
     float *at = s->corners + s->slot[i];
     nms_corners(c->job->n, c->boxes + 4 * (int64_t)s->order[i].index, at, at + s->padded, at + 2 * s->padded,
@@ -295,41 +185,75 @@ static void lay_corners(void *context, int64_t begin, int64_t end) {
   }
 }
 
-/* Sorts the candidates of a row and gives their number. */
-static int64_t order_row(const nms_job *job, int64_t row, const scratch *s) {
+/* Lays the candidates' corners; gives the number of groups. */
+static reed_status lay_row(const nms_job *job, int64_t row, const nms_scratch *s, int64_t count, int64_t *out_groups) {
   const nms *n = job->n;
-  int64_t count = 0, image = row / n->classes;
-  const float *scores = job->scores + row * n->boxes;
-  const bool *candidates = job->candidates ? job->candidates + image * n->boxes : NULL;
-  for (int64_t i = 0; i < n->boxes; i++)
-    if ((!candidates || candidates[i]) && (!n->has_score || scores[i] > job->least_score))
-      s->order[count++] = (candidate){rank_of(n, scores[i]), (uint32_t)i};
-  sort_candidates(s->order, s->spare, count);
-  return count;
+  const nms_row of = row_of(job, row, job->row_team);
+  reed_status status = nms_deal(&of, s, count, out_groups);
+  if (status != REED_OK) return status;
+  for (int k = 0; k < 5; k++) /* zero boxes, which touch none */
+    memset(s->corners + k * s->padded + count, 0, NMS_VECTOR * sizeof *s->corners);
+  corner_job corners = {job, s, job->boxes + row / n->classes * n->boxes * 4};
+  return cpu_parallel(cpu_team_for(job->row_team, count * 64), count, 16, lay_corners, &corners);
 }
 
-/* Lays the candidates' corners; gives the number of groups. */
-static reed_status lay_row(const nms_job *job, int64_t row, const scratch *s, int64_t count, int64_t *out_groups) {
-  const nms *n = job->n;
-  const int64_t image = row / n->classes;
-  *out_groups = deal(s, job->class_ids ? job->class_ids + image * n->boxes : NULL, count);
-  for (int k = 0; k < 5; k++) /* zero boxes, which touch none */
-    memset(s->corners + k * s->padded + count, 0, VECTOR * sizeof *s->corners);
-  corner_job corners = {job, s, job->boxes + image * n->boxes * 4};
-  return cpu_parallel(cpu_team_for(job->row_team, count * 64), count, 16, lay_corners, &corners);
+/* Lists the boxes that stay, by parts of the order. */
+typedef struct keep_job {
+  const nms_job *job;
+  const nms_scratch *s;
+  int64_t count;
+  int64_t *before; /* by part: boxes that stay, then those of the parts before it */
+} keep_job;
+
+static void count_kept(void *context, int64_t begin, int64_t end) {
+  const keep_job *k = context;
+  for (int64_t p = begin; p < end; p++) {
+    int64_t n = 0;
+    for (int64_t i = p * KEEP_PART, after = cpu_clamp(i + KEEP_PART, 0, k->count); i < after; i++)
+      n += k->s->alive[k->s->slot[i]] != 0;
+    k->before[p] = n;
+  }
+}
+
+static void list_kept(void *context, int64_t begin, int64_t end) {
+  const keep_job *k = context;
+  const int64_t limit = k->job->n->limit;
+  for (int64_t p = begin; p < end; p++) {
+    int64_t n = k->before[p];
+    for (int64_t i = p * KEEP_PART, after = cpu_clamp(i + KEEP_PART, 0, k->count); i < after && n < limit; i++)
+      if (k->s->alive[k->s->slot[i]]) k->job->kept[n++] = (int32_t)k->s->order[i].index;
+  }
+}
+
+/* Lists the boxes of the only row that stay, all of which are decided. Gives their number, 0 for a cancelled run. */
+static int64_t keep_parts(const nms_job *job, const nms_scratch *s, int64_t count) {
+  const int64_t parts = (count + KEEP_PART - 1) / KEEP_PART, limit = job->n->limit;
+  const cpu_team team = cpu_team_for(job->row_team, count * KEPT_WORK);
+  keep_job k = {job, s, count, (int64_t *)s->corners}; /* corners are not read any more */
+  int64_t n_kept = 0;
+  if (cpu_parallel(team, parts, 1, count_kept, &k) != REED_OK) return 0;
+  for (int64_t p = 0; p < parts; p++) {
+    const int64_t own = k.before[p];
+    k.before[p] = n_kept;
+    n_kept += own;
+  }
+  if (cpu_parallel(team, parts, 1, list_kept, &k) != REED_OK) return 0;
+  return n_kept < limit ? n_kept : limit;
 }
 
 /* The only row: the parts of its work are shared out. Gives the number of boxes that stay, 0 for a cancelled run. */
 static int64_t select_row(const nms_job *job) {
   const nms *n = job->n;
-  const scratch s = scratch_at(job->scratch, n->boxes);
-  const int64_t count = order_row(job, 0, &s);
-  int64_t n_groups, n_kept = 0;
-  if (count == 0 || lay_row(job, 0, &s, count, &n_groups) != REED_OK) return 0;
+  const nms_scratch s = nms_scratch_at(job->scratch, n->boxes);
+  const nms_row row = row_of(job, 0, job->row_team);
+  int64_t count, n_groups, n_kept = 0;
+  if (nms_order(&row, &s, &count) != REED_OK || count == 0 || lay_row(job, 0, &s, count, &n_groups) != REED_OK)
+    return 0;
   cpu_team team = team_for_groups(job, &s, n_groups, count);
   if (team.threads > 1 && cpu_parallel(team, n_groups, 1, suppress_groups, &(group_job){job, &s}) != REED_OK) return 0;
   if (n_groups == 1 && suppress_row(job, &s, count) != REED_OK) return 0;
   bool in_order = team.threads == 1 && n_groups > 1;
+  if (!in_order && job->row_team.threads > 1 && count >= 2 * KEEP_PART) return keep_parts(job, &s, count);
   for (int64_t i = 0; i < count && n_kept < n->limit && !cpu_cancelled(&n->team); i++) {
     if (!s.alive[s.slot[i]]) continue;
     job->kept[n_kept++] = (int32_t)s.order[i].index;
@@ -341,21 +265,21 @@ static int64_t select_row(const nms_job *job) {
 /* Goes on with a row: block after block of its boxes. Boxes of several classes are one block. Whole
  * vectors of boxes are compared, to the end of the zero boxes, unless boxes of other classes follow. False: the row is
  * complete. */
-static bool suppress_some(const nms_job *job, int64_t row, const scratch *s, progress *at) {
+static bool suppress_some(const nms_job *job, int64_t row, const nms_scratch *s, progress *at) {
   const nms *n = job->n;
   int32_t *kept = job->kept + row * n->limit;
   for (int64_t left = STEP_PAIRS; at->n_kept < n->limit;) {
     for (; at->next < at->block_end && at->n_kept < n->limit; at->next++, left -= SLOT_PAIRS) {
       if (left <= 0) return true;
       const int64_t slot = s->slot[at->next], first = slot + 1,
-                    end = job->class_ids ? s->end[s->group[at->next]] : first + vector_end(at->block_end - first);
+                    end = job->class_ids ? s->end[s->group[at->next]] : first + nms_vector_end(at->block_end - first);
       if (!s->alive[slot]) continue;
       kept[at->n_kept++] = (int32_t)s->order[at->next].index;
       CPU_PICK(n->level, nms_suppress)(s->corners, s->padded, slot, first, end, job->iou, s->alive);
       left -= end - first;
     }
     if (at->block_end == at->count || at->n_kept == n->limit) break;
-    const int64_t later = vector_end(at->count - at->block_end);
+    const int64_t later = nms_vector_end(at->count - at->block_end);
     for (; at->compared < at->block_end; at->compared++) {
       if (left <= 0) return true;
       if (!s->alive[at->compared]) continue;
@@ -373,13 +297,14 @@ static bool suppress_some(const nms_job *job, int64_t row, const scratch *s, pro
 static bool select_some(void *context, int64_t row, int64_t step, int32_t place) {
   const nms_job *job = context;
   const nms *n = job->n;
-  const scratch s = scratch_at(job->scratch + place * n->scratch_bytes, n->boxes);
+  const nms_scratch s = nms_scratch_at(job->scratch + place * n->scratch_bytes, n->boxes);
   const bool brief = n->boxes <= BRIEF_ROW;
   progress *at = &job->places[place];
   if (step == 0) {
-    *at = (progress){.count = order_row(job, row, &s)};
+    const nms_row of = row_of(job, row, job->row_team);
+    *at = (progress){0};
     job->n_kept[row] = 0;
-    if (at->count == 0) return false;
+    if (nms_order(&of, &s, &at->count) != REED_OK || at->count == 0) return false; /* cancelled, or nothing */
     if (!brief) return true;
   }
   if (step == (brief ? 0 : 1)) {
@@ -391,13 +316,20 @@ static bool select_some(void *context, int64_t row, int64_t step, int32_t place)
   return suppress_some(job, row, &s, at);
 }
 
-/* Writes the kept boxes of rows begin..end-1. */
-static void give_rows(void *context, int64_t begin, int64_t end) {
+/* Writes the kept boxes begin..end-1 of all rows. */
+static void give_boxes(void *context, int64_t begin, int64_t end) {
   const nms_job *job = context;
-  for (int64_t row = begin; row < end; row++) {
-    const int64_t first = row ? job->n_kept[row - 1] : 0;
-    for (int64_t k = first; k < job->n_kept[row]; k++)
-      nms_give(job->n, job->buffers, k, row, job->kept[row * job->n->limit + k - first]);
+  const nms *n = job->n;
+  int64_t row = 0;
+  for (int64_t least = 0, after = n->batches * n->classes - 1; least < after;) { /* the row of box `begin` */
+    const int64_t middle = (least + after) / 2;
+    if (job->n_kept[middle] > begin) after = middle;
+    else least = middle + 1;
+    row = least;
+  }
+  for (int64_t k = begin; k < end; k++) {
+    while (k >= job->n_kept[row]) row++;
+    nms_give(n, job->buffers, k, row, job->kept[row * n->limit + k - (row ? job->n_kept[row - 1] : 0)]);
   }
 }
 
@@ -426,7 +358,8 @@ static reed_status run_nms(const void *state, const reed_kernel_buffers *buffers
   if (status != REED_OK) return status; /* rows may have no count */
   for (int64_t i = 1; i < total; i++) job.n_kept[i] += job.n_kept[i - 1];
   buffers->extents[0] = job.n_kept[total - 1];
-  return cpu_parallel(cpu_team_for(n->team, buffers->extents[0] * GIVEN_WORK), total, 1, give_rows, &job);
+  const int64_t n_given = buffers->extents[0];
+  return cpu_parallel(cpu_team_for(n->team, n_given * GIVEN_WORK), n_given, 1, give_boxes, &job);
 }
 
 static reed_status run_nothing(const void *state, const reed_kernel_buffers *buffers) {
@@ -446,7 +379,7 @@ reed_status cpu_prepare_nms(const reed_kernel_call *call, reed_kernel *out_kerne
     return reed_kernel_fail(call, REED_ERROR_UNSUPPORTED, "%lld boxes are too many", (long long)n->boxes);
   int64_t total = n->batches * n->classes;
   n->kept_bytes = (total * (8 + n->limit * 4) + ALIGNMENT - 1) & ~(int64_t)(ALIGNMENT - 1);
-  n->scratch_bytes = scratch_bytes(n->boxes);
+  n->scratch_bytes = nms_scratch_bytes(n->boxes);
   void *state = mem_copy(n, sizeof *n);
   if (!state) return cpu_no_memory(call);
   cpu_kernel_set(out_kernel, run_nms, state);

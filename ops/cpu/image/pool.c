@@ -1,5 +1,5 @@
-/* AveragePool, MaxPool (ONNX opset 22) and the global pools for f32. The reference computes MaxPool's Indices, Lp
- * pools but the global ones of magnitudes and squares, f64 and integers.
+/* AveragePool, MaxPool (ONNX opset 22) and the global pools for f32. The reference computes MaxPool's Indices, the
+ * global Lp pools but those of magnitudes and squares, f64 and integers. Not here: LpPool (lp_pool.c).
  *
  * A window is a product of axes, so a row of outputs takes two steps: the input rows under it are reduced to one row
  * (contiguous, vectorised), then this row is reduced along its own axis; long rows are cut into pieces. A global pool's
@@ -318,10 +318,6 @@ reed_status cpu_prepare_average_pool(const cpu_view *view, reed_kernel *out_kern
 
 reed_status cpu_prepare_max_pool(const cpu_view *view, reed_kernel *out_kernel) {
   return prepare(view, POOL_MAX, out_kernel);
-}
-
-reed_status cpu_prepare_lp_pool(const cpu_view *view, reed_kernel *out_kernel) {
-  return prepare(view, POOL_LP, out_kernel);
 }
 
 reed_status cpu_prepare_global_pool(const cpu_view *view, reed_kernel *out_kernel) {

@@ -1,6 +1,8 @@
-/* The innermost loop of pools with channels last (ops/cpu/image/pool.c), compiled once per CPU level: taps reduced in
- * registers, a few vectors of channels side by side. */
+/* The innermost loops of pools (pool_loops.h), compiled once per CPU level. With channels last: taps reduced in
+ * registers, a few vectors of channels side by side. Of lengths: a tap of many windows. */
 #include "ops/cpu/image/pool_loops.h"
+
+#include <math.h>
 
 #include "ops/cpu/common/cpu.h"
 #include "ops/cpu/common/lanes.h"
@@ -64,4 +66,13 @@ CPU_UNCHECKED void CPU_LEVELED(pool_taps)(bool mean, const float *x, int64_t x_s
                                           int64_t pixels, int64_t n) {
   if (mean) reduce_pixels(true, x, x_step, offsets, taps, first, scale, y, y_step, pixels, n);
   else reduce_pixels(false, x, x_step, offsets, taps, first, scale, y, y_step, pixels, n);
+}
+
+void CPU_LEVELED(lp_add)(int64_t p, const float *restrict x, int64_t stride, double *restrict sums, int64_t n) {
+  if (p == 1)
+    for (int64_t i = 0; i < n; i++) sums[i] += fabs((double)x[i * stride]);
+  else if (stride == 1)
+    for (int64_t i = 0; i < n; i++) sums[i] += (double)x[i] * (double)x[i];
+  else
+    for (int64_t i = 0; i < n; i++) sums[i] += (double)x[i * stride] * (double)x[i * stride];
 }

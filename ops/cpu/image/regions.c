@@ -2,9 +2,10 @@
  * few regions or channels, or a large map. The forward kernel of roi_align is in roi_align.c; the references are in
  * reference/regions.c.
  *
- * Forward, regions (and blocks of planes, if channels come second) are shared out. Backward, a thread owns a part of
- * the map's gradient, which is a range of channels and of rows, and adds the gradients of all regions to it in their
- * order: so the sums have the same order, and the results the same bits, for any number of threads. */
+ * Forward, regions (and blocks of planes, if channels come second) are shared out, each in steps of some planes or
+ * bins. Backward, a thread owns a part of the map's gradient, which is a range of channels and of rows, and adds the
+ * gradients of all regions to it in their order: so the sums have the same order, and the results the same bits, for
+ * any number of threads. */
 #include "ops/cpu/image/regions.h"
 
 #include <math.h>
@@ -18,10 +19,13 @@
 #define BLOCK_BYTES ((int64_t)1 << 20) /* of planes that all regions are computed on before the next */
 #define BLOCK_MAX 64
 #define TAPS_AT_ONCE 64
-#define PLAN_TAPS 1024   /* take as long as a region's plan */
-#define CLEAR_PIXELS 8   /* are cleared while one gradient is added */
-#define STEP_TAPS 16384  /* gradients of pixels that a step adds to a part, about */
-#define UNIT_CHANNELS 16 /* with channels last, a thread's range begins at a multiple: a line of the cache */
+#define STEP_PIXELS 49152 /* that a step of a forward call sums up */
+#define ALONE 8           /* as many steps make one if one thread has them all */
+#define PIXEL_COMPARED 8  /* take as long as a pixel that is compared */
+#define PLAN_TAPS 1024    /* take as long as a region's plan */
+#define CLEAR_PIXELS 8    /* are cleared while one gradient is added */
+#define STEP_TAPS 16384   /* gradients of pixels that a step adds to a part, about */
+#define UNIT_CHANNELS 16  /* with channels last, a thread's range begins at a multiple: a line of the cache */
 
 typedef struct regions {
   roi_call c;
@@ -32,19 +36,6 @@ typedef struct regions {
   int64_t ranges_at, most_at; /* in a thread's scratch: ROI_POOL */
 } regions;
 
-/* How far a part of the map's gradient has come. */
-typedef struct progress {
-  _Alignas(64) int64_t region;
-  int64_t bin;     /* of position-sensitive channels, else 0 */
-  int64_t cleared; /* rows of pixels, or planes */
-} progress;
-
-typedef struct job {
-  const regions *s;
-  const reed_kernel_buffers *buffers;
-  progress *places; /* backward */
-} job;
-
 /* A thread's memory, and the region for which it is made. */
 typedef struct worker {
   roi_scratch scratch;
@@ -52,6 +43,28 @@ typedef struct worker {
   int64_t region;
   bool nowhere; /* all bins are NaN, no gradient */
 } worker;
+
+/* How far a part of the map's gradient has come. */
+typedef struct progress {
+  worker w;
+  int64_t region;
+  int64_t bin;     /* of position-sensitive channels; else output of the part */
+  int64_t cleared; /* rows of pixels, or planes */
+} progress;
+
+/* How far an item of units has come, forward. */
+typedef struct pooling {
+  worker w;
+  int64_t unit, next; /* next: output or (bin, output) of the unit; with channels last, bin of the row */
+} pooling;
+
+typedef struct job {
+  const regions *s;
+  const reed_kernel_buffers *buffers;
+  progress *places; /* backward */
+  pooling *pools;   /* forward, by place */
+  int64_t group, units, step;
+} job;
 
 static worker worker_open(const job *j, int32_t number) {
   const regions *s = j->s;
@@ -114,45 +127,72 @@ static int64_t channel_at(const regions *s, int64_t image, int64_t channel) {
   return s->c.last ? image * plane * r->channels + channel : (image * r->channels + channel) * plane;
 }
 
-/* Outputs first..first+n-1 of a region's bins; channels second. */
-static void pool_planes(const job *j, worker *w, int64_t region, int64_t first, int64_t n) {
+/* The pixels that roi_most_channels reads of a channel. */
+static int64_t compared_pixels(const roi_ranges *r) {
+  int64_t rows = 0;
+  for (int64_t p = 0; p < r->bins_y; p++) rows += r->y[2 * p + 1] - r->y[2 * p];
+  const int64_t columns = r->x[2 * r->bins_x - 1] - r->x[0];
+  return r->bins_y * r->bins_x + (columns > 0 ? rows * columns : 0);
+}
+
+/* So many of the rest that they read about `left` pixels, of which each reads some: 1 or more. */
+static int64_t some_of(int64_t left, int64_t pixels, int64_t rest) { return cpu_clamp(left / pixels, 1, rest); }
+
+static int64_t ps_pixels(const roi_ps_bin *bin) {
+  return 1 + (int64_t)(bin->y->begin[bin->p + 1] - bin->y->begin[bin->p]) *
+                 (bin->x->begin[bin->q + 1] - bin->x->begin[bin->q]);
+}
+
+/* Goes on with a unit (block of outputs, region); channels second. False: it is not complete. */
+static bool pool_planes(const job *j, pooling *at, int64_t *left) {
   const regions *s = j->s;
   const roi_align *r = &s->c.maps[0];
-  int64_t bins = r->bins_y * r->bins_x, to = (region * s->outputs + first) * bins;
-  use_region(j, w, region);
-  if (w->nowhere) {
+  const int64_t region = at->unit % s->c.regions, first = at->unit / s->c.regions * s->block, rest = s->outputs - first,
+                n = rest < s->block ? rest : s->block, plane = r->height * r->width, bins = r->bins_y * r->bins_x,
+                to = (region * s->outputs + first) * bins;
+  use_region(j, &at->w, region);
+  if (at->w.nowhere) {
     fill(s, j->buffers, to, n * bins, NAN, -1);
-    return;
+    *left -= n * bins;
+    return true;
   }
   const float *x = (const float *)j->buffers->inputs[0] +
                    channel_at(s, roi_image_of(&s->c, j->buffers, region), first * s->per_output);
   float *y = (float *)j->buffers->outputs[0] + to;
   if (r->kind == ROI_POOL) {
-    int32_t *argmax = s->c.has_argmax ? (int32_t *)j->buffers->outputs[1] + to : NULL;
-    CPU_PICK(s->c.level, roi_most_channels)(&w->ranges, x, n, y, argmax);
-    return;
+    int32_t *argmax = s->c.has_argmax ? (int32_t *)j->buffers->outputs[1] + to + at->next * bins : NULL;
+    const int64_t pixels = compared_pixels(&at->w.ranges) * PIXEL_COMPARED, some = some_of(*left, pixels, n - at->next);
+    CPU_PICK(s->c.level, roi_most_channels)(&at->w.ranges, x + at->next * plane, some, y + at->next * bins, argmax);
+    at->next += some;
+    *left -= some * pixels;
+    return at->next == n;
   }
-  for (int64_t k = 0; k < bins; k++) {
-    roi_ps_bin bin = ps_bin(s, w, k / r->bins_x, k % r->bins_x);
-    CPU_PICK(s->c.level, roi_ps_sum)(&bin, x + k * r->height * r->width, n, y + k);
+  for (; at->next<bins * n && * left> 0;) {
+    const int64_t k = at->next / n, c = at->next % n;
+    const roi_ps_bin bin = ps_bin(s, &at->w, k / r->bins_x, k % r->bins_x);
+    const int64_t pixels = ps_pixels(&bin), some = some_of(*left, pixels, n - c);
+    CPU_PICK(s->c.level, roi_ps_sum)(&bin, x + k * plane + c * bin.channel, some, y + k + c * bin.output);
+    at->next += some;
+    *left -= some * pixels;
   }
+  return at->next == bins * n;
 }
 
-/* All outputs of bin (p, q) of a region side by side; channels last. */
-static void pool_bin(const job *j, worker *w, int64_t region, int64_t p, int64_t q) {
+/* All outputs of bin (p, q) of a region side by side; channels last. Returns the pixels that were read. */
+static int64_t pool_bin(const job *j, const worker *w, int64_t region, int64_t p, int64_t q) {
   const regions *s = j->s;
   const roi_align *r = &s->c.maps[0];
   int64_t k = p * r->bins_x + q, to = (region * r->bins_y * r->bins_x + k) * s->outputs, n = s->outputs;
   if (w->nowhere) {
     fill(s, j->buffers, to, n, NAN, -1);
-    return;
+    return n;
   }
   const float *x = (const float *)j->buffers->inputs[0] + channel_at(s, roi_image_of(&s->c, j->buffers, region), 0);
   float *y = (float *)j->buffers->outputs[0] + to;
   if (r->kind != ROI_POOL) {
     roi_ps_bin bin = ps_bin(s, w, p, q);
     CPU_PICK(s->c.level, roi_ps_sum)(&bin, x + k, n, y);
-    return;
+    return ps_pixels(&bin) * n;
   }
   const int32_t *rows = w->ranges.y + 2 * p, *columns = w->ranges.x + 2 * q;
   bool empty = rows[0] >= rows[1] || columns[0] >= columns[1];
@@ -167,24 +207,28 @@ static void pool_bin(const job *j, worker *w, int64_t region, int64_t p, int64_t
         CPU_PICK(s->c.level, roi_most_pixel)(x + pixel * r->channels + c, (int32_t)pixel, part, y + c, at);
       }
   }
+  return n + (empty ? 0 : (int64_t)(rows[1] - rows[0]) * (columns[1] - columns[0]) * n);
 }
 
-/* Units begin..end-1: (block of outputs, region) if channels come second, (region, row of bins) if they come last. */
-static void pool_units(void *context, int64_t begin, int64_t end, int32_t number) {
+/* Goes on with a unit (region, row of bins); channels last. False: it is not complete. */
+static bool pool_row(const job *j, pooling *at, int64_t *left) {
+  const roi_align *r = &j->s->c.maps[0];
+  const int64_t region = at->unit / r->bins_y;
+  use_region(j, &at->w, region);
+  for (; at->next<r->bins_x && * left> 0; at->next++)
+    *left -= pool_bin(j, &at->w, region, at->unit % r->bins_y, at->next);
+  return at->next == r->bins_x;
+}
+
+/* A step of a group of units. */
+static bool pool_units(void *context, int64_t item, int64_t step, int32_t place) {
   const job *j = context;
-  const regions *s = j->s;
-  const roi_call *c = &s->c;
-  worker w = worker_open(j, number);
-  for (int64_t i = begin; i < end && !cpu_cancelled(&c->team); i++) {
-    if (c->last) {
-      int64_t bins_y = c->maps[0].bins_y, bins_x = c->maps[0].bins_x;
-      use_region(j, &w, i / bins_y);
-      for (int64_t q = 0; q < bins_x; q++) pool_bin(j, &w, i / bins_y, i % bins_y, q);
-    } else {
-      int64_t first = i / c->regions * s->block, rest = s->outputs - first;
-      pool_planes(j, &w, i % c->regions, first, rest < s->block ? rest : s->block);
-    }
-  }
+  pooling *at = &j->pools[place];
+  const int64_t begin = item * j->group, end = begin + j->group < j->units ? begin + j->group : j->units;
+  if (step == 0) *at = (pooling){worker_open(j, place), begin, 0};
+  for (int64_t left = j->step; at->unit < end && left > 0; at->unit++, at->next = 0)
+    if (!(j->s->c.last ? pool_row : pool_planes)(j, at, &left)) return true;
+  return at->unit < end;
 }
 
 /* ---- backward ---- */
@@ -257,11 +301,12 @@ static void add_samples(const regions *s, const worker *w, const part *own, cons
   }
 }
 
-/* Adds a region's gradients to the thread's part of the map; of position-sensitive channels those of one bin. Returns
- * how many pixels' gradients that were, about. */
-static int64_t add_region(const job *j, worker *w, const part *own, progress *at) {
+/* Adds gradients of the next region, or some of them, to the thread's part of the map; of position-sensitive channels
+ * those of one bin. Returns how many pixels' gradients that were, about. */
+static int64_t add_region(const job *j, const part *own, progress *at, int64_t left) {
   const regions *s = j->s;
   const roi_align *r = &s->c.maps[0];
+  worker *w = &at->w;
   const roi_taps *y = &w->scratch.plan.y, *x = &w->scratch.plan.x;
   const int64_t region = at->region, bins = r->bins_y * r->bins_x, k = at->bin;
   const float *g =
@@ -277,9 +322,19 @@ static int64_t add_region(const job *j, worker *w, const part *own, progress *at
   use_region(j, w, region);
   if (w->nowhere || bins == 0) return 1;
   if (r->kind == ROI_ALIGN) {
-    if (s->c.last) add_samples(s, w, own, g, map);
-    else CPU_PICK(s->c.level, roi_align_channels_back)(&w->scratch.plan, own->band, g, own->n, map);
-    return (int64_t)y->begin[r->bins_y] * x->begin[r->bins_x] / (s->c.last ? 16 : 4) * own->n + PLAN_TAPS;
+    const int64_t taps = (int64_t)y->begin[r->bins_y] * x->begin[r->bins_x] / (s->c.last ? 16 : 4) + 1;
+    if (s->c.last) {
+      add_samples(s, w, own, g, map);
+      return taps * own->n + PLAN_TAPS;
+    }
+    const int64_t some = some_of(left, taps, own->n - k);
+    CPU_PICK(s->c.level, roi_align_channels_back)
+    (&w->scratch.plan, own->band, g + k * bins, some, map + k * r->height * r->width);
+    if (k + some < own->n) {
+      at->region = region;
+      at->bin = k + some;
+    }
+    return taps * some + (k ? 0 : PLAN_TAPS);
   }
   const int64_t p = k / r->bins_x, q = k % r->bins_x, from = s->c.last ? k * s->outputs : k,
                 channel = s->c.last ? k : k * r->height * r->width;
@@ -296,16 +351,15 @@ static int64_t add_region(const job *j, worker *w, const part *own, progress *at
 static bool add_to_part(void *context, int64_t item, int64_t step, int32_t place) {
   const job *j = context;
   const regions *s = j->s;
-  worker w = worker_open(j, place);
   progress *at = &j->places[place];
   int64_t first = item / s->bands * s->block, rest = s->outputs - first, row = item % s->bands * s->band_rows,
           height = s->c.maps[0].height;
   part own = {
       first, rest < s->block ? rest : s->block, {row, row + s->band_rows < height ? row + s->band_rows : height}};
-  if (step == 0) *at = (progress){.region = 0};
+  if (step == 0) *at = (progress){.w = worker_open(j, place)};
   int64_t left = STEP_TAPS;
   if (!clear_part(j, &own, at, &left)) return true;
-  while (left > 0 && at->region < s->c.regions) left -= add_region(j, &w, &own, at);
+  while (left > 0 && at->region < s->c.regions) left -= add_region(j, &own, at, left);
   return at->region < s->c.regions;
 }
 
@@ -316,10 +370,17 @@ static reed_status run_regions(const void *state, const reed_kernel_buffers *buf
   const roi_align *r = &s->c.maps[0];
   reed_status status = roi_call_check(&s->c, buffers);
   if (status != REED_OK) return status;
-  int64_t forward = s->c.last ? s->c.regions * r->bins_y : s->c.regions * s->n_blocks;
   job j = {.s = s, .buffers = buffers};
-  if (!s->c.backward)
-    return cpu_parallel_scratch(roi_team_for(&s->c, buffers, s->outputs, forward), forward, 1, pool_units, &j);
+  if (!s->c.backward) {
+    pooling pools[TEAM_MAX_WORKERS];
+    j.pools = pools;
+    j.units = s->c.last ? s->c.regions * r->bins_y : s->c.regions * s->n_blocks;
+    j.step = s->c.team.threads > 1 ? STEP_PIXELS : ALONE * STEP_PIXELS;
+    const roi_sharing share =
+        roi_share(&s->c, buffers, s->outputs * (r->kind == ROI_POOL ? PIXEL_COMPARED : 1), j.units, j.step);
+    j.group = share.group;
+    return cpu_relay(share.team, share.items, share.steps, pool_units, &j);
+  }
   const int64_t map = r->images * r->channels * r->height * r->width, parts = s->n_blocks * s->bands,
                 bins = s->c.regions * s->outputs * r->bins_y * r->bins_x;
   progress places[TEAM_MAX_WORKERS];

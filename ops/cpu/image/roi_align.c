@@ -1,10 +1,13 @@
 /* RoiAlign (ONNX opset 22) and MultiLevelRoiAlign, mode avg, for f32, for calls that roi_lanes.c declines. A region's
- * taps are computed once for a block of channels (roi_plan.h); regions and blocks of channels run in parallel. The
+ * taps are computed once for a block of channels (roi_plan.h); regions and blocks of channels run in parallel, each in
+ * steps of some channels. The
  * reference computes f64 and mode max, which is no product of axes. The reference: reference/roi_align.c. The innermost
  * loops: roi_align_loops.c. */
 #include <math.h>
 
+#include "base/team.h"
 #include "ops/cpu/calls/roi_align.h"
+#include "ops/cpu/common/relay.h"
 #include "ops/cpu/common/rows_loops.h"
 #include "ops/cpu/image/roi_align_loops.h"
 #include "ops/cpu/image/roi_lanes.h"
@@ -17,12 +20,27 @@
 #define BLOCK_BYTES ((int64_t)1 << 20)
 #define BLOCK_MAX 64 /* channels: more would leave threads without work */
 
+#define STEP_PIXELS 49152 /* that a step sums up */
+#define ALONE 8           /* as many steps make one if one thread has them all */
+#define COLUMN_GATHERED 4 /* pixels take as long as one whose column is looked up */
+
 /* ---- running ---- */
+
+/* How far an item of units has come: (block of channels, region), or with channels last (region, row of bins). */
+typedef struct aligning {
+  roi_scratch s;
+  int64_t unit, next; /* next: channel of the block, or bin of the row */
+  int64_t region;     /* the plan's */
+  const float *x;     /* the region's image; NULL: all its bins are `nothing` */
+  float nothing;
+} aligning;
 
 typedef struct roi_job {
   const roi_call *c;
   const reed_kernel_buffers *buffers;
   int64_t block; /* channels */
+  int64_t group, units, step;
+  aligning *places;
 } roi_job;
 
 static int64_t channel_block(const roi_align *r) {
@@ -35,37 +53,47 @@ static void fill(float *y, int64_t n, float value) {
   for (int64_t i = 0; i < n; i++) y[i] = value;
 }
 
-/* `n` channels of a region from `channel` on. */
-static void align_channels(const roi_job *job, int64_t region, int64_t channel, int64_t n, roi_scratch *s) {
+/* Makes the region's plan. */
+static void use_region(const roi_job *job, aligning *at, int64_t region) {
   const roi_call *c = job->c;
   const reed_kernel_buffers *buffers = job->buffers;
-  int32_t k = roi_map_of(c, buffers, region);
-  int64_t bins = c->widest.bins_y * c->widest.bins_x;
-  float *y = (float *)buffers->outputs[0] + (region * c->widest.channels + channel) * bins;
+  if (at->region == region) return;
+  at->region = region;
+  const int32_t k = roi_map_of(c, buffers, region);
   const float *corners = roi_corners(c, buffers, region);
-  if (k < 0 || roi_is_nowhere(corners)) {
-    fill(y, n * bins, k < 0 ? 0 : NAN);
-    return;
-  }
-  const roi_align *r = &c->maps[k];
-  roi_plan_make(r, false, corners, s);
-  int64_t image = roi_image_of(c, buffers, region);
-  const float *x = (const float *)buffers->inputs[c->at.maps + k] + (image * r->channels + channel) * s->plan.plane;
-  CPU_PICK(c->level, roi_align_channels)(&s->plan, x, n, y);
+  const bool nowhere = roi_is_nowhere(corners);
+  at->nothing = k >= 0 && nowhere ? NAN : 0;
+  at->x = NULL;
+  if (k < 0 || nowhere) return;
+  roi_plan_make(&c->maps[k], c->last, corners, &at->s);
+  at->x = (const float *)buffers->inputs[c->at.maps + k] +
+          roi_image_of(c, buffers, region) * at->s.plan.plane * c->widest.channels;
 }
 
-/* Pairs begin..end-1 of a block of channels and a region. */
-static void align_pairs(void *context, int64_t begin, int64_t end, int32_t worker) {
-  const roi_job *job = context;
+/* The pixels that a channel's bins read, about. */
+static int64_t pixels_of(const roi_plan *plan) {
+  return 1 + plan->y.begin[plan->bins_y] * plan->n_columns * (plan->columns ? COLUMN_GATHERED : 1) +
+         plan->bins_y * plan->x.begin[plan->bins_x];
+}
+
+/* Goes on with the channels of a unit. False: it is not complete. */
+static bool align_channels(const roi_job *job, aligning *at, int64_t *left) {
   const roi_call *c = job->c;
-  int64_t channels = c->widest.channels;
-  roi_scratch s;
-  roi_scratch_lay(&c->widest, (char *)job->buffers->workspace + worker * c->scratch_bytes, &s);
-  memset(s.mark, 0, (size_t)c->widest.width * sizeof *s.mark);
-  for (int64_t i = begin; i < end && !cpu_cancelled(&c->team); i++) {
-    int64_t channel = i / c->regions * job->block;
-    align_channels(job, i % c->regions, channel, channels - channel < job->block ? channels - channel : job->block, &s);
+  const int64_t channels = c->widest.channels, region = at->unit % c->regions,
+                first = at->unit / c->regions * job->block, rest = channels - first,
+                n = rest < job->block ? rest : job->block, bins = c->widest.bins_y * c->widest.bins_x;
+  use_region(job, at, region);
+  float *y = (float *)job->buffers->outputs[0] + (region * channels + first + at->next) * bins;
+  if (!at->x) {
+    fill(y, n * bins, at->nothing);
+    *left -= n * bins;
+    return true;
   }
+  const int64_t pixels = pixels_of(&at->s.plan), some = cpu_clamp(*left / pixels, 1, n - at->next);
+  CPU_PICK(c->level, roi_align_channels)(&at->s.plan, at->x + (first + at->next) * at->s.plan.plane, some, y);
+  at->next += some;
+  *left -= some * pixels;
+  return at->next == n;
 }
 
 /* ---- channels last: a bin is a weighted sum of pixels, all channels side by side ---- */
@@ -88,32 +116,42 @@ static void align_pixel(const roi_call *c, const roi_plan *plan, const float *x,
   if (n || !add) CPU_PICK(c->level, weighted_taps)(x, offsets, weights, n, add, y, channels);
 }
 
-/* Rows begin..end-1 of bins (region, p); a region's plan is made once. */
-static void align_rows(void *context, int64_t begin, int64_t end, int32_t worker) {
+/* Goes on with the bins of a unit. False: it is not complete. */
+static bool align_row(const roi_job *job, aligning *at, int64_t *left) {
+  const roi_call *c = job->c;
+  const int64_t bins_y = c->widest.bins_y, bins_x = c->widest.bins_x, channels = c->widest.channels,
+                p = at->unit % bins_y;
+  float *y = (float *)job->buffers->outputs[0] + at->unit * bins_x * channels;
+  use_region(job, at, at->unit / bins_y);
+  if (!at->x) {
+    fill(y, bins_x * channels, at->nothing);
+    *left -= bins_x * channels;
+    return true;
+  }
+  const roi_taps *down = &at->s.plan.y, *along = &at->s.plan.x;
+  for (; at->next<bins_x && * left> 0; at->next++) {
+    align_pixel(c, &at->s.plan, at->x, p, at->next, y + at->next * channels);
+    *left -= (int64_t)(down->begin[p + 1] - down->begin[p]) * (along->begin[at->next + 1] - along->begin[at->next]) *
+                 channels +
+             channels;
+  }
+  return at->next == bins_x;
+}
+
+/* A step of a group of units. */
+static bool align_units(void *context, int64_t item, int64_t step, int32_t place) {
   const roi_job *job = context;
   const roi_call *c = job->c;
-  const reed_kernel_buffers *buffers = job->buffers;
-  int64_t bins_y = c->widest.bins_y, bins_x = c->widest.bins_x, channels = c->widest.channels, planned = -1;
-  roi_scratch s;
-  const float *x = NULL; /* the region's image; NULL: all its bins are `nothing` */
-  float nothing = 0;
-  roi_scratch_lay(&c->widest, (char *)buffers->workspace + worker * c->scratch_bytes, &s);
-  for (int64_t i = begin; i < end && !cpu_cancelled(&c->team); i++) {
-    int64_t region = i / bins_y;
-    float *y = (float *)buffers->outputs[0] + i * bins_x * channels;
-    if (region != planned) {
-      int32_t k = roi_map_of(c, buffers, region);
-      const float *corners = roi_corners(c, buffers, region);
-      bool nowhere = roi_is_nowhere(corners);
-      nothing = k >= 0 && nowhere ? NAN : 0;
-      if (k >= 0 && !nowhere) roi_plan_make(&c->maps[k], true, corners, &s);
-      int64_t image = roi_image_of(c, buffers, region);
-      x = k < 0 || nowhere ? NULL : (const float *)buffers->inputs[c->at.maps + k] + image * s.plan.plane * channels;
-      planned = region;
-    }
-    if (!x) fill(y, bins_x * channels, nothing);
-    for (int64_t q = 0; q < bins_x && x; q++) align_pixel(c, &s.plan, x, i % bins_y, q, y + q * channels);
+  aligning *at = &job->places[place];
+  const int64_t begin = item * job->group, end = begin + job->group < job->units ? begin + job->group : job->units;
+  if (step == 0) {
+    *at = (aligning){.unit = begin, .region = -1};
+    roi_scratch_lay(&c->widest, (char *)job->buffers->workspace + place * c->scratch_bytes, &at->s);
+    memset(at->s.mark, 0, (size_t)c->widest.width * sizeof *at->s.mark);
   }
+  for (int64_t left = job->step; at->unit < end && left > 0; at->unit++, at->next = 0)
+    if (!(c->last ? align_row : align_channels)(job, at, &left)) return true;
+  return at->unit < end;
 }
 
 static reed_status run_roi_align(const void *state, const reed_kernel_buffers *buffers) {
@@ -121,11 +159,13 @@ static reed_status run_roi_align(const void *state, const reed_kernel_buffers *b
   const roi_align *w = &c->widest;
   reed_status status = roi_call_check(c, buffers);
   if (status != REED_OK) return status;
-  int64_t block = c->last ? 1 : channel_block(w),
-          total = c->regions * (c->last ? w->bins_y : (w->channels + block - 1) / block);
-  cpu_team team = roi_team_for(c, buffers, w->channels, total);
-  roi_job job = {c, buffers, block};
-  return cpu_parallel_scratch(team, total, 1, c->last ? align_rows : align_pairs, &job);
+  const int64_t block = c->last ? 1 : channel_block(w),
+                units = c->regions * (c->last ? w->bins_y : (w->channels + block - 1) / block),
+                step_pixels = c->team.threads > 1 ? STEP_PIXELS : ALONE * STEP_PIXELS;
+  const roi_sharing share = roi_share(c, buffers, w->channels, units, step_pixels);
+  aligning places[TEAM_MAX_WORKERS];
+  roi_job job = {c, buffers, block, share.group, units, step_pixels, places};
+  return cpu_relay(share.team, share.items, share.steps, align_units, &job);
 }
 
 static bool has_empty_map(const roi_call *c) {

@@ -9,7 +9,8 @@
  * unit is one bin of them, or, where channels last or whole pixels are pooled, ROI_FOURS bins that lie side by side.
  * Bins of whole pixels need no taps: roi_boxes.c.
  *
- * Every output's sum has the same order whatever the number of threads: that of roi_order.h. */
+ * Every output's sum has the same order whatever the number of threads: that of roi_order.h. A part of a unit is
+ * computed in steps that any thread may go on with. */
 #include "ops/cpu/image/roi_lanes.h"
 
 #include <math.h>
@@ -25,148 +26,16 @@
 #define PLANS_BYTES_MAX ((int64_t)8 << 20)   /* of stored plans; larger ones are made again for each block */
 #define OUTPUTS_MIN 4                        /* of ROI_LANES: fewer leave most of a block empty */
 #define FOURS_BYTES_MAX ((int64_t)4 << 20)   /* of ROI_FOURS maps in block form */
-#define STEP_BINS 256                        /* of a block of outputs, whose gradients a step adds: 10 to 30 us */
-#define STEP_PIXELS 2048                     /* of a map in block form, that a step writes */
+#define STEP_PIXELS 1024                     /* of a map in block form, that a step copies */
+#define CLEARED 4                            /* pixels that are cleared while one is copied */
+#define STEP_WORK 16384                      /* pixels that the regions of a step read, in block form: some 10 us */
+#define ALONE 8                              /* as many steps make one if one thread has them all */
 #define FORWARD_BANDS_THREADS 2              /* more threads would copy most rows once each */
 #define TAPS_OF_BIN 4                        /* rough: a map larger than all taps is not worth a copy */
 
-/* Forward, boxes of equal extents follow one another. Backward, neighbours do: their pixels are read and written. */
-static bool by_extents(const roi_lanes_kernel *s) { return s->boxes && !s->c.backward; }
-
 static int64_t aligned(int64_t bytes) { return (bytes + 63) & ~(int64_t)63; }
 
-static roi_lanes_worker worker_at(const roi_lanes_job *j, int32_t number) {
-  char *memory = (char *)j->buffers->workspace + j->s->workers_at + number * j->s->worker_bytes;
-  return (roi_lanes_worker){memory,
-                            (float *)(memory + j->s->map_at),
-                            (float *)(memory + j->s->sums_at),
-                            (float *)(memory + j->s->bins_at),
-                            (int32_t *)(memory + j->s->argmax_at),
-                            &j->held[number],
-                            number};
-}
-
-/* ---- plans ---- */
-
-static void lay_taps(const roi_lanes_kernel *s, char *memory, roi_taps *y, roi_taps *x) {
-  int32_t *at = (int32_t *)memory;
-  y->begin = at;
-  y->index = y->begin + s->c.widest.bins_y + 1;
-  y->weight = (float *)(y->index + s->room_y);
-  x->begin = (int32_t *)(y->weight + s->room_y);
-  x->index = x->begin + s->c.widest.bins_x + 1;
-  x->weight = (float *)(x->index + s->room_x);
-}
-
-/* Plans are ranges of whole pixels, not taps. */
-static bool has_ranges(const roi_lanes_kernel *s) { return s->boxes || s->c.widest.kind == ROI_POOL; }
-
-static roi_ranges lay_ranges(const roi_lanes_kernel *s, char *memory) {
-  const roi_align *r = &s->c.maps[0];
-  int32_t *y = (int32_t *)memory;
-  return (roi_ranges){.bins_y = r->bins_y, .bins_x = r->bins_x, .width = r->width, .y = y, .x = y + 2 * r->bins_y};
-}
-
-/* The first and one past the last pixel of an axis's taps. */
-static void extent_of_taps(const roi_taps *taps, int64_t bins, int32_t *first, int32_t *after) {
-  *first = INT32_MAX;
-  *after = 0;
-  for (int32_t t = 0; t < taps->begin[bins]; t++) {
-    if (taps->index[t] < *first) *first = taps->index[t];
-    if (taps->index[t] >= *after) *after = taps->index[t] + 1;
-  }
-  if (!*after) *first = 0;
-}
-static void extent_of_ranges(const int32_t *ranges, int64_t bins, int32_t *first, int32_t *after) {
-  *first = INT32_MAX;
-  *after = 0;
-  for (int64_t p = 0; p < bins; p++) {
-    if (ranges[2 * p] >= ranges[2 * p + 1]) continue;
-    if (ranges[2 * p] < *first) *first = ranges[2 * p];
-    if (ranges[2 * p + 1] > *after) *after = ranges[2 * p + 1];
-  }
-  if (!*after) *first = 0;
-}
-
-static void corners_of(const roi_call *c, const reed_kernel_buffers *buffers, int64_t region, float *corners) {
-  for (int k = 0; k < 4; k++) corners[k] = roi_element(c, buffers, c->columns * region + c->columns - 4 + k);
-}
-
-/* Makes the region's plan in this memory. False: all bins are NaN. */
-static bool make_plan(const roi_lanes_job *j, int32_t map, int64_t region, char *memory) {
-  const roi_lanes_kernel *s = j->s;
-  float corners[4];
-  corners_of(&s->c, j->buffers, region, corners);
-  if (roi_is_nowhere(corners)) return false;
-  if (has_ranges(s)) {
-    roi_ranges ranges = lay_ranges(s, memory);
-    roi_ranges_make(&s->c.maps[map], corners, (int32_t *)ranges.y, (int32_t *)ranges.x);
-    return true;
-  }
-  roi_taps y, x;
-  lay_taps(s, memory, &y, &x);
-  return roi_taps_make(&s->c.maps[map], corners, &y, &x);
-}
-
-static void make_note(const roi_lanes_job *j, const roi_lanes_worker *w, int64_t region) {
-  const roi_lanes_kernel *s = j->s;
-  const roi_call *c = &s->c;
-  roi_note *n = &j->notes[region];
-  *n = (roi_note){.map = roi_map_of(c, j->buffers, region), .group = (int32_t)s->n_groups};
-  if (n->map < 0) return;
-  int32_t group = (int32_t)(s->group_base[n->map] + roi_image_of(c, j->buffers, region));
-  const roi_align *r = &c->maps[n->map];
-  if (r->kind == ROI_POOL && c->backward) { /* argmax may name any pixel */
-    n->group = group;
-    n->after_row = (int32_t)r->height;
-    n->after_column = (int32_t)r->width;
-    return;
-  }
-  char *memory = roi_lanes_plan(j, w, region);
-  n->nothing = NAN;
-  if (!make_plan(j, n->map, region, memory)) return;
-  n->group = group;
-  if (has_ranges(s)) {
-    roi_ranges ranges = lay_ranges(s, memory);
-    extent_of_ranges(ranges.y, r->bins_y, &n->row, &n->after_row);
-    extent_of_ranges(ranges.x, r->bins_x, &n->column, &n->after_column);
-    return;
-  }
-  roi_taps y, x;
-  lay_taps(s, memory, &y, &x);
-  extent_of_taps(&y, r->bins_y, &n->row, &n->after_row);
-  extent_of_taps(&x, r->bins_x, &n->column, &n->after_column);
-  n->dense = !s->position_sensitive && n->after_column - n->column <= x.begin[r->bins_x];
-}
-
-static void make_notes(void *context, int64_t begin, int64_t end, int32_t number) {
-  const roi_lanes_job *j = context;
-  roi_lanes_worker w = worker_at(j, number);
-  for (int64_t i = begin; i < end && !cpu_cancelled_at(&j->s->c.team, i); i++) make_note(j, &w, i);
-}
-
-/* The columns of every row that some region touches. */
-static void make_spans(const roi_lanes_job *j) {
-  const roi_lanes_kernel *s = j->s;
-  for (int64_t i = 0; i < s->n_groups * s->rows; i++) j->spans[i] = (roi_columns){INT32_MAX, 0};
-  for (int64_t i = 0; i < s->c.regions; i++) {
-    const roi_note *n = &j->notes[i];
-    if (n->group == s->n_groups) continue;
-    roi_columns *spans = j->spans + n->group * s->rows;
-    if (!s->stored || has_ranges(s)) {
-      for (int32_t row = n->row; row < n->after_row; row++) roi_columns_widen(&spans[row], n);
-      continue;
-    }
-    roi_taps y, x;
-    lay_taps(s, roi_lanes_plan(j, NULL, i), &y, &x);
-    for (int32_t t = 0; t < y.begin[s->c.widest.bins_y]; t++) roi_columns_widen(&spans[y.index[t]], n);
-  }
-}
-
 /* ---- places in the tensors ---- */
-
-/* Lists of regions in the order of work: one of all, and of those of each band. */
-static int64_t lists_of(const roi_lanes_kernel *s) { return 1 + (s->c.backward && s->divided > 1 ? s->divided : 0); }
 
 static roi_lanes_unit unit_of(const roi_lanes_kernel *s, int64_t number) {
   int64_t each = roi_lanes_units_of_block(s), first = number / each * ROI_LANES, rest = s->outputs - first,
@@ -208,7 +77,7 @@ static roi_lane_bins bins_of(const roi_lanes_job *j, const roi_lanes_worker *w, 
   const roi_note *n = &j->notes[region];
   const roi_align *r = &s->c.maps[n->map];
   bool one = s->position_sensitive;
-  lay_taps(s, roi_lanes_plan(j, w, region), y, x);
+  roi_lanes_lay_taps(s, roi_lanes_plan(j, w, region), y, x);
   int64_t p = one ? u->bin / r->bins_x : 0, q = one ? u->bin % r->bins_x : 0;
   return (roi_lane_bins){.y = y,
                          .x = x,
@@ -248,28 +117,46 @@ static void read_rows(const roi_lanes_job *j, const roi_lanes_worker *w, const r
   }
 }
 
-/* Makes sure that the worker has the rows: a thread takes parts of a unit's regions one after the other. */
-static void hold_rows(const roi_lanes_job *j, const roi_lanes_worker *w, const roi_lanes_unit *u, const roi_note *n,
-                      int64_t begin, int64_t end) {
-  roi_held_rows *held = w->held;
-  roi_held_begin(held, 1 + u->first * j->s->slots + u->bin, n->group, begin);
-  read_rows(j, w, u, n, begin, held->first);
-  if (begin < held->first) held->first = begin;
-  read_rows(j, w, u, n, held->after, end);
-  if (end > held->after) held->after = end;
+/* Rows of a map of so many pixels. */
+static int64_t step_rows(const roi_align *r, const roi_lanes_unit *u, int64_t pixels) {
+  return 1 + pixels / (r->width * u->slots);
 }
 
-static void pool_region(const roi_lanes_job *j, const roi_lanes_worker *w, const roi_lanes_unit *u, int64_t region) {
+/* Copies the next of the rows that the walk's regions need and the worker lacks. False: it had them all. */
+static bool hold_rows(const roi_lanes_job *j, const roi_lanes_worker *w, const roi_lanes_walk *at) {
+  const roi_lanes_unit *u = &at->unit;
+  const roi_note *n = &j->notes[j->order[at->begin]];
+  roi_held_rows *held = w->held;
+  const int64_t most = step_rows(&j->s->c.maps[n->map], u, STEP_PIXELS * j->s->alone);
+  roi_held_begin(held, 1 + u->first * j->s->slots + u->bin, n->group, at->row);
+  if (at->row < held->first) {
+    const int64_t begin = held->first - at->row < most ? at->row : held->first - most;
+    read_rows(j, w, u, n, begin, held->first);
+    held->first = begin;
+    return true;
+  }
+  if (at->after_row > held->after) {
+    const int64_t end = at->after_row - held->after < most ? at->after_row : held->after + most;
+    read_rows(j, w, u, n, held->after, end);
+    held->after = end;
+    return true;
+  }
+  return false;
+}
+
+/* Computes and writes a region's bins of a unit of one slot. Returns the pixels that it read, about. */
+static int64_t pool_region(const roi_lanes_job *j, const roi_lanes_worker *w, const roi_lanes_unit *u, int64_t region) {
   const roi_lanes_kernel *s = j->s;
   const roi_note *n = &j->notes[region];
-  int64_t at, bins = s->position_sensitive ? 1 : s->bins;
+  int64_t at, bins = s->position_sensitive ? 1 : s->bins, work = bins;
   if (n->group == s->n_groups) {
     for (int64_t i = 0; i < bins * ROI_LANES; i++) w->bins[i] = n->nothing;
     if (s->c.has_argmax) memset(w->argmax, 0xff, (size_t)(bins * ROI_LANES) * sizeof *w->argmax);
   } else {
-    if (!s->stored) (void)make_plan(j, n->map, region, w->plan);
+    if (!s->stored) (void)roi_lanes_make_plan(j, n->map, region, w->plan);
+    work = s->position_sensitive ? j->mean_work : roi_lanes_work_of(s, n, roi_lanes_plan(j, w, region));
     if (s->c.maps[n->map].kind == ROI_POOL) {
-      roi_ranges ranges = lay_ranges(s, roi_lanes_plan(j, w, region));
+      roi_ranges ranges = roi_lanes_lay_ranges(s, roi_lanes_plan(j, w, region));
       CPU_PICK(s->c.level, roi_lanes_most)(&ranges, w->map, w->sums, w->bins, w->argmax);
     } else {
       roi_taps y, x;
@@ -279,39 +166,68 @@ static void pool_region(const roi_lanes_job *j, const roi_lanes_worker *w, const
   }
   roi_lane_form form = roi_lanes_bins_form(s, u, s->c.dtype, region, &at);
   CPU_PICK(s->c.level, roi_lanes_write)(&form, w->bins, bins, (char *)j->buffers->outputs[0] + at * roi_lanes_bytes(s));
-  if (!s->c.has_argmax) return;
+  if (!s->c.has_argmax) return work;
   form.dtype = REED_I32;
   CPU_PICK(s->c.level, roi_lanes_write)(&form, (const float *)w->argmax, bins, (int32_t *)j->buffers->outputs[1] + at);
+  return work;
 }
 
-/* Places begin..end-1 of the order. */
-static void pool_part(const roi_lanes_job *j, const roi_lanes_worker *w, const roi_lanes_unit *u, int64_t begin,
-                      int64_t end) {
-  const roi_lanes_kernel *s = j->s;
-  while (begin < end && !cpu_cancelled(&s->c.team)) {
-    const roi_note *n = &j->notes[j->order[begin]];
-    int64_t after = j->begins[n->group + 1] < end ? j->begins[n->group + 1] : end, row = s->rows, after_row = 0;
-    for (int64_t i = begin; i < after; i++) {
-      const roi_note *of = &j->notes[j->order[i]];
-      if (of->row < row) row = of->row;
-      if (of->after_row > after_row) after_row = of->after_row;
-    }
-    if (n->group < s->n_groups) hold_rows(j, w, u, n, row, after_row);
-    if (s->boxes) roi_boxes_run(j, w, u, (roi_band){0, s->rows}, begin, after);
-    for (int64_t k = 0; k < u->slots && !s->boxes; k++) {
-      roi_lanes_worker own;
-      roi_lanes_unit one = slot_of(s, u, k, w, &own);
-      for (int64_t i = 0; i < after - begin; i++)
-        pool_region(j, &own, &one, j->order[begin + roi_lanes_round(j, w, i, after - begin)]);
-    }
-    begin = after;
+/* Goes on with the regions of one image that follow in the part: their rows. */
+static void begin_image(const roi_lanes_job *j, roi_lanes_walk *at) {
+  const int64_t group = j->notes[j->order[at->begin]].group, end = j->begins[group + 1];
+  at->after = end < at->end ? end : at->end;
+  at->slot = at->done = at->after_row = 0;
+  at->row = j->s->rows;
+  for (int64_t i = at->begin; i < at->after && group < j->s->n_groups; i++) {
+    const roi_note *of = &j->notes[j->order[i]];
+    if (of->row < at->row) at->row = of->row;
+    if (of->after_row > at->after_row) at->after_row = of->after_row;
   }
+  if (at->row > at->after_row) at->row = at->after_row; /* none */
+}
+
+/* The next boxes of a walk's regions. */
+static void pool_boxes(const roi_lanes_job *j, const roi_lanes_worker *w, roi_lanes_walk *at) {
+  const int64_t begin = at->begin + at->done,
+                end = begin + ROI_BOXES_PART < at->after ? begin + ROI_BOXES_PART : at->after;
+  roi_boxes_run(j, w, &at->unit, (roi_band){0, j->s->rows}, begin, end);
+  at->done = end - at->begin;
+  if (end == at->after) at->slot = at->unit.slots;
+}
+
+/* The next regions of a walk, slot by slot. */
+static void pool_some(const roi_lanes_job *j, const roi_lanes_worker *w, roi_lanes_walk *at) {
+  const int64_t n = at->after - at->begin;
+  for (int64_t left = STEP_WORK * j->s->alone; at->slot < at->unit.slots && left > 0;) {
+    roi_lanes_worker own;
+    const roi_lanes_unit one = slot_of(j->s, &at->unit, at->slot, w, &own);
+    for (; at->done < n && left > 0; at->done++)
+      left -= pool_region(j, &own, &one, j->order[at->begin + roi_lanes_round(j, w, at->done, n)]);
+    if (at->done < n) return;
+    at->done = 0;
+    at->slot++;
+  }
+}
+
+/* The next step of a part of a unit, forward: for the regions of each image some rows of the map, then some regions.
+ * False: it was the last one. */
+static bool walk_part(const roi_lanes_job *j, const roi_lanes_worker *w, roi_lanes_walk *at) {
+  const bool begins = at->begin == at->after;
+  if (begins) begin_image(j, at);
+  const bool lacks = at->slot == 0 && at->done == 0 && at->row < at->after_row;
+  if (lacks && hold_rows(j, w, at)) return true;
+  if (j->s->boxes) pool_boxes(j, w, at);
+  else pool_some(j, w, at);
+  if (at->slot < at->unit.slots) return true;
+  at->begin = at->after;
+  return at->begin < at->end;
 }
 
 /* ---- backward ---- */
 
-static void add_region(const roi_lanes_job *j, const roi_lanes_worker *w, const roi_lanes_unit *u, roi_band band,
-                       int64_t region) {
+/* Adds a region's gradients to the rows of the band. Returns the pixels that it changed, about. */
+static int64_t add_region(const roi_lanes_job *j, const roi_lanes_worker *w, const roi_lanes_unit *u, roi_band band,
+                          int64_t region) {
   const roi_lanes_kernel *s = j->s;
   const roi_align *r = &s->c.maps[0];
   int64_t at, bins = s->position_sensitive ? 1 : s->bins;
@@ -324,13 +240,18 @@ static void add_region(const roi_lanes_job *j, const roi_lanes_worker *w, const 
     (&form, (const int32_t *)j->buffers->inputs[s->c.at.argmax] + at, bins, (float *)w->argmax);
     CPU_PICK(s->c.level, roi_lanes_most_back)
     (w->bins, w->argmax, bins, band.first * r->width, band.after * r->width, w->map);
-    return;
+    return roi_lanes_work_of(s, &j->notes[region], NULL);
   }
-  if (!s->stored) (void)make_plan(j, 0, region, w->plan);
+  if (!s->stored) (void)roi_lanes_make_plan(j, 0, region, w->plan);
   roi_taps y, x;
   roi_lane_bins b = bins_of(j, w, u, region, &y, &x);
   b.band = band;
   CPU_PICK(s->c.level, roi_lanes_mean_back)(&b, w->bins, w->map);
+  if (s->position_sensitive) return j->mean_work;
+  const roi_note *n = &j->notes[region];
+  const int64_t first = n->row > band.first ? n->row : band.first,
+                after = n->after_row < band.after ? n->after_row : band.after;
+  return roi_lanes_work_of(s, n, roi_lanes_plan(j, w, region)) * (after - first) / (n->after_row - n->row + 1) + bins;
 }
 
 /* Writes a row of a unit's maps; none: zeros, which are in w->sums. */
@@ -350,40 +271,23 @@ static void write_row(const roi_lanes_job *j, const roi_lanes_worker *w, const r
   }
 }
 
-static roi_band band_of(const roi_lanes_kernel *s, int64_t part) {
-  return (roi_band){s->rows * part / s->divided, s->rows * (part + 1) / s->divided};
-}
-
-/* Lists the regions that touch each band, in the order of all, after the list of all regions. */
-static void list_bands(const roi_lanes_job *j) {
-  const roi_lanes_kernel *s = j->s;
-  int64_t n = s->c.regions;
-  for (int64_t part = 0; part < lists_of(s) - 1; part++) {
-    const roi_band band = band_of(s, part);
-    int64_t *begins = j->begins + (part + 1) * (s->n_groups + 2);
-    for (int64_t group = 0; group <= s->n_groups; group++) {
-      begins[group] = n;
-      for (int64_t i = j->begins[group]; i < j->begins[group + 1]; i++) {
-        const roi_note *note = &j->notes[j->order[i]];
-        if (note->row < band.after && note->after_row > band.first) j->order[n++] = j->order[i];
-      }
-    }
-    begins[s->n_groups + 1] = n;
-  }
-}
-
-/* The columns of a band's rows in an image that regions touch, in one slot's map: 0. */
-static void clear_rows(const roi_lanes_job *j, float *map, roi_band band, const roi_columns *spans) {
-  const int64_t row_floats = j->s->c.maps[0].width * ROI_LANES;
-  for (int64_t row = band.first; row < band.after; row++)
+/* The next rows of a band in an image, in one slot's map: 0 where regions touch them. Returns the pixels' work. */
+static int64_t clear_rows(const roi_lanes_job *j, float *map, roi_band band, roi_lanes_walk *at) {
+  const roi_align *r = &j->s->c.maps[0];
+  const int64_t row_floats = r->width * ROI_LANES, most = CLEARED * step_rows(r, &at->unit, STEP_PIXELS * j->s->alone),
+                begin = band.first + at->cleared, end = band.after - begin < most ? band.after : begin + most;
+  const roi_columns *spans = j->spans + at->image * j->s->rows;
+  for (int64_t row = begin; row < end; row++)
     if (spans[row].first < spans[row].after) memset(map + row * row_floats, 0, (size_t)row_floats * sizeof *map);
+  at->cleared = end - band.first;
+  return (end - begin) * r->width / CLEARED;
 }
 
 /* The next rows of the band. False: they were the last ones. */
 static bool write_rows(const roi_lanes_job *j, const roi_lanes_worker *w, roi_lanes_walk *at, roi_band band) {
   const roi_align *r = &j->s->c.maps[0];
   const roi_columns *spans = j->spans + at->image * j->s->rows;
-  const int64_t rows = band.after - band.first, most = 1 + STEP_PIXELS / (r->width * at->unit.slots),
+  const int64_t rows = band.after - band.first, most = step_rows(r, &at->unit, STEP_PIXELS * j->s->alone),
                 end = at->done + most < rows ? at->done + most : rows;
   memset(w->sums, 0, (size_t)(r->width * ROI_LANES) * sizeof *w->sums);
   for (; at->done < end; at->done++) {
@@ -393,64 +297,76 @@ static bool write_rows(const roi_lanes_job *j, const roi_lanes_worker *w, roi_la
   return end < rows;
 }
 
-/* The next step of a band of rows in all images: some regions of a slot, in their order; after the last slot, some rows
- * of the map. False: it was the last one. */
-static bool walk_band(const roi_lanes_job *j, const roi_lanes_worker *w, roi_lanes_walk *at) {
-  const roi_lanes_kernel *s = j->s;
-  const roi_band band = band_of(s, at->part);
-  if (at->slot == at->unit.slots) {
-    if (write_rows(j, w, at, band)) return true;
-    at->slot = at->done = 0;
-    return ++at->image < s->n_groups;
-  }
-  const int64_t *begins = j->begins + (lists_of(s) > 1 ? at->part + 1 : 0) * (s->n_groups + 2),
-                begin = begins[at->image] + at->done, left = begins[at->image + 1] - begin,
-                n = left < s->step_regions ? left : s->step_regions;
-  const roi_lanes_unit *u = &at->unit;
-  roi_lanes_worker own;
-  const int64_t slots = s->boxes ? u->slots : 1; /* of a step */
-  for (int64_t k = at->slot; k < at->slot + slots; k++) {
-    roi_lanes_unit one = slot_of(s, u, k, w, &own);
-    if (at->done == 0) clear_rows(j, own.map, band, j->spans + at->image * s->rows);
-    for (int64_t i = begin; i < begin + n && !s->boxes; i++) add_region(j, &own, &one, band, j->order[i]);
-  }
-  if (s->boxes) roi_boxes_run(j, w, u, band, begin, begin + n);
+/* The next boxes of a band, in all slots. */
+static void add_boxes(const roi_lanes_job *j, const roi_lanes_worker *w, roi_lanes_walk *at, roi_band band,
+                      int64_t begin, int64_t end) {
+  const int64_t n = end - begin < ROI_BOXES_PART ? end - begin : ROI_BOXES_PART;
+  roi_boxes_run(j, w, &at->unit, band, begin, begin + n);
   at->done += n;
-  if (n < left) return true;
-  at->done = 0;
-  at->slot += slots;
-  return true;
+  if (begin + n == end) at->slot = at->unit.slots;
 }
 
-static void run_units(void *context, int64_t begin, int64_t end, int32_t number) {
-  const roi_lanes_job *j = context;
+/* The next step of a band of rows in all images: some rows of a slot's map are cleared, and some regions added in their
+ * order; after the last slot, some rows of the map are written. False: it was the last one. */
+static bool walk_band(const roi_lanes_job *j, const roi_lanes_worker *w, roi_lanes_walk *at) {
   const roi_lanes_kernel *s = j->s;
-  roi_lanes_worker w = worker_at(j, number);
-  for (int64_t i = begin; i < end && !cpu_cancelled(&s->c.team); i++) {
-    int64_t part;
-    roi_lanes_unit u = unit_of(s, roi_lanes_next_part(j, w.held, number, &part));
-    const int64_t n = s->c.regions;
-    pool_part(j, &w, &u, n * part / s->divided, n * (part + 1) / s->divided);
+  const roi_band band = roi_lanes_band(s, at->part);
+  const int64_t slots = s->boxes ? at->unit.slots : 1; /* that are cleared before regions are added */
+  if (at->slot == at->unit.slots) {
+    if (write_rows(j, w, at, band)) return true;
+    at->slot = at->done = at->cleared = 0;
+    return ++at->image < s->n_groups;
   }
+  const int64_t *begins = j->begins + (roi_lanes_lists(s) > 1 ? at->part + 1 : 0) * (s->n_groups + 2),
+                begin = begins[at->image] + at->done, end = begins[at->image + 1];
+  roi_lanes_worker own;
+  int64_t left = STEP_WORK * s->alone;
+  const int64_t cleared = at->cleared;
+  for (int64_t k = at->slot; k < at->slot + slots && cleared < band.after - band.first; k++) {
+    (void)slot_of(s, &at->unit, k, w, &own);
+    at->cleared = cleared;
+    left -= clear_rows(j, own.map, band, at);
+  }
+  if (at->cleared < band.after - band.first) return true;
+  if (s->boxes) {
+    add_boxes(j, w, at, band, begin, end);
+    if (at->slot == at->unit.slots) at->done = 0;
+    return true;
+  }
+  const roi_lanes_unit one = slot_of(s, &at->unit, at->slot, w, &own);
+  for (int64_t i = begin; i < end && left > 0; i++, at->done++) left -= add_region(j, &own, &one, band, j->order[i]);
+  if (begins[at->image] + at->done < end) return true;
+  at->done = at->cleared = 0;
+  at->slot++;
+  return true;
 }
 
 /* A step of a part of a unit. */
 static bool run_step(void *context, int64_t item, int64_t step, int32_t place) {
   (void)item; /* the walk has the number of the unit */
   const roi_lanes_job *j = context;
-  roi_lanes_worker w = worker_at(j, place);
+  roi_lanes_worker w = roi_lanes_worker_at(j, place);
   roi_lanes_walk *at = &j->walks[place];
   if (step == 0) {
+    const int64_t n = j->s->c.regions;
     *at = (roi_lanes_walk){0};
     at->unit = unit_of(j->s, roi_lanes_next_part(j, w.held, place, &at->part));
+    at->begin = at->after = n * at->part / j->s->divided;
+    at->end = n * (at->part + 1) / j->s->divided;
   }
-  return walk_band(j, &w, at);
+  return j->s->c.backward ? walk_band(j, &w, at) : walk_part(j, &w, at);
 }
 
 /* About: the last step of an image has fewer regions. */
-static int64_t count_steps(const roi_lanes_kernel *s, int64_t items) {
-  const int64_t written = s->rows / s->divided * s->c.maps[0].width * s->together / STEP_PIXELS + 1;
-  return items * (s->n_groups * (written + 1) + s->c.regions / s->step_regions * (s->boxes ? 1 : s->together));
+static int64_t count_steps(const roi_lanes_job *j, int64_t items) {
+  const roi_lanes_kernel *s = j->s;
+  const int64_t units = s->blocks * roi_lanes_units_of_block(s);
+  if (!s->c.backward)
+    return items + (units * s->together * atomic_load(&j->work)) / STEP_WORK +
+           units * s->n_groups * (s->rows * s->c.widest.width * s->together / STEP_PIXELS + 1);
+  const int64_t written = s->rows / s->divided * s->c.maps[0].width * s->together / STEP_PIXELS + 1,
+                boxes = s->boxes ? s->c.regions / ROI_BOXES_PART : 0;
+  return items * (s->n_groups * (written + 2) + boxes) + units * s->together * atomic_load(&j->work) / STEP_WORK;
 }
 
 /* Forward, in cpu_team_for's count. */
@@ -470,30 +386,20 @@ static reed_status run_roi_lanes(const void *state, const reed_kernel_buffers *b
                      buffers,
                      (roi_note *)(memory + s->notes_at),
                      (int32_t *)(memory + s->order_at),
+                     (int32_t *)(memory + s->spare_at),
+                     (int64_t *)(memory + s->counts_at),
                      (int64_t *)(memory + s->begins_at),
                      (roi_columns *)(memory + s->spans_at),
                      held,
                      walks,
-                     (_Atomic int64_t *)(memory + s->begun_at)};
+                     (_Atomic int64_t *)(memory + s->begun_at),
+                     0,
+                     0};
   for (int64_t i = 0; i < roi_lanes_shares(s); i++) atomic_init(&j.begun[i], 0);
-  cpu_team team = cpu_team_for(s->c.team, s->c.regions * 8192);
-  if ((status = cpu_parallel_scratch(team, s->c.regions, 1, make_notes, &j)) != REED_OK) return status;
-  roi_order_make(&(roi_order){.notes = j.notes,
-                              .regions = s->c.regions,
-                              .n_groups = s->n_groups,
-                              .rows = s->rows,
-                              .width = s->c.widest.width,
-                              .by_extents = by_extents(s),
-                              .order = j.order,
-                              .spare = (int32_t *)(memory + s->spare_at),
-                              .begins = j.begins,
-                              .counts = (int64_t *)(memory + s->counts_at)});
-  list_bands(&j);
-  make_spans(&j);
-  team = cpu_team_for(s->c.team, pool_work(s));
+  if ((status = roi_lanes_order(&j)) != REED_OK) return status;
+  j.mean_work = 1 + atomic_load(&j.work) / s->c.regions;
   const int64_t items = s->blocks * roi_lanes_units_of_block(s) * s->divided;
-  return s->c.backward ? cpu_relay(team, items, count_steps(s, items), run_step, &j)
-                       : cpu_parallel_scratch(team, items, 1, run_units, &j);
+  return cpu_relay(cpu_team_for(s->c.team, pool_work(s)), items, count_steps(&j, items), run_step, &j);
 }
 
 /* ---- preparation ---- */
@@ -506,10 +412,10 @@ static int64_t lay_workspace(roi_lanes_kernel *s) {
     int64_t *place, bytes;
   } parts[] = {
       {&s->notes_at, s->c.regions * (int64_t)sizeof(roi_note)},
-      {&s->order_at, lists_of(s) * s->c.regions * 4},
+      {&s->order_at, roi_lanes_lists(s) * s->c.regions * 4},
       {&s->spare_at, s->c.regions * 4},
-      {&s->counts_at, roi_order_counts(s->n_groups, s->rows, w->width, by_extents(s)) * 8},
-      {&s->begins_at, lists_of(s) * (s->n_groups + 2) * 8},
+      {&s->counts_at, roi_lanes_counts(s) * 8},
+      {&s->begins_at, roi_lanes_lists(s) * (s->n_groups + 2) * 8},
       {&s->spans_at, s->n_groups * s->rows * (int64_t)sizeof(roi_columns)},
       {&s->begun_at, roi_lanes_shares(s) * 8},
       {&s->plans_at, s->stored ? s->c.regions * s->plan_bytes : 0},
@@ -554,11 +460,9 @@ reed_status roi_lanes_prepare(const reed_kernel_call *call, const roi_call *c, r
   s.blocks = (s.outputs + ROI_LANES - 1) / ROI_LANES;
   s.slots = s.position_sensitive ? s.bins : 1;
   s.map_floats = pixels * ROI_LANES;
-  s.step_regions = STEP_BINS / (s.position_sensitive ? 1 : s.bins);
-  if (s.step_regions < 1) s.step_regions = 1;
+  s.alone = s.c.team.threads > 1 ? 1 : ALONE;
   int64_t ranges_bytes = 2 * (w->bins_y + w->bins_x) * 4;
   s.boxes = w->kind == ROI_PS_POOL && ranges_bytes * c->regions <= PLANS_BYTES_MAX;
-  if (s.boxes) s.step_regions = ROI_BOXES_PART;
   bool fours =
       s.position_sensitive && (c->last || s.boxes) && s.slots >= ROI_FOURS && s.map_floats * 16 <= FOURS_BYTES_MAX;
   s.together = fours ? ROI_FOURS : 1;
@@ -572,7 +476,7 @@ reed_status roi_lanes_prepare(const reed_kernel_call *call, const roi_call *c, r
              (c->backward ? c->last : !c->last && !s.boxes && s.c.team.threads <= FORWARD_BANDS_THREADS);
   if (s.banded && s.divided < s.c.team.threads) s.divided = s.c.team.threads;
   if (s.divided > most) s.divided = most;
-  if (has_ranges(&s)) {
+  if (roi_lanes_has_ranges(&s)) {
     s.plan_bytes = ranges_bytes;
   } else {
     s.room_y = roi_taps_max(w, w->height, w->bins_y);

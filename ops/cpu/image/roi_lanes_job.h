@@ -1,4 +1,5 @@
-/* A run of the kernel of roi_lanes.c: its state, its memory and its units of work, for roi_lanes.c and roi_boxes.c. */
+/* A run of the kernel of roi_lanes.c: its state, its memory and its units of work, for roi_lanes.c, roi_lanes_order.c
+ * and roi_boxes.c. */
 #ifndef OPS_CPU_IMAGE_ROI_LANES_JOB_H_
 #define OPS_CPU_IMAGE_ROI_LANES_JOB_H_
 
@@ -13,7 +14,7 @@ typedef struct roi_lanes_kernel {
   bool position_sensitive;
   bool boxes; /* position-sensitive bins of whole pixels, with stored plans */
   int64_t outputs, bins;
-  int64_t step_regions;    /* backward: whose gradients a step adds to a map */
+  int64_t alone;           /* steps that are made one */
   int64_t slots;           /* units of a block of outputs: bins if position-sensitive, else 1 */
   int64_t together;        /* slots of a unit: 1, or ROI_FOURS */
   int64_t map_floats;      /* of a map in block form, of which a thread has `together` */
@@ -35,10 +36,13 @@ typedef struct roi_lanes_unit {
   int32_t n;
 } roi_lanes_unit;
 
-/* How far a part of a unit has come, backward. */
+/* How far a part of a unit has come. */
 typedef struct roi_lanes_walk {
   roi_lanes_unit unit;
-  int64_t part, image, slot, done; /* done: regions of the image; of its rows after the last slot */
+  int64_t part, image, slot, done; /* done: regions of the image; backward, of its rows after the last slot */
+  int64_t cleared;                 /* backward: rows of the slot's map */
+  int64_t begin, after, end;       /* forward: places of the order, of regions of one image, and the part's end */
+  int64_t row, after_row;          /* forward: rows of the map that these regions need */
 } roi_lanes_walk;
 
 typedef struct roi_lanes_job {
@@ -46,11 +50,15 @@ typedef struct roi_lanes_job {
   const reed_kernel_buffers *buffers;
   roi_note *notes;
   int32_t *order;         /* regions in the order of work: of all, then of each band */
+  int32_t *spare;         /* memory for as many regions */
+  int64_t *counts;        /* memory: roi_lanes_counts */
   int64_t *begins;        /* the first place of each group in `order`, n_groups + 2, likewise */
   roi_columns *spans;     /* by group and row */
   roi_held_rows *held;    /* by worker */
-  roi_lanes_walk *walks;  /* by worker, backward */
+  roi_lanes_walk *walks;  /* by worker */
   _Atomic int64_t *begun; /* by share: the parts that workers have taken */
+  int64_t mean_work;      /* of a region */
+  _Atomic int64_t work;   /* of all regions' bins of a unit: sums of roi_lanes_work_of */
 } roi_lanes_job;
 
 /* Memory of a thread. */
@@ -77,6 +85,63 @@ static inline int64_t roi_lanes_bytes(const roi_lanes_kernel *s) { return (int64
 static inline char *roi_lanes_plan(const roi_lanes_job *j, const roi_lanes_worker *w, int64_t region) {
   return j->s->stored ? (char *)j->buffers->workspace + j->s->plans_at + region * j->s->plan_bytes : w->plan;
 }
+
+/* ---- the memory of workers and plans ---- */
+
+static inline roi_lanes_worker roi_lanes_worker_at(const roi_lanes_job *j, int32_t number) {
+  char *memory = (char *)j->buffers->workspace + j->s->workers_at + number * j->s->worker_bytes;
+  return (roi_lanes_worker){memory,
+                            (float *)(memory + j->s->map_at),
+                            (float *)(memory + j->s->sums_at),
+                            (float *)(memory + j->s->bins_at),
+                            (int32_t *)(memory + j->s->argmax_at),
+                            &j->held[number],
+                            number};
+}
+
+/* Plans are ranges of whole pixels, not taps. */
+static inline bool roi_lanes_has_ranges(const roi_lanes_kernel *s) { return s->boxes || s->c.widest.kind == ROI_POOL; }
+
+static inline void roi_lanes_lay_taps(const roi_lanes_kernel *s, char *memory, roi_taps *y, roi_taps *x) {
+  int32_t *at = (int32_t *)memory;
+  y->begin = at;
+  y->index = y->begin + s->c.widest.bins_y + 1;
+  y->weight = (float *)(y->index + s->room_y);
+  x->begin = (int32_t *)(y->weight + s->room_y);
+  x->index = x->begin + s->c.widest.bins_x + 1;
+  x->weight = (float *)(x->index + s->room_x);
+}
+
+static inline roi_ranges roi_lanes_lay_ranges(const roi_lanes_kernel *s, char *memory) {
+  const roi_align *r = &s->c.maps[0];
+  int32_t *y = (int32_t *)memory;
+  return (roi_ranges){.bins_y = r->bins_y, .bins_x = r->bins_x, .width = r->width, .y = y, .x = y + 2 * r->bins_y};
+}
+
+/* Makes the region's plan in this memory. False: all bins are NaN. */
+bool roi_lanes_make_plan(const roi_lanes_job *j, int32_t map, int64_t region, char *memory);
+
+/* ---- the order ---- */
+
+/* Lists of regions in the order of work: one of all, and of those of each band. */
+static inline int64_t roi_lanes_lists(const roi_lanes_kernel *s) {
+  return 1 + (s->c.backward && s->divided > 1 ? s->divided : 0);
+}
+
+static inline roi_band roi_lanes_band(const roi_lanes_kernel *s, int64_t part) {
+  return (roi_band){s->rows * part / s->divided, s->rows * (part + 1) / s->divided};
+}
+
+/* The pixels that a region's bins of a unit read, about, after its plan has been made in `memory`. */
+int64_t roi_lanes_work_of(const roi_lanes_kernel *s, const roi_note *n, char *memory);
+
+/* Numbers of the workspace's counts. */
+int64_t roi_lanes_counts(const roi_lanes_kernel *s);
+
+/* Makes the notes of all regions with their plans, the spans, the order and its lists, and job->work. */
+reed_status roi_lanes_order(roi_lanes_job *j) REED_MUST_CHECK;
+
+/* ---- units ---- */
 
 /* Item i of n of the thread's round, which begins at another item for each thread: units of several threads have
  * elements in the same lines of the cache, and threads that write a line at a time wait for each other. */

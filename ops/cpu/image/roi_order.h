@@ -18,7 +18,8 @@ typedef struct roi_note {
 } roi_note;
 
 typedef struct roi_order {
-  const roi_note *notes;                  /* of `regions` */
+  const roi_note *notes; /* of `regions` */
+  cpu_team team;
   int64_t regions, n_groups, rows, width; /* rows and width: the most of any map */
   bool by_extents;
   int32_t *order, *spare; /* regions: the result; memory of as many */
@@ -27,9 +28,10 @@ typedef struct roi_order {
 } roi_order;
 
 /* Numbers of `counts`. */
-int64_t roi_order_counts(int64_t n_groups, int64_t rows, int64_t width, bool by_extents);
+int64_t roi_order_counts(cpu_team team, int64_t regions, int64_t n_groups, int64_t rows, int64_t width,
+                         bool by_extents);
 /* Makes `order` and `begins`. */
-void roi_order_make(const roi_order *o);
+reed_status roi_order_make(const roi_order *o) REED_MUST_CHECK;
 
 /* The rows of a map that a thread has copied: those of one unit of work (0: none) and one group of regions,
  * first..after. */

@@ -5,10 +5,10 @@
  * many loads of neighbours. */
 #define GATHER_COST 4
 
-#define UNITS_FEW 256   /* so few are a chunk each */
-#define BIN_WORK 32     /* of a bin in cpu_team_for's count, if regions are small */
-#define SAMPLE_WORK 8   /* of a pixel or a sample of a region, likewise */
-#define SAMPLE_PIXELS 4 /* that a sample reads */
+#define REGIONS_LOOKED_AT 64 /* whose extents stand for those of all */
+#define BIN_WORK 32          /* of a bin in cpu_team_for's count, if regions are small */
+#define SAMPLE_WORK 8        /* of a pixel or a sample of a region, likewise */
+#define SAMPLE_PIXELS 4      /* that a sample reads */
 
 /* A bin's samples span at most the bin's part of the map and two pixels more; a sample has two taps. */
 int64_t roi_taps_max(const roi_align *r, int64_t extent, int64_t bins) {
@@ -152,27 +152,38 @@ static double side_of(double from, double to, double scale, int64_t extent) {
   return side > 1 ? side < (double)extent ? side : (double)extent : 1;
 }
 
-/* The pixels that the bins of one output read in all regions, about. */
-static double pixels_of(const roi_call *c, const reed_kernel_buffers *buffers) {
+/* The pixels that the bins of one output read in a region, about: the mean of some regions. */
+static int64_t pixels_of(const roi_call *c, const reed_kernel_buffers *buffers) {
+  const int64_t some = c->regions < REGIONS_LOOKED_AT ? c->regions : REGIONS_LOOKED_AT;
   double sum = 0;
-  for (int64_t i = 0; i < c->regions; i++) {
-    const int32_t map = roi_map_of(c, buffers, i);
+  for (int64_t i = 0; i < some; i++) {
+    const int64_t region = i * c->regions / some;
+    const int32_t map = roi_map_of(c, buffers, region);
     if (map < 0) continue;
     const roi_align *r = &c->maps[map];
-    const float *at = roi_corners(c, buffers, i);
+    const float *at = roi_corners(c, buffers, region);
     const double area = side_of(at[0], at[2], r->scale, r->width) * side_of(at[1], at[3], r->scale, r->height);
     const double samples = (double)r->bins_y * (double)r->bins_x * (double)r->sampling * (double)r->sampling;
     sum +=
         roi_is_bilinear(r->kind) && r->sampling > 0 && SAMPLE_PIXELS * samples < area ? SAMPLE_PIXELS * samples : area;
   }
-  return sum;
+  return some ? (int64_t)(sum / (double)some) : 0;
 }
 
-cpu_team roi_team_for(const roi_call *c, const reed_kernel_buffers *buffers, int64_t outputs, int64_t units) {
-  const int64_t bins = c->regions * outputs * c->widest.bins_y * c->widest.bins_x * BIN_WORK;
-  if (units > UNITS_FEW) return cpu_team_for(c->team, bins);
-  const double pixels = pixels_of(c, buffers) * (double)outputs * SAMPLE_WORK;
-  cpu_team team = cpu_team_for(c->team, pixels < (double)bins ? bins : pixels < 1e15 ? (int64_t)pixels : INT64_MAX);
-  team.chunks = (int32_t)units;
-  return team;
+roi_sharing roi_share(const roi_call *c, const reed_kernel_buffers *buffers, int64_t outputs, int64_t units,
+                      int64_t step_pixels) {
+  const int64_t bins = c->regions * outputs * c->widest.bins_y * c->widest.bins_x,
+                mean = pixels_of(c, buffers); /* of a region and output: at most those of a map */
+  const double pixels = (double)mean * (double)c->regions * (double)outputs, work = pixels * SAMPLE_WORK;
+  roi_sharing s = {.team = cpu_team_for(c->team, work < (double)(bins * BIN_WORK) ? bins * BIN_WORK
+                                                 : work < 1e15                    ? (int64_t)work
+                                                                                  : INT64_MAX)};
+  const double of_unit = ((double)bins + pixels) / (double)(units ? units : 1);
+  const int64_t most = units / (2 * s.team.threads);
+  s.group = of_unit < (double)step_pixels ? (int64_t)((double)step_pixels / (of_unit + 1)) : 1;
+  s.group = cpu_clamp(s.group, 1, most > 1 ? most : 1);
+  s.items = (units + s.group - 1) / s.group;
+  const double steps = ((double)bins + pixels) / (double)step_pixels;
+  s.steps = s.items + (steps < 1e9 ? (int64_t)steps : (int64_t)1e9);
+  return s;
 }

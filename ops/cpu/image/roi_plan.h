@@ -24,8 +24,13 @@ int64_t roi_scratch_lay(const roi_align *r, char *at, roi_scratch *out);
 /* Makes the plan of a region with these corners. last: for maps with channels last, whose taps of x are columns of the
  * map; else they index into the plan's columns. False: all bins are the mean of nothing, NaN. */
 bool roi_plan_make(const roi_align *r, bool last, const float *corners, roi_scratch *s);
-/* The team for a forward call's units of work, for regions of f32. If they are few, a unit is a chunk, because regions
- * may be large; how many threads are worth waking then follows from the regions' extents. */
-cpu_team roi_team_for(const roi_call *c, const reed_kernel_buffers *buffers, int64_t outputs, int64_t units);
+/* How a forward call's units of work are shared out, for regions of f32: items of `group` units, which have about so
+ * many steps in all (cpu_relay). A step reads step_pixels pixels, counted for each output. */
+typedef struct roi_sharing {
+  cpu_team team;
+  int64_t group, items, steps;
+} roi_sharing;
+roi_sharing roi_share(const roi_call *c, const reed_kernel_buffers *buffers, int64_t outputs, int64_t units,
+                      int64_t step_pixels);
 
 #endif

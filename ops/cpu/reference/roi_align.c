@@ -7,7 +7,7 @@
 #include "ops/cpu/calls/roi_align.h"
 #include "ops/cpu/common/relay.h"
 
-#define STEP_SAMPLES 512 /* of a step, about; 60 ns each */
+#define STEP_SAMPLES 320 /* of a step, about; 60 ns each */
 #define SAMPLE_WORK 600
 
 /* How far an item (a group of planes) has come: the plane, its bin, and the sums of the rows of samples before `row`.

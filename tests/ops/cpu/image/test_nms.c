@@ -172,10 +172,23 @@ static void classes_case(kernel_case *c, int64_t images, int64_t rows, int64_t n
 static const struct {
   int64_t images, rows, n, n_ids, most;
 } classes[] = {
-    {1, 1, 1, 1, 5},     {1, 1, 40, 1, 50}, {1, 1, 41, 41, INT64_MAX},   {2, 3, 130, 7, 20},
-    {1, 1, 0, 1, 5},     {1, 2, 97, 2, 1},  {1, 1, 2000, 5, 300},        {1, 1, 2000, 5, INT64_MAX},
-    {1, 1, 900, 90, 40}, {3, 1, 33, 6, 0},  {2, 2, 600, 600, INT64_MAX},
+    {1, 1, 1, 1, 5},
+    {1, 1, 40, 1, 50},
+    {1, 1, 41, 41, INT64_MAX},
+    {2, 3, 130, 7, 20},
+    {1, 1, 0, 1, 5},
+    {1, 2, 97, 2, 1},
+    {1, 1, 2000, 5, 300},
+    {1, 1, 2000, 5, INT64_MAX},
+    {1, 1, 900, 90, 40},
+    {3, 1, 33, 6, 0},
+    {2, 2, 600, 600, INT64_MAX},
+    {1, 1, 9001, 1, 300},
+    {1, 1, 9001, 90, INT64_MAX},
+    {1, 1, 9001, 5000, 40},
 };
+
+#define LONG_ROWS 3 /* at the end of `classes`, of so many boxes that several threads share the order out */
 
 START_TEST(nms_of_class_ids_equals_the_reference) {
   kernel_case c;
@@ -288,9 +301,11 @@ int main(void) {
   tcase_add_test(t, nms_boxes_without_area_suppress_nothing);
   tcase_add_test(t, nms_follows_chains_of_boxes);
   tcase_add_test(t, nms_decides_as_the_quotient_does);
-  tcase_add_loop_test(t, nms_of_class_ids_equals_the_reference, 0, ROWS(classes));
+  tcase_add_loop_test(t, nms_of_class_ids_equals_the_reference, 0, ROWS(classes) - LONG_ROWS);
+  tcase_add_host_loop_test(t, nms_of_class_ids_equals_the_reference, ROWS(classes) - LONG_ROWS, ROWS(classes));
   tcase_add_test(t, nms_of_class_ids_is_nms_of_each_class_in_the_order_of_scores);
-  tcase_add_loop_test(t, nms_of_candidates_equals_the_reference, 0, ROWS(classes));
+  tcase_add_loop_test(t, nms_of_candidates_equals_the_reference, 0, ROWS(classes) - LONG_ROWS);
+  tcase_add_host_loop_test(t, nms_of_candidates_equals_the_reference, ROWS(classes) - LONG_ROWS, ROWS(classes));
   tcase_add_test(t, nms_of_candidates_is_nms_of_boxes_that_were_filtered);
   tcase_add_test(t, nms_names_class_ids_of_another_number_of_boxes);
   tcase_add_loop_test(t, nms_equals_the_reference, 0, 7);

@@ -56,6 +56,45 @@ START_TEST(average_pool_equals_the_reference) {
 }
 END_TEST
 
+START_TEST(lp_pool_equals_the_reference) {
+  static const reed_dtype dtypes[] = {REED_F32, REED_F64, REED_F16};
+  for (size_t d = 0; d < sizeof dtypes / sizeof *dtypes; d++)
+    for (int64_t p = 1; p <= 3; p++) {
+      kernel_case c;
+      pool_case(&c, OP_LpPool, _i, dtypes[d]);
+      if (p != 2) case_attr_int(&c, "p", p);
+      case_parity_orders(&c, 1u << 0, case_tolerance(dtypes[d]), 0);
+    }
+}
+END_TEST
+
+/* Windows of several pieces: of long runs, of many short ones and of both; the sum of a run ends with few taps. */
+START_TEST(lp_pool_of_large_windows_equals_the_reference) {
+  static const struct {
+    int32_t rank;
+    int64_t x[5], kernel[3], strides[3], dilations[3], pads[6];
+  } large[] = {
+      {3, {1, 2, 40003}, {20001}, {3001}, {1}, {7000, 7001}},
+      {3, {1, 1, 40003}, {17}, {2000}, {999}, {0}},
+      {4, {1, 1, 3000, 13}, {2999, 12}, {1, 1}, {1, 1}, {0, 0, 0, 3}},
+      {4, {2, 1, 6, 17000}, {3, 16500}, {2, 300}, {2, 1}, {1, 5, 1, 0}},
+      {5, {1, 1, 30, 40, 31}, {29, 40, 30}, {1, 1, 1}, {1, 1, 1}, {0, 2, 0, 0, 2, 0}},
+  };
+  for (int64_t p = 1; p <= 3; p++) {
+    kernel_case c;
+    const int64_t axes = large[_i].rank - 2;
+    case_init(&c, OP_LpPool);
+    case_input(&c, p == 1 ? REED_F64 : REED_F32, large[_i].rank, large[_i].x, 1);
+    case_attr_ints(&c, "kernel_shape", large[_i].kernel, axes);
+    case_attr_ints(&c, "strides", large[_i].strides, axes);
+    case_attr_ints(&c, "dilations", large[_i].dilations, axes);
+    case_attr_ints(&c, "pads", large[_i].pads, 2 * axes);
+    case_attr_int(&c, "p", p);
+    case_parity(&c, p == 1 ? 1e-12 : 1e-6, 0);
+  }
+}
+END_TEST
+
 START_TEST(lp_pools_give_lengths) {
   static const int64_t kernel[] = {2};
   for (int global = 0; global < 2; global++)
@@ -167,6 +206,8 @@ int main(void) {
   TCase *t = tcase_create("all");
   tcase_set_timeout(t, 240);
   tcase_add_loop_test(t, max_pool_equals_the_reference, 0, ROWS(pools));
+  tcase_add_loop_test(t, lp_pool_equals_the_reference, 0, ROWS(pools));
+  tcase_add_host_loop_test(t, lp_pool_of_large_windows_equals_the_reference, 0, 5);
   tcase_add_test(t, lp_pools_give_lengths);
   tcase_add_loop_test(t, average_pool_equals_the_reference, 0, ROWS(pools));
   tcase_add_test(t, max_pool_with_channels_last_keeps_nan);

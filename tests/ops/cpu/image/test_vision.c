@@ -185,11 +185,11 @@ START_TEST(gradients_equal_finite_differences) {
 }
 END_TEST
 
-/* Runs the case with 1 to 5 threads; output 0 must not change by a bit. */
+/* Runs the case with 1 to 7 threads; output 0 must not change by a bit. */
 static void expect_same_bits(kernel_case *c) {
   char *first = NULL;
   size_t bytes = 0;
-  for (c->n_threads = 1; c->n_threads <= 5; c->n_threads++) {
+  for (c->n_threads = 1; c->n_threads <= 7; c->n_threads++) {
     ck_assert_int_eq(case_run(c, cpu_level_name(cpu_level_best())), REED_OK);
     if (!first) {
       bytes = (size_t)desc_bytes(&c->outputs[0].desc);
@@ -219,32 +219,8 @@ START_TEST(gradients_of_many_regions_have_many_steps) {
     form f = {_i, REED_F32, 1, few ? 3 : 37, 40, 50, 600, 5, 5, 2, 1, false, false, true, true};
     kernel_case c;
     regions_case(&c, &f);
-    expect_chunks(&c, few ? 3 : 200);
+    expect_chunks(&c, few ? 3 : 100);
     case_close(&c);
-  }
-}
-END_TEST
-
-/* Few regions may be large, whatever the extents of the bins. */
-START_TEST(few_regions_are_a_chunk_for_each_block_of_channels) {
-  for (int last = 0; last < 2; last++) {
-    form f = {_i, REED_F32, 2, 3, 60, 70, 5, 1, 1, 0, 1, false, last, true, false};
-    kernel_case c;
-    regions_case(&c, &f);
-    expect_chunks(&c, 5);
-    expect_same_bits(&c);
-  }
-}
-END_TEST
-
-START_TEST(results_have_the_same_bits_for_any_number_of_threads) {
-  for (int i = 0; i < 24; i++) { /* few regions, many, and many with few channels */
-    const int k = i % 12;
-    const reed_dtype dtype = i < 12 ? REED_F32 : REED_BF16;
-    form f = {_i, dtype, 2, k < 8 ? 37 : 5, 40, 50, k < 4 ? 60 : 300, 3, 3, 2, 1, false, k % 2, true, k / 2 % 2};
-    kernel_case c;
-    regions_case(&c, &f);
-    expect_same_bits(&c);
   }
 }
 END_TEST
@@ -264,6 +240,58 @@ static void expect_equal(kernel_case *c) {
   free(want);
   case_close(c);
 }
+
+/* Regions of the whole map. */
+static void widen_regions(kernel_case *c, const form *f) {
+  for (int64_t i = 0; !c->skipped && i < f->regions; i++)
+    for (int k = 0; k < 4; k++)
+      case_set(&c->inputs[1], 5 * i + 1 + k, k < 2 ? (double)(i % 4) : (double)(k == 2 ? f->width : f->height) - 2);
+}
+
+/* Few regions may be large, whatever the extents of the bins: a block of channels of one takes several steps. */
+START_TEST(large_regions_have_many_steps) {
+  for (int k = 0; k < 4; k++) {
+    const bool last = k % 2, backward = k / 2;
+    form f = {_i, REED_F32, 1, 19, 150, 170, 4, 2, 2, 0, 1, false, last, true, backward};
+    kernel_case c;
+    regions_case(&c, &f);
+    widen_regions(&c, &f);
+    expect_chunks(&c, backward ? operators[_i].argmax ? 3 : 8 : 12);
+    expect_same_bits(&c);
+    regions_case(&c, &f);
+    widen_regions(&c, &f);
+    expect_equal(&c);
+  }
+}
+END_TEST
+
+/* Blocks of channels side by side: copies of the map's rows and some regions are steps of their own. */
+START_TEST(many_regions_have_many_steps) {
+  for (int last = 0; last < 2; last++) {
+    form f = {_i, REED_F32, 2, 33, 60, 70, 1100, 3, 3, 2, 1, false, last, true, false};
+    kernel_case c;
+    regions_case(&c, &f);
+    widen_regions(&c, &f);
+    expect_chunks(&c, 60);
+    expect_same_bits(&c);
+    f.regions = 300;
+    regions_case(&c, &f);
+    expect_equal(&c);
+  }
+}
+END_TEST
+
+START_TEST(results_have_the_same_bits_for_any_number_of_threads) {
+  for (int i = 0; i < 24; i++) { /* few regions, many, and many with few channels */
+    const int k = i % 12;
+    const reed_dtype dtype = i < 12 ? REED_F32 : REED_BF16;
+    form f = {_i, dtype, 2, k < 8 ? 37 : 5, 40, 50, k < 4 ? 60 : 300, 3, 3, 2, 1, false, k % 2, true, k / 2 % 2};
+    kernel_case c;
+    regions_case(&c, &f);
+    expect_same_bits(&c);
+  }
+}
+END_TEST
 
 /* A long map, and as many samples as pixels: the plans of all regions together would take too much memory. */
 START_TEST(regions_whose_plans_are_long_equal_the_reference) {
@@ -381,8 +409,12 @@ END_TEST
 
 START_TEST(nms_has_the_same_result_for_any_number_of_threads) {
   kernel_case c;
-  nms_case(&c, REED_F32, 3000, 0.4, false);
-  expect_same_bits(&c);
+  for (int ids = 0; ids < 2; ids++) {
+    nms_case(&c, REED_F32, 3000, 0.4, ids);
+    expect_same_bits(&c);
+    nms_case(&c, REED_F32, 9001, 0.4, ids);
+    expect_same_bits(&c);
+  }
 }
 END_TEST
 
@@ -407,7 +439,8 @@ int main(void) {
   tcase_add_host_loop_test(t, gradients_equal_finite_differences, 0, 16);
   tcase_add_host_loop_test(t, results_have_the_same_bits_for_any_number_of_threads, 0, 4);
   tcase_add_host_loop_test(t, gradients_of_many_regions_have_many_steps, 0, 4);
-  tcase_add_host_loop_test(t, few_regions_are_a_chunk_for_each_block_of_channels, 0, 4);
+  tcase_add_host_loop_test(t, large_regions_have_many_steps, 0, 4);
+  tcase_add_host_loop_test(t, many_regions_have_many_steps, 0, 4);
   tcase_add_host_loop_test(t, regions_whose_plans_are_long_equal_the_reference, 0, 4);
   tcase_add_loop_test(t, regions_survive_any_coordinates, 0, 4);
   tcase_add_loop_test(t, a_region_of_no_image_is_named, 0, 4);
