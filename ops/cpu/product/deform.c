@@ -1,7 +1,8 @@
-/* Deformable convolutions, f32; weights and result may be halves. Blocks of output pixels are shared out. The samples
- * of a block, channels side by side, are rows of a matrix [pixels][groups][taps][channels of a group] that stays in a
- * near cache and is multiplied by the weights, which each run puts into panels. An image with its channels second is
- * copied to one with channels last. The backward operator: deform_backward.c; the reference: reference/deform.c. */
+/* Deformable convolutions, f32; weights and result may be halves. Blocks of output pixels are shared out, each in
+ * steps of some outputs. The samples of a block, channels side by side, are rows of a matrix
+ * [pixels][groups][taps][channels of a group] that stays in a near cache and is multiplied by the weights, which each
+ * run puts into panels. An image with its channels second is copied to one with channels last. The backward operator:
+ * deform_backward.c; the reference: reference/deform.c. */
 #include "ops/cpu/common/convert.h"
 #include "ops/cpu/product/deform_parts.h"
 #include "ops/cpu/product/panel_loops.h"
@@ -9,7 +10,9 @@
 
 #define BLOCK_FLOATS (48 << 10) /* of a block's samples */
 #define BLOCK_LEAST 8           /* pixels */
-#define BLOCK_MOST 96
+#define BLOCK_MOST 64
+#define PACK_CHANNELS 32        /* of a panel of weights, packed at a time: an even number */
+#define STEP_PRODUCTS (1 << 20) /* of a step, about */
 
 typedef struct forward {
   deform d;
@@ -19,6 +22,7 @@ typedef struct forward {
   int64_t inner;                 /* elements of the products' depth: floats, or pairs */
   int64_t panels, group_weights; /* of a group */
   int64_t block, n_blocks;       /* pixels of a block; blocks of an image */
+  int64_t step_panels;           /* of the products of a block, that a step computes */
   /* the workspace in floats: the image with channels last, weights, bias, then each worker's memory */
   int64_t weights_at, bias_at, workers_at, worker_floats, samples_at, result_at, turned_at;
   convert_fn narrow; /* of a result of halves; else NULL */
@@ -31,11 +35,14 @@ typedef struct job {
   float *room;
 } job;
 
-/* One panel of weights of bf16: [tap][pair of channels][output]. `from`: the first of n outputs. */
-static void pack_pairs(const forward *f, const uint16_t *from, int64_t n, int64_t width, float *to) {
+/* Channels begin..end-1 of one panel of weights of bf16: [tap][pair of channels][output]. `from`: the first of n
+ * outputs. */
+static void pack_pairs(const forward *f, const uint16_t *from, int64_t begin, int64_t end, int64_t n, int64_t width,
+                       float *panel) {
   const deform *d = &f->d;
-  for (int64_t tap = 0; tap < d->taps; tap++)
-    for (int64_t c = 0; c < d->group_channels; c += 2, to += width) {
+  for (int64_t tap = 0; tap < d->taps; tap++) {
+    float *to = panel + (tap * d->group_channels + begin) / 2 * width;
+    for (int64_t c = begin; c < end; c += 2, to += width) {
       for (int64_t o = 0; o < n; o++) {
         const uint16_t *first = from + o * f->depth + c * d->taps + tap;
         const uint32_t pair = first[0] | (uint32_t)first[d->taps] << 16;
@@ -43,29 +50,36 @@ static void pack_pairs(const forward *f, const uint16_t *from, int64_t n, int64_
       }
       memset(to + n, 0, (size_t)(width - n) * sizeof *to);
     }
+  }
 }
 
-/* Panels begin..end-1 of all groups' weights: [tap][channel][output]. */
+static int64_t pack_pieces(const deform *d) { return divided(d->group_channels, PACK_CHANNELS); }
+
+/* Pieces begin..end-1 of channels of the panels of all groups' weights: [tap][channel][output]. */
 static void pack_panels(void *context, int64_t begin, int64_t end, int32_t number) {
   const job *j = context;
   const deform *d = &j->f->d;
   float *widened = j->room + j->f->workers_at + number * j->f->worker_floats + j->f->samples_at;
   for (int64_t i = begin; i < end && !cpu_cancelled(&d->team); i++) {
-    int64_t group = i / j->f->panels, output = i % j->f->panels * DEFORM_PANEL,
-            n = smaller(d->group_outputs - output, DEFORM_PANEL), width = round_up(n, DEFORM_LANES);
+    const int64_t panel = i / pack_pieces(d), group = panel / j->f->panels,
+                  output = panel % j->f->panels * DEFORM_PANEL, n = smaller(d->group_outputs - output, DEFORM_PANEL),
+                  width = round_up(n, DEFORM_LANES), channel = i % pack_pieces(d) * PACK_CHANNELS,
+                  after = smaller(channel + PACK_CHANNELS, d->group_channels), length = (after - channel) * d->taps,
+                  first = (group * d->group_outputs + output) * j->f->depth;
     float *to = j->room + j->f->weights_at + group * j->f->group_weights + output * j->f->inner;
-    const int64_t first = (group * d->group_outputs + output) * j->f->depth;
     if (j->f->pairs) {
-      pack_pairs(j->f, (const uint16_t *)j->buffers->inputs[d->at.weight] + first, n, width, to);
+      pack_pairs(j->f, (const uint16_t *)j->buffers->inputs[d->at.weight] + first, channel, after, n, width, to);
       continue;
     }
     const float *from[DEFORM_PANEL];
     for (int64_t o = 0; o < n; o++)
-      from[o] = deform_weights(d, j->buffers, first + o * j->f->depth, j->f->depth, widened + o * j->f->depth);
+      from[o] =
+          deform_weights(d, j->buffers, first + o * j->f->depth + channel * d->taps, length, widened + o * length);
     for (int64_t tap = 0; tap < d->taps; tap++)
-      for (int64_t c = 0; c < d->group_channels; c++, to += width) {
-        for (int64_t o = 0; o < n; o++) to[o] = from[o][c * d->taps + tap];
-        memset(to + n, 0, (size_t)(width - n) * sizeof *to);
+      for (int64_t c = channel; c < after; c++) {
+        float *row = to + (tap * d->group_channels + c) * width;
+        for (int64_t o = 0; o < n; o++) row[o] = from[o][(c - channel) * d->taps + tap];
+        memset(row + n, 0, (size_t)(width - n) * sizeof *row);
       }
   }
 }
@@ -112,51 +126,45 @@ static void write_results(const job *j, const deform_block *block, int64_t group
     f->narrow((uint16_t *)j->buffers->outputs[0] + at + i * row, from + i * length, length);
 }
 
-static void multiply_block(const job *j, const deform_block *block, float *worker) {
+/* The product of a block's samples and a panel of a group's weights. */
+static void multiply_panel(const job *j, const deform_block *block, int64_t group, int64_t panel, float *worker) {
   const forward *f = j->f;
   const deform *d = &f->d;
   const bool in_place = d->last && !f->narrow;
-  for (int64_t group = 0; group < d->s.groups; group++) {
-    float *to = worker + f->result_at;
-    if (in_place)
-      to = (float *)j->buffers->outputs[0] + block->image * d->output.image + block->first * d->output.pixel +
-           group * d->group_outputs;
-    deform_product p = {.a = worker + f->samples_at + group * f->depth,
-                        .b = j->room + f->weights_at + group * f->group_weights,
-                        .bias = d->at.bias >= 0 ? j->room + f->bias_at + group * d->group_outputs : NULL,
-                        .c = to,
-                        .rows = block->n,
-                        .depth = f->inner,
-                        .columns = d->group_outputs,
-                        .a_row = d->s.groups * f->depth,
-                        .b_panel = DEFORM_PANEL * f->inner,
-                        .pairs = f->pairs,
-                        .c_row = in_place ? d->outputs : d->group_outputs};
-    int64_t last = (f->panels - 1) * DEFORM_PANEL; /* whose rows may be shorter than the other panels' */
-    p.b_row = DEFORM_PANEL;
-    p.columns = last;
-    if (last > 0) deform_multiply(d->level, &p);
-    p.b += last * f->inner;
-    p.c += last;
-    if (p.bias) p.bias += last;
-    p.columns = d->group_outputs - last;
-    p.b_row = round_up(p.columns, DEFORM_LANES);
-    deform_multiply(d->level, &p);
-    if (!in_place) write_results(j, block, group, worker);
-  }
+  const int64_t output = panel * DEFORM_PANEL, columns = smaller(d->group_outputs - output, DEFORM_PANEL);
+  float *to = worker + f->result_at;
+  if (in_place)
+    to = (float *)j->buffers->outputs[0] + block->image * d->output.image + block->first * d->output.pixel +
+         group * d->group_outputs;
+  deform_product p = {.a = worker + f->samples_at + group * f->depth,
+                      .b = j->room + f->weights_at + group * f->group_weights + output * f->inner,
+                      .bias = d->at.bias >= 0 ? j->room + f->bias_at + group * d->group_outputs + output : NULL,
+                      .c = to + output,
+                      .rows = block->n,
+                      .depth = f->inner,
+                      .columns = columns,
+                      .a_row = d->s.groups * f->depth,
+                      .b_row = round_up(columns, DEFORM_LANES), /* rows of the last panel may be shorter */
+                      .b_panel = DEFORM_PANEL * f->inner,
+                      .pairs = f->pairs,
+                      .c_row = in_place ? d->outputs : d->group_outputs};
+  deform_multiply(d->level, &p);
+  if (!in_place && panel + 1 == f->panels) write_results(j, block, group, worker);
 }
 
-static void run_blocks(void *context, int64_t begin, int64_t end, int32_t number) {
+/* A step of a block of pixels: its samples first, and some panels of the groups' products. */
+static bool run_step(void *context, int64_t item, int64_t step, int32_t place) {
   const job *j = context;
   const forward *f = j->f;
-  float *worker = j->room + f->workers_at + number * f->worker_floats;
-  for (int64_t i = begin; i < end && !cpu_cancelled(&f->d.team); i++) {
-    int64_t first = i % f->n_blocks * f->block;
-    deform_block block = {
-        .image = i / f->n_blocks, .first = first, .n = smaller(f->block, deform_pixels(&f->d) - first)};
-    sample_block(j, &block, worker);
-    multiply_block(j, &block, worker);
-  }
+  float *worker = j->room + f->workers_at + place * f->worker_floats;
+  const int64_t first = item % f->n_blocks * f->block, panels = f->d.s.groups * f->panels,
+                before = panels > f->step_panels, /* the samples are a step of their own */
+      begin = (step - before) * f->step_panels, end = smaller(begin + f->step_panels, panels);
+  deform_block block = {
+      .image = item / f->n_blocks, .first = first, .n = smaller(f->block, deform_pixels(&f->d) - first)};
+  if (step == 0) sample_block(j, &block, worker);
+  for (int64_t k = begin; k < end && begin >= 0; k++) multiply_panel(j, &block, k / f->panels, k % f->panels, worker);
+  return end < panels;
 }
 
 static reed_status run_forward(const void *state, const reed_kernel_buffers *buffers) {
@@ -167,10 +175,11 @@ static reed_status run_forward(const void *state, const reed_kernel_buffers *buf
   reed_status status = d->last ? REED_OK : strided_run(&f->to_last, buffers->inputs[d->at.input], room);
   if (status != REED_OK) return status;
   if (d->at.bias >= 0) memcpy(room + f->bias_at, buffers->inputs[d->at.bias], (size_t)d->outputs * sizeof *room);
-  status = cpu_parallel_scratch(cpu_team_for(d->team, d->outputs * f->depth * 8), d->s.groups * f->panels, 1,
-                                pack_panels, &j);
+  status = cpu_parallel_scratch(cpu_team_for(d->team, d->outputs * f->depth * 8),
+                                d->s.groups * f->panels * pack_pieces(d), 1, pack_panels, &j);
   if (status != REED_OK) return status;
-  return cpu_parallel_scratch(d->team, d->images * f->n_blocks, 1, run_blocks, &j);
+  const int64_t items = d->images * f->n_blocks;
+  return cpu_relay(d->team, items, items * (1 + divided(d->s.groups * f->panels, f->step_panels)), run_step, &j);
 }
 
 static void choose(forward *f) {
@@ -186,6 +195,7 @@ static void choose(forward *f) {
   f->block = cpu_clamp(BLOCK_FLOATS / samples, BLOCK_LEAST, BLOCK_MOST);
   f->block = cpu_clamp(divided(d->images * pixels, 4 * d->team.threads), 1, smaller(f->block, pixels));
   f->n_blocks = divided(pixels, f->block);
+  f->step_panels = cpu_clamp(STEP_PRODUCTS / (f->block * f->inner * DEFORM_PANEL), 1, d->s.groups * f->panels);
   f->weights_at = d->last ? 0 : round_up(d->images * d->channels * deform_in_pixels(d), DEFORM_LANES);
   f->bias_at = f->weights_at + d->s.groups * f->group_weights;
   f->workers_at = f->bias_at + round_up(d->outputs, DEFORM_LANES) + DEFORM_PANEL;

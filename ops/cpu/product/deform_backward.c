@@ -10,9 +10,9 @@
 #include "ops/cpu/views/half.h"
 
 #define UNIT_CHANNELS 32
-#define BLOCK_FLOATS (24 << 10) /* of a unit's samples of a block */
+#define BLOCK_FLOATS (12 << 10) /* of a unit's samples of a block */
 #define BLOCK_LEAST 8           /* pixels */
-#define BLOCK_MOST 96
+#define BLOCK_MOST 64
 #define BAND_PIXELS 2048
 #define PARTS 3         /* of a unit's share in a tap's gradients: by y, by x, by the mask */
 #define PART_PIXELS 512 /* of a tap, whose parts are added up at a time */
