@@ -25,10 +25,10 @@ KNOWN = (
     (("Conv 1x128x75x75, 6x128x3x3",), 90, "few outputs over a depth of more than a thousand: pieces of fewer windows take 14 % longer"),
     (("GRU 20x32x256", "LSTM 20x32x256"), 100, "groups of fewer than 6 sequences read the weights once more for each: a GRU in two directions is 5 % slower already"),
     (("LSTM 3x1x2000", "GRU 10x1x1024, 2x", "LSTM 10x1x1024"), 100, "a block of 16 units of all gates is 0.3 MB of weights, read from memory"),
+    (("torchvision.deform_conv2d_backward",), 80, "a block of 42 pixels by 32 channels, or of 64 by 4: blocks of 35 pixels take 2 to 5 % longer with one thread"),
+    (("DeformConv 1x256",), 60, "the samples of a block of 21 pixels of 256 channels; fewer pixels read the weights more often"),
+    (("MaxRoiPool", "torchvision.roi_pool"), 60, "a large region of 16 channels, or a channel of one, is a step"),
     (("Attention 1x8x512x256",), 80, "heads of 256: a block of 32 queries by 64 keys; smaller ones take more than 2 % longer"),
-    (("LpPool 1x64x100x100", "LpPool 1x1x1200x1200"), 1500, "the reference's loop, in which an output is one chunk"),
-    (("RoiAlign", "MaxRoiPool"), 200, "a block of channels of a region is one chunk; the order of the regions is made outside of chunks"),
-    (("NonMaxSuppression",), 300, "the order of the only row's scores is made outside of chunks"),
 )
 
 
