@@ -24,10 +24,10 @@ typedef struct scatter_state {
   int64_t walk[REED_MAX_RANK];                            /* ScatterElements: extents of indices */
   int64_t lines, inner;          /* ScatterElements: lines along the axis; of them neighbours in memory */
   int64_t item_lines, step_rows; /* lines that one thread updates, and rows of them in a step */
-  bool striped;
-  int64_t n_groups, n_stripes; /* groups of GROUP updates; stripes of the output */
-  int32_t stripe_bits;         /* a stripe has so many bits of a place */
-  int64_t step_updates;        /* applied in one step */
+  bool striped, alone;           /* alone: one thread applies all updates, in steps */
+  int64_t n_groups, n_stripes;   /* groups of GROUP updates; stripes of the output */
+  int32_t stripe_bits;           /* a stripe has so many bits of a place */
+  int64_t step_updates;          /* applied in one step */
 } scatter_state;
 
 #define GROUP ((int64_t)4096)
@@ -158,7 +158,8 @@ static bool apply_some_rows(void *context, int64_t item, int64_t step, int32_t p
 
 static reed_status run_lines(scatter_job *job) {
   const scatter_state *s = job->s;
-  if (s->team.threads == 1) return cpu_parallel(s->team, s->lines, s->inner < 16 ? 1 : 16, apply_lines, job);
+  if (s->team.threads == 1 && !s->alone)
+    return cpu_parallel(s->team, s->lines, s->inner < 16 ? 1 : 16, apply_lines, job);
   const int64_t items = (s->lines + s->item_lines - 1) / s->item_lines;
   return cpu_relay(s->team, items, items * ((s->walk[s->axis] + s->step_rows - 1) / s->step_rows), apply_some_rows,
                    job);
@@ -173,6 +174,17 @@ static void apply_columns(void *context, int64_t begin, int64_t end) {
     apply(s, job->out + (slice_place(job, i) + begin) * s->size, job->updates + (i * s->block + begin) * s->size,
           end - begin);
   }
+}
+
+/* A step of all updates of ScatterND. */
+static bool apply_some(void *context, int64_t item, int64_t step, int32_t place) {
+  (void)item, (void)place;
+  const scatter_job *job = context;
+  const scatter_state *s = job->s;
+  const int64_t begin = step * s->step_updates, left = s->n - begin;
+  for (int64_t i = begin; i < begin + (left < s->step_updates ? left : s->step_updates); i++)
+    apply(s, job->out + slice_place(job, i) * s->size, job->updates + i * s->block * s->size, s->block);
+  return left > s->step_updates;
 }
 
 /* ---- by stripes of the output ---- */
@@ -275,6 +287,7 @@ static reed_status run_scatter(const void *state, const reed_kernel_buffers *buf
   if (status == REED_OK) status = strided_run(&s->copy, buffers->inputs[0], job.out);
   if (status != REED_OK || s->n == 0 || s->block == 0) return status;
   if (s->striped) return run_stripes(&job, buffers->workspace);
+  if (s->by_slices && s->alone) return cpu_relay(s->team, 1, s->n / s->step_updates + 1, apply_some, &job);
   if (s->by_slices) return cpu_parallel(s->team, s->block, 64, apply_columns, &job);
   return run_lines(&job);
 }
@@ -342,7 +355,8 @@ static reed_status close_scatter(const reed_kernel_call *call, scatter_state *s,
   bool whole = s->by_slices ? bytes >= LONG_UPDATE : divide_lines(s);
   if (s->team.threads > 1 && !whole && n_out > 0 && n_out <= UINT32_MAX && s->n <= UINT32_MAX)
     out_kernel->workspace_bytes = plan_stripes(s, n_out, work);
-  if (!whole && !s->striped) s->team.chunks = s->team.threads = 1;
+  s->alone = !whole && !s->striped;
+  if (s->alone) s->team.chunks = s->team.threads = 1;
   return REED_OK;
 }
 

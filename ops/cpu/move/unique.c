@@ -1,11 +1,13 @@
 /* Unique (ONNX opset 11): the slices along an axis that differ, or without an axis the elements. Slices are ordered by
  * one stable radix sort for each of their elements, from the last to the first, so that equal ones stand side by side
- * in the order of their places. As in numpy, -0 equals 0, and NaNs equal each other and come last.
+ * in the order of their places. Few slices are compared from their first elements on, until all differ. As in numpy, -0
+ * equals 0, and NaNs equal each other and come last.
  *
  * Several threads share every pass out by parts of the slices, in their present order: each part counts what it will
  * write, the counts of the parts before it are summed, and each part writes from there on. The results are exact. */
 #include "base/half.h"
 #include "ops/cpu/common/common.h"
+#include "ops/cpu/common/relay.h"
 
 enum { UNIQUE_Y, UNIQUE_INDICES, UNIQUE_INVERSE, UNIQUE_COUNTS, UNIQUE_OUTPUTS };
 enum { DIGIT_BITS = 8, DIGITS = 1 << DIGIT_BITS, KEY_DIGITS = 8 };
@@ -199,10 +201,57 @@ static void mark_begins(void *context, int64_t begin, int64_t end) {
   }
 }
 
+/* ---- few slices ---- */
+
+#define FEW 64 /* slices */
+#define KEYS_A_STEP 4096
+
+/* Sorts slices begin..end-1 of the order by their keys, equal keys as they stand, and marks those that differ from the
+ * one before. True if two are equal. */
+static bool part_group(const unique_job *j, int64_t begin, int64_t end) {
+  keyed *order = j->w.order;
+  bool equal = false;
+  for (int64_t i = begin + 1; i < end; i++) {
+    const keyed moved = order[i];
+    int64_t at = i;
+    for (; at > begin && order[at - 1].key > moved.key; at--) order[at] = order[at - 1];
+    order[at] = moved;
+  }
+  for (int64_t i = begin + 1; i < end; i++) {
+    j->w.begins[i] = order[i].key != order[i - 1].key;
+    equal |= !j->w.begins[i];
+  }
+  return equal;
+}
+
+/* A step: the next columns part the groups of slices that were equal before them. */
+static bool compare_columns(void *context, int64_t item, int64_t step, int32_t place) {
+  (void)item, (void)place;
+  const unique_job *j = context;
+  const int64_t n = j->u->x.n, columns = j->u->x.outer * j->u->x.block, at_once = KEYS_A_STEP / n;
+  bool equal = true;
+  for (int64_t column = step * at_once; column < columns && column < (step + 1) * at_once && equal; column++) {
+    load_keys(j->u, j->x, column, j->w.order, 0, n);
+    equal = false;
+    for (int64_t begin = 0, end; begin < n; begin = end) {
+      for (end = begin + 1; end < n && !j->w.begins[end];) end++;
+      if (end - begin > 1) equal |= part_group(j, begin, end);
+    }
+  }
+  return equal && (step + 1) * at_once < columns;
+}
+
+/* ---- the groups ---- */
+
 /* Sorts the slices and marks those that begin a group. */
 static reed_status sort_slices(unique_job *j) {
-  int64_t columns = j->u->x.outer * j->u->x.block;
+  const int64_t n = j->u->x.n, columns = j->u->x.outer * j->u->x.block;
   reed_status status = by_parts(j, number_slices);
+  if (n <= FEW && columns > 1 && status == REED_OK) {
+    memset(j->w.begins, 0, (size_t)n);
+    j->w.begins[0] = 1;
+    return cpu_relay(cpu_team_for(j->u->team, n * columns * 8), 1, columns / (KEYS_A_STEP / n) + 1, compare_columns, j);
+  }
   for (j->column = columns - 1; j->column >= 0 && status == REED_OK; j->column--) {
     status = by_parts(j, load_parts);
     if (status == REED_OK) status = sort_by_key(j);

@@ -108,8 +108,9 @@ static const struct {
   int32_t rank;
   int64_t dims[3], axis;
 } shapes[] = {
-    {1, {1}, FLAT},     {1, {300}, 0},  {2, {7, 9}, FLAT}, {2, {60, 2}, 0}, {2, {2, 60}, 1}, {3, {2, 40, 2}, 1},
-    {3, {3, 2, 30}, 2}, {0, {0}, FLAT}, {2, {0, 3}, FLAT}, {2, {0, 3}, 0},  {2, {5, 0}, 0},  {2, {1, 4}, 0},
+    {1, {1}, FLAT},     {1, {300}, 0},     {2, {7, 9}, FLAT}, {2, {60, 2}, 0}, {2, {2, 60}, 1},
+    {3, {2, 40, 2}, 1}, {2, {64, 5}, 0},   {2, {65, 3}, 0},   {2, {3, 64}, 1}, {3, {3, 2, 30}, 2},
+    {0, {0}, FLAT},     {2, {0, 3}, FLAT}, {2, {0, 3}, 0},    {2, {5, 0}, 0},  {2, {1, 4}, 0},
 };
 
 START_TEST(slices_that_differ_are_found) {
@@ -198,6 +199,22 @@ START_TEST(results_do_not_depend_on_the_number_of_threads) {
 }
 END_TEST
 
+/* Few slices, of more columns than a step compares, that differ in the last one alone, or in none. */
+START_TEST(slices_that_are_equal_for_long) {
+  enum { COLUMNS = 1000 };
+  static double x[5 * COLUMNS];
+  for (int differs = 0; differs < 2; differs++)
+    for (int threads = 1; threads < 4; threads += 2) {
+      kernel_case c;
+      begin(&c, 0, true);
+      c.n_threads = threads;
+      for (int i = 0; i < 5; i++) x[(i + 1) * COLUMNS - 1] = differs && i % 2 == 0 ? -i : 1;
+      case_filled(&c, REED_F32, DIMS(5, COLUMNS), x);
+      check(&c, 0, true);
+    }
+}
+END_TEST
+
 START_TEST(outputs_may_be_left_out) {
   for (int wanted = 0; wanted < 8; wanted++) {
     kernel_case c;
@@ -218,6 +235,7 @@ int main(void) {
   tcase_add_test(cases, extremes_of_integers_are_in_order);
   tcase_add_test(cases, slices_of_many);
   tcase_add_loop_test(cases, results_do_not_depend_on_the_number_of_threads, 0, 4);
+  tcase_add_test(cases, slices_that_are_equal_for_long);
   tcase_add_test(cases, outputs_may_be_left_out);
   suite_add_tcase(suite, cases);
   return suite_run(suite);
