@@ -15,7 +15,8 @@
 #include "ops/cpu/common/strided.h"
 #include "ops/cpu/formulas/formulas.h"
 
-#define BLOCK 256 /* elements converted at a time: 2 KiB a buffer */
+#define ROW_WORK 64 /* of a row besides its elements, in cpu_team_for's count: its operands' places, a call */
+#define BLOCK 256   /* elements converted at a time: 2 KiB a buffer */
 
 typedef struct operand {
   convert_fn load;                /* to the compute dtype; NULL: as it is */
@@ -223,7 +224,6 @@ static elementwise_state *open_state(const reed_kernel_call *call, const formula
   s->n = desc_elements(out);
   s->out_size = (int64_t)reed_dtype_bytes(out->dtype);
   s->compute_size = (int64_t)reed_dtype_bytes(f->compute);
-  s->team = cpu_team_for(cpu_env_team(call), s->n * (s->out_size + 4 * elementwise_cost(f->formula)));
   if (!f->as_is && f->result != out->dtype) s->store = convert_between(level, f->result, out->dtype);
   bool converts = s->store != NULL;
   for (int32_t k = 0; k < f->n_in; k++) {
@@ -253,6 +253,8 @@ static reed_status prepare_formula(const reed_kernel_call *call, const formula_c
     mem_free(s);
     return reed_kernel_fail(call, REED_ERROR_SHAPE, "the inputs do not broadcast to the output");
   }
+  const int64_t rows = s->rank > 1 && s->n ? s->n / s->extents[s->rank - 1] : 0;
+  s->team = cpu_team_for(cpu_env_team(call), s->n * (s->out_size + 4 * elementwise_cost(f->formula)) + rows * ROW_WORK);
   bool flat = s->rank == 1 && s->team.threads == 1 && s->team.chunks == 1 && s->row == row_direct;
   for (int32_t k = 0; k < s->n_in; k++) flat &= s->operands[k].index == k;
   cpu_kernel_set(out_kernel, s->n == 0 ? run_nothing : flat ? run_flat : run_elementwise, s);

@@ -11,7 +11,7 @@
 
 typedef struct scatter_state {
   strided_copy copy;      /* data to output */
-  cpu_team team;          /* for the updates */
+  cpu_team team, checks;  /* for the updates, and for the checks of their places */
   elementwise_fn combine; /* NULL: replace */
   convert_fn load, store; /* the half dtypes combine in f32; NULL: none */
   reed_dtype index_dtype;
@@ -282,8 +282,8 @@ static reed_status run_scatter(const void *state, const reed_kernel_buffers *buf
   scatter_job job = {.s = s, .indices = buffers->inputs[1], .updates = buffers->inputs[2], .out = buffers->outputs[0]};
   reed_status status =
       s->by_slices
-          ? cpu_tuples_check(buffers, s->team, 1, s->index_dtype, job.indices, s->n, s->n_components, s->extents)
-          : cpu_indices_check(buffers, s->team, 1, s->index_dtype, job.indices, s->n, s->extents[s->axis]);
+          ? cpu_tuples_check(buffers, s->checks, 1, s->index_dtype, job.indices, s->n, s->n_components, s->extents)
+          : cpu_indices_check(buffers, s->checks, 1, s->index_dtype, job.indices, s->n, s->extents[s->axis]);
   if (status == REED_OK) status = strided_run(&s->copy, buffers->inputs[0], job.out);
   if (status != REED_OK || s->n == 0 || s->block == 0) return status;
   if (s->striped) return run_stripes(&job, buffers->workspace);
@@ -349,7 +349,8 @@ static reed_status close_scatter(const reed_kernel_call *call, scatter_state *s,
   int64_t n_out = desc_elements(&call->outputs[0]), bytes = s->block * s->size;
   find_combine(call, s);
   const int64_t work = PLACE_WORK + bytes + (s->combine ? COMBINE_WORK : 0);
-  s->team = cpu_team_for(cpu_env_team(call), s->n * work);
+  s->checks = cpu_env_team(call);
+  s->team = cpu_team_for(s->checks, s->n * work);
   s->step_updates = 2 * CPU_WORK_PER_CHUNK / work + 1;
   cpu_kernel_set(out_kernel, run_scatter, s);
   bool whole = s->by_slices ? bytes >= LONG_UPDATE : divide_lines(s);

@@ -93,7 +93,7 @@ static void load_keys(const unique *u, const void *x, int64_t column, keyed *sli
 
 /* ---- parts ---- */
 
-#define PART 8192
+#define PART 6144
 
 static int64_t part_begin(const unique_job *j, int64_t part) { return j->n_parts > 1 ? part * PART : 0; }
 static int64_t part_end(const unique_job *j, int64_t part) {
