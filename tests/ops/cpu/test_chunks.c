@@ -51,6 +51,8 @@ static const row rows[] = {
     {OP_MatMul, {{2, 8, 8}, {2, 8, 150001}}, 2, 1, .least = 10, .dtype = REED_I32},
     {OP_MatMul, {{2, 30000, 1}, {2, 1, 3}}, 2, 1, .least = 6, .dtype = REED_I32},
     {OP_MatMul, {{2, 20000, 1}, {2, 1, 3}}, 2, 1, .least = 30, .dtype = REED_F64},
+    /* rows of three elements, which take as long as rows of some twenty */
+    {OP_Equal, {{2, 100000, 1}, {2, 1, 3}}, 2, 1, .least = 40},
     /* blocks of deformed samples by many outputs */
     {OP_DeformConv,
      {{4, 1, 128, 20, 20}, {4, 200, 128, 3, 3}, {4, 1, 18, 20, 20}},
@@ -143,14 +145,16 @@ END_TEST
 
 /* ---- calls whose work depends on their values ---- */
 
-/* Updates that all meet in a few elements, of few lines; lines that are long. */
+/* Updates that all meet in a few elements, of few lines; lines that are long; a line whose elements all lie in one line
+ * of the cache. */
 static void open_updates(kernel_case *c, int i) {
   static const struct {
     int64_t data[2], updates[2], axis;
-  } forms[] = {{{200, 2}, {30000, 2}, 0}, {{4000, 1}, {60000, 1}, 0}, {{200, 100}, {700, 100}, 0}};
+  } forms[] = {
+      {{200, 2}, {30000, 2}, 0}, {{4000, 1}, {60000, 1}, 0}, {{200, 100}, {700, 100}, 0}, {{10, 1}, {60000, 1}, 0}};
   case_init(c, OP_ScatterElements);
   case_input(c, REED_F32, 2, forms[i].data, 10);
-  case_input(c, REED_I64, 2, forms[i].updates, i == 1 ? 10 : 19);
+  case_input(c, REED_I64, 2, forms[i].updates, i % 2 ? 10 : 19);
   case_input(c, REED_F32, 2, forms[i].updates, 10);
   case_attr_string(c, "reduction", "add");
   case_attr_int(c, "axis", forms[i].axis);
@@ -220,10 +224,10 @@ static void open_pool(kernel_case *c, int i) {
 static const struct {
   void (*open)(kernel_case *, int);
   int i, least;
-} calls[] = {{open_updates, 0, 40}, {open_updates, 1, 130}, {open_updates, 2, 60}, {open_regions, 0, 60},
-             {open_boxes, 0, 20},   {open_boxes, 1, 4},     {open_pool, 0, 20},    {open_pool, 1, 5},
-             {open_pool, 2, 8},     {open_pool, 3, 8},      {open_pool, 4, 8},     {open_pool, 5, 100},
-             {open_pool, 6, 300},   {open_boxes, 2, 60},    {open_boxes, 3, 30}};
+} calls[] = {{open_updates, 0, 40}, {open_updates, 1, 130}, {open_updates, 2, 60}, {open_updates, 3, 60},
+             {open_regions, 0, 60}, {open_boxes, 0, 20},    {open_boxes, 1, 4},    {open_pool, 0, 20},
+             {open_pool, 1, 5},     {open_pool, 2, 8},      {open_pool, 3, 8},     {open_pool, 4, 8},
+             {open_pool, 5, 100},   {open_pool, 6, 300},    {open_boxes, 2, 60},   {open_boxes, 3, 30}};
 
 START_TEST(calls_of_few_long_parts_have_many_chunks_and_the_same_bits) {
   expect_many_chunks(calls[_i].open, calls[_i].i, calls[_i].least, true);
