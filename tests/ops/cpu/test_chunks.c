@@ -154,7 +154,7 @@ static void open_updates(kernel_case *c, int i) {
       {{200, 2}, {30000, 2}, 0}, {{4000, 1}, {60000, 1}, 0}, {{200, 100}, {700, 100}, 0}, {{10, 1}, {60000, 1}, 0}};
   case_init(c, OP_ScatterElements);
   case_input(c, REED_F32, 2, forms[i].data, 10);
-  case_input(c, REED_I64, 2, forms[i].updates, i % 2 ? 10 : 19);
+  case_input(c, REED_I64, 2, forms[i].updates, i % 2 ? 9 : 19);
   case_input(c, REED_F32, 2, forms[i].updates, 10);
   case_attr_string(c, "reduction", "add");
   case_attr_int(c, "axis", forms[i].axis);
@@ -224,7 +224,7 @@ static void open_pool(kernel_case *c, int i) {
 static const struct {
   void (*open)(kernel_case *, int);
   int i, least;
-} calls[] = {{open_updates, 0, 40}, {open_updates, 1, 130}, {open_updates, 2, 60}, {open_updates, 3, 60},
+} calls[] = {{open_updates, 0, 40}, {open_updates, 1, 130}, {open_updates, 2, 60}, {open_updates, 3, 50},
              {open_regions, 0, 60}, {open_boxes, 0, 20},    {open_boxes, 1, 4},    {open_pool, 0, 20},
              {open_pool, 1, 5},     {open_pool, 2, 8},      {open_pool, 3, 8},     {open_pool, 4, 8},
              {open_pool, 5, 100},   {open_pool, 6, 300},    {open_boxes, 2, 60},   {open_boxes, 3, 30}};
