@@ -318,6 +318,12 @@ reed_dim symbols_mul(reed_symbols *symbols, reed_dim a, reed_dim b) {
   return intern_polynomial(symbols, &product);
 }
 
+reed_dim symbols_product(reed_symbols *symbols, const reed_dim *dims, int32_t n) {
+  reed_dim all = 1;
+  for (int32_t i = 0; i < n; i++) all = symbols_mul(symbols, all, dims[i]);
+  return all;
+}
+
 /* t = u / v as monomials with coefficients; false if v does not divide u. */
 static bool divide_term(const term *u, const term *v, term *out) {
   if (u->coefficient % v->coefficient) return false;

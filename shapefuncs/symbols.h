@@ -26,6 +26,8 @@ reed_status symbols_status(const reed_symbols *symbols);
 reed_dim symbols_add(reed_symbols *symbols, reed_dim a, reed_dim b);
 reed_dim symbols_sub(reed_symbols *symbols, reed_dim a, reed_dim b);
 reed_dim symbols_mul(reed_symbols *symbols, reed_dim a, reed_dim b);
+/* The product of n extents; 1 of none. */
+reed_dim symbols_product(reed_symbols *symbols, const reed_dim *dims, int32_t n);
 reed_dim symbols_floordiv(reed_symbols *symbols, reed_dim a, reed_dim b);
 reed_dim symbols_min(reed_symbols *symbols, reed_dim a, reed_dim b);
 reed_dim symbols_max(reed_symbols *symbols, reed_dim a, reed_dim b);

@@ -255,8 +255,7 @@ static bool shape_of(call *c, scalar_fn fn) {
 static bool size_of(call *c, scalar_fn fn) {
   const ir_type *t = &c->n->inputs[0]->type;
   if (t->rank < 0) return false;
-  c->out[0] = 1;
-  for (int32_t i = 0; i < t->rank; i++) c->out[0] = symbols_mul(c->s, c->out[0], t->dims[i]);
+  c->out[0] = symbols_product(c->s, t->dims, t->rank);
   return true;
 }
 

@@ -153,6 +153,20 @@ static void type_outputs(ir_node *n) {
   }
 }
 
+reed_status onnx_check_depth(onnx_reader *r, const onnx_frame *f, const char *node_name) {
+  if (f->depth < ONNX_MAX_GRAPH_DEPTH) return REED_OK;
+  return diag_fail(r->diagnosis, REED_ERROR_FORMAT, "node '%s': graphs are nested deeper than %d", node_name,
+                   ONNX_MAX_GRAPH_DEPTH);
+}
+
+reed_status onnx_fail_body(onnx_reader *r, const char *node_name, size_t n_inputs, size_t n_outputs, size_t n_params,
+                           size_t n_results) {
+  return diag_fail(r->diagnosis, REED_ERROR_FORMAT,
+                   "node '%s' (Loop) has %zu inputs and %zu outputs, but its body takes %zu and gives %zu results (the "
+                   "condition first)",
+                   node_name, n_inputs, n_outputs, n_params, n_results);
+}
+
 /* Reads the bodies of an If, Loop or Scan, in the regions' order. */
 static reed_status read_regions(onnx_reader *r, onnx_frame *f, ir_node *n, const Onnx__NodeProto *node) {
   static const char *const if_names[] = {"then_branch", "else_branch", NULL}, *const loop_names[] = {"body", NULL};
@@ -171,10 +185,8 @@ static reed_status read_regions(onnx_reader *r, onnx_frame *f, ir_node *n, const
                        *name, region->n_params, region->n_results, n->n_outputs);
     if (is_loop && (region->n_params != n->n_inputs || region->n_results != n->n_outputs + 1 ||
                     region->n_results < n->n_inputs - 1))
-      return diag_fail(r->diagnosis, REED_ERROR_FORMAT,
-                       "node '%s' (Loop) has %d inputs and %d outputs, but its body takes %d and gives %d results (the "
-                       "condition first)",
-                       n->name, n->n_inputs, n->n_outputs, region->n_params, region->n_results);
+      return onnx_fail_body(r, n->name, (size_t)n->n_inputs, (size_t)n->n_outputs, (size_t)region->n_params,
+                            (size_t)region->n_results);
   }
   for (int32_t i = 0; i < n->n_outputs && i + is_loop < n->regions[0]->n_results; i++) {
     const ir_value *inner = n->regions[0]->results[i + is_loop];
@@ -368,7 +380,11 @@ static bool carries_sequences(const onnx_reader *r, const onnx_frame *f, const O
 static reed_status read_loop(onnx_reader *r, onnx_frame *f, const Onnx__NodeProto *node, const char *node_name) {
   onnx_loop loop;
   int64_t n_rounds;
-  if (onnx_has_rounds(r, f, node, &n_rounds)) return onnx_read_rounds(r, f, node, node_name, n_rounds);
+  bool supported;
+  if (onnx_has_rounds(f, node, &n_rounds)) {
+    reed_status status = onnx_read_rounds(r, f, node, node_name, n_rounds, &supported);
+    return status == REED_OK && !supported ? define_unknown_outputs(r, f, node) : status;
+  }
   reed_status status = onnx_unsequenced_loop(r, f, node, node_name, &loop);
   if (status == REED_OK && !loop.node) return define_unknown_outputs(r, f, node);
   if (status == REED_OK) status = read_operator(r, f, loop.node, "", op_builtin(OP_Loop), node_name);
@@ -552,9 +568,8 @@ static reed_status read_contents(onnx_reader *r, onnx_frame *f, const Onnx__Grap
 }
 
 static reed_status read_region(onnx_reader *r, onnx_frame *outer, ir_node *parent, const Onnx__GraphProto *g) {
-  if (outer->depth >= ONNX_MAX_GRAPH_DEPTH)
-    return diag_fail(r->diagnosis, REED_ERROR_FORMAT, "node '%s': graphs are nested deeper than %d", parent->name,
-                     ONNX_MAX_GRAPH_DEPTH);
+  reed_status status = onnx_check_depth(r, outer, parent->name);
+  if (status != REED_OK) return status;
   onnx_frame f = {.graph = ir_graph_new(r->m, parent, onnx_text(g->name)),
                   .scope = {.parent = &outer->scope},
                   .opsets = outer->opsets,
@@ -562,7 +577,7 @@ static reed_status read_region(onnx_reader *r, onnx_frame *outer, ir_node *paren
                   .caller = outer,
                   .prefix = outer->prefix,
                   .depth = outer->depth + 1};
-  reed_status status = f.graph ? read_contents(r, &f, g) : diag_no_memory(r->diagnosis, "a graph");
+  status = f.graph ? read_contents(r, &f, g) : diag_no_memory(r->diagnosis, "a graph");
   onnx_scope_fini(&f.scope);
   return status;
 }

@@ -163,6 +163,11 @@ reed_status onnx_define(onnx_reader *r, onnx_frame *f, const char *name, ir_valu
 /* Finds the value of that name; NULL for an absent optional input. ERROR_FORMAT: there is none. */
 reed_status onnx_find_input(onnx_reader *r, const onnx_frame *f, const char *node_name, const char *op,
                             const char *name, ir_value **out_value) REED_MUST_CHECK;
+/* ERROR_FORMAT where a graph in the node would be nested too deep. */
+reed_status onnx_check_depth(onnx_reader *r, const onnx_frame *f, const char *node_name) REED_MUST_CHECK;
+/* Fails, as a Loop's operands do not fit those of its body. */
+reed_status onnx_fail_body(onnx_reader *r, const char *node_name, size_t n_inputs, size_t n_outputs, size_t n_params,
+                           size_t n_results) REED_MUST_CHECK;
 /* Reads the graph's initializers and nodes into the frame's graph. */
 reed_status onnx_read_body(onnx_reader *r, onnx_frame *f, const Onnx__GraphProto *g) REED_MUST_CHECK;
 /* Reads the main graph with its bodies and functions. */
@@ -254,12 +259,11 @@ reed_status onnx_unsequenced_loop(onnx_reader *r, const onnx_frame *f, const Onn
 
 /* True for a Loop that carries sequences and has a number of rounds that the model has as a constant, *out_rounds, few
  * enough to read the body once for each of them. */
-bool onnx_has_rounds(const onnx_reader *r, const onnx_frame *f, const Onnx__NodeProto *node, int64_t *out_rounds);
-/* Reads such a Loop: the body's nodes for each round, in the Loop's own graph. ERROR_FORMAT: a wrong number of
- * operands.
- */
+bool onnx_has_rounds(const onnx_frame *f, const Onnx__NodeProto *node, int64_t *out_rounds);
+/* Reads such a Loop: the body's nodes for each round, in the Loop's own graph. *out_supported false: something was
+ * noted as unsupported, and the Loop's outputs are not defined. ERROR_FORMAT: a wrong number of operands. */
 reed_status onnx_read_rounds(onnx_reader *r, onnx_frame *f, const Onnx__NodeProto *node, const char *node_name,
-                             int64_t n_rounds) REED_MUST_CHECK;
+                             int64_t n_rounds, bool *out_supported) REED_MUST_CHECK;
 
 /* The value that stands for the sequence whose items are scan outputs of a Loop in g: stacked along a new axis, to be
  * joined along their first one, and numbered. NULL: no memory. */

@@ -34,8 +34,7 @@ static bool keeps_condition(const Onnx__GraphProto *g) {
   return false;
 }
 
-bool onnx_has_rounds(const onnx_reader *r, const onnx_frame *f, const Onnx__NodeProto *node, int64_t *out_rounds) {
-  (void)r;
+bool onnx_has_rounds(const onnx_frame *f, const Onnx__NodeProto *node, int64_t *out_rounds) {
   const Onnx__AttributeProto *body = onnx_find_attribute(f, node, "body");
   const Onnx__GraphProto *g = body ? body->g : NULL;
   const ir_value *count = node->n_input > 0 ? onnx_scope_find(&f->scope, node->input[0]) : NULL;
@@ -124,31 +123,24 @@ static reed_status define_outputs(unrolling *u, int64_t n_rounds) {
   for (size_t i = 0; i < u->node->n_output && status == REED_OK; i++) {
     if (!*u->node->output[i]) continue;
     const bool is_scanned = i >= u->n_carried;
-    ir_value *v = u->unsupported ? ir_value_new(u->f->graph, u->node->output[i])
-                  : is_scanned   ? stacked(u, i - u->n_carried, n_rounds)
-                                 : u->carried[i];
+    ir_value *v = is_scanned ? stacked(u, i - u->n_carried, n_rounds) : u->carried[i];
     status = onnx_define(u->r, u->f, u->node->output[i], v);
   }
   return status;
 }
 
 reed_status onnx_read_rounds(onnx_reader *r, onnx_frame *f, const Onnx__NodeProto *node, const char *node_name,
-                             int64_t n_rounds) {
+                             int64_t n_rounds, bool *out_supported) {
   const Onnx__GraphProto *body = onnx_find_attribute(f, node, "body")->g;
   unrolling u = {.r = r, .f = f, .node = node, .name = node_name, .body = body, .n_carried = node->n_input - 2};
-  if (f->depth >= ONNX_MAX_GRAPH_DEPTH)
-    return diag_fail(r->diagnosis, REED_ERROR_FORMAT, "node '%s': graphs are nested deeper than %d", node_name,
-                     ONNX_MAX_GRAPH_DEPTH);
+  reed_status status = onnx_check_depth(r, f, node_name);
+  if (status != REED_OK) return status;
   if (node->n_input > REED_MAX_OPERANDS || body->n_input != node->n_input || body->n_output != node->n_output + 1 ||
       node->n_output < u.n_carried)
-    return diag_fail(
-        r->diagnosis, REED_ERROR_FORMAT,
-        "node '%s' (Loop) has %zu inputs and %zu outputs, but its body takes %zu and gives %zu results (the "
-        "condition first)",
-        node_name, node->n_input, node->n_output, body->n_input, body->n_output);
+    return onnx_fail_body(r, node_name, node->n_input, node->n_output, body->n_input, body->n_output);
   u.n_scanned = node->n_output - u.n_carried;
   u.scanned = ir_alloc(r->m, sizeof *u.scanned * (u.n_scanned * (size_t)n_rounds + 1));
-  reed_status status = u.scanned ? REED_OK : no_memory(&u);
+  if (!u.scanned) return no_memory(&u);
   for (size_t i = 0; i < u.n_carried && status == REED_OK; i++) {
     status = onnx_find_input(r, f, node_name, "Loop", node->input[i + 2], &u.carried[i]);
     if (status == REED_OK && !u.carried[i])
@@ -156,8 +148,9 @@ reed_status onnx_read_rounds(onnx_reader *r, onnx_frame *f, const Onnx__NodeProt
   }
   if (status == REED_OK && !n_rounds && u.n_scanned) status = refuse(&u, "a scan output of a Loop without rounds");
   for (int64_t i = 0; i < n_rounds && status == REED_OK && !u.unsupported; i++) status = read_round(&u, i);
+  *out_supported = !u.unsupported;
+  if (status != REED_OK || u.unsupported) return status;
   const size_t first = f->graph->nodes.n;
-  if (status == REED_OK) status = define_outputs(&u, n_rounds);
-  if (status == REED_OK && !onnx_name_made(f->graph, first, node_name)) status = no_memory(&u);
-  return status;
+  status = define_outputs(&u, n_rounds);
+  return status == REED_OK && !onnx_name_made(f->graph, first, node_name) ? no_memory(&u) : status;
 }

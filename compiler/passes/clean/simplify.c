@@ -130,13 +130,6 @@ static ir_value *transpose(rewriting *r, ir_node *n, bool *change) {
   return NULL;
 }
 
-/* The product of the extents. */
-static reed_dim elements_of(const rewriting *r, const ir_type *t) {
-  reed_dim n = 1;
-  for (int32_t i = 0; i < t->rank; i++) n = symbols_mul(r->m->symbols, n, t->dims[i]);
-  return n;
-}
-
 /* The shape that gives the Reshape n its output's extents without reading another tensor's: numbers, 0 for extents that
  * stay, or -1 for one extent. False: there is none. -1 and 0 in one shape are left out, because -1 is no extent beside
  * an extent of 0. */
@@ -151,7 +144,10 @@ static bool shape_of_extents(const rewriting *r, const ir_node *n, int64_t *out_
     else out_shape[i] = kept ? 0 : -1, n_kept += kept, n_rest += !kept;
   }
   if (n_rest == 0) return true;
-  return n_rest == 1 && n_kept == 0 && symbols_equal(r->m->symbols, elements_of(r, from), elements_of(r, to));
+  reed_symbols *symbols = r->m->symbols;
+  return n_rest == 1 && n_kept == 0 &&
+         symbols_equal(symbols, symbols_product(symbols, from->dims, from->rank),
+                       symbols_product(symbols, to->dims, to->rank));
 }
 
 /* A Reshape whose extents follow from those of its input gets a constant shape. After a Reshape, Squeeze, Unsqueeze or

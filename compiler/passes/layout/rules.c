@@ -261,20 +261,15 @@ typedef struct axis_group {
   int32_t from, n_from, to, n_to;
 } axis_group;
 
-static reed_dim product(const ir_module *m, const reed_dim *dims, int32_t n) {
-  reed_dim all = 1;
-  for (int32_t i = 0; i < n; i++) all = symbols_mul(m->symbols, all, dims[i]);
-  return all;
-}
-
 /* The next group, the smallest possible: perhaps one axis of extent 1 of one side. False: the axes do not match. */
 static bool next_group(const ir_module *m, const ir_type *x, const ir_type *y, axis_group *g) {
   int32_t left_x = x->rank - g->from, left_y = y->rank - g->to;
   for (int32_t total = 2; total <= left_x + left_y; total++)
     for (g->n_from = 1; g->n_from <= left_x && g->n_from < total; g->n_from++) {
       g->n_to = total - g->n_from;
-      if (g->n_to <= left_y && symbols_assume_equal(m->symbols, product(m, x->dims + g->from, g->n_from),
-                                                    product(m, y->dims + g->to, g->n_to)))
+      if (g->n_to <= left_y &&
+          symbols_assume_equal(m->symbols, symbols_product(m->symbols, x->dims + g->from, g->n_from),
+                               symbols_product(m->symbols, y->dims + g->to, g->n_to)))
         return true;
     }
   g->n_from = left_x && x->dims[g->from] == 1;
@@ -382,7 +377,7 @@ static bool plan_rows(const layout_node *n, const view *v) {
   bool columns;
   const axis_group *first = &v->groups[0];
   bool fits = v->y->rank == 2 && v->n == 2 && first->n_from == 1 && first->n_to == 1 && n->have[0].axes[0] == 0;
-  return fits && product(n->m, v->x->dims + 1, v->x->rank - 1) == rows_of_reader(n, &columns);
+  return fits && symbols_product(n->m->symbols, v->x->dims + 1, v->x->rank - 1) == rows_of_reader(n, &columns);
 }
 
 static bool plan_flatten(layout_node *n) {
