@@ -11,10 +11,9 @@
 enum { AHEAD_CALLS = 16 };
 
 typedef struct ahead_call {
-  const uint32_t *next;        /* of the `invoke`: the instruction behind it */
-  site_call formed;            /* n 0: the call is not formed ahead */
-  const site_kernel *expected; /* of a call whose operands equal the base's: its kernel; NULL: none */
-  uint32_t number;             /* of the kernel that the call may find */
+  const uint32_t *next; /* of the `invoke`: the instruction behind it */
+  site_call formed;     /* n 0: the call is not formed ahead */
+  uint32_t number;      /* of the kernel that the call may find */
 } ahead_call;
 
 /* The calls from the last `invoke` on at which the list was made. */
