@@ -6,6 +6,7 @@
  * program if they are constants, else in each run. */
 #include "ops/cpu/product/conv_planes.h"
 
+#include "ops/cpu/common/kept.h"
 #include "ops/cpu/common/relay.h"
 #include "ops/cpu/product/blocks.h"
 #include "ops/cpu/product/planes.h"
@@ -335,19 +336,14 @@ typedef struct packed_context {
 
 static int64_t weights_of(const planes *p) { return p->groups * p->channels * p->outputs * taps_of(p); }
 
-static reed_status packed_build(void *context, kernel_cache_value *out_value) {
+static reed_status pack_kept(const void *context, float *packed) {
   const packed_context *c = context;
-  const int64_t bytes = weights_of(c->p) * (int64_t)sizeof(float);
   packed_tap *taps = mem_alloc((size_t)taps_of(c->p) * sizeof *taps);
-  float *packed = taps ? mem_alloc_bulk((size_t)bytes) : NULL;
-  if (packed) {
-    (void)mem_warm(packed, (size_t)bytes, NULL);
-    place_taps(c->p, taps);
-    pack_outputs(&(packing){c->p, c->weights, taps, packed}, 0, c->p->groups * c->p->outputs);
-    *out_value = (kernel_cache_value){packed, mem_free_aligned, bytes};
-  }
+  if (!taps) return REED_ERROR_MEMORY;
+  place_taps(c->p, taps);
+  pack_outputs(&(packing){c->p, c->weights, taps, packed}, 0, c->p->groups * c->p->outputs);
   mem_free(taps);
-  return packed ? REED_OK : REED_ERROR_MEMORY;
+  return REED_OK;
 }
 
 /* The program's packed weights, unless they are no constant. */
@@ -362,14 +358,8 @@ static reed_status packed_get(const reed_kernel_call *call, conv_planes *c) {
   memcpy(key.dilation, p->dilation, sizeof key.dilation);
   memcpy(key.pad, p->pad, sizeof key.pad);
   memcpy(key.n_phases, p->n_phases, sizeof key.n_phases);
-  void *kept;
-  if (kernel_cache_get(cache, &key, sizeof key, packed_build, &(packed_context){p, constant}, &kept) != REED_OK)
-    return cpu_no_memory(call);
   c->cache = cache;
-  c->kept = kept;
-  if (call->env->constant_packed)
-    call->env->constant_packed(call->env->context, constant, weights_of(p) * (int64_t)sizeof(float));
-  return REED_OK;
+  return cpu_keep(call, 1, &key, sizeof key, weights_of(p), pack_kept, &(packed_context){p, constant}, &c->kept);
 }
 
 static void free_planes(void *state) {

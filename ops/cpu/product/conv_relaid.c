@@ -3,6 +3,7 @@
  * program keeps packed constants that few pixels use. */
 #include "ops/cpu/product/conv_relaid.h"
 
+#include "ops/cpu/common/kept.h"
 #include "ops/cpu/product/conv_groups.h"
 #include "ops/cpu/product/conv_panels.h"
 #include "ops/cpu/product/conv_winograd.h"
@@ -99,18 +100,11 @@ typedef struct kept_context {
   const float *constant;
 } kept_context;
 
-static reed_status kept_build(void *context, kernel_cache_value *out_value) {
+static reed_status pack_kept(const void *context, float *packed) {
   const kept_context *k = context;
-  const int64_t bytes = weights_of(&k->c->order) * (int64_t)sizeof(float);
-  float *packed = mem_alloc_bulk((size_t)bytes);
-  if (!packed) return REED_ERROR_MEMORY;
-  (void)mem_warm(packed, (size_t)bytes, NULL);
   conv_relaid alone = *k->c; /* other threads may wait for the value */
   alone.team = (cpu_team){.threads = 1, .chunks = 1};
-  reed_status status = pack(&alone, k->constant, packed);
-  if (status != REED_OK) mem_free_aligned(packed);
-  else *out_value = (kernel_cache_value){packed, mem_free_aligned, bytes};
-  return status;
+  return pack(&alone, k->constant, packed);
 }
 
 /* True for weights that the program may keep in packed form. */
@@ -124,14 +118,8 @@ static reed_status keep(const reed_kernel_call *call, conv_relaid *c) {
   const packed_order *o = &c->order;
   const float *constant = call->host_values[1];
   kept_key key = {.what = "relaid", constant, o->n_parts, o->outputs, o->channels, c->taps};
-  void *kept;
-  if (kernel_cache_get(call->env->cache, &key, sizeof key, kept_build, &(kept_context){c, constant}, &kept) != REED_OK)
-    return cpu_no_memory(call);
   c->cache = call->env->cache;
-  c->kept = kept;
-  if (call->env->constant_packed)
-    call->env->constant_packed(call->env->context, constant, desc_bytes(&call->inputs[1]));
-  return REED_OK;
+  return cpu_keep(call, 1, &key, sizeof key, weights_of(o), pack_kept, &(kept_context){c, constant}, &c->kept);
 }
 
 /* ---- images ---- */
@@ -209,22 +197,17 @@ static double taps_inside(const window *w, int32_t axis) {
   return (double)n / (double)(w->out[axis] * w->kernel[axis]);
 }
 
-/* Picoseconds of a direct product with channels last, which leaves out most taps in the padding. */
-static double time_of_direct(const direct_product *d, const window *w, cpu_level level) {
-  double time = direct_time(d, level, false);
-  for (int32_t i = 0; i < w->n; i++)
-    if (i + 1 < w->n || w->dilation[i] > 1) time *= taps_inside(w, i);
-  return time;
-}
-
-/* Picoseconds of a direct convolution with channels last. */
+/* Picoseconds of a direct convolution with channels last, which leaves out most taps in the padding. */
 static double direct_time_of(const reed_kernel_call *call, const packed_order *o, const window *w,
                              const activation *act) {
   const reed_desc *y = &call->outputs[0];
   const direct_product d = {.pixels = (double)y->dims[0] * (double)cpu_product(y->dims, 2, y->rank),
                             .outputs = (double)o->outputs,
                             .depth = (double)(o->rows * o->columns * o->channels)};
-  return (double)o->n_parts * time_of_direct(&d, w, act->level);
+  double time = direct_time(&d, act->level, false);
+  for (int32_t i = 0; i < w->n; i++)
+    if (i + 1 < w->n || w->dilation[i] > 1) time *= taps_inside(w, i);
+  return (double)o->n_parts * time;
 }
 
 /* Picoseconds of Winograd's form; 0: the direct convolution is taken. */

@@ -11,6 +11,7 @@
 #include <math.h>
 
 #include "ops/cpu/calls/recurrent.h"
+#include "ops/cpu/common/kept.h"
 #include "ops/cpu/common/relay.h"
 #include "ops/cpu/formulas/formulas.h"
 #include "ops/cpu/product/matrix.h"
@@ -120,14 +121,9 @@ typedef struct pack_key {
   int64_t n_directions, n_gates, hidden, units;
 } pack_key;
 
-static reed_status pack_build(void *context, kernel_cache_value *out_value) {
+static reed_status pack_kept(const void *context, float *packed) {
   const packing *c = context;
-  const int64_t bytes = c->f->r.n_directions * c->f->panels * (int64_t)sizeof(float);
-  float *packed = mem_alloc_bulk((size_t)bytes);
-  if (!packed) return REED_ERROR_MEMORY;
-  (void)mem_warm(packed, (size_t)bytes, NULL); /* all pages at once: a fault for each would take as long as packing */
   pack_blocks(&(packing){c->f, c->weights, packed}, 0, c->f->r.n_directions * c->f->n_blocks);
-  *out_value = (kernel_cache_value){packed, mem_free_aligned, bytes};
   return REED_OK;
 }
 
@@ -136,15 +132,8 @@ static reed_status packed_get(const reed_kernel_call *call, fast_recurrent *f) {
   f->cache = call->env ? call->env->cache : NULL;
   if (!f->cache || !call->constant[RECURRENT_R]) return REED_OK;
   pack_key key = {"recurrent", call->host_values[RECURRENT_R], r->n_directions, r->n_gates, r->hidden, f->units};
-  packing context = {f, key.constant, NULL};
-  void *packed;
-  reed_status status = kernel_cache_get(f->cache, &key, sizeof key, pack_build, &context, &packed);
-  if (status != REED_OK) return cpu_no_memory(call);
-  f->packed = packed;
-  if (call->env->constant_packed)
-    call->env->constant_packed(call->env->context, key.constant,
-                               r->n_directions * r->n_gates * r->hidden * r->hidden * (int64_t)sizeof(float));
-  return REED_OK;
+  return cpu_keep(call, RECURRENT_R, &key, sizeof key, r->n_directions * f->panels, pack_kept,
+                  &(packing){f, key.constant, NULL}, &f->packed);
 }
 
 /* ---- running ---- */

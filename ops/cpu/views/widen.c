@@ -3,6 +3,7 @@
 
 #include "base/half.h"
 #include "ops/cpu/common/convert.h"
+#include "ops/cpu/common/kept.h"
 #include "ops/cpu/views/half.h"
 #include "ops/inner.h"
 #include "ops/kernel.h"
@@ -75,14 +76,9 @@ typedef struct build_context {
   const void *from;
 } build_context;
 
-static reed_status build(void *context, kernel_cache_value *out_value) {
+static reed_status widen_kept(const void *context, float *to) {
   const build_context *c = context;
-  const int64_t bytes = c->w->n * (int64_t)sizeof(float);
-  float *to = mem_alloc_bulk((size_t)bytes);
-  if (!to) return REED_ERROR_MEMORY;
-  (void)mem_warm(to, (size_t)bytes, NULL);
   widen(c->w, c->from, to);
-  *out_value = (kernel_cache_value){to, mem_free_aligned, bytes};
   return REED_OK;
 }
 
@@ -91,13 +87,7 @@ static reed_status kept_get(const reed_kernel_call *call, widened *w) {
   if (!widen_once(call, call->constant[1] ? call->host_values[1] : NULL) || w->w.n == 0) return REED_OK;
   w->cache = call->env->cache;
   widen_key key = {"widened", call->host_values[1], w->w.n};
-  void *kept;
-  if (kernel_cache_get(w->cache, &key, sizeof key, build, &(build_context){&w->w, key.constant}, &kept) != REED_OK)
-    return cpu_no_memory(call);
-  w->kept = kept;
-  if (call->env->constant_packed)
-    call->env->constant_packed(call->env->context, key.constant, w->w.n * (int64_t)sizeof(uint16_t));
-  return REED_OK;
+  return cpu_keep(call, 1, &key, sizeof key, w->w.n, widen_kept, &(build_context){&w->w, key.constant}, &w->kept);
 }
 
 bool widen_needed(const reed_kernel_call *call) {
