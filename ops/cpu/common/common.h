@@ -121,6 +121,16 @@ bool cpu_rooms_only(const reed_kernel_call *call, uint32_t inputs);
 /* Strides in elements that let a dense tensor `from` be read at the coordinates of `to` (numpy's rule: dims aligned at
  * the end, extent 1 repeats). False: the extents do not broadcast. */
 bool cpu_broadcast_strides(const reed_desc *from, const reed_desc *to, int64_t *out_strides);
+/* counts[0..n) become `first` plus the sums of the counts before them. Returns what would come next. */
+static inline int64_t cpu_sum_before(int64_t *counts, int64_t n, int64_t first) {
+  for (int64_t i = 0; i < n; i++) {
+    const int64_t count = counts[i];
+    counts[i] = first;
+    first += count;
+  }
+  return first;
+}
+
 /* v in low..high, so that sums with extents cannot overflow. */
 static inline int64_t cpu_clamp(int64_t v, int64_t low, int64_t high) { return v < low ? low : v > high ? high : v; }
 /* An axis attribute or value, which the shape function has checked, as 0..rank-1. */

@@ -187,16 +187,11 @@ static void fill_lists(void *context, int64_t begin, int64_t end) {
 static reed_status list_bands(roi_lanes_job *j) {
   const roi_lanes_kernel *s = j->s;
   const int64_t lists = roi_lanes_lists(s) - 1, items = lists * parts_of(s);
-  int64_t at = s->c.regions;
   if (lists == 0) return REED_OK;
   const cpu_team team = cpu_team_for(s->c.team, lists * s->c.regions * LIST_WORK);
   reed_status status = cpu_parallel(team, items, 1, count_lists, j);
   if (status != REED_OK) return status;
-  for (int64_t i = 0; i < items; i++) {
-    const int64_t own = j->counts[i];
-    j->counts[i] = at;
-    at += own;
-  }
+  (void)cpu_sum_before(j->counts, items, s->c.regions);
   return cpu_parallel(team, items, 1, fill_lists, j);
 }
 

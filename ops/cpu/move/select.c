@@ -55,17 +55,6 @@ static int64_t list_set(const uint8_t *set, int64_t n, uint16_t *out_places) {
 }
 _Static_assert(BLOCK <= UINT16_MAX, "list_set's places");
 
-/* counts[0..n) become the sums of the counts before them. Returns the sum of all. */
-static int64_t sum_before(int64_t *counts, int64_t n) {
-  int64_t sum = 0;
-  for (int64_t i = 0; i < n; i++) {
-    int64_t count = counts[i];
-    counts[i] = sum;
-    sum += count;
-  }
-  return sum;
-}
-
 /* ---- NonZero ---- */
 
 typedef struct nonzero_state {
@@ -136,7 +125,7 @@ static reed_status run_nonzero(const void *state, const reed_kernel_buffers *buf
   reed_status status =
       cpu_parallel(cpu_team_for(s->team, s->n * (s->element_bytes + 2)), s->n_blocks, 1, count_blocks, &job);
   if (status != REED_OK) return status;
-  job.count = sum_before(job.before, s->n_blocks);
+  job.count = cpu_sum_before(job.before, s->n_blocks, 0);
   int64_t work = s->n * (s->element_bytes + 8) + job.count * s->in.rank * 8;
   if (job.count) status = cpu_parallel(cpu_team_for(s->team, work), s->n_blocks, 1, list_blocks, &job);
   if (status == REED_OK) buffers->extents[0] = job.count;
@@ -226,7 +215,7 @@ static reed_status run_compress(const void *state, const reed_kernel_buffers *bu
   compress_job job = {s, buffers->inputs[0], buffers->inputs[1], buffers->workspace, 0, buffers->outputs[0]};
   reed_status status = cpu_parallel(cpu_team_for(s->team, 4 * s->n_conditions), s->n_blocks, 1, count_conditions, &job);
   if (status != REED_OK) return status;
-  job.count = sum_before(job.before, s->n_blocks);
+  job.count = cpu_sum_before(job.before, s->n_blocks, 0);
   int64_t work = s->slices.outer * (8 * s->n_conditions + 4 * job.count * s->slice_bytes);
   if (job.count && s->slice_bytes)
     status = cpu_parallel(cpu_team_for(s->team, work), s->slices.outer * s->n_blocks, 1, compress_items, &job);

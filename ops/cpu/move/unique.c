@@ -316,22 +316,11 @@ static void renumber(void *context, int64_t begin, int64_t end) {
     j->w.group[i] = j->number[j->w.group[i]];
 }
 
-/* Turns the parts' counts into sums of those before, and returns the sum of all. */
-static int64_t sum_before(const unique_job *j) {
-  int64_t sum = 0;
-  for (int64_t p = 0; p < j->n_parts; p++) {
-    int64_t own = j->w.before[p];
-    j->w.before[p] = sum;
-    sum += own;
-  }
-  return sum;
-}
-
 /* Numbers the groups in ascending order, or by their first slices. */
 static reed_status number_groups(unique_job *j) {
   reed_status status = by_parts(j, count_begins);
   if (status != REED_OK) return status;
-  j->groups = sum_before(j);
+  j->groups = cpu_sum_before(j->w.before, j->n_parts, 0);
   j->w.rank[j->groups] = j->u->x.n;
   status = by_parts(j, number_parts);
   j->number_first = j->w.first;
@@ -340,7 +329,7 @@ static reed_status number_groups(unique_job *j) {
   j->number_first = j->number + j->u->x.n;
   status = by_parts(j, count_firsts);
   if (status != REED_OK) return status;
-  (void)sum_before(j);
+  (void)cpu_sum_before(j->w.before, j->n_parts, 0);
   status = by_parts(j, number_by_firsts);
   return status == REED_OK ? by_parts(j, renumber) : status;
 }

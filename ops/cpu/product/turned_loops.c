@@ -4,14 +4,20 @@
 #include "ops/cpu/common/lanes.h"
 #include "ops/cpu/common/turn.h"
 
-/* A block of `rows` x `columns` elements, at most LANES of each. */
-INLINE void turn_block(const float *from, int64_t from_row, int64_t rows, int64_t columns, float *to, int64_t to_row) {
+/* The columns of a block of `rows` x `columns` elements, at most LANES of each, with 0 for further rows. */
+INLINE void turned_columns(const float *from, int64_t from_row, int64_t rows, int64_t columns, lanes *out) {
   const lane_mask mask = lanes_between(0, columns);
-  lanes a[LANES], b[LANES];
+  lanes a[LANES];
 #pragma GCC unroll 16
   for (int i = 0; i < LANES; i++)
     a[i] = i >= rows ? all(0) : columns < LANES ? load_some(from + i * from_row, mask) : load(from + i * from_row);
-  turn_lanes(a, b);
+  turn_lanes(a, out);
+}
+
+/* A block of `rows` x `columns` elements, at most LANES of each. */
+INLINE void turn_block(const float *from, int64_t from_row, int64_t rows, int64_t columns, float *to, int64_t to_row) {
+  lanes b[LANES];
+  turned_columns(from, from_row, rows, columns, b);
   if (rows == LANES) {
 #pragma GCC unroll 16
     for (int i = 0; i < LANES; i++)
@@ -45,12 +51,8 @@ CPU_UNCHECKED void CPU_LEVELED(turn_rows)(const float *from, int64_t from_row, i
  * inner_step apart and goes to `to`. Whole vectors are written. */
 INLINE void turn_block_apart(const float *from, int64_t from_row, int64_t rows, int64_t n, const turned_places *p,
                              int64_t inner, float *to) {
-  const lane_mask mask = lanes_between(0, n);
-  lanes a[LANES], b[LANES];
-#pragma GCC unroll 16
-  for (int i = 0; i < LANES; i++)
-    a[i] = i >= rows ? all(0) : n < LANES ? load_some(from + i * from_row, mask) : load(from + i * from_row);
-  turn_lanes(a, b);
+  lanes b[LANES];
+  turned_columns(from, from_row, rows, n, b);
   const int64_t wrap = p->outer_step - (p->inner - 1) * p->inner_step;
 #pragma GCC unroll 16
   for (int i = 0; i < LANES; i++) {
