@@ -4,9 +4,9 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "ops/call.h"
 #include "ops/packed.h"
 #include "tests/ops/cpu/kernel_case.h"
+#include "tests/ops/cpu/product/direct.h"
 #include "tests/suite.h"
 
 #define TOLERANCE 2e-4
@@ -86,16 +86,6 @@ END_TEST
 
 /* ---- which are joined, with the same bits for any number of threads ---- */
 
-static float *numbers(int64_t n, uint64_t seed) {
-  float *x = malloc((size_t)(n ? n : 1) * sizeof *x);
-  ck_assert_ptr_nonnull(x);
-  for (int64_t i = 0; i < n; i++) {
-    seed = seed * 6364136223846793005u + 1442695040888963407u;
-    x[i] = (float)(int32_t)(seed >> 32) * 0x1p-31f;
-  }
-  return x;
-}
-
 /* Runs the row with channels last and packed weights; returns Y. */
 static float *run(const few_conv *row, int32_t threads, int64_t *out_n) {
   int skip = row->axes == 1;
@@ -118,33 +108,14 @@ static float *run(const few_conv *row, int32_t threads, int64_t *out_n) {
   packed_order order;
   ck_assert(packed_order_of(op, &attrs, &plain, &order));
   const reed_desc packed = packed_desc(&order);
-  float *weights = numbers(desc_elements(&plain), 3), *in = numbers(desc_elements(&x), 5),
-        *in_order = numbers(packed.dims[0], 0), *out = numbers(desc_elements(&y), 7);
+  float *weights = seeded_numbers(desc_elements(&plain), 3), *in = seeded_numbers(desc_elements(&x), 5),
+        *in_order = seeded_numbers(packed.dims[0], 0), *out = seeded_numbers(desc_elements(&y), 7);
   packed_pack(&order, weights, in_order);
-  const op_call_input inputs[] = {{&x, NULL, false}, {&packed, in_order, true}};
-  reed_kernel_env env = {.n_threads = threads};
-  op_call call = {.op = op,
-                  .attrs = &attrs,
-                  .node = "node",
-                  .n_inputs = 2,
-                  .n_outputs = 1,
-                  .inputs = inputs,
-                  .outputs = &y,
-                  .env = &env,
-                  .prepare = kernel_cpu(op)};
-  reed_kernel kernel;
-  ck_assert_int_eq(op_call_prepare(&call, &kernel), REED_OK);
+  reed_kernel kernel = direct_prepare(OP_Conv, items, 4, &x, &packed, in_order, &y, threads, NULL);
   bool joined = kernel.variant && strcmp(kernel.variant, "taps joined") == 0;
   if (cpu_level_now() != CPU_REFERENCE && joined != row->joined)
     ck_abort_msg("%s: variant %s", row->what, kernel.variant ? kernel.variant : "none");
-  void *workspace = malloc((size_t)kernel.workspace_bytes + 1);
-  ck_assert_ptr_nonnull(workspace);
-  const void *in_data[] = {in, in_order};
-  void *out_data[] = {out};
-  const reed_kernel_buffers buffers = {.inputs = in_data, .outputs = out_data, .workspace = workspace};
-  ck_assert_int_eq(kernel.run(kernel.state, &buffers), REED_OK);
-  if (kernel.free) kernel.free(kernel.state);
-  free(workspace);
+  direct_run(&kernel, in, in_order, out);
   free(weights);
   free(in);
   free(in_order);

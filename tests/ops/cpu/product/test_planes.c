@@ -2,9 +2,8 @@
  * in test_linear.c. */
 #include <stdlib.h>
 
-#include "base/desc.h"
-#include "ops/call.h"
 #include "ops/cpu/common/cpu.h"
+#include "tests/ops/cpu/product/direct.h"
 #include "tests/suite.h"
 
 /* Maps of all extents share one value of constant weights, as do both orders of axes; other strides have their own. */
@@ -22,23 +21,9 @@ START_TEST(conv_transpose_packs_constant_weights_once) {
     const int64_t side = sides[i], stride[] = {strides[i], strides[i]}, out = (side - 1) * strides[i] + 4;
     const reed_attr items[] = {{.name = "strides", .type = REED_ATTR_INTS, .ints = stride, .n = 2},
                                {.name = "channels_last", .type = REED_ATTR_INT, .i = last}};
-    const reed_op *op = op_builtin(OP_ConvTranspose);
-    reed_attr completed[32];
-    const reed_attrs given = {items, 2}, attrs = op_attrs_complete(op, &given, completed);
     const reed_desc x = {REED_F32, 4, {1, last ? side : w[0], side, last ? w[0] : side}},
                     y = {REED_F32, 4, {1, last ? out : w[1], out, last ? w[1] : out}};
-    const op_call_input inputs[] = {{&x, NULL, false}, {&shape, weights, true}};
-    reed_kernel_env env = {.n_threads = 1, .cache = cache};
-    op_call call = {.op = op,
-                    .attrs = &attrs,
-                    .node = "node",
-                    .n_inputs = 2,
-                    .n_outputs = 1,
-                    .inputs = inputs,
-                    .outputs = &y,
-                    .env = &env,
-                    .prepare = kernel_cpu(op)};
-    ck_assert_int_eq(op_call_prepare(&call, &kernels[i]), REED_OK);
+    kernels[i] = direct_prepare(OP_ConvTranspose, items, 2, &x, &shape, weights, &y, 1, cache);
     int64_t values, bytes;
     kernel_cache_count(cache, &values, &bytes);
     ck_assert_int_eq(values, i < 3 ? 1 : 2);

@@ -11,6 +11,7 @@
 #include "ops/kernel.h"
 #include "ops/packed.h"
 #include "tests/ops/cpu/case_parts.h"
+#include "tests/ops/cpu/product/direct.h"
 #include "tests/suite.h"
 
 typedef struct product_row {
@@ -42,16 +43,16 @@ static const product_row rows[] = {
 };
 
 /* The elements of X and of the weights: as they are drawn, numbers of bf16, or integers of -3 to 3. */
-typedef enum numbers { ANY, EXACT, INTEGERS } numbers;
+typedef enum number_kind { ANY, EXACT, INTEGERS } number_kind;
 
-static void change(value *v, numbers kind) {
+static void change(value *v, number_kind kind) {
   for (int64_t i = 0; i < desc_elements(&v->desc) && kind != ANY; i++) {
     float x = (float)case_get(v, i);
     case_set(v, i, kind == EXACT ? (double)bf16_to_f32(bf16_from_f32(x)) : (double)((int)(x * 1000) % 4));
   }
 }
 
-static void make(kernel_case *c, const product_row *r, numbers kind) {
+static void make(kernel_case *c, const product_row *r, number_kind kind) {
   case_init(c, r->op);
   case_input(c, REED_F32, r->rank, r->x, 1);
   case_input(c, REED_F32, r->rank, r->w, 1);
@@ -122,7 +123,7 @@ static void pack_halves(kernel_case *c, reed_dtype dtype, reed_desc *out_plain) 
   free(again);
 }
 
-static void check(const product_row *r, reed_dtype dtype, numbers kind, bool constant) {
+static void check(const product_row *r, reed_dtype dtype, number_kind kind, bool constant) {
   kernel_case plain, c;
   make(&plain, r, kind);
   ck_assert_int_eq(case_run(&plain, "reference"), REED_OK);
@@ -320,28 +321,13 @@ START_TEST(layers_of_few_outputs_run_in_f32) {
                              {.name = PACKED_PAIRS_ATTR, .type = REED_ATTR_INT, .i = 1},
                              {.name = "pads", .type = REED_ATTR_INTS, .ints = pads, .n = 4},
                              {.name = "strides", .type = REED_ATTR_INTS, .ints = strides, .n = 2}};
-  const reed_op *op = op_builtin(OP_Conv);
-  reed_attr completed[CASE_ATTRS_COMPLETE];
-  const reed_attrs given = {items, ROWS(items)}, attrs = op_attrs_complete(op, &given, completed);
   const int64_t columns = (layers[_i].outputs + PACKED_STEP - 1) / PACKED_STEP * PACKED_STEP;
   const reed_desc x = {REED_F32, 4, {1, side, side, layers[_i].channels}},
                   y = {REED_F32, 4, {1, half, half, layers[_i].outputs}},
                   w = {REED_BF16, 1, {columns * layers[_i].channels * layers[_i].taps * layers[_i].taps}};
   uint16_t *packed = calloc((size_t)w.dims[0], sizeof *packed);
   ck_assert(packed);
-  const op_call_input inputs[] = {{&x, NULL, false}, {&w, packed, true}};
-  reed_kernel_env env = {.n_threads = 1, .cache = cache};
-  op_call call = {.op = op,
-                  .attrs = &attrs,
-                  .node = "node",
-                  .n_inputs = 2,
-                  .n_outputs = 1,
-                  .inputs = inputs,
-                  .outputs = &y,
-                  .env = &env,
-                  .prepare = kernel_cpu(op)};
-  reed_kernel kernel;
-  ck_assert_int_eq(op_call_prepare(&call, &kernel), REED_OK);
+  reed_kernel kernel = direct_prepare(OP_Conv, items, ROWS(items), &x, &w, packed, &y, 1, cache);
   ck_assert_str_eq(kernel.variant, layers[_i].variant);
   kernel.free(kernel.state);
   kernel_cache_close(&cache);

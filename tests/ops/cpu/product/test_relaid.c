@@ -3,8 +3,8 @@
  * and for constant weights, which a program packs once for small maps. */
 #include <stdlib.h>
 
-#include "ops/call.h"
 #include "tests/ops/cpu/kernel_case.h"
+#include "tests/ops/cpu/product/direct.h"
 #include "tests/suite.h"
 
 #define TOLERANCE 5e-4
@@ -72,16 +72,6 @@ END_TEST
 
 /* ---- calls of the operator ---- */
 
-static float *numbers(int64_t n, uint64_t seed) {
-  float *x = malloc((size_t)(n ? n : 1) * sizeof *x);
-  ck_assert_ptr_nonnull(x);
-  for (int64_t i = 0; i < n; i++) {
-    seed = seed * 6364136223846793005u + 1442695040888963407u;
-    x[i] = (float)(int32_t)(seed >> 32) * 0x1p-31f;
-  }
-  return x;
-}
-
 /* Prepares the row's call; weights: of a constant, or NULL. */
 static reed_kernel prepare(const second_conv *r, int32_t threads, const float *weights, kernel_cache *cache) {
   const int64_t strides[] = {r->stride, r->stride, r->stride}, dilations[] = {r->dilation, r->dilation, r->dilation};
@@ -92,43 +82,20 @@ static reed_kernel prepare(const second_conv *r, int32_t threads, const float *w
                              {.name = "group", .type = REED_ATTR_INT, .i = r->groups},
                              {.name = "pads", .type = REED_ATTR_INTS, .ints = r->pads, .n = 2 * r->axes},
                              {.name = "strides", .type = REED_ATTR_INTS, .ints = strides, .n = r->axes}};
-  const reed_op *op = op_builtin(OP_Conv);
-  reed_attr completed[32];
-  const reed_attrs given = {items, ROWS(items)}, attrs = op_attrs_complete(op, &given, completed);
-  const op_call_input inputs[] = {{&x, NULL, false}, {&w, weights, weights != NULL}};
-  reed_kernel_env env = {.n_threads = threads, .cache = cache};
-  op_call call = {.op = op,
-                  .attrs = &attrs,
-                  .node = "node",
-                  .n_inputs = 2,
-                  .n_outputs = 1,
-                  .inputs = inputs,
-                  .outputs = &y,
-                  .env = &env,
-                  .prepare = kernel_cpu(op)};
-  reed_kernel kernel;
-  ck_assert_int_eq(op_call_prepare(&call, &kernel), REED_OK);
-  return kernel;
+  return direct_prepare(OP_Conv, items, ROWS(items), &x, &w, weights, &y, threads, cache);
 }
 
 /* Runs the row and returns Y. Kernels for channels last have a variant, others for channels second have none. */
 static float *run(const second_conv *r, int32_t threads, kernel_cache *cache, int64_t *out_n) {
   reed_desc x = {REED_F32, 2 + r->axes, {0}}, w = x, y = x;
   extents(r, x.dims, w.dims, y.dims);
-  float *in = numbers(desc_elements(&x), 5), *weights = numbers(desc_elements(&w), 3),
-        *out = numbers(desc_elements(&y), 7);
+  float *in = seeded_numbers(desc_elements(&x), 5), *weights = seeded_numbers(desc_elements(&w), 3),
+        *out = seeded_numbers(desc_elements(&y), 7);
   reed_kernel kernel = prepare(r, threads, cache ? weights : NULL, cache);
   if (cpu_level_now() != CPU_REFERENCE && (kernel.variant != NULL) != r->relaid)
     ck_abort_msg("%s at %s: variant %s", r->what, cpu_level_name(cpu_level_now()),
                  kernel.variant ? kernel.variant : "none");
-  void *workspace = malloc((size_t)kernel.workspace_bytes + 1);
-  ck_assert_ptr_nonnull(workspace);
-  const void *in_data[] = {in, weights};
-  void *out_data[] = {out};
-  const reed_kernel_buffers buffers = {.inputs = in_data, .outputs = out_data, .workspace = workspace};
-  ck_assert_int_eq(kernel.run(kernel.state, &buffers), REED_OK);
-  if (kernel.free) kernel.free(kernel.state);
-  free(workspace);
+  direct_run(&kernel, in, weights, out);
   free(weights);
   free(in);
   *out_n = desc_elements(&y);
@@ -161,7 +128,7 @@ START_TEST(constants_of_small_maps_are_packed_once) {
   second_conv maps[] = {rows[1], rows[1], rows[1]};
   maps[1].in[0] = 10, maps[1].in[1] = 9;
   maps[2].in[0] = 40, maps[2].in[1] = 50;
-  float *weights = numbers(96 * 160 * 9, 3);
+  float *weights = seeded_numbers(96 * 160 * 9, 3);
   kernel_cache *cache;
   ck_assert_int_eq(kernel_cache_open(&cache), REED_OK);
   reed_kernel kernels[3];

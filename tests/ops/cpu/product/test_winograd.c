@@ -8,7 +8,7 @@
 #include "base/team.h"
 #include "ops/call.h"
 #include "ops/cpu/product/winograd.h"
-#include "tests/ops/cpu/product/drawn.h"
+#include "tests/ops/cpu/product/direct.h"
 #include "tests/suite.h"
 
 enum { GUARD = 64, SAMPLES = 1500, LINE_FLOATS = 16 };
@@ -422,24 +422,10 @@ static void prepare(kernel_cache *cache, const void *packed, const reed_desc *pa
                              {.name = "pads", .type = REED_ATTR_INTS, .ints = pads, .n = 4},
                              {.name = "strides", .type = REED_ATTR_INTS, .ints = strides, .n = 2},
                              {.name = PACKED_PAIRS_ATTR, .type = REED_ATTR_INT, .i = 1}};
-  const reed_op *op = op_builtin(OP_Conv);
-  reed_attr completed[32];
-  const reed_attrs given = {items, packed_shape->dtype == REED_BF16 ? 5 : 4},
-                   attrs = op_attrs_complete(op, &given, completed);
   const reed_desc x = {REED_F32, 4, {1, stride * side, stride * side, channels}},
                   y = {REED_F32, 4, {1, side, side, channels}};
-  const op_call_input inputs[] = {{&x, NULL, false}, {packed_shape, packed, true}};
-  reed_kernel_env env = {.n_threads = 1, .cache = cache};
-  op_call call = {.op = op,
-                  .attrs = &attrs,
-                  .node = "node",
-                  .n_inputs = 2,
-                  .n_outputs = 1,
-                  .inputs = inputs,
-                  .outputs = &y,
-                  .env = &env,
-                  .prepare = kernel_cpu(op)};
-  ck_assert_int_eq(op_call_prepare(&call, out_kernel), REED_OK);
+  *out_kernel =
+      direct_prepare(OP_Conv, items, packed_shape->dtype == REED_BF16 ? 5 : 4, &x, packed_shape, packed, &y, 1, cache);
 }
 
 /* The products of the plain level take so long beside a transform of weights that none is kept. */
