@@ -133,9 +133,8 @@ def movement():
     yield "Expand", [f(300000, 1), c(300000, 3)], {}
     for axis in (0, 1):
         yield "Gather", [f(1000, 1001), i(1000, high=1000)], {"axis": axis}
-        yield "Gather", [f(2, 500000), i(500000, high=2)], {"axis": axis}
-        yield "Gather", [f(2, 500000), i(2, high=2)], {"axis": axis}
-        yield "Gather", [f(500000, 2), i(500000, high=2)], {"axis": axis}
+        yield "Gather", [f(2, 500000), i((2, 500000)[axis], high=2)], {"axis": axis}
+        yield "Gather", [f(500000, 2), i((500000, 2)[axis], high=2)], {"axis": axis}
         yield "GatherElements", [f(1000, 1001), i(1000, 1001, high=1000)], {"axis": axis}
         yield "GatherElements", [f(2, 500000), i(2, 500000, high=2)], {"axis": axis}
         yield "GatherElements", [f(500000, 2), i(500000, 2, high=2)], {"axis": axis}
@@ -444,6 +443,8 @@ def main():
     parser.add_argument("--folder")
     options = parser.parse_args()
     only, seen, count, long, known = {o for o in options.only.split(",") if o}, set(), 0, 0, 0
+    if options.folder:
+        os.makedirs(options.folder, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
         path, module = os.path.join(folder, "one.onnx"), os.path.join(folder, "one.reed")
         for group in GROUPS:
