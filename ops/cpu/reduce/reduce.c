@@ -12,11 +12,14 @@
 #define PIECE 65536     /* elements of one partial result */
 #define SLOW_PIECE 2048 /* of an operator that takes a logarithm of each */
 #define LEAST_COLUMNS 16
+#define ABREAST 128       /* elements that rows of few columns have together where they are reduced as one row */
+#define BLOCKS_ABREAST 16 /* such rows that are worth it */
 /* Work of an element: it is added to a double or an integer of 64 bits, a half is converted before, a logarithm taken.
  */
 #define WORK 8
 #define HALF_WORK 24
 #define SLOW_WORK 128
+#define STEP_WORK 32 /* of a row, or a row's block of columns, besides */
 
 typedef struct reduce_state {
   const reduce_loops *loops;
@@ -26,6 +29,7 @@ typedef struct reduce_state {
   cpu_team team;
   int64_t inner;   /* extent of the innermost dim */
   int64_t columns; /* columns a unit of work takes */
+  int64_t abreast; /* rows that are reduced as one, of few columns each; 1: none are */
   int64_t n_units; /* of work: output elements, or blocks of columns */
   int64_t n_out;
   int64_t n_reduced_elements;
@@ -67,6 +71,21 @@ static void add_columns(const reduce_state *s, reduce_accumulator *a, const char
   s->loops->column(a, x, n);
 }
 
+/* Reduces as many of `count` rows of n columns, which lie side by side, as make whole blocks of s->abreast rows.
+ * Returns their number. */
+static int64_t add_abreast(const reduce_state *s, reduce_accumulator *a, const char *x, int64_t n, int64_t count) {
+  reduce_accumulator wide[BLOCK], of_column[BLOCK];
+  const int64_t rows = s->abreast, blocks = count / rows;
+  if (blocks < BLOCKS_ABREAST) return 0;
+  s->loops->start(wide, rows * n);
+  for (int64_t i = 0; i < blocks; i++) add_columns(s, wide, x + i * rows * n * s->size, rows * n);
+  for (int64_t column = 0; column < n; column++) {
+    for (int64_t k = 0; k < rows; k++) of_column[k] = wide[k * n + column];
+    s->loops->join(&a[column], of_column, rows);
+  }
+  return blocks * rows;
+}
+
 static void write_results(const reduce_state *s, char *out, const reduce_accumulator *a, int64_t n) {
   float result[BLOCK];
   s->loops->finish(s->store ? (void *)result : out, a, n, s->n_reduced_elements);
@@ -93,10 +112,11 @@ static void add_steps(const reduce_state *s, reduce_accumulator *a, const char *
   int64_t stride = last < 0 ? 0 : s->reduced_strides[last] * s->size;
   for (int64_t run; count > 0 && last >= 0; count -= run) {
     run = s->reduced[last] - coordinates[last] < count ? s->reduced[last] - coordinates[last] : count;
+    int64_t done = s->abreast > 1 ? add_abreast(s, a, x, n, run) : 0;
     if (s->by_columns && !s->load)
-      for (int64_t i = 0; i < run; i++) s->loops->column(a, x + i * stride, n);
+      for (int64_t i = done; i < run; i++) s->loops->column(a, x + i * stride, n);
     else if (s->by_columns)
-      for (int64_t i = 0; i < run; i++) add_columns(s, a, x + i * stride, n);
+      for (int64_t i = done; i < run; i++) add_columns(s, a, x + i * stride, n);
     else
       for (int64_t i = 0; i < run; i++) add_row(s, a, x + i * stride, s->inner);
     x += run * stride;
@@ -230,6 +250,16 @@ static void split_dims(reduce_state *s, const reed_desc *in, const bool *reduced
     to[*count] = extents[d];
     to_strides[(*count)++] = strides[d];
   }
+  s->abreast = 1;
+  if (s->by_columns && s->inner && s->inner < LEAST_COLUMNS && s->n_reduced &&
+      s->reduced[s->n_reduced - 1] * s->inner >= BLOCKS_ABREAST * ABREAST)
+    s->abreast = ABREAST / s->inner;
+}
+
+/* Rows of the innermost dim, or blocks of their columns, that n_in elements are added in. */
+static int64_t steps_of(const reduce_state *s, int64_t n_in) {
+  int64_t at_once = s->abreast > 1 ? ABREAST : s->by_columns && s->inner > BLOCK ? BLOCK : s->inner;
+  return n_in ? n_in / at_once : 0;
 }
 
 /* Cuts the work into units and, if even the shortest units would be long, these into pieces of about `piece` elements.
@@ -243,7 +273,7 @@ static void plan_units(reduce_state *s, int64_t n_in, int64_t piece) {
   int64_t step = 1;
   if (s->by_columns) {
     s->n_steps = s->n_reduced_elements;
-    step = s->inner < LEAST_COLUMNS ? s->inner : LEAST_COLUMNS;
+    step = s->abreast > 1 ? s->inner : LEAST_COLUMNS;
   } else if (s->n_reduced) {
     s->n_steps = s->n_reduced_elements / s->inner;
     step = s->inner;
@@ -278,12 +308,9 @@ reed_status cpu_prepare_reduce(const reed_kernel_call *call, reed_kernel *out_ke
   for (int32_t d = 0; d < in->rank; d++)
     if (reduced[d]) s->n_reduced_elements *= in->dims[d];
   bool slow = op_id_of(call->op) == OP_ReduceLogSumExp;
-  int64_t n_in = desc_elements(in);
+  int64_t n_in = desc_elements(in), work = slow ? SLOW_WORK : half ? HALF_WORK : WORK;
   s->n_out = desc_elements(out);
-  s->team = cpu_team_for(cpu_env_team(call), n_in * (slow   ? SLOW_WORK
-                                                     : half ? HALF_WORK
-                                                            : WORK) +
-                                                 s->n_out * WORK_PER_ROW);
+  s->team = cpu_team_for(cpu_env_team(call), n_in * work + steps_of(s, n_in) * STEP_WORK + s->n_out * WORK_PER_ROW);
   s->n_pieces = 1;
   if (s->n_out) plan_units(s, n_in, slow ? SLOW_PIECE : PIECE);
   cpu_kernel_set(out_kernel, run_reduce, s);

@@ -49,6 +49,22 @@ START_TEST(long_rows_and_columns_equal_the_reference) {
 }
 END_TEST
 
+/* Rows of so few columns that many of them are reduced as one: with rows left over, behind a kept axis, between kept axes
+ * with few rows at a time, and so many that they are cut into pieces. */
+START_TEST(narrow_columns_equal_the_reference) {
+  static const reed_dtype dtypes[] = {REED_F32, REED_F64, REED_F16, REED_BF16, REED_I64, REED_I32, REED_U8};
+  for (int t = 0; t < ROWS(dtypes); t++)
+    for (size_t r = 0; r < N_REDUCTIONS; r++) {
+      check_reduction(reductions[r], dtypes[t], 2, (const int64_t[]){3001, 2}, 1, 1);
+      check_reduction(reductions[r], dtypes[t], 3, (const int64_t[]){2, 900, 7}, 2, 0);
+      check_reduction(reductions[r], dtypes[t], 4, (const int64_t[]){3, 2, 700, 3}, 5, 1);
+      check_reduction(reductions[r], dtypes[t], 2, (const int64_t[]){150, 15}, 1, 1);
+    }
+  check_reduction(OP_ReduceSum, REED_F32, 2, (const int64_t[]){70001, 3}, 1, 1);
+  check_reduction(OP_ReduceMax, REED_F16, 3, (const int64_t[]){2, 70001, 2}, 2, 1);
+}
+END_TEST
+
 START_TEST(a_scalar_is_reduced_to_itself) {
   for (size_t r = 0; r < N_REDUCTIONS; r++) check_reduction(reductions[r], REED_F32, 0, NULL, 0, 1);
 }
@@ -178,6 +194,7 @@ int main(void) {
   tcase_set_timeout(tc, 240);
   tcase_add_test(tc, every_set_of_axes_equals_the_reference);
   tcase_add_test(tc, long_rows_and_columns_equal_the_reference);
+  tcase_add_test(tc, narrow_columns_equal_the_reference);
   tcase_add_test(tc, a_scalar_is_reduced_to_itself);
   tcase_add_test(tc, empty_axes_may_mean_no_axes);
   tcase_add_test(tc, reductions_of_nothing_give_the_identity);
