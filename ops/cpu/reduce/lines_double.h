@@ -1,4 +1,4 @@
-/* Lines of elements that are computed in double: Softmax, LogSoftmax and LpNormalization of f64, and the normalisations
+/* Lines of elements that are computed in double: Softmax, LogSoftmax, Hardmax and LpNormalization of f64, and the normalisations
  * of norm.h of f64, in training and with repeated parameters. */
 #ifndef OPS_CPU_REDUCE_LINES_DOUBLE_H_
 #define OPS_CPU_REDUCE_LINES_DOUBLE_H_

@@ -1,4 +1,4 @@
-/* Softmax, LogSoftmax and LpNormalization of f64. The pieces of all lines are shared out in three passes: the largest
+/* Softmax, LogSoftmax, Hardmax and LpNormalization of f64. The pieces of all lines are shared out in passes: the largest
  * elements, the sums, the results; sums are added piece by piece. The reference: reference/softmax.c. */
 #include <math.h>
 
@@ -10,18 +10,19 @@ typedef struct softmax_job {
   double *y;
   int64_t n_pieces;
   double *most, *sums;           /* [line][piece], the workspace */
-  double *line_most, *line_rest; /* of lines: the largest element; the divisor, or the logarithm to subtract */
+  double *line_most; /* of lines: the largest element, for Hardmax its place along the line */
+  double *line_rest; /* of lines: the divisor, or the logarithm to subtract */
 } softmax_job;
 
 /* A piece of a line, whose elements are `inner` apart. */
 typedef struct piece {
-  int64_t line, at, n;
+  int64_t line, first, at, n; /* first: along the line; at: in X and Y */
 } piece;
 
 static piece piece_at(const softmax_job *job, int64_t i) {
   const softmax *s = job->s;
   int64_t line = i / job->n_pieces, first = i % job->n_pieces * DOUBLE_PIECE, left = s->axis - first;
-  return (piece){line, line / s->inner * s->axis * s->inner + line % s->inner + first * s->inner,
+  return (piece){line, first, line / s->inner * s->axis * s->inner + line % s->inner + first * s->inner,
                  left < DOUBLE_PIECE ? left : DOUBLE_PIECE};
 }
 
@@ -66,7 +67,7 @@ static void finish_pieces(void *context, int64_t begin, int64_t end) {
   for (int64_t i = begin; i < end; i++) {
     piece p = piece_at(job, i);
     const double *x = job->x + p.at;
-    double *y = job->y + p.at, rest = job->line_rest[p.line];
+    double *y = job->y + p.at, rest = s->kind == SOFTMAX_HARD ? 0 : job->line_rest[p.line];
     switch (s->kind) {
       case SOFTMAX:
         for (int64_t k = 0; k < p.n; k++) y[k * step] /= rest;
@@ -74,20 +75,35 @@ static void finish_pieces(void *context, int64_t begin, int64_t end) {
       case SOFTMAX_LOG:
         for (int64_t k = 0; k < p.n; k++) y[k * step] = x[k * step] - job->line_most[p.line] - rest;
         break;
+      case SOFTMAX_HARD:
+        for (int64_t k = 0; k < p.n; k++) y[k * step] = p.first + k == (int64_t)job->line_most[p.line];
+        break;
       default: /* a line without length stays 0 */
         for (int64_t k = 0; k < p.n; k++) y[k * step] = rest == 0 ? 0 : x[k * step] / rest;
     }
   }
 }
 
+/* The place along a line of the first of its largest elements, of which the first one is in a piece. NaN is the largest
+ * if it is the first element, and else none. */
+static int64_t first_largest(const softmax_job *job, piece p, double most) {
+  const double *x = job->x + p.at - p.first * job->s->inner;
+  int64_t k = p.first;
+  if (isnan(*x)) return 0;
+  while (x[k * job->s->inner] != most) k++; /* there is one: the first element is a number */
+  return k;
+}
+
 /* Lines begin..end-1 join what their pieces have found. */
 static void join_most(void *context, int64_t begin, int64_t end) {
   const softmax_job *job = context;
   for (int64_t line = begin; line < end; line++) {
-    double most = -INFINITY;
-    for (int64_t k = line * job->n_pieces; k < (line + 1) * job->n_pieces; k++)
-      most = job->most[k] > most ? job->most[k] : most;
-    job->line_most[line] = most;
+    int64_t of_most = line * job->n_pieces;
+    for (int64_t k = of_most + 1; k < (line + 1) * job->n_pieces; k++)
+      of_most = job->most[k] > job->most[of_most] ? k : of_most;
+    job->line_most[line] = job->most[of_most];
+    if (job->s->kind == SOFTMAX_HARD)
+      job->line_most[line] = (double)first_largest(job, piece_at(job, of_most), job->most[of_most]);
   }
 }
 
@@ -102,16 +118,20 @@ static void join_sums(void *context, int64_t begin, int64_t end) {
 }
 
 static bool seeks_most(const softmax *s) { return s->kind != SOFTMAX_LP; }
+static bool adds_up(const softmax *s) { return s->kind != SOFTMAX_HARD; }
 
 /* Whole lines of one piece each. */
 static void whole_lines(void *context, int64_t begin, int64_t end) {
+  const softmax *s = ((const softmax_job *)context)->s;
   for (int64_t line = begin; line < end; line++) {
-    if (seeks_most(((const softmax_job *)context)->s)) {
+    if (seeks_most(s)) {
       find_most(context, line, line + 1);
       join_most(context, line, line + 1);
     }
-    sum_pieces(context, line, line + 1);
-    join_sums(context, line, line + 1);
+    if (adds_up(s)) {
+      sum_pieces(context, line, line + 1);
+      join_sums(context, line, line + 1);
+    }
     finish_pieces(context, line, line + 1);
   }
 }
@@ -133,13 +153,15 @@ static reed_status run_double(const void *state, const reed_kernel_buffers *buff
     status = cpu_parallel(team, n, 1, find_most, &job);
     if (status == REED_OK) status = cpu_parallel(joining, lines, 1, join_most, &job);
   }
-  if (status == REED_OK) status = cpu_parallel(team, n, 1, sum_pieces, &job);
-  if (status == REED_OK) status = cpu_parallel(joining, lines, 1, join_sums, &job);
+  if (status == REED_OK && adds_up(s)) {
+    status = cpu_parallel(team, n, 1, sum_pieces, &job);
+    if (status == REED_OK) status = cpu_parallel(joining, lines, 1, join_sums, &job);
+  }
   return status == REED_OK ? cpu_parallel(team, n, 1, finish_pieces, &job) : status;
 }
 
 reed_status softmax_prepare_double(const reed_kernel_call *call, const softmax *s, reed_kernel *out_kernel) {
-  if (s->dtype != REED_F64 || s->kind == SOFTMAX_HARD || s->outer * s->axis * s->inner == 0) return REED_OK;
+  if (s->dtype != REED_F64 || s->outer * s->axis * s->inner == 0) return REED_OK;
   void *state = mem_copy(s, sizeof *s);
   if (!state) return cpu_no_memory(call);
   cpu_kernel_set(out_kernel, run_double, state);

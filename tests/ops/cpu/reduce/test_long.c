@@ -37,6 +37,8 @@ static const struct {
     {OP_LogSoftmax, REED_F32, 3, {2, 1300, 130}, 1, NULL, 1e-5},
     {OP_Hardmax, REED_F32, 2, {2, 50001}, 1, NULL, 0},
     {OP_Hardmax, REED_F32, 2, {40000, 3}, 0, NULL, 0},
+    {OP_Hardmax, REED_F64, 2, {2, 50001}, 1, NULL, 0},
+    {OP_Hardmax, REED_F64, 2, {40000, 3}, 0, NULL, 0},
     {OP_LpNormalization, REED_F32, 2, {2, 50001}, 1, NULL, 1e-6},
     {OP_LpNormalization, REED_F32, 2, {40000, 3}, 0, "p", 1e-6},
     {OP_LayerNormalization, REED_F32, 2, {2, 90001}, 1, NULL, 1e-4},

@@ -49,13 +49,19 @@ START_TEST(hardmax_is_one_at_the_first_of_the_largest) {
 }
 END_TEST
 
-/* The largest of a row that a device splits over blocks. */
+/* The largest of a row that a device splits over blocks; NaN in the middle and at the beginning. */
 START_TEST(hardmax_of_a_long_row) {
-  kernel_case c;
-  case_init(&c, OP_Hardmax);
-  value *x = case_input(&c, REED_F32, DIMS(1, 20000), 1);
-  for (int i = 9000; i < 20000; i += 5000) case_set(x, i, _i ? NAN : 7);
-  case_parity(&c, 0, 0);
+  static const reed_dtype dtypes[] = {REED_F32, REED_F64};
+  for (int t = 0; t < ROWS(dtypes); t++) {
+    kernel_case c;
+    case_init(&c, OP_Hardmax);
+    value *x = case_input(&c, dtypes[t], DIMS(1, 20000), 1);
+    for (int i = 9000; i < 20000; i += 5000) case_set(x, i, _i ? NAN : 7);
+    if (_i == 2) case_set(x, 0, NAN);
+    if (_i == 3)
+      for (int i = 0; i < 20000; i++) case_set(x, i, i % 3 ? NAN : -INFINITY);
+    case_parity(&c, 0, 0);
+  }
 }
 END_TEST
 
@@ -78,7 +84,7 @@ int main(void) {
   Suite *suite = suite_create("softmax");
   TCase *t = tcase_create("all");
   tcase_set_timeout(t, 240);
-  tcase_add_loop_test(t, hardmax_of_a_long_row, 0, 2);
+  tcase_add_loop_test(t, hardmax_of_a_long_row, 0, 4);
   tcase_add_test(t, hardmax_is_one_at_the_first_of_the_largest);
   tcase_add_test(t, lp_normalization_divides_by_the_length_if_there_is_one);
   tcase_add_loop_test(t, softmax_equals_the_reference, 0, ROWS(softmaxes));
