@@ -93,6 +93,17 @@ INLINE lanes larger(lanes a, lanes b) {
 #endif
 }
 
+/* The largest element; NaN if there is one. */
+INLINE float largest_of(lanes x) {
+#if defined(__AVX512F__)
+  return _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q) ? __builtin_nanf("") : _mm512_reduce_max_ps(x);
+#else
+  float most = x[0];
+  for (int k = 1; k < LANES; k++) most = most >= x[k] || most != most ? most : x[k];
+  return most;
+#endif
+}
+
 /* ---- some lanes ---- */
 
 #if defined(__AVX512F__)

@@ -1,4 +1,4 @@
-/* Loops over rows of f32 (ops/cpu/common/rows_loops.h): softmax, normalisation, pooling and resampling.
+/* Loops over rows of f32 (ops/cpu/common/rows_loops.h): normalisation, pooling and resampling.
  * Compiled once per CPU level. */
 #include "ops/cpu/common/rows_loops.h"
 
@@ -21,16 +21,16 @@ double CPU_LEVELED(sum_f32)(const float *x, int64_t n) {
 
 /* Largest element; NaN if there is one. */
 float CPU_LEVELED(max_f32)(const float *x, int64_t n) {
-  float lanes[16];
-  for (int k = 0; k < 16; k++) lanes[k] = x[0];
-  int64_t i = 0;
-  for (; i + 16 <= n; i += 16)
-    for (int k = 0; k < 16; k++)
-      lanes[k] = lanes[k] >= x[i + k] ? lanes[k] : x[i + k] != x[i + k] || lanes[k] == lanes[k] ? x[i + k] : lanes[k];
-  for (; i < n; i++) lanes[0] = lanes[0] >= x[i] ? lanes[0] : x[i] != x[i] || lanes[0] == lanes[0] ? x[i] : lanes[0];
-  float most = lanes[0];
-  for (int k = 1; k < 16; k++) most = most >= lanes[k] || most != most ? most : lanes[k];
-  return most;
+  if (n < LANES) {
+    float most = x[0];
+    for (int64_t i = 1; i < n; i++) most = most >= x[i] || most != most ? most : x[i];
+    return most;
+  }
+  lanes a = load(x), b = load(x + n - LANES); /* some elements once more */
+  int64_t i = LANES;
+  for (; i + 2 * LANES <= n; i += 2 * LANES) a = larger(a, load(x + i)), b = larger(b, load(x + i + LANES));
+  if (i + LANES <= n) a = larger(a, load(x + i));
+  return largest_of(larger(a, b));
 }
 
 float CPU_LEVELED(largest_number)(const float *x, int64_t n, int64_t stride) {
@@ -125,72 +125,6 @@ void CPU_LEVELED(moments)(const float *x, int64_t n, double *out_mean, double *o
   double off = sum * share;
   *out_mean = (double)centre + off;
   *out_variance = squares * share - off * off;
-}
-
-double CPU_LEVELED(softmax_sum)(bool log, const float *x, float most, float *y, int64_t n) {
-  if (!log) {
-    for (int64_t i = 0; i < n; i++) y[i] = exp_f32(x[i] - most);
-    return CPU_LEVELED(sum_f32)(y, n);
-  }
-  double sum = 0;
-  for (int64_t begin = 0; begin < n; begin += 256) {
-    float part[256];
-    int64_t m = n - begin < 256 ? n - begin : 256;
-    for (int64_t i = 0; i < m; i++) part[i] = exp_f32(x[begin + i] - most);
-    sum += CPU_LEVELED(sum_f32)(part, m);
-  }
-  return sum;
-}
-
-void CPU_LEVELED(softmax_row)(bool log, const float *x, float *y, int64_t axis) {
-  float most = CPU_LEVELED(max_f32)(x, axis);
-  double sum = CPU_LEVELED(softmax_sum)(log, x, most, y, axis);
-  if (log) {
-    float shift = log_f32((float)sum);
-    for (int64_t i = 0; i < axis; i++) y[i] = x[i] - most - shift;
-    return;
-  }
-  float scale = (float)(1 / sum);
-  for (int64_t i = 0; i < axis; i++) y[i] *= scale;
-}
-
-void CPU_LEVELED(softmax_columns_most)(const float *x, int64_t axis, int64_t inner, int64_t n, float *most) {
-  memcpy(most, x, (size_t)n * sizeof *most);
-  for (int64_t k = 1; k < axis; k++) CPU_LEVELED(max_rows)(x + k * inner, most, n);
-}
-
-void CPU_LEVELED(softmax_columns_sum)(bool log, const float *x, const float *most, float *y, int64_t axis,
-                                      int64_t inner, int64_t n, float *sum) {
-  memset(sum, 0, (size_t)n * sizeof *sum);
-  for (int64_t k = 0; k < axis; k++) {
-    const float *from = x + k * inner;
-    float *to = y + k * inner;
-    if (log)
-      for (int64_t i = 0; i < n; i++) sum[i] += exp_f32(from[i] - most[i]);
-    else
-      for (int64_t i = 0; i < n; i++) sum[i] += to[i] = exp_f32(from[i] - most[i]);
-  }
-}
-
-void CPU_LEVELED(softmax_columns_end)(bool log, const float *x, const float *rest, float *y, int64_t axis,
-                                      int64_t inner, int64_t n) {
-  for (int64_t k = 0; k < axis; k++) {
-    const float *from = x + k * inner;
-    float *to = y + k * inner;
-    if (log)
-      for (int64_t i = 0; i < n; i++) to[i] = from[i] - rest[i];
-    else
-      for (int64_t i = 0; i < n; i++) to[i] *= rest[i];
-  }
-}
-
-void CPU_LEVELED(softmax_columns)(bool log, const float *x, float *y, int64_t axis, int64_t inner, int64_t n,
-                                  float *scratch) {
-  float *most = scratch, *sum = scratch + n;
-  CPU_LEVELED(softmax_columns_most)(x, axis, inner, n, most);
-  CPU_LEVELED(softmax_columns_sum)(log, x, most, y, axis, inner, n, sum);
-  for (int64_t i = 0; i < n; i++) sum[i] = log ? most[i] + log_f32(sum[i]) : 1.0f / sum[i];
-  CPU_LEVELED(softmax_columns_end)(log, x, sum, y, axis, inner, n);
 }
 
 void CPU_LEVELED(scale_shift)(const float *x, float centre, float a, float b, float *y, int64_t n) {

@@ -1,4 +1,4 @@
-/* Loops over rows of f32 that several operator families use: softmax, normalisation, pooling, resampling.
+/* Loops over rows of f32 that several operator families use: normalisation, pooling, resampling.
  * CPU_PICK(level, name) gives the function of a level. None of the loops starts threads. */
 #ifndef OPS_CPU_COMMON_ROWS_LOOPS_H_
 #define OPS_CPU_COMMON_ROWS_LOOPS_H_
@@ -7,21 +7,6 @@
 #include <stdint.h>
 #include "ops/cpu/common/cpu.h"
 
-/* softmax or its logarithm over `axis` elements at distance `inner`, for n neighbouring columns; scratch: 2 * n
- * floats */
-CPU_LOOP(void, softmax_columns,
-         (bool log, const float *x, float *y, int64_t axis, int64_t inner, int64_t n, float *scratch));
-/* its steps for `axis` elements of longer columns: the largest; the sum of e^(x - most), with log false each also put
- * to y; y = y * rest or, with log true, x - rest */
-CPU_LOOP(void, softmax_columns_most, (const float *x, int64_t axis, int64_t inner, int64_t n, float *most));
-CPU_LOOP(void, softmax_columns_sum,
-         (bool log, const float *x, const float *most, float *y, int64_t axis, int64_t inner, int64_t n, float *sum));
-CPU_LOOP(void, softmax_columns_end,
-         (bool log, const float *x, const float *rest, float *y, int64_t axis, int64_t inner, int64_t n));
-/* as softmax_columns, for inner 1 */
-CPU_LOOP(void, softmax_row, (bool log, const float *x, float *y, int64_t axis));
-/* the sum of e^(x[i] - most); log false: each is also put to y */
-CPU_LOOP(double, softmax_sum, (bool log, const float *x, float most, float *y, int64_t n));
 /* y[i] = (x[i] - centre) * a + b */
 CPU_LOOP(void, scale_shift, (const float *x, float centre, float a, float b, float *y, int64_t n));
 /* y[i] = (x[i] - mean) * inverse * scale[i] + shift[i]; shift NULL: 0 */

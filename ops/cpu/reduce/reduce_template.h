@@ -23,8 +23,7 @@
       return; \
     } \
     for (int k = 0; k < LANES; k++) lanes[k] = (START); \
-    for (; i + LANES <= count; i += LANES) \
-      _Pragma("omp simd") for (int k = 0; k < LANES; k++) { \
+    for (; i + LANES <= count; i += LANES) _Pragma("omp simd") for (int k = 0; k < LANES; k++) { \
         const T x = in[i + k]; \
         const A v = (A)(MAP), a = lanes[k]; \
         lanes[k] = (A)(JOIN); \

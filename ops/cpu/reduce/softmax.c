@@ -6,6 +6,7 @@
 #include "ops/cpu/reduce/hardmax.h"
 #include "ops/cpu/reduce/lines_double.h"
 #include "ops/cpu/reduce/short_rows.h"
+#include "ops/cpu/reduce/softmax_loops.h"
 
 /* Columns done at a time where the axis is not the last: as few of long ones that a chunk stays short, but whole lines
  * of the cache. */
@@ -32,8 +33,8 @@ typedef struct softmax_job {
 static void rows(void *context, int64_t begin, int64_t end) {
   const softmax_job *job = context;
   int64_t axis = job->s->axis;
-  for (int64_t i = begin; i < end; i++)
-    CPU_PICK(job->s->level, softmax_row)(job->s->kind == SOFTMAX_LOG, job->x + i * axis, job->y + i * axis, axis);
+  CPU_PICK(job->s->level, softmax_rows)
+  (job->s->kind == SOFTMAX_LOG, job->x + begin * axis, job->y + begin * axis, end - begin, axis);
 }
 
 /* A block of neighbouring columns, from its first row on. */

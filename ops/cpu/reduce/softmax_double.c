@@ -1,5 +1,5 @@
-/* Softmax, LogSoftmax, Hardmax and LpNormalization of f64. The pieces of all lines are shared out in passes: the largest
- * elements, the sums, the results; sums are added piece by piece. The reference: reference/softmax.c. */
+/* Softmax, LogSoftmax, Hardmax and LpNormalization of f64. The pieces of all lines are shared out in passes: the
+ * largest elements, the sums, the results; sums are added piece by piece. The reference: reference/softmax.c. */
 #include <math.h>
 
 #include "ops/cpu/reduce/lines_double.h"
@@ -9,9 +9,9 @@ typedef struct softmax_job {
   const double *x;
   double *y;
   int64_t n_pieces;
-  double *most, *sums;           /* [line][piece], the workspace */
-  double *line_most; /* of lines: the largest element, for Hardmax its place along the line */
-  double *line_rest; /* of lines: the divisor, or the logarithm to subtract */
+  double *most, *sums; /* [line][piece], the workspace */
+  double *line_most;   /* of lines: the largest element, for Hardmax its place along the line */
+  double *line_rest;   /* of lines: the divisor, or the logarithm to subtract */
 } softmax_job;
 
 /* A piece of a line, whose elements are `inner` apart. */

@@ -49,8 +49,8 @@ START_TEST(long_rows_and_columns_equal_the_reference) {
 }
 END_TEST
 
-/* Rows of so few columns that many of them are reduced as one: with rows left over, behind a kept axis, between kept axes
- * with few rows at a time, and so many that they are cut into pieces. */
+/* Rows of so few columns that many of them are reduced as one: with rows left over, behind a kept axis, between kept
+ * axes with few rows at a time, and so many that they are cut into pieces. */
 START_TEST(narrow_columns_equal_the_reference) {
   static const reed_dtype dtypes[] = {REED_F32, REED_F64, REED_F16, REED_BF16, REED_I64, REED_I32, REED_U8};
   for (int t = 0; t < ROWS(dtypes); t++)

@@ -8,9 +8,10 @@ static const struct {
   int32_t rank;
   int64_t x[4], axis;
 } softmaxes[] = {
-    {1, {1}, 0},          {1, {9}, -1},      {2, {5, 91}, 1},     {2, {91, 5}, 0},
-    {3, {2, 7, 13}, 1},   {3, {3, 4, 0}, 1}, {2, {1000, 81}, -1}, {3, {1, 3, 1100}, 1},
-    {4, {2, 3, 4, 5}, 2}, {2, {3, 1500}, 1}, {2, {17000, 2}, 0},
+    {1, {1}, 0},        {1, {9}, -1},        {2, {5, 91}, 1},      {2, {91, 5}, 0},      {3, {2, 7, 13}, 1},
+    {3, {3, 4, 0}, 1},  {2, {1000, 81}, -1}, {3, {1, 3, 1100}, 1}, {4, {2, 3, 4, 5}, 2}, {2, {3, 1500}, 1},
+    {2, {17000, 2}, 0}, {2, {300, 3}, 1},    {2, {65, 15}, 1},     {2, {33, 16}, 1},     {2, {9, 157}, 1},
+    {2, {2, 4101}, 1},  {2, {70, 1}, 1},
 };
 
 START_TEST(softmax_equals_the_reference) {
@@ -36,6 +37,21 @@ START_TEST(softmax_of_large_and_masked_logits) {
   double elements[] = {1e30, 1e30, -INFINITY, -INFINITY, 0, 0};
   for (int i = 0; i < 6; i++) case_set(x, i, elements[i]);
   case_expect(&c, (double[]){0.5, 0.5, 0, 0, 0.5, 0.5}, 6);
+}
+END_TEST
+
+/* Rows of each length up to three vectors, masked at the end, and where the largest element is the last. */
+START_TEST(softmax_of_rows_with_a_rest) {
+  for (int64_t n = 1; n < 50; n++) {
+    kernel_case c;
+    case_init(&c, _i ? OP_LogSoftmax : OP_Softmax);
+    value *x = case_input(&c, REED_F32, DIMS(5, n), 8);
+    case_set(x, n - 1, 9);
+    for (int64_t k = n / 2; k < n; k++) case_set(x, n + k, n == 1 ? 3 : -INFINITY);
+    case_set(x, 3 * n - 1, NAN);
+    case_set(x, 4 * n - 1, INFINITY);
+    case_parity(&c, 3e-6, 3e-6);
+  }
 }
 END_TEST
 
@@ -88,6 +104,7 @@ int main(void) {
   tcase_add_test(t, hardmax_is_one_at_the_first_of_the_largest);
   tcase_add_test(t, lp_normalization_divides_by_the_length_if_there_is_one);
   tcase_add_loop_test(t, softmax_equals_the_reference, 0, ROWS(softmaxes));
+  tcase_add_loop_test(t, softmax_of_rows_with_a_rest, 0, 2);
   tcase_add_test(t, softmax_of_large_and_masked_logits);
   suite_add_tcase(suite, t);
   return suite_run(suite);

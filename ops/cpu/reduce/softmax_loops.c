@@ -1,0 +1,133 @@
+/* Loops of Softmax and LogSoftmax of f32 (ops/cpu/reduce/softmax_loops.h). Compiled once per CPU level. */
+#include "ops/cpu/reduce/softmax_loops.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "ops/cpu/common/functions.h"
+#include "ops/cpu/common/rows_loops.h"
+
+/* ---- rows ---- */
+
+#define TAKEN 16    /* elements at a time; the last ones of a row are filled up */
+#define SUMMED 4096 /* elements that are added in floats */
+#define SHORT 16    /* rows of fewer elements are turned into columns */
+#define TURNED 64   /* such rows at a time */
+
+/* TAKEN elements as e^(x - most), of which those from `first` on are added to the sums. */
+static inline __attribute__((always_inline)) void exp_some(float v[TAKEN], float most, int first, float sums[TAKEN]) {
+  for (int k = 0; k < TAKEN; k++) {
+    v[k] = exp_f32(v[k] - most);
+    sums[k] += k >= first ? v[k] : 0;
+  }
+}
+
+static inline __attribute__((always_inline)) double sum_of(const float sums[TAKEN]) {
+  double add[TAKEN];
+  for (int k = 0; k < TAKEN; k++) add[k] = (double)sums[k];
+  for (int half = TAKEN / 2; half > 0; half /= 2)
+    for (int k = 0; k < half; k++) add[k] += add[k + half];
+  return add[0];
+}
+
+/* The sum of e^(x - most), put to y if there is one, of up to SUMMED elements. x and y may be the same: all is copied,
+ * which a compiler makes loads and stores of. The last elements come in a block with some that are not added again. */
+static inline __attribute__((always_inline)) double exp_part(const float *x, float most, float *y, int64_t n) {
+  float sums[TAKEN] = {0}, v[TAKEN], last[TAKEN];
+  const int64_t rest = n % TAKEN;
+  if (n < TAKEN) {
+    for (int k = 0; k < TAKEN; k++) v[k] = k < n ? x[k] : -INFINITY;
+    exp_some(v, most, 0, sums);
+    for (int64_t k = 0; y && k < n; k++) y[k] = v[k];
+    return sum_of(sums);
+  }
+  memcpy(last, x + n - TAKEN, sizeof last);
+  for (int64_t i = 0; i + TAKEN <= n; i += TAKEN) {
+    memcpy(v, x + i, sizeof v);
+    exp_some(v, most, 0, sums);
+    if (y) memcpy(y + i, v, sizeof v);
+  }
+  if (rest) {
+    exp_some(last, most, (int)(TAKEN - rest), sums);
+    if (y) memcpy(y + n - TAKEN, last, sizeof last);
+  }
+  return sum_of(sums);
+}
+
+static inline __attribute__((always_inline)) double exp_all(const float *x, float most, float *y, int64_t n) {
+  double sum = 0;
+  for (int64_t i = 0; i < n; i += SUMMED)
+    sum += exp_part(x + i, most, y ? y + i : NULL, n - i < SUMMED ? n - i : SUMMED);
+  return sum;
+}
+
+double CPU_LEVELED(softmax_sum)(bool log, const float *x, float most, float *y, int64_t n) {
+  return log ? exp_all(x, most, NULL, n) : exp_all(x, most, y, n);
+}
+
+/* Up to TURNED rows of fewer than SHORT elements. Columns are filled up to whole vectors, so that a row's result does
+ * not depend on the rows beside it. */
+static void turned_rows(bool log, const float *x, float *y, int64_t rows, int64_t axis) {
+  float in[SHORT * TURNED] = {0}, out[SHORT * TURNED], scratch[2 * TURNED];
+  const int64_t columns = (rows + TAKEN - 1) / TAKEN * TAKEN;
+  for (int64_t k = 0; k < axis; k++)
+    for (int64_t r = 0; r < rows; r++) in[k * TURNED + r] = x[r * axis + k];
+  CPU_LEVELED(softmax_columns)(log, in, out, axis, TURNED, columns, scratch);
+  for (int64_t k = 0; k < axis; k++)
+    for (int64_t r = 0; r < rows; r++) y[r * axis + k] = out[k * TURNED + r];
+}
+
+void CPU_LEVELED(softmax_rows)(bool log, const float *x, float *y, int64_t rows, int64_t axis) {
+  if (axis < SHORT) {
+    for (; rows > 0; rows -= TURNED, x += TURNED * axis, y += TURNED * axis)
+      turned_rows(log, x, y, rows < TURNED ? rows : TURNED, axis);
+    return;
+  }
+  for (; rows > 0; rows--, x += axis, y += axis) {
+    const float most = CPU_LEVELED(max_f32)(x, axis);
+    const double sum = CPU_LEVELED(softmax_sum)(log, x, most, y, axis);
+    if (log) CPU_LEVELED(scale_shift)(x, most, 1, -log_f32((float)sum), y, axis);
+    else CPU_LEVELED(scale_row)((float)(1 / sum), y, y, axis);
+  }
+}
+
+/* ---- columns ---- */
+
+void CPU_LEVELED(softmax_columns_most)(const float *x, int64_t axis, int64_t inner, int64_t n, float *most) {
+  memcpy(most, x, (size_t)n * sizeof *most);
+  for (int64_t k = 1; k < axis; k++) CPU_LEVELED(max_rows)(x + k * inner, most, n);
+}
+
+void CPU_LEVELED(softmax_columns_sum)(bool log, const float *x, const float *most, float *y, int64_t axis,
+                                      int64_t inner, int64_t n, float *sum) {
+  memset(sum, 0, (size_t)n * sizeof *sum);
+  for (int64_t k = 0; k < axis; k++) {
+    const float *from = x + k * inner;
+    float *to = y + k * inner;
+    if (log)
+      for (int64_t i = 0; i < n; i++) sum[i] += exp_f32(from[i] - most[i]);
+    else
+      for (int64_t i = 0; i < n; i++) sum[i] += to[i] = exp_f32(from[i] - most[i]);
+  }
+}
+
+void CPU_LEVELED(softmax_columns_end)(bool log, const float *x, const float *rest, float *y, int64_t axis,
+                                      int64_t inner, int64_t n) {
+  for (int64_t k = 0; k < axis; k++) {
+    const float *from = x + k * inner;
+    float *to = y + k * inner;
+    if (log)
+      for (int64_t i = 0; i < n; i++) to[i] = from[i] - rest[i];
+    else
+      for (int64_t i = 0; i < n; i++) to[i] *= rest[i];
+  }
+}
+
+void CPU_LEVELED(softmax_columns)(bool log, const float *x, float *y, int64_t axis, int64_t inner, int64_t n,
+                                  float *scratch) {
+  float *most = scratch, *sum = scratch + n;
+  CPU_LEVELED(softmax_columns_most)(x, axis, inner, n, most);
+  CPU_LEVELED(softmax_columns_sum)(log, x, most, y, axis, inner, n, sum);
+  for (int64_t i = 0; i < n; i++) sum[i] = log ? most[i] + log_f32(sum[i]) : 1.0f / sum[i];
+  CPU_LEVELED(softmax_columns_end)(log, x, sum, y, axis, inner, n);
+}
