@@ -1,7 +1,7 @@
 /* Template: the loops of reduce.def for one element type. Included once per type with T, A, W, LOWEST, HIGHEST, TAG and
  * IF_FLOAT, IF_SIGNED, IF_UNSIGNED, IF_INT, IF_BOOL (x where the type is of that class, else nothing); the first six
  * are undefined at the end. */
-#define LANES 16 /* independent sums: hides the latency of addition, and errors grow with n / 16 */
+#define SUMS 16 /* independent sums: hides the latency of addition, and errors grow with n / 16 */
 
 #define NAME_OF(op, part) CPU_CONCAT(op##_##part, TAG)
 #define LOOPS_OF(op, START, MAP, JOIN, RESULT) \
@@ -10,9 +10,9 @@
   } \
   static void NAME_OF(op, row)(reduce_accumulator * pa, const void *px, int64_t count) { \
     const T *in = px; \
-    A lanes[LANES]; \
+    A lanes[SUMS]; \
     int64_t i = 0; \
-    if (count < LANES) { \
+    if (count < SUMS) { \
       A a = *(A *)pa; \
       for (; i < count; i++) { \
         const T x = in[i]; \
@@ -22,8 +22,8 @@
       *(A *)pa = a; \
       return; \
     } \
-    for (int k = 0; k < LANES; k++) lanes[k] = (START); \
-    for (; i + LANES <= count; i += LANES) _Pragma("omp simd") for (int k = 0; k < LANES; k++) { \
+    for (int k = 0; k < SUMS; k++) lanes[k] = (START); \
+    for (; i + SUMS <= count; i += SUMS) _Pragma("omp simd") for (int k = 0; k < SUMS; k++) { \
         const T x = in[i + k]; \
         const A v = (A)(MAP), a = lanes[k]; \
         lanes[k] = (A)(JOIN); \
@@ -33,7 +33,7 @@
       const A v = (A)(MAP), a = lanes[k]; \
       lanes[k] = (A)(JOIN); \
     } \
-    for (int half = LANES / 2; half; half /= 2) \
+    for (int half = SUMS / 2; half; half /= 2) \
       for (int k = 0; k < half; k++) { \
         const A a = lanes[k], v = lanes[k + half]; \
         lanes[k] = (A)(JOIN); \
@@ -78,7 +78,7 @@ static const reduce_loops *CPU_CONCAT(reductions, TAG)(op_id op) {
   return NULL;
 }
 
-#undef LANES
+#undef SUMS
 #undef NAME_OF
 #undef LOOPS_OF
 #undef T

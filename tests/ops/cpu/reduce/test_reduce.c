@@ -102,6 +102,23 @@ START_TEST(nan_stays_in_max_and_min) {
 }
 END_TEST
 
+/* Rows of each length up to some vectors; of nothing but -inf, with NaN and inf at the end. */
+START_TEST(special_numbers_in_rows_equal_the_reference) {
+  static const op_id ops[] = {OP_ReduceMax, OP_ReduceMin, OP_ReduceLogSumExp};
+  for (int64_t n = 1; n < 70; n++) {
+    kernel_case c;
+    case_init(&c, ops[_i]);
+    value *v = case_input(&c, REED_F32, DIMS(6, n), 9);
+    for (int64_t k = 0; k < n; k++) case_set(v, n + k, -INFINITY);
+    case_set(v, 3 * n - 1, NAN);
+    case_set(v, 4 * n - 1, INFINITY);
+    case_set(v, 5 * n - 1, -INFINITY);
+    case_ints(&c, 1, 1);
+    case_parity(&c, case_tolerance(REED_F32), case_tolerance(REED_F32));
+  }
+}
+END_TEST
+
 START_TEST(a_long_sum_of_floats_is_right_to_the_last_place) {
   enum { N = 1000003 };
   kernel_case c;
@@ -199,6 +216,7 @@ int main(void) {
   tcase_add_test(tc, empty_axes_may_mean_no_axes);
   tcase_add_test(tc, reductions_of_nothing_give_the_identity);
   tcase_add_test(tc, nan_stays_in_max_and_min);
+  tcase_add_loop_test(tc, special_numbers_in_rows_equal_the_reference, 0, 3);
   tcase_add_test(tc, a_long_sum_of_floats_is_right_to_the_last_place);
   tcase_add_test(tc, cumulative_sums_in_both_directions);
   tcase_add_test(tc, a_cumulative_sum_along_no_axis_is_diagnosed);
