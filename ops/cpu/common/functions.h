@@ -69,6 +69,22 @@ static inline float exp_f32(float x) {
   return (m + 1) * power_of_two(half) * power_of_two(e - half);
 }
 
+/* e^x for |x| below 87, where one factor of 2 is enough; NaN stays NaN. */
+static inline float exp_near(float x) {
+  float n;
+  int32_t e;
+  float m = exp_reduced(x, &n, &e);
+  return m * power_of_two(e) + power_of_two(e);
+}
+
+/* e^x - 1 for x in 0..87; NaN stays NaN. */
+static inline float expm1_near(float x) {
+  float n;
+  int32_t e;
+  float m = exp_reduced(x, &n, &e), scale = power_of_two(e);
+  return m * scale + (scale - 1);
+}
+
 static inline float expm1_f32(float x) {
   float n, clamped = clamp_f32(x, -20.0f, 90.0f);
   int32_t e;
@@ -115,7 +131,7 @@ static inline float sigmoid_f32(float x) {
 static inline float softplus_f32(float x) { return (x > 0 ? x : x != x ? x : 0) + log1p_unit(exp_f32(-abs_f32(x))); }
 
 static inline float tanh_f32(float x) {
-  float m = expm1_f32(2 * clamp_f32(abs_f32(x), 0, 10));
+  float m = expm1_near(2 * clamp_f32(abs_f32(x), 0, 10));
   float y = m / (m + 2);
   return __builtin_copysignf(y, x);
 }
@@ -142,7 +158,7 @@ static inline float erf_f32(float x) {
   q = q * u + 0.923750937f;
   q = q * u + 4.41816092f;
   q = q * u + 5.36494112f;
-  float far = 1 - exp_f32(-q);
+  float far = 1 - exp_near(-q);
   return a < 1 ? x * p : x != x ? x : __builtin_copysignf(far, x);
 }
 
