@@ -346,7 +346,126 @@ def pictures():
             yield f"torchvision.{name}_backward", [grad, indexed, np.array(x)], pooled
 
 
-GROUPS = (elementwise, movement, reductions, searches, products, sequences, pictures)
+GROUPS = (elementwise, movement, reductions, searches, products, sequences, pictures)  # with large extents
+
+
+def usual():
+    """As in detectors, classifiers, transformers and decoders: batch 1, maps of a picture, hidden sizes."""
+    yield "LayerNormalization", [n(1, 128, 768), Constant(f(768)), Constant(f(768))], {"axis": -1}
+    yield "LayerNormalization", [n(1, 3136, 96), Constant(f(96)), Constant(f(96))], {"axis": -1}
+    yield "LayerNormalization", [n(1, 49, 32), Constant(f(32)), Constant(f(32))], {"axis": -1}
+    yield "Softmax", [n(1, 12, 128, 128)], {"axis": -1}
+    yield "Softmax", [n(64, 3, 49, 49)], {"axis": -1}
+    yield "Softmax", [n(1, 4, 16, 8400)], {"axis": 1}
+    yield "Softmax", [n(1, 4, 16, 8400)], {"axis": 2}
+    yield "Softmax", [n(1, 21, 512, 512)], {"axis": 1}
+    yield "Softmax", [n(1, 8732, 21)], {"axis": -1}
+    yield "Softmax", [n(1000, 91)], {"axis": -1}
+    for perm, x in (((0, 2, 1, 3), (1, 128, 12, 64)), ((0, 1, 3, 2), (1, 12, 128, 64)), ((0, 2, 3, 1), (1, 256, 50, 68)), ((0, 3, 1, 2), (1, 50, 68, 256)), ((0, 2, 3, 1), (1, 3, 480, 640)), ((0, 3, 1, 2), (1, 480, 640, 3)),
+                    ((0, 2, 1), (1, 84, 8400)), ((1, 0), (768, 3072)), ((0, 1, 3, 2, 4, 5), (1, 8, 7, 8, 7, 96))):
+        yield "Transpose", [f(*x)], {"perm": perm}
+    yield "Add", [f(1, 128, 768), Constant(f(768))], {}
+    yield "Add", [f(1, 256, 50, 68), f(1, 256, 50, 68)], {}
+    yield "Mul", [f(1, 256, 50, 68), f(1, 256, 1, 1)], {}
+    yield "Add", [f(1, 12, 128, 128), f(1, 1, 1, 128)], {}
+    yield "Add", [f(1, 12, 128, 128), f(1, 1, 128, 128)], {}
+    yield "Sub", [f(1, 3, 480, 640), Constant(f(3, 1, 1))], {}
+    yield "Div", [f(1, 3, 480, 640), Constant(f(3, 1, 1))], {}
+    yield "Mul", [f(1, 100, 1), f(1, 1, 300)], {}
+    yield "Clip", [n(1, 256, 50, 68), c(0, dtype=np.float32), c(6, dtype=np.float32)], {}
+    yield "Relu", [n(1, 256, 50, 68)], {}
+    yield "HardSwish", [n(1, 96, 56, 56)], {}
+    yield "Sigmoid", [n(1, 80, 8400)], {}
+    yield "LeakyRelu", [n(1, 256, 50, 68)], {}
+    yield "PRelu", [n(1, 64, 112, 112), Constant(f(64, 1, 1))], {}
+    yield "Where", [b(1, 1, 128, 128), f(1, 12, 128, 128), c(0, dtype=np.float32)], {}
+    yield "Equal", [i(1, 128), c(1)], {}
+    yield "Not", [b(1, 1, 512, 512)], {}
+    yield "Cast", [f(1, 3, 480, 640)], {"to": 10}
+    yield "Cast", [i(1, 3, 480, 640, high=255, dtype=np.uint8)], {"to": 1}
+    yield "Cast", [i(1, 512, 512, dtype=np.int32)], {"to": 7}
+    yield "Concat", [f(1, 128, 80, 80), f(1, 128, 80, 80)], {"axis": 1}
+    yield "Concat", [f(1, 84, 6400), f(1, 84, 1600), f(1, 84, 400)], {"axis": 2}
+    yield "Concat", [f(1, 8732, 4), f(1, 8732, 4)], {"axis": -1}
+    yield "Slice", [f(1, 84, 8400), c(0), c(4), c(1)], {}
+    yield "Slice", [f(1, 3, 640, 640), c(0), c(10000), c(2), c(2)], {}
+    yield "Slice", [f(1, 128, 2304), c(768), c(1536), c(2)], {}
+    yield "Pad", [f(1, 64, 112, 112), c(0, 0, 1, 1, 0, 0, 1, 1)], {}
+    yield "Pad", [f(1, 3, 480, 640), c(0, 0, 16, 16, 0, 0, 16, 16)], {"mode": "reflect"}
+    yield "Gather", [Constant(f(30522, 768)), i(1, 128, high=30000)], {"axis": 0}
+    yield "Gather", [f(1, 128, 3, 768), c(1)], {"axis": 2}
+    yield "GatherElements", [f(1, 8400, 4), i(1, 300, 4, high=8400)], {"axis": 1}
+    yield "GatherND", [f(1, 8400, 84), i(300, 2, high=1)], {}
+    yield "Resize", [f(1, 256, 25, 34), None, c(1, 1, 2, 2, dtype=np.float32)], {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+    yield "Resize", [f(1, 256, 25, 34), None, c(1, 1, 2, 2, dtype=np.float32)], {"mode": "linear"}
+    yield "Resize", [f(1, 21, 65, 65), None, c(1, 1, 8, 8, dtype=np.float32)], {"mode": "linear"}
+    yield "Resize", [f(1, 3, 480, 640), None, c(1, 1, 1.6667, 1.6667, dtype=np.float32)], {"mode": "linear"}
+    yield "Resize", [f(1, 3, 480, 640), None, c(1, 1, .5, .5, dtype=np.float32)], {"mode": "linear"}
+    yield "Resize", [f(1, 64, 64, 64), None, c(1, 1, 2, 2, dtype=np.float32)], {"mode": "cubic"}
+    yield "GlobalAveragePool", [f(1, 2048, 7, 7)], {}
+    yield "GlobalAveragePool", [f(1, 64, 112, 112)], {}
+    yield "ReduceMean", [f(1, 2048, 7, 7), c(2, 3)], {}
+    yield "ReduceMean", [f(1, 128, 768), c(-1)], {}
+    yield "ReduceMax", [f(1, 80, 8400), c(1)], {}
+    yield "ReduceSum", [f(1, 12, 128, 128), c(-1)], {}
+    yield "ArgMax", [f(1, 21, 512, 512)], {"axis": 1}
+    yield "ArgMax", [f(1, 80, 8400)], {"axis": 1}
+    yield "ArgMax", [f(1, 128, 30522)], {"axis": -1}
+    yield "TopK", [f(1, 8400), c(300)], {}, 2
+    yield "TopK", [f(1, 217413), c(1000)], {}, 2
+    yield "TopK", [f(1, 80, 8400), c(100)], {"axis": -1}, 2
+    yield "TopK", [f(1000, 91), c(5)], {}, 2
+    yield "NonZero", [b(1, 8400, 80)], {}
+    yield "MaxPool", [f(1, 64, 112, 112)], {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1, 1, 1, 1]}
+    yield "MaxPool", [f(1, 64, 112, 112)], {"kernel_shape": [2, 2], "strides": [2, 2]}
+    yield "MaxPool", [f(1, 256, 20, 20)], {"kernel_shape": [5, 5], "pads": [2, 2, 2, 2]}
+    yield "AveragePool", [f(1, 256, 56, 56)], {"kernel_shape": [2, 2], "strides": [2, 2]}
+    yield "AveragePool", [f(1, 192, 35, 35)], {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1]}
+    yield "InstanceNormalization", [f(1, 64, 128, 128), Constant(f(64)), Constant(f(64))], {}
+    yield "GroupNormalization", [f(1, 320, 64, 64), Constant(f(320)), Constant(f(320))], {"num_groups": 32}
+    yield "BatchNormalization", [f(1, 64, 112, 112), Constant(f(64)), Constant(f(64)), Constant(f(64)), Constant(f(64))], {}
+    yield "DepthToSpace", [f(1, 27, 256, 256)], {"blocksize": 3}
+    yield "DepthToSpace", [f(1, 256, 64, 64)], {"blocksize": 2, "mode": "CRD"}
+    yield "SpaceToDepth", [f(1, 3, 640, 640)], {"blocksize": 2}
+    yield "GridSample", [f(1, 32, 64, 64), n(1, 64, 64, 2)], {"mode": "linear"}
+    yield "MatMul", [n(12, 128, 64), n(12, 64, 128)], {}
+    yield "MatMul", [n(12, 128, 128), n(12, 128, 64)], {}
+    yield "MatMul", [n(1, 128, 768), w(768, 768)], {}
+    yield "MatMul", [n(1, 1, 768), w(768, 30522)], {}
+    yield "MatMul", [n(1, 512, 512), n(1, 512, 512)], {}
+    yield "MatMul", [n(1000, 4), n(4, 4)], {}
+    yield "Gemm", [n(1, 2048), w(1000, 2048), w(1000)], {"transB": 1}
+    yield "Gemm", [n(1000, 12544), w(1024, 12544), w(1024)], {"transB": 1}
+    yield "Gemm", [n(64, 512), w(512, 512), w(512)], {}
+    yield "CumSum", [f(1, 512), c(1)], {}
+    yield "Expand", [f(1, 1, 128), c(1, 128, 128)], {}
+    yield "Tile", [f(1, 8, 1, 64), c(1, 1, 128, 1)], {}
+    yield "Range", [np.int64(0), np.int64(1000), np.int64(1)], {}
+    yield "OneHot", [i(1, 128, high=80), c(80), c(0, 1, dtype=np.float32)], {}
+    yield "ScatterND", [f(1, 8400, 4), i(1, 300, 2, high=1), f(1, 300, 4)], {}
+    yield "Trilu", [f(1, 128, 128)], {}
+    yield "Exp", [n(1, 4, 8400)], {}
+    yield "Sqrt", [f(1, 128, 768)], {}
+    yield "Pow", [f(1, 128, 768), c(2, dtype=np.float32)], {}
+    yield "Erf", [n(1, 128, 3072)], {}
+    yield "Gelu", [n(1, 128, 3072)], {}
+    yield "Tanh", [n(1, 128, 3072)], {}
+    yield "Sin", [n(1, 128, 64)], {}
+    yield "Cos", [n(1, 128, 64)], {}
+    yield "LSTM", [n(50, 1, 64), w(1, 512, 64), w(1, 512, 128), w(1, 1024)], {"hidden_size": 128}
+    yield "GRU", [n(50, 1, 64), w(1, 384, 64), w(1, 384, 128), w(1, 768)], {"hidden_size": 128}
+    yield "ConvTranspose", [n(1, 256, 28, 28), w(256, 128, 2, 2)], {"strides": [2, 2]}
+    yield "ConvTranspose", [n(1, 256, 14, 14), w(256, 128, 4, 4)], {"strides": [2, 2], "pads": [1, 1, 1, 1]}
+    yield "Conv", [n(1, 64, 400), w(64, 64, 3)], {"pads": [1, 1]}
+    yield "Conv", [n(1, 3, 224, 224), w(32, 3, 3, 3)], {"strides": [2, 2], "pads": [1, 1, 1, 1]}
+    yield "Einsum", [n(1, 12, 128, 64), n(1, 12, 128, 64)], {"equation": "bhid,bhjd->bhij"}
+    yield "ReduceL2", [n(1, 128, 768), c(-1)], {}
+    yield "LpNormalization", [n(100, 512)], {"axis": -1}
+    yield "Mean", [f(1, 64, 56, 56), f(1, 64, 56, 56)], {}
+    yield "Max", [f(1, 64, 56, 56), c(0, dtype=np.float32)], {}
+    yield "Mod", [i(1, 300, high=8400), c(80)], {}
+    yield "Div", [i(1, 300, high=8400), c(80)], {}
+    yield "Unique", [i(1000, high=50)], {}
 
 
 def model_of(case, path):
