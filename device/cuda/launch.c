@@ -88,6 +88,20 @@ static bool has_nothing_to_do(const cuda_queue *queue, const cuda_prepared *plan
   return launch->keeps > 0;
 }
 
+/* Lets launches of the kernel take so much dynamic shared memory. The limit is the kernel's on this device, so that it
+ * is never lowered: another thread's launch may be on its way to the driver. */
+static cu_result allow_shared(cuda_device *self, cuda_kernel_id id, uint32_t bytes) {
+  if (bytes <= SHARED_BYTES_WITHOUT_OPT_IN) return CU_SUCCESS;
+  cu_result result = CU_SUCCESS;
+  uv_mutex_lock(&self->lock);
+  if (bytes > self->shared_bytes[id]) {
+    result = self->driver.function_set(self->functions[id], CU_DYNAMIC_SHARED_BYTES, (int)bytes);
+    if (!result) self->shared_bytes[id] = bytes;
+  }
+  uv_mutex_unlock(&self->lock);
+  return result;
+}
+
 reed_status cuda_launch_ready(cuda_queue *queue, const cuda_ready *ready, reed_diagnosis *diagnosis) {
   cuda_device *self = cuda_of(&queue->base);
   const cuda_driver *cu = &self->driver;
@@ -97,8 +111,7 @@ reed_status cuda_launch_ready(cuda_queue *queue, const cuda_ready *ready, reed_d
   const bool is_timed = self->profile && !queue->recording;
   cuda_timed timed;
   cu_result result = is_timed ? cuda_profile_begin(queue, &timed) : CU_SUCCESS;
-  if (!result && ready->shared_bytes > SHARED_BYTES_WITHOUT_OPT_IN)
-    result = cu->function_set(self->functions[ready->kernel], CU_DYNAMIC_SHARED_BYTES, (int)ready->shared_bytes);
+  if (!result) result = allow_shared(self, ready->kernel, ready->shared_bytes);
   if (!result)
     result = cu->launch(self->functions[ready->kernel], ready->grid[0], ready->grid[1], ready->grid[2], info->threads,
                         1, 1, ready->shared_bytes, queue->stream, parameters, NULL);

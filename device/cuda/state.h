@@ -132,6 +132,7 @@ typedef struct cuda_device {
   cuda_block *retired; /* released blocks with reserved addresses that work may still use */
   uint64_t n_serials;
   cuda_queue *queues;
+  uint32_t shared_bytes[CUDA_KERNELS];      /* that the driver was told to allow launches of a kernel; 0: its default */
   VEC_OF(cuda_fault *) faults, fault_pages; /* free records; pinned pages of records */
 } cuda_device;
 

@@ -418,114 +418,6 @@ START_TEST(a_wrong_struct_is_refused) {
 }
 END_TEST
 
-static int n_launched;
-static cu_result count_launch(cu_function function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
-                              unsigned block_y, unsigned block_z, unsigned shared_bytes, cu_stream stream,
-                              void **parameters, void **extra) {
-  n_launched++;
-  return fake_launch(function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes, stream, parameters,
-                     extra);
-}
-
-/* Concat of two inputs on a device whose launches are counted. */
-typedef struct concat_of_two {
-  device *dev;
-  both_queues q;
-  reed_kernel kernel;
-} concat_of_two;
-
-/* Rooms NULL: the operands have none. */
-static void concat_open(concat_of_two *c, const reed_desc *inputs, const reed_desc *output, int64_t along,
-                        const reed_room *input_rooms, const reed_room *output_room) {
-  reed_attr axis = {.name = "axis", .type = REED_ATTR_INT, .i = along};
-  *c = (concat_of_two){.q.said = &said};
-  ck_assert_msg(cuda_open(0, "", &c->dev, &said) == REED_OK, "%s", said.message);
-  c->q.dev = c->dev;
-  c->q.on = c->dev->interface;
-  ((cuda_device *)c->dev)->driver.launch = count_launch;
-  const reed_kernel_call call = {.op = op_builtin(OP_Concat),
-                                 .attrs = &(reed_attrs){&axis, 1},
-                                 .node = "n",
-                                 .n_inputs = 2,
-                                 .n_outputs = 1,
-                                 .inputs = inputs,
-                                 .outputs = output,
-                                 .host_values = (const void *const[]){NULL, NULL},
-                                 .constant = (const bool[]){false, false},
-                                 .env = &(reed_kernel_env){.n_threads = 1},
-                                 .diagnosis = &said,
-                                 .input_rooms = input_rooms,
-                                 .output_rooms = output_room};
-  MUST_(c->q.on->kernel(c->dev, call.op)(&call, &c->kernel));
-  MUST_(c->q.on->queue_open(c->dev, DEVICE_COMPUTE, &c->q.compute, &said));
-}
-
-static void *concat_memory(concat_of_two *c, int64_t floats) {
-  void *memory = NULL;
-  MUST_(c->q.on->allocate(c->dev, floats * 4, 0, &memory, &said));
-  return memory;
-}
-
-static int concat_launches(concat_of_two *c, const void *first, const void *second, void *to) {
-  device_error error;
-  n_launched = 0;
-  MUST_(c->q.on->launch(c->q.compute, &c->kernel,
-                        &(reed_kernel_buffers){.inputs = (const void *[]){first, second}, .outputs = &to}, 2, 1, 5,
-                        NULL, &said));
-  MUST_(c->q.on->synchronize(c->q.compute, &error, &said));
-  return n_launched;
-}
-
-static void concat_close(concat_of_two *c) {
-  c->q.on->queue_close(c->q.compute);
-  c->kernel.free(c->kernel.state);
-  c->dev->interface->close(c->dev);
-}
-
-/* A launch that keeps elements at their places is left out: Concat of a past that lies in the output's memory copies
- * the new rows only. The past is [2,rows,4] in memory of `capacity` rows, the output has 2 rows more and room for 8.
- * A past with other strides has one launch with the new rows. */
-START_TEST(elements_at_their_places_are_not_copied) {
-  static const struct {
-    int64_t rows, capacity;
-    bool in_place;
-    int launches;
-  } cases[] = {{3, 8, true, 1}, {3, 8, false, 2}, {3, 3, true, 1}, {1, 8, true, 1}};
-  const reed_desc inputs[] = {{.dtype = REED_F32, .rank = 3, .dims = {2, cases[_i].rows, 4}},
-                              {.dtype = REED_F32, .rank = 3, .dims = {2, 2, 4}}},
-                  output = {.dtype = REED_F32, .rank = 3, .dims = {2, cases[_i].rows + 2, 4}};
-  const reed_room none = {.axis = -1}, past = {.axis = 1, .capacity = cases[_i].capacity},
-                  room = {.axis = 1, .capacity = 8}, input_rooms[] = {past, none};
-  concat_of_two c;
-  concat_open(&c, inputs, &output, 1, input_rooms, &room);
-  void *memory = concat_memory(&c, 2 * 8 * 4), *other = concat_memory(&c, 2 * 8 * 4),
-       *rows = concat_memory(&c, 2 * 2 * 4);
-  ck_assert_int_eq(concat_launches(&c, cases[_i].in_place ? memory : other, rows, memory), cases[_i].launches);
-  c.q.on->release(c.dev, memory, c.q.compute);
-  c.q.on->release(c.dev, other, c.q.compute);
-  c.q.on->release(c.dev, rows, c.q.compute);
-  concat_close(&c);
-}
-END_TEST
-
-/* Inputs of Concat along axis 0, some of which lie at their places in the output's memory: their one launch is left out
- * if all of them do. */
-START_TEST(a_launch_of_several_copies_is_left_out_as_a_whole) {
-  const reed_desc inputs[] = {{.dtype = REED_F32, .rank = 2, .dims = {3, 4}},
-                              {.dtype = REED_F32, .rank = 2, .dims = {2, 4}}},
-                  output = {.dtype = REED_F32, .rank = 2, .dims = {5, 4}};
-  const bool first = _i & 1, second = _i & 2;
-  concat_of_two c;
-  concat_open(&c, inputs, &output, 0, NULL, NULL);
-  void *memory = concat_memory(&c, 5 * 4), *other = concat_memory(&c, 5 * 4);
-  ck_assert_int_eq(concat_launches(&c, first ? memory : other, (char *)(second ? memory : other) + 3 * 4 * 4, memory),
-                   !first || !second);
-  c.q.on->release(c.dev, memory, c.q.compute);
-  c.q.on->release(c.dev, other, c.q.compute);
-  concat_close(&c);
-}
-END_TEST
-
 START_TEST(a_described_card_has_its_limits) {
   static const struct {
     const char *options, *name;
@@ -573,8 +465,6 @@ int main(void) {
   tcase_add_test(tests, a_wait_is_for_the_record_before_it);
   tcase_add_loop_test(tests, the_caller_s_context_stays, 0, 2);
   tcase_add_test(tests, a_wrong_struct_is_refused);
-  tcase_add_loop_test(tests, elements_at_their_places_are_not_copied, 0, 4);
-  tcase_add_loop_test(tests, a_launch_of_several_copies_is_left_out_as_a_whole, 0, 4);
   tcase_add_loop_test(tests, a_described_card_has_its_limits, 0, 4);
   suite_add_tcase(suite, tests);
   return suite_run(suite);
