@@ -9,11 +9,12 @@
 enum {
   TILE_ROWS = 16, /* attention.cu */
   TILE_KEYS = 32,
-  MOST_SHARED_BYTES = 99 * 1024, /* of every card from sm_80 on, whose math has halves */
-  MOST_PLAIN_BYTES = 64 * 1024,  /* of every older card */
-  MOST_KEYS = 1 << 30,           /* that attention_mma.cu counts */
-  SPLIT_KEYS = 256,              /* of a split, at least */
-  ENOUGH_BLOCKS = 264            /* two for each multiprocessor of an H100 */
+  MOST_SHARED_BYTES = 99 * 1024,           /* of every card from sm_80 on, whose math has halves */
+  MOST_MMA_BYTES = MOST_SHARED_BYTES - 96, /* of these, beside the static ones of attention_mma.cu (ptxas.tsv) */
+  MOST_PLAIN_BYTES = 64 * 1024,            /* of every older card */
+  MOST_KEYS = 1 << 30,                     /* that attention_mma.cu counts */
+  SPLIT_KEYS = 256,                        /* of a split, at least */
+  ENOUGH_BLOCKS = 264                      /* two for each multiprocessor of an H100 */
 };
 
 static int64_t parts(int64_t n, int64_t of) { return (n + of - 1) / of; }
@@ -115,12 +116,12 @@ static attention_way way_of(const reed_kernel_call *call, const attention *a, bo
                            (int32_t)((narrow ? ATTENTION_NARROW / in_word : parts(a->size, 8 * in_word) * 8) + 4),
                        .v_pitch = (int32_t)((narrow ? ATTENTION_NARROW : parts(columns, 16) * 16) / in_word + 4)};
   const int64_t q_bytes = 4 * way.rows * way.q_pitch, tile_bytes = 4 * way.keys * (way.q_pitch + way.v_pitch);
-  way.ahead = q_bytes + 2 * tile_bytes <= MOST_SHARED_BYTES;
+  way.ahead = q_bytes + 2 * tile_bytes <= MOST_MMA_BYTES;
   way.shared_bytes = q_bytes + (1 + way.ahead) * tile_bytes;
   const int64_t join_bytes =
       (int64_t)4 * 4 * ATTENTION_FEW_ROWS * ((narrow ? ATTENTION_NARROW : ATTENTION_COLUMNS) + ATTENTION_JOIN_MORE);
   if (few && way.shared_bytes < join_bytes) way.shared_bytes = join_bytes;
-  return way.shared_bytes <= MOST_SHARED_BYTES ? way : plain;
+  return way.shared_bytes <= MOST_MMA_BYTES ? way : plain;
 }
 
 static attention_args args_of(const attention *a, const attention_way *way) {

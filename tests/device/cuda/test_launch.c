@@ -3,6 +3,7 @@
 #include <uv.h>
 
 #define CUDA_TEST_LINKED
+#include "base/desc.h"
 #include "device/cuda/fake/state.h"
 #include "device/cuda/state.h"
 #include "tests/device/cuda/cuda_test.h"
@@ -119,19 +120,19 @@ START_TEST(a_launch_of_several_copies_is_left_out_as_a_whole) {
 }
 END_TEST
 
-/* Attention of heads of 96 or 128 elements on one device, by the same kernel with different shared memory. */
-enum { ATTENTIONS = 2, QUERIES = 20, KEYS = 40, LONGEST = 128, ATTRIBUTES = 16 };
+/* Attention on a queue of its own. */
+enum { ATTRIBUTES = 16 };
 typedef struct attention_on_queue {
   device *dev;
   reed_kernel kernel;
   device_queue *queue;
-  void *x, *y, *workspace; /* x: queries, keys and values */
+  void *x, *y, *workspace; /* x: queries, keys and values, which begin at the same address */
   reed_diagnosis said;
 } attention_on_queue;
 
-static void attention_open(attention_on_queue *a, device *dev, int64_t size) {
-  const reed_desc q = {.dtype = REED_F32, .rank = 4, .dims = {1, 1, QUERIES, size}},
-                  k = {.dtype = REED_F32, .rank = 4, .dims = {1, 1, KEYS, size}}, inputs[] = {q, k, k};
+static void attention_open(attention_on_queue *a, device *dev, reed_dtype dtype, int64_t heads, int64_t queries,
+                           int64_t size) {
+  const reed_desc x = {.dtype = dtype, .rank = 4, .dims = {1, heads, queries, size}}, inputs[] = {x, x, x};
   const reed_op *op = op_builtin(OP_Attention);
   reed_attr items[ATTRIBUTES];
   ck_assert_int_le(op_attrs_completed(op, &(reed_attrs){0}), ATTRIBUTES);
@@ -142,7 +143,7 @@ static void attention_open(attention_on_queue *a, device *dev, int64_t size) {
                                  .n_inputs = 3,
                                  .n_outputs = 1,
                                  .inputs = inputs,
-                                 .outputs = &q,
+                                 .outputs = &x,
                                  .host_values = (const void *const[]){NULL, NULL, NULL},
                                  .constant = (const bool[]){false, false, false},
                                  .env = &(reed_kernel_env){.n_threads = 1},
@@ -150,8 +151,8 @@ static void attention_open(attention_on_queue *a, device *dev, int64_t size) {
   *a = (attention_on_queue){.dev = dev};
   MUST_(dev->interface->kernel(dev, op)(&call, &a->kernel));
   MUST_(dev->interface->queue_open(dev, DEVICE_COMPUTE, &a->queue, &said));
-  MUST_(dev->interface->allocate(dev, 4 * KEYS * LONGEST, 0, &a->x, &said));
-  MUST_(dev->interface->allocate(dev, 4 * QUERIES * LONGEST, 0, &a->y, &said));
+  MUST_(dev->interface->allocate(dev, desc_bytes(&x), 0, &a->x, &said));
+  MUST_(dev->interface->allocate(dev, desc_bytes(&x), 0, &a->y, &said));
   MUST_(dev->interface->allocate(dev, a->kernel.workspace_bytes + 1, 0, &a->workspace, &said));
 }
 
@@ -169,6 +170,8 @@ static reed_status attention_launch(attention_on_queue *a) {
   return a->dev->interface->launch(a->queue, &a->kernel, &buffers, 3, 1, 5, NULL, &a->said);
 }
 
+/* Heads of 96 or 128 elements on one device, by the same kernel with different shared memory. */
+enum { ATTENTIONS = 2 };
 static struct {
   attention_on_queue *other; /* is launched by another thread while the first launch is on its way to the driver */
   reed_status status;        /* of the other launch */
@@ -201,7 +204,7 @@ START_TEST(threads_launch_a_kernel_with_different_shared_memory) {
   device_error error;
   MUST_(cuda_open(0, "", &dev, &said));
   ((cuda_device *)dev)->driver.launch = launch_beside;
-  for (int i = 0; i < ATTENTIONS; i++) attention_open(&a[i], dev, (i == 0) == (_i == 0) ? 128 : 96);
+  for (int i = 0; i < ATTENTIONS; i++) attention_open(&a[i], dev, REED_F32, 1, 20, (i == 0) == (_i == 0) ? 128 : 96);
   memset(&beside, 0, sizeof beside);
   beside.other = &a[1];
   ck_assert_msg(attention_launch(&a[0]) == REED_OK, "%s", a[0].said.message);
@@ -217,12 +220,49 @@ START_TEST(threads_launch_a_kernel_with_different_shared_memory) {
 }
 END_TEST
 
+static cu_result launch_first_block(cu_function function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
+                                    unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,
+                                    cu_stream stream, void **parameters, void **extra) {
+  return fake_launch(function, 1, 1, 1, block_x, block_y, block_z, shared_bytes, stream, parameters, extra);
+}
+
+/* Cards of compute capability 8.6, 8.9 and 12.0 have 99 KB for a block: for static and dynamic shared memory together.
+ * Heads of such sizes that tiles of their dtype would take all of it. */
+START_TEST(attention_fits_the_smallest_blocks_of_shared_memory) {
+  static const struct {
+    reed_dtype dtype;
+    int64_t size;
+  } cases[] = {{REED_F32, 128}, {REED_F16, 168}, {REED_F32, 120}, {REED_BF16, 176}};
+  enum { HEADS = 132, QUERIES = 17 }; /* too many for the kernels for few rows */
+  device *dev = NULL;
+  fake_world *world;
+  attention_on_queue a;
+  device_error error;
+  MUST_(cuda_open(0, "tf32=1", &dev, &said));
+  ((cuda_device *)dev)->driver.launch = launch_first_block;
+  MUST_(cuda_enter((cuda_device *)dev, &said));
+  ck_assert_int_eq(fake_enter(&world, "a test"), CU_SUCCESS);
+  fake_card card = *world->options.card;
+  card.shared_bytes = 99 << 10;
+  world->options.card = &card;
+  fake_leave(world);
+  cuda_leave((cuda_device *)dev);
+  attention_open(&a, dev, cases[_i].dtype, HEADS, QUERIES, cases[_i].size);
+  ck_assert_msg(attention_launch(&a) == REED_OK, "%s", a.said.message);
+  MUST_(dev->interface->synchronize(a.queue, &error, &said));
+  attention_close(&a);
+  dev->interface->close(dev);
+}
+END_TEST
+
 int main(void) {
   Suite *suite = suite_create("cuda");
   TCase *tests = tcase_create("launch");
+  tcase_set_timeout(tests, 60);
   tcase_add_loop_test(tests, elements_at_their_places_are_not_copied, 0, 4);
   tcase_add_loop_test(tests, a_launch_of_several_copies_is_left_out_as_a_whole, 0, 4);
   tcase_add_loop_test(tests, threads_launch_a_kernel_with_different_shared_memory, 0, 2);
+  tcase_add_loop_test(tests, attention_fits_the_smallest_blocks_of_shared_memory, 0, 4);
   suite_add_tcase(suite, tests);
   return suite_run(suite);
 }
