@@ -22,7 +22,9 @@ typedef struct conv_groups {
   void (*turn_apart)(const float *from, int64_t from_row, int64_t rows, int64_t width, int64_t columns,
                      const turned_places *places, float *to);
   bool last, with_bias, with_residual, relu; /* last: channels last */
+  bool pairs;                                /* weights of bf16 in pairs: X is rounded as it is copied */
   int64_t images, groups, inputs, outputs;   /* of a group */
+  int64_t units;                             /* floats of a group's pixel in the copy: inputs, or pairs of them */
   int64_t tiles;                             /* of a row */
   int64_t band, bands;                       /* rows of Y of a band */
   int64_t row;                               /* floats of a row of the copy */
@@ -48,6 +50,15 @@ static void columns_inside(const window *w, int64_t *out_begin, int64_t *out_end
   *out_end = cpu_clamp(w->in[1] + w->pad_begin[1], *out_begin, n);
 }
 
+/* Rounds n values of each of `pixels` pixels to pairs. */
+static void round_pixels(const float *from, int64_t from_pixel, int64_t pixels, int64_t n, float *to) {
+#ifdef CPU_HAS_BF16_LOOPS
+  for (int64_t i = 0; i < pixels; i++) panel_pairs_convert(from + i * from_pixel, n, to + i * n / 2);
+#else
+  (void)from, (void)from_pixel, (void)pixels, (void)n, (void)to;
+#endif
+}
+
 /* Copies rows row .. end of X of a group's channels. */
 static void copy_rows(const groups_run *run, int64_t image, int64_t group, int64_t row, int64_t end, float *to) {
   const conv_groups *c = run->c;
@@ -57,11 +68,11 @@ static void copy_rows(const groups_run *run, int64_t image, int64_t group, int64
   columns_inside(w, &inside, &outside);
   const int64_t n = outside - inside, first = inside - w->pad_begin[1]; /* column of X */
   for (int64_t i = 0; i < end - row; i++) {
-    memset(to + i * c->row, 0, (size_t)(inside * c->inputs) * sizeof *to);
-    memset(to + i * c->row + outside * c->inputs, 0, (size_t)(c->row - outside * c->inputs) * sizeof *to);
+    memset(to + i * c->row, 0, (size_t)(inside * c->units) * sizeof *to);
+    memset(to + i * c->row + outside * c->units, 0, (size_t)(c->row - outside * c->units) * sizeof *to);
   }
   if (n == 0) return;
-  to += inside * c->inputs;
+  to += inside * c->units;
   if (!c->last) {
     const int64_t together = n == w->in[1] ? end - row : 1; /* rows whose pixels follow each other */
     for (int64_t i = row; i < end; i += together, to += together * c->row)
@@ -71,6 +82,10 @@ static void copy_rows(const groups_run *run, int64_t image, int64_t group, int64
   }
   for (; row < end; row++, to += c->row) {
     const float *from = run->x + ((image * w->in[0] + row) * w->in[1] + first) * channels + group * c->inputs;
+    if (c->pairs) {
+      round_pixels(from, channels, n, c->inputs, to);
+      continue;
+    }
     for (int64_t i = 0; i < n; i++, from += channels)
       for (int64_t k = 0; k < c->inputs; k += LINE_FLOATS)
         memcpy(to + i * c->inputs + k, from + k, LINE_FLOATS * sizeof *to);
@@ -87,7 +102,7 @@ static void multiply_row(const conv_groups *c, panel_tile *tile, const float *pa
   const float *a = copy + (row * w->stride[0] - w->pad_begin[0] - first) * c->row;
   tile->runs = c->runs + taps.first * c->row_runs;
   tile->n_runs = taps.n * c->row_runs;
-  tile->panel = panel + taps.first * w->kernel[1] * c->inputs * c->outputs;
+  tile->panel = panel + taps.first * w->kernel[1] * c->units * c->outputs;
   tile->next = tile->panel;
   for (int64_t i = 0; i < c->tiles; i++) {
     const int64_t column = w->out[1] * i / c->tiles;
@@ -103,7 +118,7 @@ static void multiply_row(const conv_groups *c, panel_tile *tile, const float *pa
 static void run_item(const groups_run *run, int64_t image, int64_t group, int64_t row, int64_t end, float *scratch) {
   const conv_groups *c = run->c;
   const window *w = &c->w;
-  const int64_t taps = w->kernel[0] * w->kernel[1], part = taps * c->inputs * c->outputs;
+  const int64_t taps = w->kernel[0] * w->kernel[1], part = taps * c->units * c->outputs;
   float *weights = scratch + c->x_floats, *stage = weights + c->w_floats;
   const int64_t first = row * w->stride[0] - w->pad_begin[0],
                 last = (end - 1) * w->stride[0] - w->pad_begin[0] + (w->kernel[0] - 1) * w->dilation[0] + 1;
@@ -115,7 +130,7 @@ static void run_item(const groups_run *run, int64_t image, int64_t group, int64_
   const float *panel = c->last ? run->weights + group * part : weights;
   panel_tile tile = {.bias = run->bias ? run->bias + group * c->outputs : NULL,
                      .run_length = c->run_length,
-                     .a_row = w->stride[1] * c->inputs,
+                     .a_row = w->stride[1] * c->units,
                      .panel_row = c->outputs,
                      .c_row = c->last ? c->groups * c->outputs : c->outputs,
                      .width = c->outputs,
@@ -187,9 +202,12 @@ reed_status conv_groups_prepare(const reed_kernel_call *call, const packed_order
   const int64_t groups = op_attr_int(call->attrs, "group"), inputs = x->dims[1] / groups, outputs = y->dims[1] / groups;
   window w = *given;
   if (w.n == 1) window_as_row(&w);
-  if (groups == 1 || w.n > 2 || x->dtype != REED_F32 || y->dtype != REED_F32 || call->inputs[1].dtype != REED_F32 ||
+  const bool pairs = order && order->pairs && act->level == CPU_AVX512_BF16;
+  const int64_t units = pairs ? inputs / 2 : inputs;
+  if (groups == 1 || w.n > 2 || x->dtype != REED_F32 || y->dtype != REED_F32 ||
+      (call->inputs[1].dtype != REED_F32 && !pairs) || (cpu_present(call, 3) && call->inputs[3].dtype != REED_F32) ||
       !activation_ends_tiles(act) || desc_elements(y) == 0 || inputs % LINE_FLOATS != 0 || outputs % PACKED_STEP != 0 ||
-      outputs > PACKED_WIDTH || !is_faster(&w, inputs))
+      outputs > PACKED_WIDTH || !is_faster(&w, units))
     return REED_OK;
   const int64_t tap_rows = w.kernel[0], tap_columns = w.kernel[1];
   const bool joined = w.dilation[1] == 1;
@@ -205,16 +223,21 @@ reed_status conv_groups_prepare(const reed_kernel_call *call, const packed_order
                      .relu = act->kind == ACTIVATION_RELU,
                      .images = x->dims[0],
                      .groups = groups,
+                     .pairs = pairs,
                      .inputs = inputs,
                      .outputs = outputs,
+                     .units = units,
                      .tiles = divided(w.out[1], CPU_PICK(act->level, panel_rows)(outputs)),
-                     .row = columns_of(&w) * inputs,
-                     .run_length = joined ? tap_columns * inputs : inputs,
+                     .row = columns_of(&w) * units,
+                     .run_length = joined ? tap_columns * units : units,
                      .row_runs = joined ? 1 : tap_columns};
   for (int64_t i = 0; i < tap_rows; i++)
     for (int64_t k = 0; k < c->row_runs; k++)
-      c->runs[i * c->row_runs + k] = i * w.dilation[0] * c->row + k * w.dilation[1] * inputs;
-  const double products = (double)desc_elements(y) * (double)(tap_rows * tap_columns * inputs);
+      c->runs[i * c->row_runs + k] = i * w.dilation[0] * c->row + k * w.dilation[1] * units;
+#ifdef CPU_HAS_BF16_LOOPS
+  if (pairs) c->multiply = panel_pairs_multiply;
+#endif
+  const double products = (double)desc_elements(y) * (double)(tap_rows * tap_columns * units);
   c->team = cpu_team_for(cpu_env_team(call), products < 1e15 ? (int64_t)products / PRODUCTS_PER_BYTE : INT64_MAX);
   share(c);
   *out_kernel = (reed_kernel){.run = run_groups,
@@ -222,6 +245,8 @@ reed_status conv_groups_prepare(const reed_kernel_call *call, const packed_order
                               .free = mem_free,
                               .workspace_bytes = c->team.threads * c->scratch * (int64_t)sizeof(float),
                               .state_bytes = (int64_t)sizeof *c + tap_rows * tap_columns * (int64_t)sizeof *c->runs,
-                              .variant = c->last ? "direct" : NULL};
+                              .variant = !c->last ? NULL
+                                         : pairs  ? "bf16"
+                                                  : "direct"};
   return REED_OK;
 }

@@ -26,7 +26,14 @@
 #define CHUNK_BYTES (576 << 10) /* of X that a chunk reads, about: passes the second-level cache once a panel */
 #define STRIP_BYTES (16 << 10)  /* of X that a strip's tiles multiply, about: half of the first-level cache */
 #define STAGE_BYTES (128 << 10) /* of the sums of a chunk that are rounded together: in the second-level cache */
+#define ROW_DEPTH_LEAST 96      /* of a tap row that is a block, to leave out columns */
 #define ALIASED_BYTES 4096      /* rows at multiples of this share the same few lines of the first-level cache */
+
+/* True if many of a dilated window's columns lie beyond X's row: a block of a tap row leaves those out (run_block). */
+static bool leaves_columns_out(const panel_problem *p) {
+  return p->pairs && !p->halves.y && !p->halves.residual && p->taps[2] > 1 && p->dilation[2] > 1 &&
+         p->taps[0] * p->taps[1] > 1 && p->taps[2] * p->channels >= ROW_DEPTH_LEAST && 4 * p->pad[2] >= p->out[2];
+}
 
 static void choose_blocks(panel_plan *plan) {
   const depth_order *o = &plan->order;
@@ -45,6 +52,7 @@ static void choose_blocks(panel_plan *plan) {
     if (plan->taps_per_block >= o->tap_columns)
       plan->taps_per_block -= plan->taps_per_block % o->tap_columns; /* whole tap rows */
   }
+  if (leaves_columns_out(&plan->p)) plan->taps_per_block = smaller(plan->taps_per_block, o->tap_columns);
   plan->n_blocks = (taps + plan->taps_per_block - 1) / plan->taps_per_block;
 }
 
