@@ -10,7 +10,7 @@
 typedef struct conv_figure {
   bool there; /* false: the row cannot be measured, for example because its weights cannot lie in pairs of bf16 */
   double ours, theirs, prepare, their_prepare, rate;
-  char variant[24];
+  char variant[40];
 } conv_figure;
 
 typedef struct conv_row {

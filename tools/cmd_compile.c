@@ -87,12 +87,13 @@ static const char notes[] =
     "must have all that the module was compiled for.\n"
     "With --precision bf16 or f16 the constant weights of convolutions and products are stored in that precision, in\n"
     "half the bytes. With bf16, values between convolutions that a product would round are stored as bf16 too. On a\n"
-    "CPU with AVX512-BF16 the products of bf16 round their input to bf16 and sum in f32, except where Winograd's\n"
-    "convolution in f32 is faster. Weights of f16 are widened where they are multiplied (AVX2): half the memory, and\n"
-    "faster than f32 where few rows are multiplied. Elsewhere a program widens the weights once to f32: no faster\n"
-    "than f32, with more memory while it runs. On cuda products read and write halves, as torch.autocast computes\n"
-    "them: operands are rounded, sums are f32. Heads of boxes and scores keep f32. Compare results before use: how\n"
-    "much they deviate depends on the model.";
+    "CPU with AVX512-BF16 the products of bf16 round their input to bf16 and sum in f32, those of Winograd's\n"
+    "convolution to fixed point of 16 bits, except where f32 is faster. Weights of f16 are widened where they are\n"
+    "multiplied (AVX2): half the memory, and faster than f32 where few rows are multiplied. Elsewhere a program "
+    "widens\n"
+    "the weights once to f32: no faster than f32, with more memory while it runs. On cuda products read and write\n"
+    "halves, as torch.autocast computes them: operands are rounded, sums are f32. Heads of boxes and scores keep f32.\n"
+    "Compare results before use: how much they deviate depends on the model.";
 
 const command command_compile = {"compile",
                                  "m.onnx -o m.reed [--target NAMES] [--disable PASS]... [--report FILE.json]",

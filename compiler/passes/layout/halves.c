@@ -6,7 +6,7 @@
  *
  * The cost rule: a value becomes bf16 if a direct convolution reads it as X, because this product would round it for
  * itself, at each of its taps, or if it is the residual of a value of bf16. A value that only 3x3 convolutions of
- * stride 1 read stays f32: they are computed by Winograd's form in f32, which gains nothing and would lose accuracy. */
+ * stride 1 read stays f32: Winograd's form transforms it in f32, which gains little and would lose accuracy. */
 #include "compiler/ir/pass.h"
 #include "ops/packed.h"
 

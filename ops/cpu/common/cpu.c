@@ -30,7 +30,7 @@ static bool has_f16c(void) {
 #endif
 }
 
-/* The compiler knows AVX512-BF16 (ops/cpu/meson.build). */
+/* The compiler knows AVX512-BF16 and AVX512-VNNI (ops/cpu/meson.build). */
 #ifdef CPU_HAS_BF16_LOOPS
 static const bool has_bf16_loops = true;
 #else
@@ -73,7 +73,7 @@ static cpu_level find_best(void) {
   if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512bw") ||
       !__builtin_cpu_supports("avx512dq") || !__builtin_cpu_supports("avx512vl"))
     return CPU_AVX2;
-  if (!has_bf16_loops || !has_avx512_bf16()) return CPU_AVX512;
+  if (!has_bf16_loops || !has_avx512_bf16() || !__builtin_cpu_supports("avx512vnni")) return CPU_AVX512;
   return has_amx_bf16() ? CPU_AMX : CPU_AVX512_BF16;
 }
 

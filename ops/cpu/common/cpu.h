@@ -14,7 +14,7 @@
   X(BASE, "base", "what every x86-64 has (SSE2)") \
   X(AVX2, "avx2", "AVX2, FMA, F16C, BMI2") \
   X(AVX512, "avx512", "AVX-512 F, BW, DQ, VL, on top of avx2") \
-  X(AVX512_BF16, "avx512-bf16", "AVX512-BF16 on top of avx512, for products with weights of bf16") \
+  X(AVX512_BF16, "avx512-bf16", "AVX512-BF16 and AVX512-VNNI on top of avx512, for products with weights of bf16") \
   X(AMX, "amx", "AMX-BF16 on top of avx512-bf16, for the same products")
 
 typedef enum cpu_level {

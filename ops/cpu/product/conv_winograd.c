@@ -132,7 +132,7 @@ reed_status conv_winograd_prepare(const reed_kernel_call *call, const packed_ord
   winograd_problem p;
   winograd_form form;
   if (!choose(call, order, constant, w, act, &p, &form)) return REED_OK;
-  if (half_is(order->plain.dtype) && !form.stored) return REED_OK;
+  if (half_is(order->plain.dtype) && !form.stored && !form.fixed) return REED_OK;
   winograd_kernel *k = mem_calloc(1, sizeof *k);
   if (!k) return cpu_no_memory(call);
   winograd_plan_init(&k->plan, &p, &form, cpu_team_for(cpu_env_team(call), winograd_work(&p)));

@@ -6,12 +6,12 @@
 #define TILE 7 /* pixels of a tile at level AVX512 (panel_loops.c) */
 
 static const product_rates measured[CPU_LEVEL_COUNT] = {
-    [CPU_BASE] = {80, 80, 0, 0, 85, 400, 110, 150, 400, 200, 400, 130, 640},
-    [CPU_AVX2] = {22, 22, 0, 0, 23, 300, 90, 135, 260, 200, 400, 130, 640},
-    [CPU_AVX512] = {19, 19, 0, 0, 20, 230, 85, 125, 200, 200, 400, 130, 220},
-    [CPU_AVX512_BF16] = {19, 9.5, 160, 500, 20, 230, 85, 125, 200, 200, 400, 130, 220},
+    [CPU_BASE] = {80, 80, 0, 0, 85, 400, 110, 150, 400, 200, 0, 0, 0, 400, 130, 640},
+    [CPU_AVX2] = {22, 22, 0, 0, 23, 300, 90, 135, 260, 200, 0, 0, 0, 400, 130, 640},
+    [CPU_AVX512] = {19, 19, 0, 0, 20, 230, 85, 125, 200, 200, 0, 0, 0, 400, 130, 220},
+    [CPU_AVX512_BF16] = {19, 9.5, 160, 500, 20, 230, 85, 125, 200, 200, 10, 280, 200, 400, 130, 220},
     /* pairs: an assumption, a sixth of f32's time; this level has never run on such a CPU */
-    [CPU_AMX] = {19, 3, 160, 500, 20, 230, 85, 125, 200, 200, 400, 130, 220},
+    [CPU_AMX] = {19, 3, 160, 500, 20, 230, 85, 125, 200, 200, 10, 280, 200, 400, 130, 220},
 };
 
 const product_rates *product_rates_of(cpu_level level) { return &measured[level]; }

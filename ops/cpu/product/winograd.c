@@ -1,191 +1,16 @@
-/* Planning and running Winograd convolutions (winograd.h). The tiles of a section are taken in blocks, whose
+/* Running Winograd convolutions (winograd.h). The tiles of a section are taken in blocks, whose
  * transformed values stay near the CPU. A block takes two stages, each shared out to threads: the transforms (of this
  * block's X, of weights, and of the block before into Y), then the products. The choice of a form is in
- * winograd_choice.c, the loops are in winograd_loops.c. */
+ * winograd_choice.c, the plan in winograd_plan.c, the loops are in winograd_loops.c and winograd_fixed_loops.c. */
 #include "ops/cpu/product/winograd.h"
-
-#include <stdio.h>
 
 #include "ops/cpu/common/relay.h"
 #include "ops/cpu/product/whole.h"
 #include "ops/cpu/views/half.h"
 
-#define LINE 16                         /* floats of a cache line */
-#define ALIASED 1024                    /* rows at multiples of so many floats share lines of the first-level cache */
-#define BLOCK_BYTES (2 << 20)           /* of V and M of a block, about */
-#define WEIGHT_BYTES (6 << 20)          /* of weights that are transformed together if one block needs them */
-#define BLOCKS_OF_WEIGHTS 4             /* bytes of transformed weights for one of a block, at most */
-#define HALVES_WEIGHT_BYTES (20 << 20)  /* of transformed weights of several blocks in halves, at most */
-#define TILES_LEAST 48                  /* of a block: fewer read the weights too often */
-#define PAST_BYTES (4 << 20)            /* of transformed weights that are written past the caches, at least */
-#define CHUNK_PRODUCTS (5 << 17)        /* of a chunk of products, about: some 13 us */
-#define NARROW_PRODUCTS (10 << 20)      /* of a panel: at most if no memory is saved */
-#define NARROW_PRODUCTS_MOST (48 << 20) /* at most where memory is saved: some 1 ms */
-#define NARROW_PANELS_EACH 4            /* of each thread, at least, where memory is saved */
-#define NARROW_PANELS 8                 /* at least */
-#define OWN_BYTES (384 << 10) /* of V and M of a block that is a chunk, about: they stay in a core's own cache */
-#define OWN_MOST (1 << 20)    /* and at most */
-#define OWN_TILES 28          /* at least: two passes of the products' loop */
-#define OWN_BLOCKS 4          /* of each thread, at least: the last ones leave threads without work */
+#define CHUNK_PRODUCTS (5 << 17)          /* of a chunk of products, about: some 13 us */
 #define OWN_PRODUCTS (3 * CHUNK_PRODUCTS) /* of a step of it */
 #define WEIGHT_CHANNELS 32                /* of a panel's weights that are transformed together: a chunk or two */
-
-/* ---- plans ---- */
-
-/* A row of n floats in V or M. */
-static int64_t row_of(int64_t n) {
-  int64_t row = round_up(n, LINE);
-  return row % ALIASED == 0 ? row + LINE : row;
-}
-
-/* A position of n floats: neighbouring positions begin in different lines of the first-level cache. */
-static int64_t position_of(int64_t n) { return round_up(n, ALIASED) + LINE; }
-
-static int64_t half_tiles(const winograd_section *s) { return divided(s->tiles, s->n_halves); }
-
-/* The tiles of a block of one half, at most. */
-static int64_t block_tiles(const winograd_section *s) { return divided(half_tiles(s), s->n_blocks); }
-
-/* Floats of V, M and U of a section in the workspace. */
-static int64_t section_elements(const winograd_plan *plan, const winograd_section *s) {
-  int64_t m = s->n_halves * s->m_half, u = plan->form.stored ? 0 : s->positions * s->u_position;
-  return s->n_halves * s->v_half + (s->narrow ? plan->team.threads * (m + u) : m + u);
-}
-
-/* The rows, positions and halves of V, M and U, from the number of blocks and the outputs that are taken together. */
-static void lay_out(const winograd_plan *plan, winograd_section *s) {
-  int64_t tiles = block_tiles(s);
-  s->m_row = s->narrow ? plan->width : plan->m_row;
-  s->v_position = position_of(tiles * plan->v_row);
-  s->m_position = s->narrow ? tiles * s->m_row + LINE : position_of(tiles * plan->m_row);
-  s->v_half = s->positions * s->v_position;
-  s->m_half = s->positions * s->m_position;
-  s->n_ks = divided(round_up(plan->p.outputs, PACKED_STEP), s->k_width);
-  s->u_position = position_of(s->k_width * plan->depth);
-}
-
-/* A narrow section in place of `s` where a panel is little work, or where panels are enough for all threads and it
- * takes less memory: V of all tiles, but M and U of as many panels as there are threads. An activation whose last bits
- * may depend on its vectors leaves only the first reason, which is no matter of threads. */
-static void consider_narrow(const winograd_plan *plan, winograd_section *s, bool one_block) {
-  const winograd_problem *p = &plan->p;
-  int64_t panels = divided(round_up(p->outputs, PACKED_STEP), plan->width),
-          products = s->positions * s->tiles * plan->depth * plan->width;
-  if (plan->form.stored || s->own || panels < NARROW_PANELS) return;
-  winograd_section narrow = *s;
-  narrow.n_blocks = 1;
-  narrow.narrow = true;
-  narrow.k_width = plan->width;
-  lay_out(plan, &narrow);
-  bool enough = panels >= NARROW_PANELS_EACH * plan->team.threads && products <= NARROW_PRODUCTS_MOST &&
-                activation_ends_tiles(&p->activation);
-  if ((one_block && products <= NARROW_PRODUCTS) ||
-      (enough && section_elements(plan, &narrow) < section_elements(plan, s)))
-    *s = narrow;
-}
-
-static void plan_section(winograd_plan *plan, winograd_section *s) {
-  const winograd_problem *p = &plan->p;
-  int64_t row = plan->v_row + plan->m_row, columns = round_up(p->outputs, PACKED_STEP);
-  s->positions = (s->size[0] + 2) * (s->size[1] + 2);
-  s->tiles = p->images * s->n[0] * s->n[1];
-  /* large weights: blocks so large that a small map has only one, which needs few of the transformed weights at a time
-   */
-  int64_t weights = plan->form.stored ? 0 : s->positions * plan->depth * columns * (int64_t)sizeof(float),
-          most =
-              larger(larger(BLOCK_BYTES, weights / BLOCKS_OF_WEIGHTS) / (s->positions * row * (int64_t)sizeof(float)),
-                     TILES_LEAST);
-  int64_t tile = s->positions * row * (int64_t)sizeof(float), own = larger(OWN_BYTES / tile, OWN_TILES);
-  s->own = plan->team.threads > 1 && own * tile <= OWN_MOST && weights / BLOCKS_OF_WEIGHTS <= own * tile &&
-           s->tiles >= OWN_BLOCKS * own * plan->team.threads;
-  /* halves, unless threads would read large weights anew for each of the blocks */
-  bool shared = plan->team.threads > 1 && !s->own && s->tiles > 1;
-  s->n_halves = shared && (weights <= HALVES_WEIGHT_BYTES || s->tiles <= most) ? 2 : 1;
-  s->n_blocks = divided(s->tiles, s->own ? own : s->n_halves * most);
-  /* which outputs are taken together is no matter of threads */
-  bool one_block = s->n_blocks == 1 && s->tiles <= most;
-  s->k_width = columns;
-  if (one_block && !plan->form.stored) {
-    int64_t each = s->positions * plan->depth * plan->width * (int64_t)sizeof(float);
-    s->k_width = smaller(larger(WEIGHT_BYTES / each, 1) * plan->width, columns);
-  }
-  lay_out(plan, s);
-  consider_narrow(plan, s, one_block);
-  s->past = !s->narrow && s->positions * s->u_position * (int64_t)sizeof(float) >= PAST_BYTES;
-  int64_t v = s->n_halves * s->v_half, m = s->n_halves * s->m_half, u = s->positions * s->u_position,
-          workers = plan->team.threads;
-  if (s->own) plan->worker_v = larger(plan->worker_v, v);
-  plan->v_elements = larger(plan->v_elements, s->own ? workers * plan->worker_v : v);
-  if (s->narrow || s->own) plan->worker_m = larger(plan->worker_m, m);
-  plan->worker_u = s->narrow ? larger(plan->worker_u, u) : plan->worker_u;
-  plan->m_elements = larger(plan->m_elements, s->narrow || s->own ? workers * plan->worker_m : m);
-  if (plan->form.stored) plan->stored_elements = u;
-  else plan->u_elements = larger(plan->u_elements, s->narrow ? workers * plan->worker_u : u);
-}
-
-/* The phases of both axes. Those with a part at infinity of the rows, of the columns, and of both are neighbours. */
-static void list_phases(winograd_plan *plan) {
-  static const int32_t all[WINOGRAD_PHASES][2] = {{0, 1}, {0, 0}, {1, 0}, {1, 1}};
-  for (int i = 0; i < WINOGRAD_PHASES; i++)
-    if (all[i][0] < plan->p.stride[0] && all[i][1] < plan->p.stride[1])
-      memcpy(plan->phases[plan->n_phases++], all[i], sizeof all[i]);
-  plan->depth = plan->n_phases * plan->p.channels;
-  plan->v_row = row_of((plan->n_phases - 1) * plan->p.channels + round_up(plan->p.channels, LINE));
-}
-
-/* True if a phase has a part at a position of the axis. */
-static bool takes_part(const winograd_plan *plan, int phase, int axis, bool infinity) {
-  return !infinity || plan->p.stride[axis] == 1 || plan->phases[phase][axis] == 0;
-}
-
-void winograd_plan_init(winograd_plan *plan, const winograd_problem *p, const winograd_form *form, cpu_team team) {
-  cpu_level level = p->activation.level;
-  *plan = (winograd_plan){.p = *p,
-                          .form = *form,
-                          .team = team,
-                          .m_row = row_of(p->outputs),
-                          .width = CPU_PICK(level, winograd_width)(),
-                          .transform_input = CPU_PICK(level, winograd_transform_input),
-                          .transform_weights = CPU_PICK(level, winograd_transform_weights),
-                          .multiply = CPU_PICK(level, winograd_multiply),
-                          .transform_output = CPU_PICK(level, winograd_transform_output)};
-  plan->team.chunks = INT32_MAX; /* an item of a stage is a chunk */
-  list_phases(plan);
-  int64_t row = 0;
-  for (int i = 0; i < WINOGRAD_SIZES; row += form->n[0][i] * winograd_pixels(p, 0, i), i++) {
-    int64_t column = 0;
-    for (int j = 0; j < WINOGRAD_SIZES; column += form->n[1][j] * winograd_pixels(p, 1, j), j++) {
-      if (form->n[0][i] == 0 || form->n[1][j] == 0) continue;
-      winograd_section *s = &plan->sections[plan->n_sections++];
-      *s = (winograd_section){.size = {winograd_sizes[i], winograd_sizes[j]},
-                              .pixels = {winograd_pixels(p, 0, i), winograd_pixels(p, 1, j)},
-                              .first = {row, column},
-                              .n = {form->n[0][i], form->n[1][j]}};
-      plan_section(plan, s);
-    }
-  }
-}
-
-int64_t winograd_plan_workspace_bytes(const winograd_plan *plan) {
-  return (plan->v_elements + plan->m_elements + plan->u_elements) * (int64_t)sizeof(float);
-}
-
-int64_t winograd_plan_stored_bytes(const winograd_plan *plan) { return plan->stored_elements * (int64_t)sizeof(float); }
-
-void winograd_form_text(const winograd_problem *p, const winograd_form *form, char *out, size_t capacity) {
-  size_t n = (size_t)snprintf(out, capacity, "winograd ");
-  for (int axis = 0; axis < 2; axis++) {
-    const char *before = axis ? "x" : "";
-    for (int i = 0; i < WINOGRAD_SIZES && n < capacity; i++) {
-      if (form->n[axis][i] == 0) continue;
-      n += (size_t)snprintf(out + n, capacity - n, "%s%d", before, (int)winograd_pixels(p, axis, i));
-      before = ",";
-    }
-  }
-  if (form->stored && n < capacity) snprintf(out + n, capacity - n, ", stored");
-}
-
-/* ---- running ---- */
 
 /* A block of a section's tiles by a part of the outputs. A block in halves has tiles of the section's first half and of
  * its second one. The calling thread takes a stage from its begin on, which is the first halves, and helpers from its
@@ -201,8 +26,8 @@ typedef struct step {
 
 /* Step `index` of a section: through the parts of the outputs, then through the blocks (one of both has one). */
 static step step_at(const winograd_plan *plan, const winograd_section *s, int64_t index) {
-  int64_t block = index / s->n_ks, columns = round_up(plan->p.outputs, PACKED_STEP), half = half_tiles(s),
-          each = block_tiles(s), n[2] = {half, s->tiles - half};
+  int64_t block = index / s->n_ks, columns = round_up(plan->p.outputs, PACKED_STEP), half = winograd_half_tiles(s),
+          each = winograd_block_tiles(s), n[2] = {half, s->tiles - half};
   step t = {.s = s, .column = index % s->n_ks * s->k_width, .index = index, .n_together = 1};
   for (int i = 0; i < 2; i++) {
     t.first[i] = i * half + block * each;
@@ -216,10 +41,12 @@ static step step_at(const winograd_plan *plan, const winograd_section *s, int64_
 typedef struct winograd_run {
   const winograd_plan *plan;
   const void *x;
-  const float *weights, *bias;
+  const float *weights; /* packed or transformed ones; pairs of bf16 are as long as a float */
+  const float *bias;
   const void *residual;
   void *y;
   float *v, *m, *u;
+  float *scratch; /* of a thread */
 } winograd_run;
 
 /* Tile number `index` of a step: its image and first pixel of Y. */
@@ -241,8 +68,30 @@ static int64_t in_halves(const step *t, int64_t index, int64_t half, int64_t row
   return index < t->n[0] ? index * row : half + (index - t->n[0]) * row;
 }
 
-/* One phase of a tile of X. Along an axis the tile's pixel i is that of X at from + stride * i. */
-static void transform_phase(const winograd_run *run, const step *t, int phase, const place *at, float *v) {
+/* True if a phase has a part at a position of the axis. */
+static bool takes_part(const winograd_plan *plan, int phase, int axis, bool infinity) {
+  return !infinity || plan->p.stride[axis] == 1 || plan->phases[phase][axis] == 0;
+}
+
+/* The phases that have a part at a position of the section: first..end. */
+typedef struct phase_range {
+  int first, end;
+} phase_range;
+
+static phase_range phases_at(const winograd_plan *plan, const winograd_section *s, int64_t position) {
+  const int64_t columns = s->size[1] + 2;
+  const bool infinity[2] = {position / columns == s->size[0] + 1, position % columns == s->size[1] + 1};
+  phase_range range = {.end = plan->n_phases};
+  for (int axis = 0; axis < 2; axis++) {
+    while (!takes_part(plan, range.first, axis, infinity[axis])) range.first++;
+    while (!takes_part(plan, range.end - 1, axis, infinity[axis])) range.end--;
+  }
+  return range;
+}
+
+/* One phase of a tile of X, to positions of v. Along an axis the tile's pixel i is that of X at from + stride * i. */
+static void transform_phase(const winograd_run *run, const step *t, int phase, const place *at, float *v,
+                            int64_t position) {
   const winograd_plan *plan = run->plan;
   const winograd_problem *p = &plan->p;
   winograd_input in = {.half = p->halves.x,
@@ -251,7 +100,7 @@ static void transform_phase(const winograd_run *run, const step *t, int phase, c
                        .x_row = p->stride[0] * p->x_row,
                        .x_pixel = p->stride[1] * p->x_pixel,
                        .x_channel = p->x_channel,
-                       .v_position = t->s->v_position,
+                       .v_position = position,
                        .rows = t->s->size[0],
                        .columns = t->s->size[1]};
   int64_t from[2];
@@ -268,20 +117,80 @@ static void transform_phase(const winograd_run *run, const step *t, int phase, c
   plan->transform_input(&in);
 }
 
+/* Rounds the tile in the scratch to fixed point. */
+static void round_tile(const winograd_run *run, const winograd_section *s, float *v) {
+#ifdef CPU_HAS_BF16_LOOPS
+  const winograd_plan *plan = run->plan;
+  const int64_t channels = plan->p.channels;
+  for (int64_t i = 0; i < s->positions; i++, v += s->v_position) {
+    const phase_range phases = phases_at(plan, s, i);
+    const int64_t first = phases.first * channels;
+    winograd_fixed_round(run->scratch + i * plan->scratch_row + first, (phases.end - phases.first) * channels,
+                         v + first / plan->unit, v + plan->depth);
+  }
+#else
+  (void)run, (void)s, (void)v;
+#endif
+}
+
 /* The phases in their order, because up to 15 floats behind a phase are written. */
 static void transform_input(const winograd_run *run, const step *t, int64_t begin, int64_t end) {
   const winograd_plan *plan = run->plan;
   for (int64_t i = begin; i < end; i++) {
     const place at = place_of(t, i);
-    for (int phase = 0; phase < plan->n_phases; phase++)
-      transform_phase(run, t, phase, &at, run->v + in_halves(t, i, t->s->v_half, plan->v_row));
+    float *v = run->v + in_halves(t, i, t->s->v_half, plan->v_row), *to = plan->form.fixed ? run->scratch : v;
+    const int64_t position = plan->form.fixed ? plan->scratch_row : t->s->v_position;
+    for (int phase = 0; phase < plan->n_phases; phase++) transform_phase(run, t, phase, &at, to, position);
+    if (plan->form.fixed) round_tile(run, t->s, v);
   }
 }
 
 /* Pieces of WEIGHT_CHANNELS channels of a phase of the weights of a panel. */
 static int64_t weight_pieces(const winograd_plan *plan) { return divided(plan->p.channels, WEIGHT_CHANNELS); }
 
-static int64_t panel_pieces(const winograd_plan *plan) { return plan->n_phases * weight_pieces(plan); }
+static int64_t panel_pieces(const winograd_plan *plan) {
+  return plan->form.fixed ? plan->width / PACKED_STEP : plan->n_phases * weight_pieces(plan);
+}
+
+/* Pieces begin..end of the weights in fixed point: PACKED_STEP outputs of a panel each, of all channels, because they
+ * have a scale. */
+static void transform_fixed_weights(const winograd_run *run, const step *t, int64_t begin, int64_t end) {
+#ifdef CPU_HAS_BF16_LOOPS
+  const winograd_plan *plan = run->plan;
+  const int64_t units = plan->p.channels / plan->unit, pieces = panel_pieces(plan);
+  for (int64_t i = begin; i < end; i++) {
+    const int64_t first = i / pieces * plan->width, width = smaller(t->columns - first, plan->width),
+                  from = i % pieces * PACKED_STEP, column = t->column + first + from, packed = column / PACKED_WIDTH,
+                  packed_row = packed_width(plan->p.outputs, packed), tap = units * packed_row;
+    if (from >= width) continue;
+    float *u = run->u + first * plan->u_depth + from;
+    winograd_norms norms = {0};
+    for (int adds = 1; adds >= 0; adds--) {
+      for (int phase = 0; phase < plan->n_phases; phase++) {
+        const int32_t *at = plan->phases[phase], *stride = plan->p.stride;
+        const winograd_weights w = {.w = run->weights + packed * PACKED_WIDTH * 9 * units + column % PACKED_WIDTH +
+                                         (3 * at[0] + at[1]) * tap,
+                                    .u = u + phase * units * width,
+                                    .channels = units,
+                                    .width = width,
+                                    .w_row = 3 * stride[0] * tap,
+                                    .w_column = stride[1] * tap,
+                                    .w_channel = packed_row,
+                                    .u_position = t->s->u_position,
+                                    .rows = t->s->size[0],
+                                    .columns = t->s->size[1],
+                                    .taps = {divided(3 - at[0], stride[0]), divided(3 - at[1], stride[1])},
+                                    .past = t->s->past};
+        if (adds) winograd_fixed_add_norms(&w, &norms);
+        else winograd_fixed_weights(&w, &norms);
+      }
+      if (adds) winograd_fixed_scales(&norms, t->s->positions, u + plan->depth * width, t->s->u_position);
+    }
+  }
+#else
+  (void)run, (void)t, (void)begin, (void)end;
+#endif
+}
 
 /* Pieces begin..end of the weights, counted through the panels of the step's part of the outputs and their phases. */
 static void transform_weights(const winograd_run *run, const step *t, int64_t begin, int64_t end) {
@@ -295,7 +204,7 @@ static void transform_weights(const winograd_run *run, const step *t, int64_t be
     const int32_t *first = plan->phases[phase], *stride = plan->p.stride;
     winograd_weights w = {.w = run->weights + packed * PACKED_WIDTH * 9 * channels + channel * packed_row +
                                column % PACKED_WIDTH + (3 * first[0] + first[1]) * tap,
-                          .u = run->u + panel * plan->width * plan->depth + (phase * channels + channel) * width,
+                          .u = run->u + panel * plan->width * plan->u_depth + (phase * channels + channel) * width,
                           .channels = smaller(channels - channel, WEIGHT_CHANNELS),
                           .width = width,
                           .w_row = 3 * stride[0] * tap,
@@ -322,7 +231,7 @@ static int64_t column_of(const step *t) { return t->s->narrow ? 0 : t->column; }
 
 /* Tiles of a product, at most: those of a chunk, but two passes of the products' loop at least. */
 static int64_t product_tiles(const winograd_plan *plan) {
-  return larger(divided(2 * CHUNK_PRODUCTS, plan->depth * plan->width), OWN_TILES);
+  return larger(divided(2 * CHUNK_PRODUCTS, plan->depth * plan->width), WINOGRAD_OWN_TILES);
 }
 
 /* The products of half of a step's tiles. */
@@ -345,22 +254,6 @@ static product_place product_at(const winograd_plan *plan, const step *t, int64_
                          index / pieces / panels};
 }
 
-/* The phases that have a part at a position of the section: first..end. */
-typedef struct phase_range {
-  int first, end;
-} phase_range;
-
-static phase_range phases_at(const winograd_plan *plan, const winograd_section *s, int64_t position) {
-  const int64_t columns = s->size[1] + 2;
-  const bool infinity[2] = {position / columns == s->size[0] + 1, position % columns == s->size[1] + 1};
-  phase_range range = {.end = plan->n_phases};
-  for (int axis = 0; axis < 2; axis++) {
-    while (!takes_part(plan, range.first, axis, infinity[axis])) range.first++;
-    while (!takes_part(plan, range.end - 1, axis, infinity[axis])) range.end--;
-  }
-  return range;
-}
-
 /* Products begin..end. */
 static void multiply(const winograd_run *run, const step *t, int64_t begin, int64_t end) {
   const winograd_plan *plan = run->plan;
@@ -371,19 +264,22 @@ static void multiply(const winograd_run *run, const step *t, int64_t begin, int6
   for (int64_t i = begin; i < end; i++) {
     const product_place at = product_at(plan, t, i), after = product_at(plan, t, smaller(i + 1, last));
     const phase_range phases = phases_at(plan, s, at.position);
-    const int64_t first = phases.first * plan->p.channels, panel_width = smaller(t->columns - at.panel * width, width);
-    const float *u = weights + at.position * s->u_position + at.panel * width * plan->depth;
-    winograd_product product = {.v = run->v + at.half * s->v_half + at.position * s->v_position +
-                                     at.tile * plan->v_row + first,
+    const int64_t units = plan->p.channels / plan->unit, first = phases.first * units,
+                  panel_width = smaller(t->columns - at.panel * width, width);
+    const float *u = weights + at.position * s->u_position + at.panel * width * plan->u_depth,
+                *v = run->v + at.half * s->v_half + at.position * s->v_position + at.tile * plan->v_row;
+    winograd_product product = {.v = v + first,
                                 .u = u + first * panel_width,
                                 .m = run->m + at.half * s->m_half + at.position * s->m_position + at.tile * s->m_row +
                                      column_of(t) + at.panel * width,
-                                .next = weights + after.position * s->u_position + after.panel * width * plan->depth,
+                                .next = weights + after.position * s->u_position + after.panel * width * plan->u_depth,
                                 .tiles = smaller(at.tiles - at.tile, each),
-                                .channels = (phases.end - phases.first) * plan->p.channels,
+                                .channels = (phases.end - phases.first) * units,
                                 .width = panel_width,
                                 .v_row = plan->v_row,
-                                .m_row = s->m_row};
+                                .m_row = s->m_row,
+                                .v_scale = v + plan->depth,
+                                .u_scale = u + plan->depth * panel_width};
     plan->multiply(&product);
   }
 }
@@ -464,33 +360,34 @@ static void add_part(stage *stage, part part, int64_t first, int64_t n, double c
   stage->n_parts++;
 }
 
-static void run_item(const stage *stage, const part *part, int64_t item) {
+static void run_item(const stage *stage, const part *part, int64_t item, int32_t worker) {
   const winograd_plan *plan = stage->run->plan;
   int64_t items = items_of_step(part), which = part->first_step + item / items,
           begin = part->begin + item % items * part->each;
   winograd_run run = *stage->run;
   run.m += which * plan->worker_m;
   run.u += which * plan->worker_u;
+  run.scratch += worker * plan->worker_scratch;
   step t = which ? step_at(plan, part->step->s, part->step->index + which) : *part->step;
   part->fn(&run, &t, begin, smaller(begin + part->each, part->end));
 }
 
 /* Helpers take the last items first, so those of the second half are in reverse: each thread goes forward, to what the
  * item before it has fetched. */
-static void run_items(void *context, int64_t begin, int64_t end) {
+static void run_items(void *context, int64_t begin, int64_t end, int32_t worker) {
   const stage *stage = context;
   for (int64_t item = begin; item < end; item++) {
     int64_t i = item, at = 0;
     for (; i >= items_of(part_of(stage, at)); at++) i -= items_of(part_of(stage, at));
     const part *part = part_of(stage, at);
-    run_item(stage, part, at < stage->n_parts ? i : items_of(part) - 1 - i);
+    run_item(stage, part, at < stage->n_parts ? i : items_of(part) - 1 - i, worker);
   }
 }
 
 static reed_status run_stage(stage *stage) {
   int64_t n = 0;
   for (int i = 0; i < 2 * stage->n_parts; i++) n += items_of(part_of(stage, i));
-  return cpu_parallel(stage->run->plan->team, n, 1, run_items, stage);
+  return cpu_parallel_scratch(stage->run->plan->team, n, 1, run_items, stage);
 }
 
 /* Products that take as long as a transformed value of X, of the weights, or for Y. */
@@ -505,9 +402,11 @@ static reed_status transform(const winograd_run *run, const step *t, const step 
              before->tiles, (double)(before->s->positions * before->columns) * COST_OUTPUT);
   if (t && t->first[0] == 0 && !run->plan->form.stored) {
     int64_t panels = divided(t->columns, run->plan->width), pieces = panel_pieces(run->plan);
-    add_part(&stage, (part){transform_weights, t, .n_steps = t->n_together}, divided(panels, 2) * pieces,
-             panels * pieces,
-             (double)(t->s->positions * smaller(p->channels, WEIGHT_CHANNELS) * run->plan->width) * COST_WEIGHT);
+    const bool fixed = run->plan->form.fixed;
+    const int64_t values = fixed ? 2 * run->plan->n_phases * p->channels * PACKED_STEP
+                                 : smaller(p->channels, WEIGHT_CHANNELS) * run->plan->width;
+    add_part(&stage, (part){fixed ? transform_fixed_weights : transform_weights, t, .n_steps = t->n_together},
+             divided(panels, 2) * pieces, panels * pieces, (double)(t->s->positions * values) * COST_WEIGHT);
   }
   if (t && t->column == 0 && !t->s->own)
     add_part(&stage, (part){transform_input, t, .n_steps = 1}, second_half(t), t->tiles,
@@ -545,6 +444,7 @@ static bool run_own(void *context, int64_t block, int64_t index, int32_t place) 
   winograd_run run = *own->run;
   run.v += place * plan->worker_v;
   run.m += place * plan->worker_m;
+  run.scratch += place * plan->worker_scratch;
   const step t = step_at(plan, own->section, block);
   if (t.tiles <= 0) return false; /* blocks are rounded up */
   part parts[OWN_PARTS];
@@ -573,10 +473,11 @@ static reed_status products(const winograd_run *run, const step *t) {
   return run_stage(&stage);
 }
 
-reed_status winograd_plan_run(const winograd_plan *plan, const void *x, const float *weights, const float *bias,
+reed_status winograd_plan_run(const winograd_plan *plan, const void *x, const void *weights, const float *bias,
                               const void *residual, void *y, void *workspace) {
   float *v = workspace, *m = v + plan->v_elements;
-  winograd_run run = {plan, x, weights, bias, residual, y, v, m, m + plan->m_elements};
+  float *u = m + plan->m_elements;
+  winograd_run run = {plan, x, weights, bias, residual, y, v, m, u, u + plan->u_elements};
   step steps[2];
   const step *before = NULL;
   int64_t n = 0;

@@ -16,6 +16,7 @@
 #define OPS_CPU_PRODUCT_WINOGRAD_H_
 
 #include "ops/cpu/formulas/activation.h"
+#include "ops/cpu/product/whole.h"
 #include "ops/cpu/product/winograd_loops.h"
 #include "ops/packed.h"
 
@@ -28,7 +29,7 @@ typedef struct winograd_problem {
   int64_t y_image, y_row, y_pixel;
   activation activation;
   packed_halves halves; /* X, residual and Y of bf16; a Y of bf16 has no activation but Relu */
-  bool direct_pairs;    /* the direct convolution would be that of panels.h on pairs of bf16 */
+  bool direct_pairs;    /* the weights are pairs of bf16, for panels.h or fixed point; other forms take them in f32 */
 } winograd_problem;
 
 /* Sizes of the pieces of an axis, the largest first: pixels of Y with stride 1. A piece has two positions more. */
@@ -55,6 +56,7 @@ static inline int32_t winograd_products(const winograd_problem *p, int axis, int
 typedef struct winograd_form {
   int64_t n[2][WINOGRAD_SIZES];
   bool stored; /* the caller keeps the transformed weights; only for tiles of one size */
+  bool fixed;  /* products in fixed point (winograd_loops.h), of weights that are pairs of bf16; not if stored */
 } winograd_form;
 
 /* The rectangle of tiles of one size. */
@@ -78,10 +80,13 @@ typedef struct winograd_plan {
   cpu_team team;
   int32_t n_phases,
       phases[WINOGRAD_PHASES][2]; /* in the order in which V and U have them: their first row and column */
-  int64_t depth;                  /* channels of all phases: floats of a row of V */
+  int64_t unit;                   /* channels that lie in one float of V and U: 1, or 2 in fixed point */
+  int64_t depth;                  /* channels of all phases in units: floats of a row of V */
+  int64_t u_depth;                /* rows of a panel of U: the depth, and one for scales in fixed point */
   int64_t v_row, m_row, width, v_elements, m_elements, u_elements; /* elements: of the workspace */
   int64_t worker_v, worker_m, worker_u;                            /* of a thread's, or a narrow step's, part of it */
-  int64_t stored_elements;                                         /* of a stored form's weights */
+  int64_t scratch_row, worker_scratch; /* fixed point: a position of a tile in f32, and a tile, for each thread */
+  int64_t stored_elements;             /* of a stored form's weights */
   int32_t n_sections;
   winograd_section sections[WINOGRAD_SECTIONS];
   void (*transform_input)(const winograd_input *t);
@@ -89,6 +94,15 @@ typedef struct winograd_plan {
   void (*multiply)(const winograd_product *p);
   void (*transform_output)(const winograd_output *t);
 } winograd_plan;
+
+/* A section's tiles: those of its first half, and those of a block of one half at most. */
+static inline int64_t winograd_half_tiles(const winograd_section *s) { return divided(s->tiles, s->n_halves); }
+static inline int64_t winograd_block_tiles(const winograd_section *s) {
+  return divided(winograd_half_tiles(s), s->n_blocks);
+}
+
+/* Tiles of a block that a thread works on by itself, at least: two passes of the products' loop. */
+#define WINOGRAD_OWN_TILES 28
 
 /* The cheapest form, and true if it is estimated faster than a direct convolution. Stored forms are considered if
  * may_store. All of them have tiles of 4x4, so that the same weights are kept once for all extents, and each takes at
@@ -106,11 +120,13 @@ int64_t winograd_plan_workspace_bytes(const winograd_plan *plan);
  * channels, outputs, the size of the tiles and the CPU level. */
 int64_t winograd_plan_stored_bytes(const winograd_plan *plan);
 void winograd_plan_store(const winograd_plan *plan, const float *packed, float *out_stored);
-/* weights: packed, or those of winograd_plan_store; bias f32[outputs]; residual with y's layout (or y itself). Bias and
- * residual may be NULL. Any number of threads may run a plan, each with a workspace of its own. */
-REED_MUST_CHECK reed_status winograd_plan_run(const winograd_plan *plan, const void *x, const float *weights,
+/* weights: packed, of f32 or as the form says, or those of winograd_plan_store; bias f32[outputs]; residual with y's
+ * layout (or y itself). Bias and residual may be NULL. Any number of threads may run a plan, each with a workspace of
+ * its own. */
+REED_MUST_CHECK reed_status winograd_plan_run(const winograd_plan *plan, const void *x, const void *weights,
                                               const float *bias, const void *residual, void *y, void *workspace);
-/* "winograd 4x4", "winograd 4x4, stored", or the pixels of a mixed form's pieces as in "winograd 6,4x4,2". */
+/* "winograd 4x4", "winograd 4x4, stored", "winograd 4x4, fixed point", or the pixels of a mixed form's pieces as in
+ * "winograd 6,4x4,2". */
 void winograd_form_text(const winograd_problem *p, const winograd_form *form, char *out, size_t capacity);
 
 #endif

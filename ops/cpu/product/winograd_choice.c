@@ -60,7 +60,9 @@ int64_t winograd_work(const winograd_problem *p) {
   return work < 1e15 ? (int64_t)work / PRODUCTS_PER_BYTE : INT64_MAX;
 }
 
-static void price_sections(const winograd_problem *p, const product_rates *r, section_costs costs) {
+static void price_sections(const winograd_problem *p, const product_rates *r, bool fixed, section_costs costs) {
+  const double rate = fixed ? r->fixed_product : r->product, input = fixed ? r->fixed_input : r->input,
+               bytes = (double)(fixed ? sizeof(uint16_t) : sizeof(float));
   double channels = (double)p->channels, lanes = lanes_of_channels(p),
          outputs = (double)round_up(p->outputs, PACKED_STEP);
   for (int i = 0; i < WINOGRAD_SIZES; i++)
@@ -68,10 +70,12 @@ static void price_sections(const winograd_problem *p, const product_rates *r, se
       double positions = (winograd_sizes[i] + 2) * (winograd_sizes[j] + 2),
              products = winograd_products(p, 0, i) * winograd_products(p, 1, j),
              weights = products * channels * outputs,
-             weight = weights * sizeof(float) <= NEAR_BYTES ? r->weight : r->far_weight;
-      const bool far = winograd_phases(p) > 1 && weights * sizeof(float) > FAR_BYTES;
-      costs[i][j] = (section_cost){.product = weights * (r->product + (far ? r->read / BLOCK_TILES : 0)),
-                                   .tile = products * lanes * r->input + positions * outputs * r->output,
+             weight = fixed                           ? r->fixed_weight
+                      : weights * bytes <= NEAR_BYTES ? r->weight
+                                                      : r->far_weight;
+      const bool far = winograd_phases(p) > 1 && weights * bytes > FAR_BYTES;
+      costs[i][j] = (section_cost){.product = weights * (rate + (far ? r->read / BLOCK_TILES : 0)),
+                                   .tile = products * lanes * input + positions * outputs * r->output,
                                    .fixed = weights * weight + 2 * STAGE_PS};
     }
 }
@@ -87,6 +91,8 @@ static double form_time(const winograd_problem *p, section_costs costs, const ax
     }
   return time;
 }
+
+static double smaller_time(double a, double b) { return a < b ? a : b; }
 
 static double time_of_direct(const winograd_problem *p, bool pairs) {
   const direct_product d = {.pixels = (double)p->images * (double)p->out[0] * (double)p->out[1],
@@ -120,31 +126,44 @@ static bool stored_form(const winograd_problem *p, const product_rates *r, winog
 double winograd_time(const winograd_problem *p, const winograd_form *form) {
   section_costs costs;
   axis_form axes[2];
-  price_sections(p, product_rates_of(p->activation.level), costs);
+  price_sections(p, product_rates_of(p->activation.level), form->fixed, costs);
   for (int axis = 0; axis < 2; axis++) memcpy(axes[axis].n, form->n[axis], sizeof axes[axis].n);
   return form_time(p, costs, &axes[0], &axes[1]);
+}
+
+/* The fastest cut of both axes with products in f32 or in fixed point, if it takes less than *best, which becomes its
+ * time. */
+static bool fastest_cut(const winograd_problem *p, bool fixed, winograd_form *out_form, double *best) {
+  axis_form forms[2][FORMS];
+  section_costs costs;
+  int n[2];
+  bool found = false;
+  price_sections(p, product_rates_of(p->activation.level), fixed, costs);
+  for (int axis = 0; axis < 2; axis++) n[axis] = axis_forms(p, axis, forms[axis]);
+  for (int i = 0; i < n[0]; i++)
+    for (int j = 0; j < n[1]; j++) {
+      double time = form_time(p, costs, &forms[0][i], &forms[1][j]);
+      if (time >= *best) continue;
+      *best = time;
+      found = true;
+      *out_form = (winograd_form){.fixed = fixed};
+      memcpy(out_form->n[0], forms[0][i].n, sizeof out_form->n[0]);
+      memcpy(out_form->n[1], forms[1][j].n, sizeof out_form->n[1]);
+    }
+  return found;
+}
+
+static bool takes_fixed(const winograd_problem *p) {
+  return p->direct_pairs && p->activation.level >= CPU_AVX512_BF16 && p->channels % 2 == 0 &&
+         winograd_phases(p) * p->channels <= WINOGRAD_FIXED_DEPTH;
 }
 
 bool winograd_choose(const winograd_problem *p, bool may_store, winograd_form *out_form) {
   if (p->outputs < OUTPUTS_LEAST || p->channels < OUTPUTS_LEAST) return false;
   const product_rates *r = product_rates_of(p->activation.level);
-  axis_form forms[2][FORMS];
-  section_costs costs;
-  int n[2];
-  double best = time_of_direct(p, false) * (winograd_phases(p) > 1 ? PHASES_GAIN : 1);
-  bool found = false;
-  price_sections(p, r, costs);
-  for (int axis = 0; axis < 2; axis++) n[axis] = axis_forms(p, axis, forms[axis]);
-  for (int i = 0; i < n[0]; i++)
-    for (int j = 0; j < n[1]; j++) {
-      double time = form_time(p, costs, &forms[0][i], &forms[1][j]);
-      if (time >= best) continue;
-      best = time;
-      found = true;
-      out_form->stored = false;
-      memcpy(out_form->n[0], forms[0][i].n, sizeof out_form->n[0]);
-      memcpy(out_form->n[1], forms[1][j].n, sizeof out_form->n[1]);
-    }
+  const double gain = winograd_phases(p) > 1 ? PHASES_GAIN : 1;
+  double best = time_of_direct(p, false) * gain;
+  bool found = fastest_cut(p, false, out_form, &best);
   winograd_form stored;
   double time;
   if (may_store && stored_form(p, r, &stored, &time) && time < best * STORED_GAIN) {
@@ -152,5 +171,11 @@ bool winograd_choose(const winograd_problem *p, bool may_store, winograd_form *o
     best = time;
     found = true;
   }
-  return found && !(p->direct_pairs && time_of_direct(p, true) <= best * PAIRS_GAIN);
+  if (!p->direct_pairs) return found;
+  /* direct pairs and fixed point are about as exact as each other */
+  best *= PAIRS_GAIN;
+  const double pairs = time_of_direct(p, true);
+  found = found && pairs > best;
+  best = smaller_time(best, pairs * gain);
+  return (takes_fixed(p) && fastest_cut(p, true, out_form, &best)) || found;
 }

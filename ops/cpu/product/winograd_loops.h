@@ -40,6 +40,7 @@ typedef struct winograd_product {
   const float *v, *u, *next; /* next: the weights to fetch meanwhile; any address */
   float *m;
   int64_t tiles, channels, width, v_row, m_row;
+  const float *v_scale, *u_scale; /* only of fixed point: of the first tile, others v_row apart; of the outputs */
 } winograd_product;
 
 /* One tile of Y, `outputs` of its outputs: y = activation(transformed m + bias + residual). bias and residual may be
@@ -62,5 +63,37 @@ CPU_LOOP(void, winograd_transform_input, (const winograd_input *t));
 CPU_LOOP(void, winograd_transform_weights, (const winograd_weights *t));
 CPU_LOOP(void, winograd_multiply, (const winograd_product *p));
 CPU_LOOP(void, winograd_transform_output, (const winograd_output *t));
+
+/* ---- fixed point: numbers of 16 bits, which VPDPWSSD of AVX512-VNNI multiplies in pairs as fast as VDPBF16PS those of
+ * bf16, and sums exactly in 32 bits (level AVX512_BF16) ----
+ *
+ * The values of a tile at one position, of all channels, have one scale, which gives them a root of the sum of squares
+ * of WINOGRAD_NORM_V, and the weights of an output at one position another one, WINOGRAD_NORM_U. By the inequality of
+ * Cauchy and Schwarz no sum of products exceeds 32 bits, for up to WINOGRAD_FIXED_DEPTH channels with the rounding. A
+ * product is then off by some root of the channels over 2^17 of both norms: a sixth of that of bf16 with 256 channels.
+ * A *unit* is the pair of two neighbouring channels, in the place of a float; the scales, floats, lie behind the units.
+ */
+#define WINOGRAD_NORM_V 32700
+#define WINOGRAD_NORM_U 65000
+#define WINOGRAD_FIXED_DEPTH 4096
+
+/* For 16 outputs, by position: the sum of squares and the largest magnitude of the transformed weights; then, in the
+ * place of the sums, the factors of the weights. */
+typedef struct winograd_norms {
+  float squares[WINOGRAD_SIDE * WINOGRAD_SIDE][16], largest[WINOGRAD_SIDE * WINOGRAD_SIDE][16];
+} winograd_norms;
+
+/* The weights t->w are those of bf16 in pairs of channels (ops/packed.h), one unit each; t->channels are units, and 16
+ * outputs are transformed whatever t->width, the distance in U. Adds to the norms, which begin as 0. */
+void winograd_fixed_add_norms(const winograd_weights *t, winograd_norms *norms);
+/* Turns the norms of so many positions into factors. The scale of position p: 16 floats at scales + p * u_position. */
+void winograd_fixed_scales(winograd_norms *norms, int64_t positions, float *scales, int64_t u_position);
+/* Writes the units of U, t->u, which the factors are applied to. */
+void winograd_fixed_weights(const winograd_weights *t, const winograd_norms *norms);
+/* Rounds n transformed values, an even number, to n / 2 units of V and gives their scale. A norm below 1e-30 counts as
+ * 0. With an infinite value or NaN the scale is infinite or NaN. */
+void winograd_fixed_round(const float *from, int64_t n, float *to, float *out_scale);
+/* As winograd_multiply, with units for channels. */
+void winograd_fixed_multiply(const winograd_product *p);
 
 #endif
