@@ -104,6 +104,18 @@ INLINE float largest_of(lanes x) {
 #endif
 }
 
+/* The sum of the elements, added in double. */
+INLINE double sum_of_lanes(lanes x) {
+#if defined(__AVX512F__)
+  return _mm512_reduce_add_pd(_mm512_cvtps_pd(_mm512_castps512_ps256((__m512)x)) +
+                              _mm512_cvtps_pd(_mm512_extractf32x8_ps((__m512)x, 1)));
+#else
+  double sums[4] = {0};
+  for (int k = 0; k < LANES; k++) sums[k % 4] += (double)x[k];
+  return sums[0] + sums[1] + (sums[2] + sums[3]);
+#endif
+}
+
 /* ---- some lanes ---- */
 
 #if defined(__AVX512F__)

@@ -64,19 +64,6 @@ void CPU_LEVELED(scale_by_double)(double a, const float *x, float *y, int64_t n,
     for (int64_t i = 0; i < n; i++) y[i * stride] = (float)((double)x[i * stride] * a);
 }
 
-/* The sum of the elements of a + b, added in double. */
-INLINE double sum_of_lanes(lanes a, lanes b) {
-  a += b;
-#if defined(__AVX512F__)
-  return _mm512_reduce_add_pd(_mm512_cvtps_pd(_mm512_castps512_ps256((__m512)a)) +
-                              _mm512_cvtps_pd(_mm512_extractf32x8_ps((__m512)a, 1)));
-#else
-  double sums[4] = {0};
-  for (int k = 0; k < LANES; k++) sums[k % 4] += (double)a[k];
-  return sums[0] + sums[1] + (sums[2] + sums[3]);
-#endif
-}
-
 double CPU_LEVELED(sum_around_f32)(const float *x, float centre, int64_t n) {
   double total = 0;
   for (int64_t begin = 0; begin < n; begin += 4096) {
@@ -88,7 +75,7 @@ double CPU_LEVELED(sum_around_f32)(const float *x, float centre, int64_t n) {
       sums_2 += load(x + i + LANES) - centre;
     }
     for (; i < end; i++) rest += x[i] - centre;
-    total += sum_of_lanes(sums, sums_2) + (double)rest;
+    total += sum_of_lanes(sums + sums_2) + (double)rest;
   }
   return total;
 }
@@ -111,8 +98,8 @@ void CPU_LEVELED(sum_squares_f32)(const float *x, float centre, int64_t n, doubl
       rest += d;
       rest_squares += d * d;
     }
-    sum += sum_of_lanes(sums, sums_2) + (double)rest;
-    total += sum_of_lanes(squares, squares_2) + (double)rest_squares;
+    sum += sum_of_lanes(sums + sums_2) + (double)rest;
+    total += sum_of_lanes(squares + squares_2) + (double)rest_squares;
   }
   *out_sum = sum;
   *out_squares = total;

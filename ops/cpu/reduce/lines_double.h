@@ -1,5 +1,5 @@
-/* Lines of elements that are computed in double: Softmax, LogSoftmax, Hardmax and LpNormalization of f64, and the normalisations
- * of norm.h of f64, in training and with repeated parameters. */
+/* Lines of elements that are computed in double: Softmax, LogSoftmax, Hardmax and LpNormalization of f64, and the
+ * normalisations of norm.h of f64, in training and with repeated parameters. */
 #ifndef OPS_CPU_REDUCE_LINES_DOUBLE_H_
 #define OPS_CPU_REDUCE_LINES_DOUBLE_H_
 

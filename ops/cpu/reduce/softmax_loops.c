@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "ops/cpu/common/functions.h"
+#include "ops/cpu/common/lanes.h"
 #include "ops/cpu/common/rows_loops.h"
 
 /* ---- rows ---- */
@@ -13,6 +14,7 @@
 #define SUMMED 4096 /* elements that are added in floats */
 #define SHORT 16    /* rows of fewer elements are turned into columns */
 #define TURNED 64   /* such rows at a time */
+#define HELD 4      /* vectors of a row that stay in registers */
 
 /* TAKEN elements as e^(x - most), of which those from `first` on are added to the sums. */
 static inline __attribute__((always_inline)) void exp_some(float v[TAKEN], float most, int first, float sums[TAKEN]) {
@@ -77,12 +79,49 @@ static void turned_rows(bool log, const float *x, float *y, int64_t rows, int64_
     for (int64_t r = 0; r < rows; r++) y[r * axis + k] = out[k * TURNED + r];
 }
 
+INLINE lanes exp_lanes(lanes x) {
+  float v[LANES];
+  store(v, x);
+  for (int k = 0; k < LANES; k++) v[k] = exp_f32(v[k]);
+  return load(v);
+}
+
+/* Rows of more than n - 1 and up to n vectors (n <= HELD), which stay in registers. The last one begins before the end
+ * of the one before it; these elements are in the sum once. */
+INLINE void held_rows(bool log, int n, const float *x, float *y, int64_t rows, int64_t axis) {
+  const int64_t again = n * LANES - axis, last = axis - LANES;
+  float added[LANES];
+  for (int k = 0; k < LANES; k++) added[k] = k >= again ? 1 : 0;
+  for (; rows > 0; rows--, x += axis, y += axis) {
+    lanes v[HELD], whole = load(x + last), sum;
+    for (int i = 0; i < n - 1; i++) whole = larger(whole, load(x + i * LANES));
+    const lanes most = all(largest_of(whole));
+    v[n - 1] = exp_lanes(load(x + last) - most);
+    sum = v[n - 1] * load(added);
+    for (int i = 0; i < n - 1; i++) sum += v[i] = exp_lanes(load(x + i * LANES) - most);
+    const double total = sum_of_lanes(sum);
+    const lanes rest = all(log ? log_f32((float)total) : (float)(1 / total));
+    if (log) v[n - 1] = load(x + last) - most; /* before y, which may be x, is written */
+    for (int i = 0; i < n - 1; i++) store(y + i * LANES, log ? load(x + i * LANES) - most - rest : v[i] * rest);
+    store(y + last, log ? v[n - 1] - rest : v[n - 1] * rest);
+  }
+}
+
 void CPU_LEVELED(softmax_rows)(bool log, const float *x, float *y, int64_t rows, int64_t axis) {
   if (axis < SHORT) {
     for (; rows > 0; rows -= TURNED, x += TURNED * axis, y += TURNED * axis)
       turned_rows(log, x, y, rows < TURNED ? rows : TURNED, axis);
     return;
   }
+#define HELD_ROWS(n) (log ? held_rows(true, n, x, y, rows, axis) : held_rows(false, n, x, y, rows, axis))
+  switch ((axis + LANES - 1) / LANES) {
+    case 1: HELD_ROWS(1); return;
+    case 2: HELD_ROWS(2); return;
+    case 3: HELD_ROWS(3); return;
+    case 4: HELD_ROWS(4); return;
+    default: break;
+  }
+#undef HELD_ROWS
   for (; rows > 0; rows--, x += axis, y += axis) {
     const float most = CPU_LEVELED(max_f32)(x, axis);
     const double sum = CPU_LEVELED(softmax_sum)(log, x, most, y, axis);
