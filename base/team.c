@@ -59,6 +59,7 @@ static struct {
   _Atomic int32_t n_callers;            /* threads between team_enter and team_leave */
   _Atomic int32_t n_cpus;               /* 0: not counted yet */
   _Atomic int32_t n_polling, n_asleep;
+  _Atomic int64_t expected_ns;           /* the last call of team_expect */
   _Atomic int64_t alone_ns, alone_until; /* lazy jobs' time while no helper was awake, and the end of the last one */
   stalls stalls;
   atomic_bool leaving;
@@ -70,6 +71,7 @@ static struct {
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static _Thread_local int32_t n_entered; /* calls of team_enter without team_leave */
+static _Thread_local uint64_t n_jobs;   /* worth waking helpers */
 static _Thread_local team_measure *measure;
 static _Atomic int32_t n_measuring; /* threads that have a measure */
 
@@ -182,6 +184,11 @@ static int32_t helpers_worth(int32_t wanted) {
   return wanted <= left ? wanted : left > 0 ? left : 0;
 }
 
+/* True if a helper that has polled long enough goes on, because some caller expects a job. */
+static bool is_expected(int64_t now) {
+  return now < atomic_load_explicit(&team.expected_ns, memory_order_relaxed) + POLL_NS && !is_crowded(now);
+}
+
 /* Polls for a job newer than `posted`. False: none came in time. */
 static bool poll_for_work(uint32_t posted) {
   bool found = false;
@@ -196,7 +203,7 @@ static bool poll_for_work(uint32_t posted) {
     }
     now = now_ns();
     stalls_note(&team.stalls, before, now);
-  } while (!found && now < end);
+  } while (!found && (now < end || is_expected(now)));
   atomic_fetch_sub(&team.n_polling, 1);
   return found;
 }
@@ -319,6 +326,17 @@ static void wake(int32_t wanted) {
   while (n-- > 0 && claim_asleep()) sem_post(&team.work);
 }
 
+void team_expect(void) { atomic_store_explicit(&team.expected_ns, now_ns(), memory_order_relaxed); }
+
+void team_wake(int32_t n_workers) {
+  if (n_workers <= 1 || is_crowded(now_ns())) return;
+  team_expect();
+  int32_t n = helpers_worth(n_workers - 1) - atomic_load(&team.n_polling);
+  while (n-- > 0 && claim_asleep()) sem_post(&team.work);
+}
+
+uint64_t team_n_jobs(void) { return n_jobs; }
+
 static bool is_done(job *j, uint32_t n_chunks) { return atomic_load(&j->n_done) == n_chunks; }
 
 /* Waits for the chunks that helpers are in the middle of. */
@@ -434,6 +452,7 @@ static void run_eager(int32_t n_workers, int64_t n_chunks, team_fn *fn, void *co
 
 static void run_lazy(int32_t n_workers, int64_t n_chunks, team_fn *fn, void *context) {
   int64_t first = n_workers > 1 ? run_first_chunks(n_chunks, fn, context) : 0;
+  n_jobs += n_workers > 1 && (n_chunks >= LAZY_CHUNKS || (first > 0 && first < n_chunks));
   if (first == 0) return run_eager(n_workers, n_chunks, fn, context);
   run_eager(n_workers, n_chunks - first, run_rest, &(rest){fn, context, first});
 }
@@ -491,6 +510,7 @@ void team_run_lazy(int32_t n_workers, int64_t n_chunks, team_fn *fn, void *conte
 }
 
 void team_run(int32_t n_workers, int64_t n_chunks, team_fn *fn, void *context) {
+  n_jobs += n_workers > 1 && n_chunks > 1;
   if (is_measured()) run_measured(run_eager, n_workers, n_chunks, fn, context);
   else run_eager(n_workers, n_chunks, fn, context);
 }

@@ -29,6 +29,15 @@ void team_run_lazy(int32_t n_workers, int64_t n_chunks, team_fn *fn, void *conte
 void team_enter(void);
 void team_leave(void);
 
+/* Says that the calling thread will have a job soon: helpers that poll for work go on as if they had just run a chunk,
+ * so that they are awake when the job comes. Wakes nobody. */
+void team_expect(void);
+/* Wakes up to n_workers - 1 helpers for a job that comes as soon as one of them can be awake, some 50 us later. */
+void team_wake(int32_t n_workers);
+/* The number of the calling thread's jobs so far that were worth waking helpers: those of team_run with several workers
+ * and chunks, and those of team_run_lazy that did not run on the caller alone and would not have. */
+uint64_t team_n_jobs(void);
+
 /* The calling thread's jobs between team_measure_begin and team_measure_end, whose calls do not nest. A chunk's
  * time is its thread's CPU time, so that other processes make it no longer; it costs two calls of the system, some 1 us
  * in all. Elapsed time else. */

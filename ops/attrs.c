@@ -9,8 +9,10 @@
 #include "ops/op.h"
 
 const reed_op_attr *op_attr_row(const reed_op *op, const char *name) {
-  for (int32_t i = 0; i < op->n_attrs; i++)
-    if (strcmp(op->attrs[i].name, name) == 0) return &op->attrs[i];
+  for (int32_t i = 0; i < op->n_attrs; i++) {
+    const char *row = op->attrs[i].name;
+    if (row == name || (row[0] == name[0] && strcmp(row, name) == 0)) return &op->attrs[i];
+  }
   return NULL;
 }
 
@@ -87,11 +89,13 @@ const char *op_attr_string(const reed_attrs *attrs, const char *name) {
 
 /* The place of a word in a list with blanks between the words; -1: it is not there. */
 static int32_t place_of(const char *words, const char *word) {
-  size_t n = strlen(word);
   for (int32_t i = 0; *words; i++) {
-    size_t length = strcspn(words, " ");
-    if (length == n && memcmp(words, word, n) == 0) return i;
-    words += length + strspn(words + length, " ");
+    size_t n = 0;
+    while (words[n] && words[n] != ' ' && words[n] == word[n]) n++;
+    if ((!words[n] || words[n] == ' ') && !word[n]) return i;
+    while (words[n] && words[n] != ' ') n++;
+    while (words[n] == ' ') n++;
+    words += n;
   }
   return -1;
 }

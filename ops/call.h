@@ -23,6 +23,7 @@ typedef struct op_call {
   int32_t n_inputs, n_outputs;
   const op_call_input *inputs;
   reed_diagnosis *diagnosis; /* NULL allowed */
+  bool values_checked;       /* shapefn_values_fit has told that the attributes' values fit the row */
   /* The members below are for the kernel only. */
   const reed_desc *outputs;                    /* dtype REED_NONE: an absent output */
   const reed_room *input_rooms, *output_rooms; /* per operand; NULL: no operand has room */

@@ -38,7 +38,11 @@ typedef struct reading {
   fused_program *program;
 } reading;
 
-static size_t word_length(const char *word) { return strcspn(word, " ;"); }
+static size_t word_length(const char *word) {
+  size_t n = 0;
+  while (word[n] && word[n] != ' ' && word[n] != ';') n++;
+  return n;
+}
 
 /* The n digits as a number below `limit`; -1 if they are no such number. */
 static int64_t whole_number(const char *digits, size_t n, int64_t limit) {
@@ -108,9 +112,9 @@ static const char *read_step(reading *r, fused_step *step, int32_t n_values) {
   while (*r->at == ' ') {
     const char *word = ++r->at;
     r->at += n = word_length(word);
-    size_t equals = strcspn(word, "=");
-    if (equals < n) {
-      const char *wrong = read_attr(r, step, word, n, equals);
+    const char *sign = memchr(word, '=', n);
+    if (sign) {
+      const char *wrong = read_attr(r, step, word, n, (size_t)(sign - word));
       if (wrong) return wrong;
       continue;
     }

@@ -217,6 +217,31 @@ static reed_status see_plain_weights(reed_shape_call *call, reed_shape_input *se
   return REED_OK;
 }
 
+/* Runs the call's shape function; `checked`: the attributes' values have been checked. */
+static reed_status run(reed_shape_call call, bool checked) {
+  struct reed_symbols *symbols = call.symbols;
+  const reed_shape_fn shape = shapefn_of(call.op);
+  if (!shape) return reed_shape_fail(&call, REED_ERROR_ARGUMENT, -1, "control flow has no shape function");
+  reed_status status = symbols ? REED_OK : check_dtypes(&call);
+  if (!status) status = preset(&call);
+  if (!status && !checked) status = check_values(&call);
+  if (status) return status;
+  reed_shape_input seen[PACKED_INPUTS];
+  if (packed_is(call.op, call.attrs)) status = see_plain_weights(&call, seen);
+  if (status) return status;
+  if (has_unknown_rank(&call) && !op_has(call.op, REED_OP_ANY_RANK)) {
+    if (!symbols) return reed_shape_fail(&call, REED_ERROR_SHAPE, -1, "an input has no rank");
+    for (int32_t i = 0; i < call.n_outputs; i++) shapecall_unknown(&call, i);
+  } else {
+    status = shape(&call);
+  }
+  if (status && !call.status) return reed_shape_fail(&call, status, -1, "the shape function failed");
+  for (int32_t i = 0; !call.status && i < call.n_outputs; i++) (void)check_output(&call, i);
+  if (call.status) return call.status;
+  if (symbols && symbols_status(symbols)) return diag_no_memory(call.diagnosis, "symbolic extents");
+  return REED_OK;
+}
+
 reed_status shapefn_run(const reed_op *op, const reed_attrs *attrs, const char *node, int32_t n_inputs,
                         const reed_shape_input *inputs, int32_t n_outputs, reed_shape_output *outputs,
                         struct reed_symbols *symbols, reed_diagnosis *diagnosis) {
@@ -229,26 +254,12 @@ reed_status shapefn_run(const reed_op *op, const reed_attrs *attrs, const char *
                           .outputs = outputs,
                           .symbols = symbols,
                           .diagnosis = diagnosis};
-  const reed_shape_fn shape = shapefn_of(op);
-  if (!shape) return reed_shape_fail(&call, REED_ERROR_ARGUMENT, -1, "control flow has no shape function");
-  reed_status status = symbols ? REED_OK : check_dtypes(&call);
-  if (!status) status = preset(&call);
-  if (!status) status = check_values(&call);
-  if (status) return status;
-  reed_shape_input seen[PACKED_INPUTS];
-  if (packed_is(op, attrs)) status = see_plain_weights(&call, seen);
-  if (status) return status;
-  if (has_unknown_rank(&call) && !op_has(op, REED_OP_ANY_RANK)) {
-    if (!symbols) return reed_shape_fail(&call, REED_ERROR_SHAPE, -1, "an input has no rank");
-    for (int32_t i = 0; i < n_outputs; i++) shapecall_unknown(&call, i);
-  } else {
-    status = shape(&call);
-  }
-  if (status && !call.status) return reed_shape_fail(&call, status, -1, "the shape function failed");
-  for (int32_t i = 0; !call.status && i < n_outputs; i++) (void)check_output(&call, i);
-  if (call.status) return call.status;
-  if (symbols && symbols_status(symbols)) return diag_no_memory(diagnosis, "symbolic extents");
-  return REED_OK;
+  return run(call, false);
+}
+
+bool shapefn_values_fit(const reed_op *op, const reed_attrs *attrs) {
+  reed_shape_call call = {.op = op, .attrs = attrs, .node = ""};
+  return check_values(&call) == REED_OK;
 }
 
 reed_status shapefn_call(const op_call *call, reed_shape_output *outputs) {
@@ -260,6 +271,13 @@ reed_status shapefn_call(const op_call *call, reed_shape_output *outputs) {
     inputs[i] = (reed_shape_input){.dtype = desc->dtype, .rank = desc->rank, .dims = desc->dims};
     if ((inputs[i].data = op_call_value(call, i))) inputs[i].n_values = desc_elements(desc);
   }
-  return shapefn_run(call->op, call->attrs, call->node, call->n_inputs, inputs, call->n_outputs, outputs, NULL,
-                     call->diagnosis);
+  reed_shape_call made = {.op = call->op,
+                          .attrs = call->attrs,
+                          .node = call->node,
+                          .n_inputs = call->n_inputs,
+                          .n_outputs = call->n_outputs,
+                          .inputs = inputs,
+                          .outputs = outputs,
+                          .diagnosis = call->diagnosis};
+  return run(made, call->values_checked);
 }

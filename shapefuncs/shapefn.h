@@ -24,6 +24,9 @@ reed_status shapefn_run(const reed_op *op, const reed_attrs *attrs, const char *
                         const reed_shape_input *inputs, int32_t n_outputs, reed_shape_output *outputs,
                         struct reed_symbols *symbols, reed_diagnosis *diagnosis) REED_MUST_CHECK;
 
+/* True if the attributes' values fit the operator's row, which shapefn_run checks in every call. Attributes are
+ * complete. Of a call with such attributes (`values_checked` of op_call) shapefn_call does not check them again. */
+bool shapefn_values_fit(const reed_op *op, const reed_attrs *attrs);
 /* Runs the shape function of a call on numbers: shapefn_run with the call's operands, without symbols. */
 reed_status shapefn_call(const op_call *call, reed_shape_output *outputs) REED_MUST_CHECK;
 

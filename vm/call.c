@@ -19,7 +19,8 @@ static op_call call_of(const vm_run *run, uint32_t site, uint32_t n_inputs, uint
                    .node = string_of(run, run->program->module->sites[site].node),
                    .n_inputs = (int32_t)n_inputs,
                    .n_outputs = (int32_t)n_outputs,
-                   .diagnosis = run->diagnosis};
+                   .diagnosis = run->diagnosis,
+                   .values_checked = run->program->values_fit[site]};
 }
 
 static op_call_input input_of(const vm_run *run, const ref *r) {
@@ -79,8 +80,36 @@ reed_status call_shape(vm_run *run, uint32_t site, const uint32_t *inputs, uint3
   return at_site(run, site, status);
 }
 
+enum {
+  LINE_BYTES = 64,   /* of the CPU's caches */
+  FETCHED_AHEAD = 2, /* `shape`s behind the one in hand */
+  LOOKED_AT = 6      /* instructions behind it, at most */
+};
+
+static void fetch(const void *at, size_t bytes) {
+  for (size_t i = 0; i < bytes; i += LINE_BYTES) __builtin_prefetch((const char *)at + i);
+}
+
+/* Fetches the attributes and the output of the calls that come next into the CPU's caches. After a run of the model
+ * they lie far away, and a shape function that waits for each of its attributes takes twice as long. */
+static void fetch_next_shapes(const vm_run *run, const uint32_t *w) {
+  uint32_t n = 0;
+  for (int k = 0; k < LOOKED_AT && n < FETCHED_AHEAD; k++) {
+    w = insn_next(w);
+    const insn_id id = insn_id_at(w);
+    if (id == INSN_EPOCH_PLAN) return;
+    if (id != INSN_SHAPE) continue;
+    const insn_shape i = insn_shape_at(w);
+    const reed_attrs *attrs = &run->program->site_attrs[i.site];
+    if (++n < FETCHED_AHEAD) continue;
+    fetch(attrs->items, (size_t)attrs->n * sizeof *attrs->items);
+    if (i.outputs[0] != MODULE_ABSENT) fetch(reg_r(run, i.outputs[0]), sizeof(ref));
+  }
+}
+
 reed_status exec_shape(reed_session *s, const uint32_t *w) {
   const insn_shape i = insn_shape_at(w);
+  if (s->epoch.in_shape_section) fetch_next_shapes(&s->run, w);
   /* Counts that follow from others are compared with each other, so each such call is made. */
   const bool follows = bound_follows(s->run.program->site_ops[i.site]) && bound_first(&s->run, i.inputs, i.n_inputs);
   if (s->epoch.in_shape_section && !follows) {

@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "bytecode/insn.h"
 #include "loader/loader.h"
+#include "shapefuncs/shapefn.h"
 #include "vm/family.h"
 #include "vm/program.h"
 
@@ -19,6 +20,7 @@ void program_release(reed_program *p) {
   mem_free(p->site_attrs);
   mem_free(p->attrs);
   mem_free(p->families);
+  mem_free(p->values_fit);
   mem_free(p->returned);
   residence_fini(&p->residence);
   model_caches_fini(&p->caches);
@@ -77,6 +79,18 @@ static void share_attrs(reed_program *p) {
   for (size_t i = 0; i < p->module->n_sites; i++) p->site_attrs[i] = p->site_attrs[p->families[i] & ~FAMILY_OF_ONE];
 }
 
+/* Finds the sites whose attributes have values that no shape function needs to check. Other sites' calls fail in a run.
+ */
+static reed_status check_values(reed_program *p, reed_diagnosis *diagnosis) {
+  p->values_fit = mem_calloc(p->module->n_sites, sizeof *p->values_fit);
+  if (!p->values_fit) return diag_no_memory(diagnosis, "a program's call sites");
+  for (size_t i = 0; i < p->module->n_sites; i++) {
+    const size_t first = p->families[i] & ~FAMILY_OF_ONE;
+    p->values_fit[i] = first < i ? p->values_fit[first] : shapefn_values_fit(p->site_ops[i], &p->site_attrs[i]);
+  }
+  return REED_OK;
+}
+
 /* Finds the uses of the model's inputs and outputs. */
 static reed_status find_uses(reed_program *p, reed_diagnosis *diagnosis) {
   mentions found;
@@ -102,6 +116,7 @@ static reed_status open_module(module *m, const load_options *options, reed_prog
   if (status == REED_OK && !families_find(m->site_ops, p->site_attrs, m->n_sites, &p->families))
     status = diag_no_memory(diagnosis, "a program's call sites");
   if (status == REED_OK) share_attrs(p);
+  if (status == REED_OK) status = check_values(p, diagnosis);
   if (status == REED_OK) status = find_returned(p, diagnosis);
   if (status == REED_OK) status = diag_check_cancel(diagnosis, options->cancel);
   if (status == REED_OK) status = find_uses(p, diagnosis);

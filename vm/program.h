@@ -19,6 +19,7 @@ struct reed_program {
   reed_attrs *site_attrs;         /* per site: the module's attributes completed from the operator's row (ops/op.h) */
   reed_attr *attrs;               /* the memory of the lists in site_attrs */
   uint32_t *families;             /* per site (vm/family.h) */
+  bool *values_fit;               /* per site: the attributes' values need no check in a run (shapefn_values_fit) */
   uint32_t *returned;             /* per r register of main: the output that its tensor may become, + 1; 0: none */
   residence residence;            /* which inputs and results the host reads */
   model_caches caches;            /* inputs that leave as outputs with rows joined to them */

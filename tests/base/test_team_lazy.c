@@ -109,6 +109,85 @@ START_TEST(jobs_that_are_worth_it_wake_a_helper) {
 }
 END_TEST
 
+/* The number by which team_n_jobs grows with a lazy job. */
+static uint64_t n_counted(int64_t n_chunks, int64_t us) {
+  uint64_t before = team_n_jobs();
+  (void)is_shared(n_chunks, us);
+  return team_n_jobs() - before;
+}
+
+START_TEST(jobs_that_are_worth_it_are_counted) {
+  ck_assert_uint_eq(n_counted(2, CHUNK_US), 0);
+  rest_helpers();
+  ck_assert_uint_eq(n_counted(LAZY_CHUNKS, CHUNK_US), 1);
+  ck_assert_uint_eq(n_counted(2, CHUNK_US), 0); /* short, though a helper that is awake takes part */
+  rest_helpers();
+  ck_assert_uint_eq(n_counted(4, 60), 1);
+  rest_helpers();
+  ck_assert_uint_eq(n_counted(2, 60), 0);
+  work w = {.us = CHUNK_US};
+  uint64_t before = team_n_jobs();
+  team_run(2, 2, spend, &w);
+  ck_assert_uint_eq(team_n_jobs(), before + 1);
+  team_run(2, 1, spend, &w);
+  team_run(1, 2, spend, &w);
+  ck_assert_uint_eq(team_n_jobs(), before + 1);
+}
+END_TEST
+
+/* Lets a helper poll, and no more time pass than it polls. */
+static void start_polling(void) {
+  ck_assert(is_shared(LAZY_CHUNKS, CHUNK_US));
+  while (!atomic_load(&team.n_polling)) sched_yield();
+}
+
+START_TEST(an_expected_job_keeps_a_helper_awake) {
+  start_polling();
+  for (int i = 0; i < 20; i++) { /* 2 ms, of which a helper polls 150 us unasked */
+    pass(100);
+    team_expect();
+    usleep(300);
+    ck_assert_int_eq(atomic_load(&team.n_polling), 1);
+  }
+  pass(POLL_NS / US + 100);
+  while (!atomic_load(&team.n_asleep)) sched_yield();
+  team_expect(); /* wakes nobody */
+  usleep(2000);
+  ck_assert_int_eq(atomic_load(&team.n_asleep), 1);
+}
+END_TEST
+
+START_TEST(a_helper_is_woken_before_its_job) {
+  for (int round = 0; round < 3; round++) {
+    start_polling();
+    rest_helpers();
+    pass(1000000); /* the clock's jumps are no stalls any more */
+    uint32_t posted = atomic_load(&team.posted);
+    team_wake(1);
+    ck_assert_int_eq(atomic_load(&team.n_asleep), 1);
+    team_wake(2);
+    ck_assert_int_eq(atomic_load(&team.n_asleep), 0);
+    while (!atomic_load(&team.n_polling)) sched_yield();
+    team_wake(2); /* it is awake */
+    ck_assert_uint_eq(atomic_load(&team.posted), posted);
+    atomic_int missing = 2;
+    team_run_lazy(2, 2, meet, &missing);
+    ck_assert_int_eq(missing, 0);
+    rest_helpers();
+  }
+  ck_assert_int_eq(atomic_load(&team.n_helpers), 1);
+}
+END_TEST
+
+START_TEST(nobody_is_woken_on_a_crowded_machine) {
+  start_polling();
+  rest_helpers();
+  atomic_store(&team.stalls.crowded_until, atomic_load(&clock_ns) + STALLS_CROWDED_NS);
+  team_wake(2);
+  ck_assert_int_eq(atomic_load(&team.n_asleep), 1);
+}
+END_TEST
+
 int main(void) {
   TCase *tc = tcase_create("lazy jobs");
   tcase_set_timeout(tc, 120);
@@ -116,6 +195,10 @@ int main(void) {
   tcase_add_test(tc, short_jobs_of_a_burst_wake_a_helper);
   tcase_add_test(tc, a_helper_that_is_awake_takes_part_at_once);
   tcase_add_test(tc, jobs_that_are_worth_it_wake_a_helper);
+  tcase_add_test(tc, jobs_that_are_worth_it_are_counted);
+  tcase_add_test(tc, an_expected_job_keeps_a_helper_awake);
+  tcase_add_test(tc, a_helper_is_woken_before_its_job);
+  tcase_add_test(tc, nobody_is_woken_on_a_crowded_machine);
   Suite *suite = suite_create("lazy jobs of the team");
   suite_add_tcase(suite, tc);
   return suite_run(suite);

@@ -119,6 +119,9 @@ void infer_begin(inference *run, const char *op_text, const char *attrs, const c
   const reed_attrs list = op_attrs_complete(op, &given, completed);
   run->status = shapefn_run(op, &list, "n", run->n_inputs, run->inputs, run->n_outputs, run->outputs, run->symbols,
                             run->diagnosis);
+  /* The check before a run agrees with the one in the call. */
+  const bool fits = shapefn_values_fit(op, &list);
+  if (run->status ? fits && strstr(reed_diagnosis_message(run->diagnosis), " has no meaning '") : !fits) abort();
 }
 
 void infer_end(inference *run) {

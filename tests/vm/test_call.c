@@ -76,6 +76,7 @@ static const reed_op_input probe_inputs[] = {
 static const reed_op_output probe_outputs[] = {{.name = "sum", .optional = true, .type_rule = REED_TYPE_LIKE},
                                                {.name = "wide", .optional = true, .type_rule = REED_TYPE_LIKE}};
 static const reed_op_attr probe_attrs[] = {{.name = "fails", .type = REED_ATTR_STRING},
+                                           {.name = "mode", .type = REED_ATTR_STRING, .words = "even odd"},
                                            {.name = "workspace", .type = REED_ATTR_INT}};
 static const reed_op probe_op = {.domain = "test",
                                  .name = "Probe",
@@ -84,7 +85,7 @@ static const reed_op probe_op = {.domain = "test",
                                  .outputs = probe_outputs,
                                  .n_outputs = 2,
                                  .attrs = probe_attrs,
-                                 .n_attrs = 2,
+                                 .n_attrs = 3,
                                  .shape = probe_shape,
                                  .alias = REED_ALIAS_INPLACE,
                                  .cpu = probe_prepare};
@@ -232,6 +233,9 @@ START_TEST(a_call_that_does_not_fit_is_refused) {
       {{"", "[r3]", "[_, r1]", "[_, r1:shape]", "r3", 2, 1}, "input 'x' of Probe must be given"},
       {{"loud = 1", "[r3]", "[r1]", "[r1:shape]", "r3", 1, 1}, "Probe has no attribute 'loud'"},
       {{"", "[r3]", "[r1, r2]", "[r1:shape]", "r3", 1, 1}, "operand"},
+      {{"mode = \"ev\"", "[r3]", "[r1]", "[r1:shape]", "r3", 1, 1}, "attribute mode has no meaning 'ev'"},
+      {{"mode = \"even odd\"", "[r3]", "[r1]", "[r1:shape]", "r3", 1, 1}, "mode has no meaning 'even odd'"},
+      {{"mode = \"odder\"", "[r3]", "[r1]", "[r1:shape]", "r3", 1, 1}, "attribute mode has no meaning 'odder'"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     void *bytes = NULL;

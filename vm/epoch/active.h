@@ -52,6 +52,7 @@ typedef struct epoch_active {
   uint32_t stamp, twin_stamp, twin_mark; /* twin_mark: of the `shape` being executed */
   storage *value_chunk;                  /* host memory being filled with shape-section values */
   int64_t value_used;
+  uint64_t n_jobs; /* of the thread (base/team.h), when the run section began */
 } epoch_active;
 
 /* Begins a shape section of the run's top frame that fills `e`, starting from `base` (NULL: from nothing). The notes of

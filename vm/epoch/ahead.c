@@ -5,6 +5,7 @@
 
 #include <assert.h>
 
+#include "base/team.h"
 #include "vm/call.h"
 #include "vm/epoch/planner.h"
 
@@ -40,6 +41,7 @@ static void list_calls(epoch_planner *p, const uint32_t *w) {
   size_t number = p->entry->kernels.n;
   p->ahead.n = p->ahead.at = 0;
   site_cut(p->kernels, 0);
+  if (p->has_jobs) team_expect();
   for (bool on = true; on && p->ahead.n < AHEAD_CALLS; w = insn_next(w)) {
     insn_id id = insn_id_at(w);
     if (id == INSN_INVOKE) list_call(p, w, number++);

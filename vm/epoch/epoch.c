@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/team.h"
 #include "vm/epoch/key.h"
 #include "vm/epoch/place.h"
 #include "vm/epoch/replay.h"
@@ -53,6 +54,8 @@ reed_status epoch_enter(reed_session *s, const uint32_t *w, uint32_t *pc) {
   bool hit = e != NULL;
   if (!hit) why = memo_count_miss(&s->memo, epoch, hash, memoizable, base.lengths);
   if (!hit && memo_latest(&s->memo, epoch)) devices_meet_sizes(&s->devices);
+  /* Helpers would fall asleep while the epoch is planned, and be missed by its first kernels. */
+  if (!hit && s->memo.epochs[epoch].has_jobs) team_wake(s->devices.env.n_threads);
   if (!hit && memoizable) e = variant_make(s, &enter, &base, next, hash, note);
   if (!e) {
     status = start_entry(s, &enter, &base, hash, memoizable);
@@ -75,6 +78,7 @@ reed_status epoch_enter(reed_session *s, const uint32_t *w, uint32_t *pc) {
   if (event) event->span = (device_span){begin, end};
   if (status != REED_OK) return status;
   *pc = next;
+  s->epoch.n_jobs = team_n_jobs();
   if (!list) return REED_OK;
   s->memo.figures.replays += hit;
   return replay_run(s, pc);
@@ -105,6 +109,7 @@ reed_status epoch_end(reed_session *s, uint32_t *pc) {
   if (status != REED_OK) return status;
   if (s->epoch.list) *pc = s->epoch.list->next;
   s->epoch.entry = NULL;
+  s->memo.epochs[e->epoch].has_jobs = team_n_jobs() != s->epoch.n_jobs;
   profile *p = &s->run.profile;
   p->caches.n_dense += e->n_dense;
   p->caches.dense_bytes += e->dense_bytes;

@@ -142,6 +142,7 @@ typedef struct epoch_state {
   epoch_layout layouts[EPOCH_LAYOUTS];
   int32_t wait, waits;       /* misses until the next attempt at a variant, and how many they were last */
   epoch_entry *unremembered; /* the last one that was not remembered, kept for its kernels; NULL: none */
+  bool has_jobs;             /* the last run section had jobs that were worth waking helper threads (base/team.h) */
 } epoch_state;
 
 /* Why the memo had no entry for a key. */

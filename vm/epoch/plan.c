@@ -6,6 +6,7 @@
  * parts (Slice, Split) and in-place outputs are attached to their source's root; the root of an input of Concat can
  * become a part of the output's root (share.c). A root whose registers are all killed in the section lives in the
  * arena; any other root outlives the epoch. */
+#include "base/team.h"
 #include "vm/call.h"
 #include "vm/epoch/place.h"
 #include "vm/epoch/plan.h"
@@ -48,6 +49,7 @@ static reed_status planner_begin(reed_session *s, epoch_planner **out_planner) {
   p->devices = &s->devices;
   p->kernels = &s->kernels;
   p->active = &s->epoch;
+  p->has_jobs = s->memo.epochs[s->epoch.entry->epoch].has_jobs;
   p->entry = s->epoch.entry;
   p->base = s->epoch.base;
   p->r = &s->run.r.items[frame_top(&s->run)->r_base];
@@ -593,5 +595,6 @@ reed_status epoch_plan(reed_session *s, uint32_t pc_after_plan) {
     event = profile_note(&s->run.profile, PROFILE_PLAN, e->epoch, 0);
     if (event) event->span = (device_span){begin, end};
   }
+  s->epoch.n_jobs = team_n_jobs(); /* without those of kernels being prepared */
   return status;
 }

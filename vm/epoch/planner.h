@@ -31,6 +31,7 @@ typedef struct epoch_planner {
   const epoch_entry *base;  /* so far its plan has the same kernels on the same roots; NULL: there is none */
   ref *r;                   /* registers of the frame */
   const uint32_t *returned; /* program->returned in main; NULL in other functions */
+  bool has_jobs;            /* the run section is likely to have jobs for helper threads */
   bool rooms;               /* some register has room in this run or had in the base's */
   register_note *registers;
   size_t n_registers;

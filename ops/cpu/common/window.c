@@ -4,8 +4,9 @@
 /* Reads attribute `name` of n ints into out; an absent attribute has the row's number for each axis. The shape
  * function has checked number and range. */
 static void read_ints(const reed_kernel_call *call, const char *name, int64_t n, int64_t *out) {
-  int64_t n_given, each = op_attr_each(call->op, name);
+  int64_t n_given;
   const int64_t *given = reed_attrs_ints(call->attrs, name, &n_given);
+  const int64_t each = given ? 0 : op_attr_each(call->op, name);
   for (int64_t i = 0; i < n; i++) out[i] = given ? given[i] : each;
 }
 

@@ -1,8 +1,6 @@
 /* Conv and ConvTranspose over packed weights, as plans of ops/cpu/product/panels.h. */
 #include "ops/cpu/product/conv_panels.h"
 
-#include <stdio.h>
-
 #include "ops/cpu/product/panels.h"
 #include "ops/cpu/views/half.h"
 
@@ -87,7 +85,11 @@ static dense_convolution *dense_new(const reed_kernel_call *call, int64_t n_plan
 
 void conv_variant(const char *form, const reed_kernel_call *call, char *out, size_t capacity) {
   const packed_halves halves = conv_halves(call);
-  snprintf(out, capacity, "%s%s%s", form, halves.x ? ", X bf16" : "", halves.y ? ", Y bf16" : "");
+  const char *const words[] = {form, halves.x ? ", X bf16" : "", halves.y ? ", Y bf16" : ""};
+  size_t n = 0;
+  for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+    for (const char *c = words[i]; *c && n + 1 < capacity; c++) out[n++] = *c;
+  out[n] = 0;
 }
 
 /* Fills in the kernel, after all plans are open. */

@@ -23,9 +23,8 @@ reed_status call_copy_init(const reed_kernel_call *call, call_copy *c) {
 }
 
 reed_attr *call_copy_attr(call_copy *c, const char *name) {
-  for (int32_t i = 0; i < c->attrs.n; i++)
-    if (strcmp(c->items[i].name, name) == 0) return &c->items[i];
-  return NULL;
+  const reed_attr *found = reed_attrs_find(&c->attrs, name);
+  return found ? &c->items[found - c->items] : NULL;
 }
 
 void call_copy_drop_attr(call_copy *c, const char *name) {
