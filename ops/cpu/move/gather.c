@@ -2,6 +2,9 @@
  * reference/movement.c. */
 #include "ops/cpu/move/movement.h"
 
+typedef void (*gather_row_fn)(void *out, const void *data, const void *indices, int64_t n, int64_t extent,
+                              int64_t along, int64_t step);
+
 typedef struct gather_state {
   reed_dtype index_dtype;
   cpu_team team;
@@ -13,6 +16,7 @@ typedef struct gather_state {
   int64_t extents[REED_MAX_RANK], strides[REED_MAX_RANK]; /* GatherND: of the components; GatherElements: of the data */
   int64_t walk[REED_MAX_RANK];                            /* GatherElements: output extents */
   int32_t rank, axis;
+  gather_row_fn row; /* GatherElements */
 } gather_state;
 
 typedef struct gathering {
@@ -104,20 +108,56 @@ reed_status cpu_prepare_gather(const reed_kernel_call *call, reed_kernel *out_ke
 
 /* ---- GatherElements ---- */
 
+/* out[i] = data[place of its index along the axis, `along` elements apart, + i * step]: n elements of a row. */
+#define GATHER_ROW(T, I, name) \
+  static void name(void *out, const void *data, const void *indices, int64_t n, int64_t extent, int64_t along, \
+                   int64_t step) { \
+    const I *index = indices; \
+    const T *from = data; \
+    T *to = out; \
+    for (int64_t i = 0; i < n; i++) { \
+      const int64_t at = index[i]; \
+      to[i] = from[(at < 0 ? at + extent : at) * along + i * step]; \
+    } \
+  }
+GATHER_ROW(uint8_t, int32_t, gather_row_1_i32)
+GATHER_ROW(uint16_t, int32_t, gather_row_2_i32)
+GATHER_ROW(uint32_t, int32_t, gather_row_4_i32)
+GATHER_ROW(uint64_t, int32_t, gather_row_8_i32)
+GATHER_ROW(uint8_t, int64_t, gather_row_1_i64)
+GATHER_ROW(uint16_t, int64_t, gather_row_2_i64)
+GATHER_ROW(uint32_t, int64_t, gather_row_4_i64)
+GATHER_ROW(uint64_t, int64_t, gather_row_8_i64)
+
+static gather_row_fn gather_row_of(reed_dtype data, reed_dtype index) {
+  const bool small = index == REED_I32;
+  switch (reed_dtype_bytes(data)) {
+    case 1: return small ? gather_row_1_i32 : gather_row_1_i64;
+    case 2: return small ? gather_row_2_i32 : gather_row_2_i64;
+    case 4: return small ? gather_row_4_i32 : gather_row_4_i64;
+    default: return small ? gather_row_8_i32 : gather_row_8_i64;
+  }
+}
+
+/* Elements begin..end-1, row by row along the last dim. */
 static void gather_elements_range(void *context, int64_t begin, int64_t end) {
   const gathering *g = context;
   const gather_state *s = g->s;
-  int64_t coordinates[REED_MAX_RANK], base = 0, index = begin;
-  for (int32_t d = s->rank - 1; d >= 0; d--) {
+  const int32_t last = s->rank - 1;
+  const int64_t index_bytes = (int64_t)reed_dtype_bytes(s->index_dtype), row = s->walk[last],
+                step = s->axis == last ? 0 : 1;
+  int64_t coordinates[REED_MAX_RANK], base = 0, index = begin / row, skip = begin % row;
+  for (int32_t d = last - 1; d >= 0; d--) {
     coordinates[d] = index % s->walk[d];
     index /= s->walk[d];
     if (d != s->axis) base += coordinates[d] * s->strides[d];
   }
-  for (int64_t i = begin; i < end; i++) {
-    int64_t at = base + cpu_index_wrapped(s->index_dtype, g->indices, i, s->extent) * s->strides[s->axis];
-    copy_block(g->out + i * s->block_bytes, g->data + at * s->block_bytes, s->block_bytes);
-    for (int32_t d = s->rank - 1; d >= 0; d--) {
-      int64_t stride = d == s->axis ? 0 : s->strides[d];
+  for (int64_t i = begin, n; i < end; i += n, skip = 0) {
+    n = row - skip < end - i ? row - skip : end - i;
+    s->row(g->out + i * s->block_bytes, g->data + (base + skip * step) * s->block_bytes,
+           (const char *)g->indices + i * index_bytes, n, s->extent, s->strides[s->axis], step);
+    for (int32_t d = last - 1; d >= 0; d--) {
+      const int64_t stride = d == s->axis ? 0 : s->strides[d];
       base += stride;
       if (++coordinates[d] < s->walk[d]) break;
       base -= stride * s->walk[d];
@@ -145,6 +185,7 @@ reed_status cpu_prepare_gather_elements(const reed_kernel_call *call, reed_kerne
   s->extent = data->dims[axis];
   s->n_indices = desc_elements(out);
   s->block_bytes = (int64_t)reed_dtype_bytes(data->dtype);
+  s->row = gather_row_of(data->dtype, s->index_dtype);
   memcpy(s->walk, out->dims, sizeof s->walk);
   cpu_dense_strides(data->rank, data->dims, s->strides);
   cpu_kernel_set(out_kernel, run_gather_elements, s);

@@ -327,6 +327,15 @@ START_TEST(gather_elements_and_nd) {
       case_attr_int(&c, "axis", axis);
       case_parity(&c, 0, 0);
     }
+    for (int axis = 0; axis < 3; axis++) {
+      static const int64_t dims[] = {7, 9, 5};
+      case_init(&c, OP_GatherElements);
+      case_input(&c, dtype, 3, dims, 50);
+      fill_indices(case_input(&c, axis % 2 ? REED_I64 : REED_I32, DIMS(axis ? 6 : 30, axis == 1 ? 400 : 8, 4), 0),
+                   (int)dims[axis]);
+      case_attr_int(&c, "axis", axis);
+      case_parity(&c, 0, 0);
+    }
     for (int batch = 0; batch < 2; batch++)
       for (int64_t n = 0; n < 3; n++) {
         case_init(&c, OP_GatherND);
