@@ -11,6 +11,10 @@ typedef struct topk {
   bool largest, with_indices;
   int64_t outer, extent, inner, k;
   int64_t scratch_bytes; /* of the workspace, per thread */
+  /* the kernel's loops (ops/cpu/reduce/topk_loops.h) */
+  int64_t key_bytes;
+  void (*keys)(void *keys, const void *x, int64_t n, int64_t step, bool largest);
+  const struct topk_filter *filter;
 } topk;
 
 /* Reads a TopK call. */

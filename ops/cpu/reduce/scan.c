@@ -1,132 +1,23 @@
 /* CumSum, ArgMax and ArgMin: walks along one axis that read every element in order. Tensors are seen as [outer, extent,
- * inner]; a list makes one loop per dtype. The reference: reference/reduce.c. Reductions to one element a line:
- * reduce.c. */
-#include "base/half.h"
+ * inner]. The reference: reference/reduce.c. Reductions to one element a line: reduce.c. */
+#include "base/dtype.h"
 #include "ops/cpu/calls/scan.h"
 #include "ops/cpu/common/common.h"
-
-/* name, memory type, type of values and sums, value of memory element x, memory element of value v */
-#define SCAN_TYPES(X) \
-  X(F32, float, double, x, (float)v) \
-  X(F64, double, double, x, v) \
-  X(F16, uint16_t, float, f16_to_f32(x), f16_from_f32(v)) \
-  X(BF16, uint16_t, float, bf16_to_f32(x), bf16_from_f32(v)) \
-  X(I8, int8_t, uint64_t, (uint64_t)x, (int8_t)v) \
-  X(I16, int16_t, uint64_t, (uint64_t)x, (int16_t)v) \
-  X(I32, int32_t, uint64_t, (uint64_t)x, (int32_t)v) \
-  X(I64, int64_t, uint64_t, (uint64_t)x, (int64_t)v) \
-  X(U8, uint8_t, uint64_t, x, (uint8_t)v) \
-  X(U16, uint16_t, uint64_t, x, (uint16_t)v) \
-  X(U32, uint32_t, uint64_t, x, (uint32_t)v) \
-  X(U64, uint64_t, uint64_t, x, v)
+#include "ops/cpu/reduce/cumsum_loops.h"
+#include "ops/cpu/reduce/topk_loops.h"
 
 /* ---- CumSum ---- */
 
-/* A line is added in pieces of fixed length, each in four quarters, so that results do not depend on the number of
- * threads: an element's result is the sum before its piece, plus the sums of the piece's quarters before it, plus the
- * sum within its quarter. The four sums of a piece do not wait for each other. */
-#define QUARTER 4096
-#define PIECE (4 * QUARTER)
+/* A line is added in pieces of fixed length, so that results do not depend on the number of threads: an element's
+ * result is the sum before its piece, plus the sum within the piece. */
+#define PIECE 16384
 
-/* Lines that lie side by side, which are added together: their sums do not wait for each other. */
-#define COLUMNS 8
-
-/* 8 bytes, of the type of the sums. */
-typedef uint64_t scan_sum;
-
-/* n <= PIECE elements of a line, `stride` apart; integers wrap. out NULL: only their sum is wanted. `before` is the sum
- * of the elements before, and becomes the sum with these. */
-typedef void (*cumsum_fn)(void *out, const void *in, int64_t n, int64_t stride, bool exclusive, scan_sum *before);
-
-#define CUMSUM(name, M, V, load, store) \
-  static void cumsum_##name(void *out, const void *in, int64_t n, int64_t stride, bool exclusive, scan_sum *before) { \
-    V sums[4] = {0}, base = 0; \
-    memcpy(&base, before, sizeof base); \
-    if (n == PIECE && (stride == 1 || stride == -1)) { \
-      for (int64_t k = 0; k < QUARTER; k++) \
-        for (int q = 0; q < 4; q++) { \
-          const M x = ((const M *)in)[(q * QUARTER + k) * stride]; \
-          sums[q] += load; \
-        } \
-      V from[4] = {base, base + sums[0], base + (sums[0] + sums[1]), base + (sums[0] + sums[1] + sums[2])}, \
-        own[4] = {0}; \
-      for (int64_t k = 0; k < QUARTER && out; k++) \
-        for (int q = 0; q < 4; q++) { \
-          int64_t i = (q * QUARTER + k) * stride; \
-          const M x = ((const M *)in)[i]; \
-          V v = own[q]; \
-          own[q] += load; \
-          v = from[q] + (exclusive ? v : own[q]); \
-          ((M *)out)[i] = store; \
-        } \
-    } else { \
-      for (int q = 0; q * QUARTER < n; q++) { \
-        int64_t end = (q + 1) * QUARTER < n ? (q + 1) * QUARTER : n; \
-        V sum = 0, from = q ? base + (sums[0] + sums[1] + sums[2]) : base; \
-        for (int64_t k = q * QUARTER; k < end; k++) { \
-          int64_t i = k * stride; \
-          const M x = ((const M *)in)[i]; \
-          V v = sum; \
-          sum += load; \
-          v = from + (exclusive ? v : sum); \
-          if (out) ((M *)out)[i] = store; \
-        } \
-        sums[q] = sum; \
-      } \
-    } \
-    base += sums[0] + sums[1] + sums[2] + sums[3]; \
-    memcpy(before, &base, sizeof base); \
-  } \
-\
-  static void cumsum_columns_##name(void *out, const void *in, int64_t n, int64_t stride, bool exclusive, \
-                                    scan_sum *before) { \
-    V sums[4][COLUMNS] = {{0}}, base[COLUMNS] = {0}; \
-    for (int c = 0; c < COLUMNS; c++) memcpy(&base[c], &before[c], sizeof base[c]); \
-    for (int q = 0; q * QUARTER < n; q++) { \
-      int64_t end = (q + 1) * QUARTER < n ? (q + 1) * QUARTER : n; \
-      V sum[COLUMNS] = {0}, from[COLUMNS]; \
-      for (int c = 0; c < COLUMNS; c++) from[c] = q ? base[c] + (sums[0][c] + sums[1][c] + sums[2][c]) : base[c]; \
-      for (int64_t k = q * QUARTER; k < end; k++) { \
-        const M *row = (const M *)in + k * stride; \
-        M *to = (M *)out + (out ? k * stride : 0); \
-        for (int c = 0; c < COLUMNS; c++) { \
-          const M x = row[c]; \
-          V v = sum[c]; \
-          sum[c] += load; \
-          v = from[c] + (exclusive ? v : sum[c]); \
-          if (out) to[c] = store; \
-        } \
-      } \
-      for (int c = 0; c < COLUMNS; c++) sums[q][c] = sum[c]; \
-    } \
-    for (int c = 0; c < COLUMNS; c++) { \
-      base[c] += sums[0][c] + sums[1][c] + sums[2][c] + sums[3][c]; \
-      memcpy(&before[c], &base[c], sizeof base[c]); \
-    } \
-  } \
-\
-  static void add_##name(scan_sum *sum, scan_sum more) { \
-    V a, b; \
-    memcpy(&a, sum, sizeof a); \
-    memcpy(&b, &more, sizeof b); \
-    a += b; \
-    memcpy(sum, &a, sizeof a); \
-  }
-SCAN_TYPES(CUMSUM)
-
-/* Of each dtype: a piece, the same of COLUMNS lines side by side (with as many sums), and the addition of a piece's sum
- * to that of the pieces before. */
-typedef struct cumsum_steps {
-  cumsum_fn piece, columns;
-  void (*add)(scan_sum *sum, scan_sum more);
-} cumsum_steps;
-
-static const cumsum_steps cumsums[REED_DTYPE_COUNT] = {
-#define CUMSUM_ENTRY(name, ...) [REED_##name] = {cumsum_##name, cumsum_columns_##name, add_##name},
-    SCAN_TYPES(CUMSUM_ENTRY)};
+/* Elements of a group of columns in a piece, as far as a group may be narrower. */
+#define GROUP_ELEMENTS (8 * PIECE)
+#define GROUP_LEAST 8
 
 typedef struct cumsum_state {
-  cumsum_steps steps;
+  const cumsum_loops *loops;
   reed_desc in;
   reed_dtype axis_dtype;
   cpu_team team; /* of the session */
@@ -137,73 +28,81 @@ typedef struct cumsum_job {
   const cumsum_state *s;
   const char *in;
   char *out;
-  int64_t extent, inner, n_pieces; /* of a line */
-  scan_sum *sums;                  /* [line][piece] */
+  int64_t extent, inner, lines;
+  int64_t n_pieces;       /* of a line */
+  int64_t width, n_group; /* columns of a group, and groups of a block of `inner` columns */
+  char *sums;             /* [piece][line] */
 } cumsum_job;
 
-/* A group of lines: up to COLUMNS that lie side by side. */
+/* A group of lines that lie side by side. */
 typedef struct line_group {
   int64_t line, n, at; /* line: the first; at: its first element */
 } line_group;
 
-static int64_t groups_of_block(const cumsum_job *job) { return (job->inner + COLUMNS - 1) / COLUMNS; }
-
 static line_group group_at(const cumsum_job *job, int64_t i) {
-  int64_t block = i / groups_of_block(job), column = i % groups_of_block(job) * COLUMNS, left = job->inner - column;
-  return (line_group){block * job->inner + column, left < COLUMNS ? left : COLUMNS,
+  int64_t block = i / job->n_group, column = i % job->n_group * job->width, left = job->inner - column;
+  return (line_group){block * job->inner + column, left < job->width ? left : job->width,
                       block * job->extent * job->inner + column};
 }
 
 /* Sums a piece of each line of a group, and with `write` writes its results. */
-static void sum_piece(const cumsum_job *job, const line_group *g, int64_t piece, bool write, scan_sum *before) {
+static void sum_piece(const cumsum_job *job, const line_group *g, int64_t piece, bool first, bool write, void *before) {
   const cumsum_state *s = job->s;
-  int64_t first = piece * PIECE, n = job->extent - first < PIECE ? job->extent - first : PIECE,
-          size = (int64_t)reed_dtype_bytes(s->in.dtype), stride = s->reverse ? -job->inner : job->inner;
-  int64_t at = g->at + (s->reverse ? job->extent - 1 - first : first) * job->inner;
-  bool together = g->n == COLUMNS;
-  for (int64_t c = 0; c < (together ? 1 : g->n); c++)
-    (together ? s->steps.columns : s->steps.piece)(write ? job->out + (at + c) * size : NULL, job->in + (at + c) * size,
-                                                   n, stride, s->exclusive, before + c);
+  const int64_t skipped = piece * PIECE, left = job->extent - skipped, size = (int64_t)reed_dtype_bytes(s->in.dtype),
+                at = (g->at + (s->reverse ? job->extent - 1 - skipped : skipped) * job->inner) * size;
+  s->loops->add(&(cumsum_part){.in = job->in + at,
+                               .out = write ? job->out + at : NULL,
+                               .before = before,
+                               .first = first,
+                               .exclusive = s->exclusive,
+                               .n = left < PIECE ? left : PIECE,
+                               .count = g->n,
+                               .stride = s->reverse ? -job->inner : job->inner});
 }
 
 static void cumsum_lines(void *context, int64_t begin, int64_t end) {
   const cumsum_job *job = context;
+  uint64_t before[CUMSUM_COLUMNS];
   for (int64_t i = begin; i < end; i++) {
-    scan_sum before[COLUMNS] = {0};
     line_group g = group_at(job, i);
     for (int64_t piece = 0; piece < job->n_pieces && !cpu_cancelled(&job->s->team); piece++)
-      sum_piece(job, &g, piece, true, before);
+      sum_piece(job, &g, piece, piece == 0, true, before);
   }
+}
+
+static void cumsum_short_lines(void *context, int64_t begin, int64_t end) {
+  const cumsum_job *job = context;
+  const cumsum_state *s = job->s;
+  const int64_t at = begin * job->extent * (int64_t)reed_dtype_bytes(s->in.dtype);
+  s->loops->lines(job->out + at, job->in + at, end - begin, job->extent, s->reverse, s->exclusive);
+}
+
+/* The sums of a piece's lines from a group's first one on. */
+static void *sums_at(const cumsum_job *job, int64_t piece, const line_group *g) {
+  return job->sums + (piece * job->lines + g->line) * job->s->loops->sum_bytes;
 }
 
 static void sum_pieces(void *context, int64_t begin, int64_t end) {
   const cumsum_job *job = context;
   for (int64_t i = begin; i < end; i++) {
-    scan_sum sums[COLUMNS] = {0};
     line_group g = group_at(job, i / job->n_pieces);
-    sum_piece(job, &g, i % job->n_pieces, false, sums);
-    for (int64_t c = 0; c < g.n; c++) job->sums[(g.line + c) * job->n_pieces + i % job->n_pieces] = sums[c];
+    sum_piece(job, &g, i % job->n_pieces, true, false, sums_at(job, i % job->n_pieces, &g));
   }
 }
 
 static void write_pieces(void *context, int64_t begin, int64_t end) {
   const cumsum_job *job = context;
   for (int64_t i = begin; i < end; i++) {
-    scan_sum before[COLUMNS] = {0};
     line_group g = group_at(job, i / job->n_pieces);
-    for (int64_t c = 0; c < g.n; c++) before[c] = job->sums[(g.line + c) * job->n_pieces + i % job->n_pieces];
-    sum_piece(job, &g, i % job->n_pieces, true, before);
+    sum_piece(job, &g, i % job->n_pieces, i % job->n_pieces == 0, true, sums_at(job, i % job->n_pieces, &g));
   }
 }
 
-/* Turns a line's sums of pieces into the sums before them, in the order in which cumsum_lines adds. */
-static void add_sums(const cumsum_job *job, scan_sum *sums) {
-  scan_sum before = 0;
-  for (int64_t piece = 0; piece < job->n_pieces; piece++) {
-    scan_sum own = sums[piece];
-    sums[piece] = before;
-    job->s->steps.add(&before, own);
-  }
+/* Bytes of lines of one element, which is its own sum, and 0 without itself. */
+static void copy_lines(void *context, int64_t begin, int64_t end) {
+  const cumsum_job *job = context;
+  if (job->s->exclusive) memset(job->out + begin, 0, (size_t)(end - begin));
+  else if (job->out != job->in) memcpy(job->out + begin, job->in + begin, (size_t)(end - begin));
 }
 
 static reed_status run_cumsum(const void *state, const reed_kernel_buffers *buffers) {
@@ -214,20 +113,29 @@ static reed_status run_cumsum(const void *state, const reed_kernel_buffers *buff
   int32_t d = (int32_t)(axis < 0 ? axis + s->in.rank : axis);
   int64_t n = desc_elements(&s->in), extent = s->in.dims[d], lines = extent ? n / extent : 0;
   if (n == 0) return REED_OK;
-  cumsum_job job = {s,
-                    buffers->inputs[0],
-                    buffers->outputs[0],
-                    extent,
-                    cpu_product(s->in.dims, d + 1, s->in.rank),
-                    (extent + PIECE - 1) / PIECE,
-                    buffers->workspace};
-  cpu_team team = cpu_team_for(s->team, n * 16);
-  int64_t groups = lines / job.inner * groups_of_block(&job);
+  const int64_t inner = cpu_product(s->in.dims, d + 1, s->in.rank),
+                width = cpu_clamp(GROUP_ELEMENTS / extent, GROUP_LEAST, CUMSUM_COLUMNS) & -GROUP_LEAST;
+  cumsum_job job = {.s = s,
+                    .in = buffers->inputs[0],
+                    .out = buffers->outputs[0],
+                    .extent = extent,
+                    .inner = inner,
+                    .lines = lines,
+                    .n_pieces = (extent + PIECE - 1) / PIECE,
+                    .width = width,
+                    .n_group = (inner + width - 1) / width,
+                    .sums = buffers->workspace};
+  const int64_t bytes = desc_bytes(&s->in);
+  if (extent == 1) return cpu_parallel(cpu_team_for(s->team, 2 * bytes), bytes, 64, copy_lines, &job);
+  cpu_team team = cpu_team_for(s->team, n * 8);
+  if (inner == 1 && extent <= CUMSUM_SHORT && s->loops->lines)
+    return cpu_parallel(team, lines, 16, cumsum_short_lines, &job);
+  int64_t groups = lines / inner * job.n_group;
   bool few = groups < 4 * team.threads || extent > 4 * PIECE;
   if (job.n_pieces == 1 || team.threads == 1 || !few) return cpu_parallel(team, groups, 1, cumsum_lines, &job);
   reed_status status = cpu_parallel(team, groups * job.n_pieces, 1, sum_pieces, &job);
   if (status != REED_OK) return status;
-  for (int64_t line = 0; line < lines; line++) add_sums(&job, job.sums + line * job.n_pieces);
+  s->loops->chain(job.sums, job.n_pieces, lines);
   return cpu_parallel(team, groups * job.n_pieces, 1, write_pieces, &job);
 }
 
@@ -237,53 +145,33 @@ reed_status cpu_prepare_cumsum(const reed_kernel_call *call, reed_kernel *out_ke
   cumsum_state *s = mem_calloc(1, sizeof *s);
   if (!s) return cpu_no_memory(call);
   s->in = call->inputs[0];
-  s->steps = cumsums[s->in.dtype];
+  s->loops = CPU_PICK(cpu_level_now(), cumsum_loops_of)(s->in.dtype);
   s->axis_dtype = call->inputs[1].dtype;
   s->exclusive = op_attr_int(call->attrs, "exclusive") != 0;
   s->reverse = op_attr_int(call->attrs, "reverse") != 0;
   s->team = cpu_env_team(call);
   cpu_kernel_set(out_kernel, run_cumsum, s);
   /* of whichever axis: a line of more than a piece has at most 2 pieces for each PIECE elements */
-  out_kernel->workspace_bytes = desc_elements(&s->in) / PIECE * 2 * (int64_t)sizeof(scan_sum);
+  out_kernel->workspace_bytes = desc_elements(&s->in) / PIECE * 2 * s->loops->sum_bytes;
   return REED_OK;
 }
 
 /* ---- ArgMax, ArgMin ---- */
 
-/* Index along the axis of the best of n elements `stride` apart; of equal elements the first, or the last. NaN is best,
- * as in numpy. */
-typedef int64_t (*arg_fn)(const void *in, int64_t n, int64_t stride, bool least, bool last);
-
-#define ARG(name, M, V, load, store) \
-  static int64_t arg_##name(const void *in, int64_t n, int64_t stride, bool least, bool last) { \
-    int64_t best = 0; \
-    M x = ((const M *)in)[0]; \
-    __typeof__(ARG_VALUE(M, load)) value = ARG_VALUE(M, load); \
-    for (int64_t k = 1; k < n; k++) { \
-      x = ((const M *)in)[k * stride]; \
-      __typeof__(value) v = ARG_VALUE(M, load); \
-      bool same = v == value || (v != v && value != value); \
-      bool better = value == value && (v != v || (least ? v < value : v > value)); \
-      if (better || (last && same)) { \
-        best = k; \
-        value = v; \
-      } \
-    } \
-    return best; \
-  }
-/* f16 and bf16 compare as floats, other types as they are in memory. */
-#define ARG_VALUE(M, load) __builtin_choose_expr(__builtin_types_compatible_p(__typeof__(load), float), load, x)
-SCAN_TYPES(ARG)
-
-static const arg_fn args[REED_DTYPE_COUNT] = {
-#define ARG_ENTRY(name, ...) [REED_##name] = arg_##name,
-    SCAN_TYPES(ARG_ENTRY)};
+/* Elements become the keys of topk_loops.h, and the least key is searched: of equal ones the first, or the last. NaN is
+ * best, as in numpy. */
+#define ARG_BLOCK 1024  /* keys that are made at a time */
+#define ARG_SHORT 64    /* elements of a row that is searched together with its neighbours */
+#define ARG_COLUMNS 256 /* columns that are searched together */
+#define ARG_NARROW 16   /* so few columns are searched one by one */
+#define ARG_GRAIN 32    /* of columns */
 
 typedef struct arg_state {
-  arg_fn line;
-  int64_t extent, inner, n_out, size, n_pieces;
+  topk_keys_fn keys;
+  const topk_least *least_of;
+  int64_t extent, inner, n_out, size, key_bytes, n_pieces;
   cpu_team team;
-  bool least, last;
+  bool least, last, real;
 } arg_state;
 
 typedef struct arg_job {
@@ -295,16 +183,104 @@ typedef struct arg_job {
   char *best;
 } arg_job;
 
+/* A key of one width or the other. */
+typedef union arg_keys {
+  uint32_t narrow[ARG_BLOCK];
+  uint64_t wide[ARG_BLOCK];
+} arg_keys;
+
+/* The keys of n elements, `step` apart, of which the least is best. */
+static void make_arg_keys(const arg_state *s, void *keys, const char *in, int64_t n, int64_t step) {
+  s->keys(keys, in, n, step, !s->least);
+  if (!s->real || !s->least) return;
+  /* NaN has the greatest key, and no number the one before it */
+  if (s->key_bytes == 8)
+    for (int64_t i = 0; i < n; i++) ((uint64_t *)keys)[i]++;
+  else
+    for (int64_t i = 0; i < n; i++) ((uint32_t *)keys)[i]++;
+}
+
+/* The place of the first or last of n keys that equals `key`; one does. */
+static int64_t place_of(const arg_state *s, const arg_keys *keys, int64_t n, uint64_t key) {
+  int64_t place = s->last ? n - 1 : 0;
+  const int64_t step = s->last ? -1 : 1;
+  if (s->key_bytes == 8)
+    while (keys->wide[place] != key) place += step;
+  else
+    while (keys->narrow[place] != key) place += step;
+  return place;
+}
+
+/* Index along the axis of the best of n elements `stride` apart. */
+static int64_t best_of_line(const arg_state *s, const char *in, int64_t n, int64_t stride) {
+  arg_keys keys;
+  uint64_t best = 0;
+  int64_t place = -1;
+  for (int64_t begin = 0; begin < n; begin += ARG_BLOCK) {
+    const int64_t count = n - begin < ARG_BLOCK ? n - begin : ARG_BLOCK;
+    make_arg_keys(s, &keys, in + begin * stride * s->size, count, stride);
+    const uint64_t least = s->least_of->of(&keys, count);
+    if (place >= 0 && (s->last ? least > best : least >= best)) continue;
+    best = least;
+    place = begin + place_of(s, &keys, count, least);
+  }
+  return place;
+}
+
 /* The index along line i of the best of elements first..first+n-1. */
 static int64_t best_of(const arg_job *job, int64_t i, int64_t first, int64_t n) {
   const arg_state *s = job->s;
   int64_t at = (i / s->inner * s->extent + first) * s->inner + i % s->inner;
-  return first + s->line(job->in + at * s->size, n, s->inner, s->least, s->last);
+  return first + best_of_line(s, job->in + at * s->size, n, s->inner);
 }
 
-static void arg_range(void *context, int64_t begin, int64_t end) {
+static void arg_lines(void *context, int64_t begin, int64_t end) {
   const arg_job *job = context;
   for (int64_t i = begin; i < end; i++) job->out[i] = best_of(job, i, 0, job->s->extent);
+}
+
+/* Writes n places, which are as wide as keys. */
+static void write_places(const arg_state *s, int64_t *out, const uint64_t *places, int64_t n) {
+  for (int64_t i = 0; i < n; i++)
+    out[i] = s->key_bytes == 8 ? (int64_t)places[i] : (int64_t)((const uint32_t *)places)[i];
+}
+
+/* Short rows, whose keys are made many at a time: element by element of all of them. */
+static void arg_short_rows(void *context, int64_t begin, int64_t end) {
+  const arg_job *job = context;
+  const arg_state *s = job->s;
+  const int64_t most = ARG_BLOCK / s->extent < ARG_COLUMNS ? ARG_BLOCK / s->extent : ARG_COLUMNS;
+  arg_keys keys;
+  uint64_t best[ARG_COLUMNS], places[ARG_COLUMNS];
+  for (int64_t i = begin, rows; i < end; i += rows) {
+    rows = end - i < most ? end - i : most;
+    make_arg_keys(s, &keys, job->in + i * s->extent * s->size, rows * s->extent, 1);
+    memset(best, 0xff, (size_t)(rows * s->key_bytes)); /* no key is greater */
+    memset(places, 0, (size_t)(rows * s->key_bytes));
+    for (int64_t k = 0; k < s->extent; k++)
+      s->least_of->take(best, places, (const char *)&keys + k * s->key_bytes, rows, s->extent, (uint32_t)k, s->last);
+    write_places(s, job->out + i, places, rows);
+  }
+}
+
+/* Many lines side by side. */
+static void arg_columns(void *context, int64_t begin, int64_t end) {
+  const arg_job *job = context;
+  const arg_state *s = job->s;
+  uint64_t keys[ARG_COLUMNS], best[ARG_COLUMNS], places[ARG_COLUMNS];
+  for (int64_t i = begin, n; i < end && !cpu_cancelled(&s->team); i += n) {
+    const int64_t column = i % s->inner;
+    n = s->inner - column < end - i ? s->inner - column : end - i;
+    if (n > ARG_COLUMNS) n = ARG_COLUMNS;
+    const char *in = job->in + (i / s->inner * s->extent * s->inner + column) * s->size;
+    make_arg_keys(s, best, in, n, 1);
+    memset(places, 0, sizeof places);
+    for (int64_t row = 1; row < s->extent; row++) {
+      make_arg_keys(s, keys, in + row * s->inner * s->size, n, 1);
+      s->least_of->take(best, places, keys, n, 1, (uint32_t)row, s->last);
+    }
+    write_places(s, job->out + i, places, n);
+  }
 }
 
 static void arg_pieces(void *context, int64_t begin, int64_t end) {
@@ -322,12 +298,16 @@ static void arg_pieces(void *context, int64_t begin, int64_t end) {
 static reed_status run_arg_reduce(const void *state, const reed_kernel_buffers *buffers) {
   const arg_state *s = state;
   arg_job job = {s, buffers->inputs[0], buffers->outputs[0], buffers->workspace, NULL};
-  if (s->n_pieces == 1) return cpu_parallel(s->team, s->n_out, 1, arg_range, &job);
+  if (s->n_pieces == 1) {
+    if (s->inner >= ARG_NARROW && s->extent <= UINT32_MAX)
+      return cpu_parallel(s->team, s->n_out, ARG_GRAIN, arg_columns, &job);
+    const bool is_short = s->inner == 1 && s->extent <= ARG_SHORT;
+    return cpu_parallel(s->team, s->n_out, 1, is_short ? arg_short_rows : arg_lines, &job);
+  }
   job.best = (char *)(job.places + s->n_out * s->n_pieces);
   reed_status status = cpu_parallel(s->team, s->n_out * s->n_pieces, 1, arg_pieces, &job);
   for (int64_t i = 0; i < s->n_out && status == REED_OK; i++) /* the best of the pieces' best */
-    job.out[i] =
-        job.places[i * s->n_pieces + s->line(job.best + i * s->n_pieces * s->size, s->n_pieces, 1, s->least, s->last)];
+    job.out[i] = job.places[i * s->n_pieces + best_of_line(s, job.best + i * s->n_pieces * s->size, s->n_pieces, 1)];
   return status;
 }
 
@@ -337,14 +317,18 @@ reed_status cpu_prepare_arg_reduce(const reed_kernel_call *call, reed_kernel *ou
   int64_t n_out = desc_elements(&call->outputs[0]);
   arg_state *s = mem_calloc(1, sizeof *s);
   if (!s) return cpu_no_memory(call);
-  s->line = args[in->dtype];
+  const cpu_level level = cpu_level_now();
+  s->size = (int64_t)reed_dtype_bytes(in->dtype);
+  s->key_bytes = s->size == 8 ? 8 : 4;
+  s->keys = CPU_PICK(level, topk_keys_of)(in->dtype);
+  s->least_of = CPU_PICK(level, topk_least_of)(s->key_bytes);
+  s->real = dtype_is_real(in->dtype);
   s->extent = in->dims[axis];
   s->inner = cpu_product(in->dims, axis + 1, in->rank);
   s->n_out = n_out;
-  s->size = (int64_t)reed_dtype_bytes(in->dtype);
   s->least = op_id_of(call->op) == OP_ArgMin;
   s->last = op_attr_int(call->attrs, "select_last_index") != 0;
-  s->team = cpu_team_for(cpu_env_team(call), desc_elements(in) * 12);
+  s->team = cpu_team_for(cpu_env_team(call), desc_elements(in) * 8);
   s->n_pieces = s->extent > PIECE && s->team.threads > 1 ? (s->extent + PIECE - 1) / PIECE : 1;
   cpu_kernel_set(out_kernel, run_arg_reduce, s);
   if (s->n_pieces > 1) out_kernel->workspace_bytes = n_out * s->n_pieces * (8 + s->size);

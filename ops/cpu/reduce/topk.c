@@ -1,128 +1,26 @@
-/* TopK (ONNX opset 11 to 24), any numeric dtype. Elements become unsigned keys whose ascending order is the wanted one.
- * A radix select finds the k-th key (11 bits per pass), one pass collects the smaller keys and the first of the equal
- * ones, and a stable radix sort orders them; equal values therefore come lower index first. NaN counts as larger than
- * every number, as in numpy. The output is always sorted. Threads share out the columns, or the parts of each column if
- * they are long: what is selected follows from the elements alone. The reference: reference/topk.c. */
+/* TopK (ONNX opset 11 to 24), any numeric dtype. Elements become unsigned keys whose ascending order is the wanted one
+ * (topk_loops.h). If k is a small part of the elements, a sample of the keys gives a limit that a few more than k keys
+ * are not above, and only those go on. A radix select finds the k-th key (11 bits per pass), one pass collects the
+ * smaller keys and the first of the equal ones, and a stable radix sort orders them; equal values therefore come lower
+ * index first. NaN counts as larger than every number, as in numpy. The output is always sorted. Threads share out the
+ * columns, or the parts of each column if they are long: what is selected follows from the elements alone. The
+ * reference: reference/topk.c. */
 #include "ops/cpu/calls/topk.h"
+#include "ops/cpu/reduce/topk_select.h"
 
-#define DIGIT_BITS 11
-#define DIGITS (1 << DIGIT_BITS)
-#define FEW 32            /* sorted by insertion */
-#define FEW_COMPARED 8192 /* k times the extent, up to which the first k are kept sorted by insertion */
+/* ---- few of many ---- */
 
-/* ---- keys ---- */
+#define SAMPLE 1024
+#define LEAST_SAMPLED (4 * SAMPLE) /* fewer elements are not sampled */
+#define SHARE 8                    /* k is at most this part of them */
+#define SHORT 64                   /* elements of a row that is selected together with its neighbours */
+#define BLOCK 1024                 /* keys that are made and filtered at a time */
 
-static uint32_t key_u32(uint32_t x) { return x; }
-static uint32_t key_i32(int32_t x) { return (uint32_t)x ^ 0x80000000u; }
-static uint64_t key_u64(uint64_t x) { return x; }
-static uint64_t key_i64(int64_t x) { return (uint64_t)x ^ 0x8000000000000000u; }
-/* Maps floats to keys in ascending order: the bits of negatives are inverted, the others are moved above them. */
-static uint32_t key_f32(float x) {
-  uint32_t bits;
-  x += 0.0f; /* -0 and 0 are equal */
-  memcpy(&bits, &x, 4);
-  return x != x ? UINT32_MAX : bits & 0x80000000u ? ~bits : bits | 0x80000000u;
+static bool is_sampled(const topk *t) {
+  return t->k > 0 && t->extent >= LEAST_SAMPLED && t->k <= t->extent / SHARE && !is_few(t);
 }
-static uint64_t key_f64(double x) {
-  uint64_t bits;
-  x += 0.0;
-  memcpy(&bits, &x, 8);
-  return x != x ? UINT64_MAX : bits & 0x8000000000000000u ? ~bits : bits | 0x8000000000000000u;
-}
-
-/* ---- select and sort, for keys of 4 and of 8 bytes ---- */
-
-static bool is_few(const topk *t) { return t->k > 0 && t->extent <= FEW_COMPARED / t->k; }
-
-#define SELECT_FUNCTIONS(K, suffix) \
-  typedef struct pair_##suffix { \
-    K key; \
-    uint32_t index; \
-  } pair_##suffix; \
-\
-  /* The key that is number k (counting from 1) in ascending order; *out_ties: how many equal to it are among the \
-   * first k. */ \
-  static K kth_##suffix(const K *keys, int64_t n, int64_t k, int64_t *out_ties) { \
-    K prefix = 0, known = 0; /* the bits found so far, and their mask */ \
-    for (int shift = (int)sizeof(K) * 8; shift > 0;) { \
-      int bits = shift < DIGIT_BITS ? shift : DIGIT_BITS; \
-      uint32_t count[DIGITS] = {0}; \
-      shift -= bits; \
-      K mask = ((K)1 << bits) - 1; \
-      if (!known) \
-        for (int64_t i = 0; i < n; i++) count[keys[i] >> shift]++; \
-      for (int64_t i = 0; i < n && known; i++) \
-        if ((keys[i] & known) == prefix) count[keys[i] >> shift & mask]++; \
-      K digit = 0; \
-      while (k > count[digit]) k -= count[digit++]; \
-      prefix |= digit << shift; \
-      known |= mask << shift; \
-    } \
-    *out_ties = k; \
-    return prefix; \
-  } \
-\
-  /* Stable ascending sort; `spare` has room for n. Returns the sorted array, `from` or `spare`. */ \
-  static pair_##suffix *sort_##suffix(pair_##suffix *from, pair_##suffix *spare, int64_t n) { \
-    if (n <= FEW) { \
-      for (int64_t i = 1; i < n; i++) { \
-        pair_##suffix item = from[i]; \
-        int64_t at = i; \
-        for (; at > 0 && from[at - 1].key > item.key; at--) from[at] = from[at - 1]; \
-        from[at] = item; \
-      } \
-      return from; \
-    } \
-    pair_##suffix *to = spare; \
-    for (int shift = 0; shift < (int)sizeof(K) * 8; shift += DIGIT_BITS) { \
-      uint32_t begin[DIGITS] = {0}, total = 0; \
-      for (int64_t i = 0; i < n; i++) begin[from[i].key >> shift & (DIGITS - 1)]++; \
-      for (int d = 0; d < DIGITS; d++) { \
-        uint32_t here = begin[d]; \
-        begin[d] = total; \
-        total += here; \
-      } \
-      for (int64_t i = 0; i < n; i++) to[begin[from[i].key >> shift & (DIGITS - 1)]++] = from[i]; \
-      pair_##suffix *swapped = from; \
-      from = to; \
-      to = swapped; \
-    } \
-    return from; \
-  } \
-\
-  /* The first k pairs of few keys, sorted: a key is inserted if it is less than the last one so far. */ \
-  static const pair_##suffix *insert_##suffix(const topk *t, const K *keys, pair_##suffix *found) { \
-    for (int64_t i = 0, n = 0; i < t->extent; i++) { \
-      if (n == t->k && keys[i] >= found[n - 1].key) continue; \
-      int64_t at = n < t->k ? n++ : n - 1; \
-      for (; at > 0 && found[at - 1].key > keys[i]; at--) found[at] = found[at - 1]; \
-      found[at] = (pair_##suffix){keys[i], (uint32_t)i}; \
-    } \
-    return found; \
-  } \
-\
-  static int64_t scratch_bytes_##suffix(const topk *t) { \
-    return ((t->extent * (int64_t)sizeof(K) + 63) & ~(int64_t)63) + \
-           ((2 * t->k * (int64_t)sizeof(pair_##suffix) + 63) & ~(int64_t)63); \
-  } \
-\
-  static const pair_##suffix *select_##suffix(const topk *t, K *keys) { \
-    pair_##suffix *found = (pair_##suffix *)((char *)keys + ((t->extent * (int64_t)sizeof(K) + 63) & ~(int64_t)63)); \
-    int64_t n = 0, ties; \
-    if (is_few(t)) return insert_##suffix(t, keys, found); \
-    K last = kth_##suffix(keys, t->extent, t->k, &ties); \
-    bool few = t->k * 8 < t->extent; \
-    for (int64_t i = 0; i < t->extent && n < t->k && few; i++) \
-      if (keys[i] < last || (keys[i] == last && ties-- > 0)) found[n++] = (pair_##suffix){keys[i], (uint32_t)i}; \
-    for (int64_t i = 0; i < t->extent && n < t->k && !few; i++) { /* which are taken is hard to foresee: no branch */ \
-      found[n] = (pair_##suffix){keys[i], (uint32_t)i}; \
-      n += (keys[i] < last) | ((keys[i] == last) & (ties > 0)); \
-      ties -= keys[i] == last; \
-    } \
-    return sort_##suffix(found, found + t->k, t->k); \
-  }
-SELECT_FUNCTIONS(uint32_t, 32)
-SELECT_FUNCTIONS(uint64_t, 64)
+/* The most candidates; if more elements are not above the limit, they are selected without it. */
+static int64_t room_of(const topk *t) { return 2 * t->k + t->extent / 64; }
 
 /* ---- the elements of each dtype ---- */
 
@@ -146,23 +44,34 @@ typedef struct topk_job {
 
 /* The place in X or, with the extent k, in the outputs of a column's first element. */
 static int64_t column_at(const topk *t, int64_t column, int64_t extent) {
-  return column / t->inner * extent * t->inner + column % t->inner;
+  return t->inner == 1 ? column * extent : column / t->inner * extent * t->inner + column % t->inner;
 }
 
-/* Two functions of a dtype: the keys begin..end-1 of a column; the results begin..end-1 from pairs in their final
- * order. */
-#define TOPK_ELEMENTS(T, suffix, K, key_of, name) \
-  static void name##_keys(const topk_job *job, int64_t column, void *keys, int64_t begin, int64_t end) { \
-    const topk *t = job->t; \
-    const T *x = (const T *)job->buffers->inputs[0] + column_at(t, column, t->extent); \
-    K flip = t->largest ? (K)-1 : 0, *to = keys; \
-    int64_t inner = t->inner; \
-    if (inner == 1) \
-      for (int64_t i = begin; i < end; i++) to[i] = key_of(x[i]) ^ flip; \
-    else \
-      for (int64_t i = begin; i < end; i++) to[i] = key_of(x[i * inner]) ^ flip; \
-  } \
-  static void name##_write(const topk_job *job, int64_t column, const void *pairs, int64_t begin, int64_t end) { \
+/* n keys of a column, of the elements `begin`, `begin` + `step`, ... */
+static void make_keys_of(const topk_job *job, int64_t column, void *keys, int64_t begin, int64_t n, int64_t step) {
+  const topk *t = job->t;
+  const int64_t at = column_at(t, column, t->extent) + begin * t->inner;
+  t->keys(keys, (const char *)job->buffers->inputs[0] + at * (int64_t)reed_dtype_bytes(t->dtype), n, step * t->inner,
+          t->largest);
+}
+
+/* The limit for candidates of a column (limit_32, limit_64). */
+static uint64_t limit_of(const topk_job *job, int64_t column) {
+  uint64_t sample[SAMPLE];
+  const topk *t = job->t;
+  make_keys_of(job, column, sample, 0, SAMPLE, t->extent / SAMPLE);
+  return t->key_bytes == 8 ? limit_64(t, sample, SAMPLE) : limit_32(t, (const uint32_t *)sample, SAMPLE);
+}
+
+/* The first k of n candidates; `spare` has room for as many. */
+static const void *first_of(const topk *t, void *candidates, int64_t n, void *spare) {
+  return t->key_bytes == 8 ? (const void *)first_of_64(t->k, candidates, n, spare)
+                           : first_of_32(t->k, candidates, n, spare);
+}
+
+/* Writes the results begin..end-1 of a column, from pairs in their final order. */
+#define WRITE(T, suffix, name) \
+  static void write_##name(const topk_job *job, int64_t column, const void *pairs, int64_t begin, int64_t end) { \
     const topk *t = job->t; \
     const T *x = (const T *)job->buffers->inputs[0] + column_at(t, column, t->extent); \
     const pair_##suffix *found = pairs; \
@@ -173,37 +82,69 @@ static int64_t column_at(const topk *t, int64_t column, int64_t extent) {
     int64_t *indices = (int64_t *)job->buffers->outputs[1] + at; \
     for (int64_t i = begin; i < end; i++) indices[i * t->inner] = found[i].index; \
   }
-TOPK_ELEMENTS(float, 32, uint32_t, key_f32, f32)
-TOPK_ELEMENTS(double, 64, uint64_t, key_f64, f64)
-TOPK_ELEMENTS(int8_t, 32, uint32_t, key_i32, i8)
-TOPK_ELEMENTS(int16_t, 32, uint32_t, key_i32, i16)
-TOPK_ELEMENTS(int32_t, 32, uint32_t, key_i32, i32)
-TOPK_ELEMENTS(int64_t, 64, uint64_t, key_i64, i64)
-TOPK_ELEMENTS(uint8_t, 32, uint32_t, key_u32, u8)
-TOPK_ELEMENTS(uint16_t, 32, uint32_t, key_u32, u16)
-TOPK_ELEMENTS(uint32_t, 32, uint32_t, key_u32, u32)
-TOPK_ELEMENTS(uint64_t, 64, uint64_t, key_u64, u64)
+WRITE(uint8_t, 32, 1)
+WRITE(uint16_t, 32, 2)
+WRITE(uint32_t, 32, 4)
+WRITE(uint64_t, 64, 8)
 
-static const struct {
-  void (*keys)(const topk_job *job, int64_t column, void *keys, int64_t begin, int64_t end);
-  void (*write)(const topk_job *job, int64_t column, const void *pairs, int64_t begin, int64_t end);
-} elements[REED_DTYPE_COUNT] = {
-    [REED_F32] = {f32_keys, f32_write}, [REED_F64] = {f64_keys, f64_write}, [REED_I8] = {i8_keys, i8_write},
-    [REED_I16] = {i16_keys, i16_write}, [REED_I32] = {i32_keys, i32_write}, [REED_I64] = {i64_keys, i64_write},
-    [REED_U8] = {u8_keys, u8_write},    [REED_U16] = {u16_keys, u16_write}, [REED_U32] = {u32_keys, u32_write},
-    [REED_U64] = {u64_keys, u64_write},
-};
+static void write_pairs(const topk_job *job, int64_t column, const void *pairs, int64_t begin, int64_t end) {
+  switch (reed_dtype_bytes(job->t->dtype)) {
+    case 1: write_1(job, column, pairs, begin, end); break;
+    case 2: write_2(job, column, pairs, begin, end); break;
+    case 4: write_4(job, column, pairs, begin, end); break;
+    default: write_8(job, column, pairs, begin, end);
+  }
+}
 
 /* ---- whole columns ---- */
+
+/* The first k pairs of a column that is_sampled; NULL: the sample was misleading. */
+static const void *select_few(const topk_job *job, int64_t column, char *scratch) {
+  const topk *t = job->t;
+  uint64_t keys[BLOCK];
+  const uint64_t limit = limit_of(job, column);
+  const int64_t room = room_of(t);
+  int64_t found = 0;
+  for (int64_t i = 0; i < t->extent && found >= 0; i += BLOCK) {
+    const int64_t n = t->extent - i < BLOCK ? t->extent - i : BLOCK;
+    make_keys_of(job, column, keys, i, n, 1);
+    found = t->filter->collect(scratch, found, room, keys, n, limit, (uint32_t)i);
+  }
+  return found < t->k ? NULL : first_of(t, scratch, found, scratch + room * 2 * t->key_bytes);
+}
+
+/* Short rows, whose keys are made many at a time. */
+static bool is_short(const topk *t) { return t->inner == 1 && t->extent <= SHORT && is_few(t); }
+
+static void topk_short_rows(const topk_job *job, int64_t begin, int64_t end, char *scratch) {
+  const topk *t = job->t;
+  uint64_t keys[BLOCK];
+  for (int64_t i = begin, rows; i < end; i += rows) {
+    rows = end - i < BLOCK / t->extent ? end - i : BLOCK / t->extent;
+    make_keys_of(job, i, keys, 0, rows * t->extent, 1);
+    for (int64_t row = 0; row < rows; row++) {
+      if (t->key_bytes == 8) first_keys_64(t, keys + row * t->extent, (pair_64 *)scratch);
+      else first_keys_32(t, (const uint32_t *)keys + row * t->extent, (pair_32 *)scratch);
+      write_pairs(job, i + row, scratch, 0, t->k);
+    }
+  }
+}
 
 static void topk_columns(void *context, int64_t begin, int64_t end, int32_t worker) {
   const topk_job *job = context;
   const topk *t = job->t;
-  void *keys = (char *)job->buffers->workspace + worker * t->scratch_bytes;
+  char *scratch = (char *)job->buffers->workspace + worker * t->scratch_bytes;
+  if (is_short(t)) {
+    topk_short_rows(job, begin, end, scratch);
+    return;
+  }
   for (int64_t i = begin; i < end && !cpu_cancelled(&t->team); i++) {
-    elements[t->dtype].keys(job, i, keys, 0, t->extent);
-    const void *found = reed_dtype_bytes(t->dtype) == 8 ? (const void *)select_64(t, keys) : select_32(t, keys);
-    elements[t->dtype].write(job, i, found, 0, t->k);
+    const void *found = is_sampled(t) ? select_few(job, i, scratch) : NULL;
+    if (!found) {
+      make_keys_of(job, i, scratch, 0, t->extent, 1);
+      found = t->key_bytes == 8 ? (const void *)select_64(t, (uint64_t *)scratch) : select_32(t, (uint32_t *)scratch);
+    }
+    write_pairs(job, i, found, 0, t->k);
   }
 }
 
@@ -213,31 +154,30 @@ static void topk_columns(void *context, int64_t begin, int64_t end, int32_t work
 #define SORT_LEAST 2048 /* pairs of a part of the sort, which has SORT_PARTS parts of SORT_LEAST to SORT_MOST pairs */
 #define SORT_MOST 16384
 #define SORT_PARTS 16
-#define MANY SORT_MOST /* more pairs are sorted by several threads */
-#define SORT_BITS 8    /* of a digit of that sort */
+#define MANY SORT_MOST    /* more pairs are sorted by several threads */
+#define FEW_SELECTED 4096 /* so many of a sampled column are selected by one thread */
+#define SORT_BITS 8       /* of a digit of that sort */
 #define SORT_DIGITS (1 << SORT_BITS)
-
-static int64_t key_bytes_of(const topk *t) { return reed_dtype_bytes(t->dtype) == 8 ? 8 : 4; }
 
 /* The pairs of a part of the sort. Shorter parts of keys of 8 bytes cost 16 %, because their sort has twice the steps.
  */
 static int64_t sort_part_of(const topk *t) {
-  return key_bytes_of(t) == 8 ? SORT_MOST : cpu_clamp(t->k / SORT_PARTS, SORT_LEAST, SORT_MOST);
+  return t->key_bytes == 8 ? SORT_MOST : cpu_clamp(t->k / SORT_PARTS, SORT_LEAST, SORT_MOST);
 }
 
 static int64_t parts_of(int64_t n, int64_t part) { return (n + part - 1) / part; }
 static int64_t part_end(int64_t number, int64_t part, int64_t n) {
   return (number + 1) * part < n ? (number + 1) * part : n;
 }
-static int64_t aligned(int64_t bytes) { return (bytes + 63) & ~(int64_t)63; }
 
 /* Lays the parts of a column's workspace out from `at` on (NULL: it does not), and returns its bytes. */
 static int64_t lay_column(const topk *t, char *at, long_column *out) {
-  int64_t key_bytes = key_bytes_of(t), pair_bytes = 2 * key_bytes, n = parts_of(t->extent, PART),
+  int64_t key_bytes = t->key_bytes, pair_bytes = 2 * key_bytes, n = parts_of(t->extent, PART),
           digits = (n + 1) * DIGITS, sort_digits = parts_of(t->k, sort_part_of(t)) * SORT_DIGITS;
+  const int64_t pairs = is_sampled(t) && room_of(t) > t->k ? room_of(t) : t->k;
   int64_t bytes[] = {t->extent * key_bytes,
-                     t->k * pair_bytes,
-                     t->k * pair_bytes,
+                     pairs * pair_bytes,
+                     pairs * pair_bytes,
                      (digits > sort_digits ? digits : sort_digits) * 4,
                      n * 8,
                      n * 8};
@@ -255,7 +195,42 @@ static void make_keys(void *context, int64_t begin, int64_t end) {
   const topk_job *job = context;
   const long_column *c = &job->at;
   for (int64_t p = begin; p < end; p++)
-    elements[job->t->dtype].keys(job, job->column, c->keys, p * PART, part_end(p, PART, job->t->extent));
+    make_keys_of(job, job->column, (char *)c->keys + p * PART * job->t->key_bytes, p * PART,
+                 part_end(p, PART, job->t->extent) - p * PART, 1);
+}
+
+/* Makes the keys and counts the candidates among them. */
+static void count_candidates(void *context, int64_t begin, int64_t end) {
+  const topk_job *job = context;
+  const topk *t = job->t;
+  make_keys(context, begin, end);
+  for (int64_t p = begin; p < end; p++)
+    job->at.less[p] = t->filter->count((const char *)job->at.keys + p * PART * t->key_bytes,
+                                       part_end(p, PART, t->extent) - p * PART, job->prefix);
+}
+
+static void collect_candidates(void *context, int64_t begin, int64_t end) {
+  const topk_job *job = context;
+  const topk *t = job->t;
+  for (int64_t p = begin; p < end; p++)
+    (void)t->filter->collect(job->at.pairs[0], job->at.less[p], room_of(t),
+                             (const char *)job->at.keys + p * PART * t->key_bytes,
+                             part_end(p, PART, t->extent) - p * PART, job->prefix, (uint32_t)(p * PART));
+}
+
+/* Finds the first k pairs by a limit. *out_found false: it was misleading; only the keys are made. */
+static reed_status find_few(topk_job *job, cpu_team team, bool *out_found) {
+  const topk *t = job->t;
+  const int64_t n = parts_of(t->extent, PART);
+  job->prefix = limit_of(job, job->column);
+  reed_status status = cpu_parallel(team, n, 1, count_candidates, job);
+  if (status != REED_OK) return status;
+  const int64_t found = cpu_sum_before(job->at.less, n, 0);
+  *out_found = found >= t->k && found <= room_of(t);
+  if (!*out_found) return REED_OK;
+  status = cpu_parallel(team, n, 1, collect_candidates, job);
+  if (status == REED_OK) job->sorted = first_of(t, job->at.pairs[0], found, job->at.pairs[1]) == job->at.pairs[1];
+  return status;
 }
 
 /* Sums the parts' counts of digits begin..end-1. */
@@ -417,16 +392,22 @@ static reed_status sort_pairs(topk_job *job, const long_steps *steps) {
 static void write_results(void *context, int64_t begin, int64_t end) {
   const topk_job *job = context;
   const long_column *c = &job->at;
-  elements[job->t->dtype].write(job, job->column, c->pairs[job->sorted], begin, end);
+  write_pairs(job, job->column, c->pairs[job->sorted], begin, end);
 }
 
 static reed_status run_long_column(topk_job *job) {
   const topk *t = job->t;
-  const long_steps *steps = reed_dtype_bytes(t->dtype) == 8 ? &steps_64 : &steps_32;
+  const long_steps *steps = t->key_bytes == 8 ? &steps_64 : &steps_32;
   cpu_team team = cpu_team_for(t->team, t->extent * 10);
   int64_t ties;
   const long_column *c = &job->at;
   job->sorted = 0;
+  if (is_sampled(t) && t->k <= FEW_SELECTED) {
+    bool found;
+    reed_status status = find_few(job, team, &found);
+    if (status != REED_OK) return status;
+    if (found) return cpu_parallel(cpu_team_for(t->team, t->k * 64), t->k, 64, write_results, job);
+  }
   reed_status status = cpu_parallel(team, parts_of(t->extent, PART), 1, make_keys, job);
   if (status == REED_OK) status = find_kth(job, steps, team, &ties);
   if (status == REED_OK) status = collect_pairs(job, steps, team, ties);
@@ -437,14 +418,18 @@ static reed_status run_long_column(topk_job *job) {
   return status == REED_OK ? cpu_parallel(cpu_team_for(t->team, t->k * 64), t->k, 64, write_results, job) : status;
 }
 
-static bool is_long(const topk *t) { return t->team.threads > 1 && t->extent > PART && t->k > 0; }
+static bool is_long(const topk *t) {
+  const bool enough = is_sampled(t) && t->extent <= 4 * PART && t->outer * t->inner >= 4 * t->team.threads;
+  return t->team.threads > 1 && t->extent > PART && t->k > 0 && !enough;
+}
 
 /* ---- the call ---- */
 
 /* The work of a column that one thread selects: its elements, its results, and the tables of the digits. */
 static int64_t column_work(const topk *t) {
-  int64_t passes = is_few(t) ? 0 : (key_bytes_of(t) * 8 + DIGIT_BITS - 1) / DIGIT_BITS;
-  return t->extent * 16 + t->k * 64 + passes * DIGITS * 4 * (t->k > FEW ? 2 : 1);
+  if (is_sampled(t)) return t->extent * 8 + SAMPLE * 64 + t->k * 256;
+  int64_t passes = is_few(t) ? 0 : (t->key_bytes * 8 + DIGIT_BITS - 1) / DIGIT_BITS;
+  return t->extent * 16 + t->k * 80 + passes * DIGITS * 4 * (t->k > FEW ? 2 : 1);
 }
 
 static reed_status run_topk(const void *state, const reed_kernel_buffers *buffers) {
@@ -452,6 +437,7 @@ static reed_status run_topk(const void *state, const reed_kernel_buffers *buffer
   int64_t total = t->outer * t->inner;
   cpu_team team = cpu_team_for(t->team, total * column_work(t));
   topk_job job = {.t = t, .buffers = buffers};
+  if (t->k == 0) return REED_OK;
   if (is_long(t)) {
     lay_column(t, buffers->workspace, &job.at);
     reed_status status = REED_OK;
@@ -465,9 +451,14 @@ reed_status cpu_prepare_topk(const reed_kernel_call *call, reed_kernel *out_kern
   topk t;
   topk_read(call, &t);
   if (t.extent >= UINT32_MAX) return REED_OK;
-  if (!elements[t.dtype].keys)
-    return reed_kernel_fail(call, REED_ERROR_UNSUPPORTED, "no kernel for %s", reed_dtype_name(t.dtype));
-  t.scratch_bytes = reed_dtype_bytes(t.dtype) == 8 ? scratch_bytes_64(&t) : scratch_bytes_32(&t);
+  const cpu_level level = cpu_level_now();
+  t.keys = CPU_PICK(level, topk_keys_of)(t.dtype);
+  if (!t.keys) return reed_kernel_fail(call, REED_ERROR_UNSUPPORTED, "no kernel for %s", reed_dtype_name(t.dtype));
+  t.key_bytes = reed_dtype_bytes(t.dtype) == 8 ? 8 : 4;
+  t.filter = CPU_PICK(level, topk_filter_of)(t.key_bytes);
+  t.scratch_bytes = t.key_bytes == 8 ? scratch_bytes_64(&t) : scratch_bytes_32(&t);
+  const int64_t sampled = is_sampled(&t) ? aligned(2 * room_of(&t) * 2 * t.key_bytes) : 0;
+  if (t.scratch_bytes < sampled) t.scratch_bytes = sampled;
   void *state = mem_copy(&t, sizeof t);
   if (!state) return cpu_no_memory(call);
   cpu_kernel_set(out_kernel, run_topk, state);

@@ -146,19 +146,22 @@ START_TEST(cumulative_sums_in_both_directions) {
 }
 END_TEST
 
-/* Lines longer than a block of a device sums at once, beside one another and apart. */
+/* Lines longer than a block of a device sums at once, beside one another and apart; rows that end within a vector. */
+static const struct {
+  int32_t rank;
+  int64_t dims[2], axis;
+} sums[] = {{1, {601}, 0},     {2, {300, 2}, 0},  {2, {4500, 2}, 0}, {2, {40, 131}, 0}, {2, {7, 600}, 0},
+            {2, {70, 9}, 0},   {2, {33, 31}, 0},  {2, {20, 131}, 1}, {2, {50, 7}, 1},   {2, {50, 32}, 1},
+            {2, {3, 1100}, 1}, {2, {100, 67}, 0}, {2, {1, 70}, 0},   {2, {70, 1}, 1}};
+
 START_TEST(cumulative_sums_of_long_lines) {
-  static const struct {
-    int32_t rank;
-    int64_t dims[2];
-  } lines[] = {{1, {601}}, {2, {300, 2}}, {2, {4500, 2}}};
   static const reed_dtype dtypes[] = {REED_F32, REED_F64, REED_F16, REED_I32, REED_I64, REED_U8};
   for (int k = 0; k < ROWS(dtypes); k++)
     for (int flags = 0; flags < 4; flags++) {
       kernel_case c;
       case_init(&c, OP_CumSum);
-      case_input(&c, dtypes[k], lines[_i].rank, lines[_i].dims, 2);
-      case_scalar(&c, REED_I64, 0);
+      case_input(&c, dtypes[k], sums[_i].rank, sums[_i].dims, 2);
+      case_scalar(&c, REED_I64, (double)sums[_i].axis);
       case_attr_int(&c, "exclusive", flags & 1);
       case_attr_int(&c, "reverse", flags >> 1);
       case_parity(&c, 4 * case_tolerance(dtypes[k]), 100 * case_tolerance(dtypes[k]));
@@ -205,6 +208,42 @@ START_TEST(arg_reductions_of_long_rows) {
 }
 END_TEST
 
+/* Short rows, long ones and columns, narrow and wide, with ties, and NaN in floats. */
+START_TEST(arg_reductions_of_every_form) {
+  static const struct {
+    int64_t dims[3], axis;
+  } forms[] = {{{1, 300, 8}, 2}, {{1, 70, 65}, 2},  {{3, 2100, 1}, 1}, {{2, 90, 3}, 1},
+               {{2, 33, 37}, 1}, {{1, 50, 300}, 1}, {{1, 1500, 2}, 1}, {{9, 1, 5}, 1}};
+  for (reed_dtype dtype = REED_F32; dtype <= REED_U64; dtype++)
+    for (int flags = 0; flags < 8; flags++) {
+      kernel_case c;
+      case_init(&c, flags & 1 ? OP_ArgMax : OP_ArgMin);
+      value *v = case_input(&c, dtype, 3, forms[_i].dims, flags & 4 ? 3 : 100);
+      const int64_t n = desc_elements(&v->desc);
+      for (int64_t i = n / 3; i < n && dtype <= REED_BF16 && flags & 4 && !c.skipped; i += 301)
+        case_set(v, i, i % 2 ? NAN : i % 3 ? -0.0 : -INFINITY);
+      case_attr_int(&c, "axis", forms[_i].axis);
+      case_attr_int(&c, "select_last_index", flags >> 1 & 1);
+      case_parity(&c, 0, 0);
+    }
+}
+END_TEST
+
+START_TEST(arg_reductions_take_the_extremes_of_integers) {
+  static const int64_t elements[] = {5, INT64_MAX, INT64_MIN, -1, INT64_MIN, INT64_MAX, 0, 1};
+  for (int flags = 0; flags < 4; flags++) {
+    kernel_case c;
+    case_init(&c, flags & 1 ? OP_ArgMax : OP_ArgMin);
+    value *v = case_input(&c, REED_I64, DIMS(1, 8), 0);
+    for (int i = 0; i < 8 && !c.skipped; i++) ((int64_t *)v->data)[i] = elements[i];
+    case_attr_int(&c, "axis", 1);
+    case_attr_int(&c, "select_last_index", flags >> 1);
+    static const double places[] = {2, 1, 4, 5};
+    case_expect(&c, &places[flags], 1);
+  }
+}
+END_TEST
+
 int main(void) {
   Suite *suite = suite_create("reduce");
   TCase *tc = tcase_create("reduce");
@@ -220,7 +259,9 @@ int main(void) {
   tcase_add_test(tc, a_long_sum_of_floats_is_right_to_the_last_place);
   tcase_add_test(tc, cumulative_sums_in_both_directions);
   tcase_add_test(tc, a_cumulative_sum_along_no_axis_is_diagnosed);
-  tcase_add_loop_test(tc, cumulative_sums_of_long_lines, 0, 3);
+  tcase_add_loop_test(tc, arg_reductions_of_every_form, 0, 8);
+  tcase_add_test(tc, arg_reductions_take_the_extremes_of_integers);
+  tcase_add_loop_test(tc, cumulative_sums_of_long_lines, 0, ROWS(sums));
   tcase_add_test(tc, arg_reductions_name_the_first_or_last);
   tcase_add_loop_test(tc, arg_reductions_of_long_rows, 0, 2);
   suite_add_tcase(suite, tc);

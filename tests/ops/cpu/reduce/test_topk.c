@@ -34,10 +34,11 @@ static const struct {
   int32_t rank;
   int64_t x[3], axis, k;
 } topks[] = {
-    {1, {1}, 0, 1},        {1, {5}, 0, 0},        {1, {3000}, 0, 100},    {1, {3000}, 0, 3000},   {2, {40, 33}, 0, 7},
-    {2, {40, 133}, 1, 40}, {3, {3, 5, 7}, 1, 5},  {2, {0, 5}, 1, 3},      {1, {8500}, 0, 60},     {1, {9000}, 0, 5000},
-    {2, {8200, 2}, 0, 3},  {1, {40000}, 0, 30},   {2, {2, 33000}, 1, 17}, {2, {20000, 2}, 0, 77}, {2, {2000, 3}, 1, 2},
-    {2, {60, 128}, 1, 8},  {2, {128, 60}, 0, 64}, {2, {300, 31}, 1, 31},  {1, {1000}, 0, 9},
+    {1, {1}, 0, 1},        {1, {5}, 0, 0},         {1, {3000}, 0, 100},    {1, {3000}, 0, 3000},   {2, {40, 33}, 0, 7},
+    {2, {40, 133}, 1, 40}, {3, {3, 5, 7}, 1, 5},   {2, {0, 5}, 1, 3},      {1, {8500}, 0, 60},     {1, {9000}, 0, 5000},
+    {2, {8200, 2}, 0, 3},  {1, {40000}, 0, 30},    {2, {2, 33000}, 1, 17}, {2, {20000, 2}, 0, 77}, {2, {2000, 3}, 1, 2},
+    {1, {20000}, 0, 100},  {2, {2, 9001}, 1, 900}, {2, {50003, 2}, 0, 33}, {2, {70, 5}, 1, 5},     {2, {300, 64}, 1, 3},
+    {2, {60, 128}, 1, 8},  {2, {128, 60}, 0, 64},  {2, {300, 31}, 1, 31},  {1, {1000}, 0, 9},
 };
 
 START_TEST(topk_equals_the_reference) {
@@ -81,6 +82,36 @@ START_TEST(topk_takes_the_first_of_many_last_elements) {
 }
 END_TEST
 
+/* Data that mislead a sample of every n-th element: ascending, descending, of one value but for every 39th or 40th
+ * element, or for some at the end; in rows that one thread selects, and several. */
+START_TEST(topk_of_misleading_orders) {
+  enum { N = 40000 };
+  for (int order = 0; order < 6; order++)
+    for (int wide = 0; wide < 2; wide++)
+      for (int largest = 0; largest < 2; largest++) {
+        kernel_case c;
+        case_init(&c, OP_TopK);
+        c.n_outputs = 2;
+        value *x = case_input(&c, wide ? REED_F64 : REED_F32, DIMS(2, N), 0);
+        for (int i = 0; i < 2 * N && !c.skipped; i++) {
+          const int at = i % N;
+          case_set(x, i,
+                   order == 0   ? at
+                   : order == 1 ? -at
+                   : order == 2 ? at % 39 == 0
+                   : order == 3 ? -(at % 39 == 0)
+                   : order == 4 ? at >= N - 30
+                   : at < 7     ? NAN
+                                : 0);
+        }
+        *(int64_t *)case_input(&c, REED_I64, DIMS(1), 0)->data = 50;
+        case_attr_int(&c, "axis", 1);
+        case_attr_int(&c, "largest", largest);
+        case_parity(&c, 0, 0);
+      }
+}
+END_TEST
+
 int main(void) {
   Suite *suite = suite_create("TopK");
   TCase *t = tcase_create("all");
@@ -89,6 +120,7 @@ int main(void) {
   tcase_add_loop_test(t, topk_equals_the_reference, 0, ROWS(topks));
   tcase_add_test(t, topk_takes_the_extremes_of_integers);
   tcase_add_test(t, topk_takes_the_first_of_many_last_elements);
+  tcase_add_test(t, topk_of_misleading_orders);
   suite_add_tcase(suite, t);
   return suite_run(suite);
 }
