@@ -39,10 +39,12 @@ struct elementwise_state {
   int64_t n; /* elements of the output */
   int64_t extents[REED_MAX_RANK];
   int64_t out_size, compute_size;
-  convert_fn store;      /* from the compute dtype; NULL: as it is */
-  convert_fn load_first; /* fold: input 0 into the accumulator */
-  uint64_t limit[2];     /* Clip's absent bounds: the dtype's limits */
-  uint8_t steps[4];      /* the steps of operands 0..3, for loops without conversion */
+  convert_fn store;                 /* from the compute dtype; NULL: as it is */
+  convert_fn load_first;            /* fold: input 0 into the accumulator */
+  uint64_t limit[2];                /* Clip's absent bounds: the dtype's limits */
+  uint8_t steps[4];                 /* the steps of operands 0..3, for loops without conversion */
+  const elementwise_state *grouped; /* for several short rows at once: with the steps of operands that are repeated in
+                                       memory; NULL: row by row */
   operand operands[];
 };
 
@@ -107,6 +109,90 @@ typedef struct elementwise_job {
   int fault;
 } elementwise_job;
 
+/* ---- short rows ---- */
+
+/* Several rows of a broadcast are given to the loop at once if they are short. Operands that the rows do not read one
+ * after the other are repeated in a buffer. */
+#define SHORT_ROW 128 /* bytes of the output */
+#define GROUP 512     /* elements, at most */
+#define GROUP_OPERANDS 3
+
+typedef struct group_buffers {
+  struct {
+    uint64_t elements[GROUP + 2]; /* repeat_elements writes up to 15 bytes more */
+    const char *from;             /* a row that has been repeated; NULL: none */
+    int64_t rows;                 /* so often */
+  } of[GROUP_OPERANDS];
+} group_buffers;
+
+/* Writes each of `rows` elements n times, in vectors that the next element's overwrite. */
+#define REPEAT_ELEMENT(T) \
+  static void repeat_##T(char *out, const char *in, int64_t stride, int64_t rows, int64_t n) { \
+    typedef T vector __attribute__((vector_size(16), aligned(1), may_alias)); \
+    for (int64_t row = 0; row < rows; row++) { \
+      const vector x = *(const T *)(in + row * stride) + (vector){0}; \
+      for (int64_t i = 0; i < n * (int64_t)sizeof(T); i += 16) *(vector *)(out + i) = x; \
+      out += n * (int64_t)sizeof(T); \
+    } \
+  }
+REPEAT_ELEMENT(uint8_t)
+REPEAT_ELEMENT(uint16_t)
+REPEAT_ELEMENT(uint32_t)
+REPEAT_ELEMENT(uint64_t)
+
+static void repeat_elements(const operand *o, char *out, const char *in, int64_t stride, int64_t rows, int64_t n) {
+  switch (o->size) {
+    case 1: repeat_uint8_t(out, in, stride, rows, n); break;
+    case 2: repeat_uint16_t(out, in, stride, rows, n); break;
+    case 4: repeat_uint32_t(out, in, stride, rows, n); break;
+    default: repeat_uint64_t(out, in, stride, rows, n);
+  }
+}
+
+/* Repeats a row of some bytes, in copies of all rows so far. */
+static void repeat_row(char *out, const char *in, int64_t rows, int64_t bytes) {
+  memcpy(out, in, (size_t)bytes);
+  for (int64_t done = 1; done < rows;) {
+    const int64_t more = done < rows - done ? done : rows - done;
+    memcpy(out + done * bytes, out, (size_t)(more * bytes));
+    done += more;
+  }
+}
+
+/* Whether the operand of short rows is repeated in a buffer. */
+static bool is_repeated(const elementwise_state *s, const operand *o) {
+  const int64_t stride = o->strides[s->rank - 2];
+  return o->step ? stride != s->extents[s->rank - 1] * o->size : stride != 0;
+}
+
+static int run_group(const elementwise_state *s, group_buffers *buffers, char *out, const char *const *in,
+                     int64_t rows) {
+  const char *from[GROUP_OPERANDS];
+  const int64_t n = s->extents[s->rank - 1];
+  for (int32_t k = 0; k < s->n_in; k++) {
+    const operand *o = &s->operands[k];
+    char *elements = (char *)buffers->of[k].elements;
+    from[k] = is_repeated(s, o) ? elements : in[k];
+    if (from[k] == in[k]) continue;
+    if (!o->step) {
+      repeat_elements(o, elements, in[k], o->strides[s->rank - 2], rows, n);
+    } else if (buffers->of[k].from != in[k] || buffers->of[k].rows < rows) {
+      repeat_row(elements, in[k], rows, n * o->size);
+      buffers->of[k].from = in[k];
+      buffers->of[k].rows = rows;
+    }
+  }
+  return s->row(s->grouped, out, from, rows * n);
+}
+
+/* How many rows from the row at coordinate `at` on make a group, of `left` elements; 0: too few. */
+static int64_t group_rows(const elementwise_state *s, int64_t at, int64_t left) {
+  const int64_t extent = s->extents[s->rank - 1], in_dim = s->extents[s->rank - 2] - at;
+  int64_t rows = GROUP / extent < left / extent ? GROUP / extent : left / extent;
+  rows = rows < in_dim ? rows : in_dim;
+  return rows > 1 ? rows : 0;
+}
+
 /* Elements begin..end of the output. */
 static void elementwise_range(void *context, int64_t begin, int64_t end) {
   elementwise_job *job = context;
@@ -122,10 +208,20 @@ static void elementwise_range(void *context, int64_t begin, int64_t end) {
   int fault = 0;
   int64_t skip = begin % extent;
   for (int32_t k = 0; k < s->n_in; k++) in[k] += skip * s->operands[k].strides[inner];
+  group_buffers buffers;
+  for (int32_t k = 0; k < GROUP_OPERANDS; k++) buffers.of[k].from = NULL;
   while (begin < end) {
-    int64_t n = extent - skip < end - begin ? extent - skip : end - begin;
-    fault |= s->row(s, job->out + begin * s->out_size, in, n);
-    begin += n;
+    const int64_t rows = s->grouped && !skip ? group_rows(s, coordinates[inner - 1], end - begin) : 0;
+    if (rows) {
+      fault |= run_group(s, &buffers, job->out + begin * s->out_size, in, rows);
+      begin += rows * extent;
+      coordinates[inner - 1] += rows - 1; /* the last row of the group is left below */
+      for (int32_t k = 0; k < s->n_in; k++) in[k] += (rows - 1) * s->operands[k].strides[inner - 1];
+    } else {
+      int64_t n = extent - skip < end - begin ? extent - skip : end - begin;
+      fault |= s->row(s, job->out + begin * s->out_size, in, n);
+      begin += n;
+    }
     for (int32_t k = 0; k < s->n_in; k++) in[k] -= skip * s->operands[k].strides[inner];
     skip = 0;
     for (int64_t d = inner - 1; d >= 0; d--) {
@@ -213,8 +309,22 @@ typedef struct formula_call {
   bool as_is; /* elements are moved without conversion */
 } formula_call;
 
+static size_t state_bytes(int32_t n_in) { return sizeof(elementwise_state) + (size_t)n_in * sizeof(operand); }
+
+/* Fills in the second state of the memory, if rows are so short that several make a group. */
+static void group_short_rows(elementwise_state *s) {
+  if (s->rank < 2 || s->n_in > GROUP_OPERANDS || s->extents[s->rank - 1] * s->out_size > SHORT_ROW) return;
+  elementwise_state *grouped = (elementwise_state *)((char *)s + state_bytes(s->n_in));
+  memcpy(grouped, s, state_bytes(s->n_in));
+  for (int32_t k = 0; k < s->n_in; k++) {
+    grouped->operands[k].step |= is_repeated(s, &s->operands[k]);
+    grouped->steps[k] = grouped->operands[k].step;
+  }
+  s->grouped = grouped;
+}
+
 static elementwise_state *open_state(const reed_kernel_call *call, const formula_call *f, elementwise_fn fn) {
-  elementwise_state *s = mem_calloc(1, sizeof *s + (size_t)f->n_in * sizeof *s->operands);
+  elementwise_state *s = mem_calloc(2, state_bytes(f->n_in));
   if (!s) return NULL;
   cpu_level level = cpu_level_now();
   const reed_desc *out = &call->outputs[0];
@@ -255,6 +365,7 @@ static reed_status prepare_formula(const reed_kernel_call *call, const formula_c
   }
   const int64_t rows = s->rank > 1 && s->n ? s->n / s->extents[s->rank - 1] : 0;
   s->team = cpu_team_for(cpu_env_team(call), s->n * (s->out_size + 4 * elementwise_cost(f->formula)) + rows * ROW_WORK);
+  group_short_rows(s);
   bool flat = s->rank == 1 && s->team.threads == 1 && s->team.chunks == 1 && s->row == row_direct;
   for (int32_t k = 0; k < s->n_in; k++) flat &= s->operands[k].index == k;
   cpu_kernel_set(out_kernel, s->n == 0 ? run_nothing : flat ? run_flat : run_elementwise, s);
@@ -285,6 +396,7 @@ reed_status cpu_prepare_elementwise(const reed_kernel_call *call, reed_kernel *o
   elementwise_state *s = out_kernel->state;
   s->finish = elementwise_formula(cpu_level_now(), f.compute, OP_Mean);
   s->parameters.alpha = call->n_inputs;
+  group_short_rows(s);
   return REED_OK;
 }
 
@@ -297,6 +409,7 @@ reed_status cpu_prepare_clip(const reed_kernel_call *call, reed_kernel *out_kern
   elementwise_state *s = out_kernel->state;
   reed_dtype_write(compute, &s->limit[0], -INFINITY);
   reed_dtype_write(compute, &s->limit[1], INFINITY);
+  group_short_rows(s);
   return REED_OK;
 }
 

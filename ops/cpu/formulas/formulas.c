@@ -58,14 +58,15 @@ int elementwise_choice(const reed_op *op, const reed_attrs *attrs) {
 }
 
 elementwise_fn elementwise_formula(cpu_level level, reed_dtype dtype, int formula) {
-  return dtype == REED_F32 ? CPU_PICK(level, elementwise_f32)(formula) : elementwise_plain(dtype, formula);
+  return dtype == REED_F32 ? CPU_PICK(level, elementwise_f32)(formula)
+                           : CPU_PICK(level, elementwise_plain)(dtype, formula);
 }
 
 double elementwise_at(int formula, double x, double alpha, double beta) {
   static const uint8_t steps[] = {1, 1, 1};
   const elementwise_parameters parameters = {alpha, beta};
   double y;
-  (void)elementwise_plain(REED_F64, formula)(&y, (const void *const[]){&x, &alpha, &beta}, steps, 1, &parameters);
+  (void)elementwise_plain_base(REED_F64, formula)(&y, (const void *const[]){&x, &alpha, &beta}, steps, 1, &parameters);
   return y;
 }
 

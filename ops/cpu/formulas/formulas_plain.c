@@ -1,5 +1,5 @@
-/* The formulas on all dtypes but f32, compiled for one CPU level: doubles are limited by the C library and the memory,
- * and integers carry shapes and indices. */
+/* The formulas on all dtypes but f32, compiled once per CPU level. Doubles have the same bits at every level. */
+#include "ops/cpu/uncontracted.h"
 #include "ops/cpu/formulas/formulas_plain.h"
 
 #include "ops/cpu/common/cpu.h"
@@ -8,7 +8,7 @@
 #define FORMULAS_OF_DTYPE "ops/cpu/formulas/formula_template.h"
 #include "ops/cpu/formulas/formula_dtypes_template.h"
 
-elementwise_fn elementwise_plain(reed_dtype dtype, int formula) {
+elementwise_fn CPU_LEVELED(elementwise_plain)(reed_dtype dtype, int formula) {
   switch (dtype) {
     case REED_F64: return loops_f64[formula];
     case REED_I8: return loops_i8[formula];
