@@ -116,6 +116,25 @@ INLINE double sum_of_lanes(lanes x) {
 #endif
 }
 
+/* Lanes in which NaN was met: marked() adds those in which a or b is. */
+#if defined(__AVX512F__)
+typedef __mmask16 nan_marks;
+INLINE nan_marks marked(nan_marks marks, lanes a, lanes b) {
+  return (nan_marks)(marks | _mm512_cmp_ps_mask(a, b, _CMP_UNORD_Q));
+}
+INLINE bool any_marked(nan_marks marks) { return marks != 0; }
+#elif defined(__AVX2__)
+typedef __m256 nan_marks;
+INLINE nan_marks marked(nan_marks marks, lanes a, lanes b) {
+  return _mm256_or_ps(marks, _mm256_cmp_ps(a, b, _CMP_UNORD_Q));
+}
+INLINE bool any_marked(nan_marks marks) { return _mm256_movemask_ps(marks) != 0; }
+#else
+typedef __m128 nan_marks;
+INLINE nan_marks marked(nan_marks marks, lanes a, lanes b) { return _mm_or_ps(marks, _mm_cmpunord_ps(a, b)); }
+INLINE bool any_marked(nan_marks marks) { return _mm_movemask_ps(marks) != 0; }
+#endif
+
 /* ---- some lanes ---- */
 
 #if defined(__AVX512F__)

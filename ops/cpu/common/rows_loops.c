@@ -195,34 +195,6 @@ void CPU_LEVELED(weighted_taps)(const float *x, const int64_t *offsets, const fl
   }
 }
 
-/* The usual strides as constants, so that their loops vectorise. */
-#define ALONG(step) \
-  for (int64_t t = 0; t < taps; t++) { \
-    const float *from = x + t * dilation; \
-    if (t == 0) \
-      for (int64_t i = 0; i < n; i++) y[i] = from[i * (step)]; \
-    else if (mean) \
-      for (int64_t i = 0; i < n; i++) y[i] += from[i * (step)]; \
-    else \
-      for (int64_t i = 0; i < n; i++) { \
-        float a = y[i], b = from[i * (step)]; \
-        y[i] = a >= b || a != a ? a : b; \
-      } \
-  }
-
-void CPU_LEVELED(pool_along)(bool mean, const float *x, int64_t stride, int64_t dilation, int64_t taps, float scale,
-                             float *y, int64_t n) {
-  if (stride == 1) {
-    ALONG(1)
-  } else if (stride == 2) {
-    ALONG(2)
-  } else {
-    ALONG(stride)
-  }
-  if (mean)
-    for (int64_t i = 0; i < n; i++) y[i] *= scale;
-}
-
 void CPU_LEVELED(gather_taps)(const float *x, const int32_t *index, const float *weight, int64_t taps, float *y,
                               int64_t n) {
   if (taps == 2) {

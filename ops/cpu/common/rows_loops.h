@@ -32,9 +32,6 @@ CPU_LOOP(void, max_rows, (const float *x, float *y, int64_t n));
 CPU_LOOP(void, add_rows, (const float *x, float *y, int64_t n));
 CPU_LOOP(void, axpy, (float a, const float *x, float *y, int64_t n));
 CPU_LOOP(void, scale_row, (float a, const float *x, float *y, int64_t n));
-/* y[i] = the largest of, or scale times the sum of, x[i * stride + t * dilation] over t < taps */
-CPU_LOOP(void, pool_along,
-         (bool mean, const float *x, int64_t stride, int64_t dilation, int64_t taps, float scale, float *y, int64_t n));
 /* sums[i] += x[k * n + i] * share, over k < rows */
 CPU_LOOP(void, add_shares, (const float *x, float share, int64_t rows, float *sums, int64_t n));
 /* sums[i] += x[k * n + i] - centre[i], over k < rows; squares[i] += the square of it */

@@ -1,30 +1,37 @@
-/* AveragePool, MaxPool (ONNX opset 22) and the global pools for f32. The reference computes MaxPool's Indices, the
- * global Lp pools but those of magnitudes and squares, f64 and integers. Not here: LpPool (lp_pool.c).
+/* AveragePool, MaxPool (ONNX opset 22) and the global pools for f32. With Indices or of other dtypes: pool_any.c with
+ * channels second, else the reference, which also computes the global Lp pools but those of magnitudes and squares. Not
+ * here: LpPool (lp_pool.c).
  *
- * A window is a product of axes, so a row of outputs takes two steps: the input rows under it are reduced to one row
- * (contiguous, vectorised), then this row is reduced along its own axis; long rows are cut into pieces. A global pool's
- * large planes are, too: the length of a piece follows from the extents alone, and its result is one number. With
- * channels last, an output pixel is the reduction of its taps' channels side by side.
+ * A window is a product of axes. Small windows are reduced in registers, a vector of outputs of a row at a time, for
+ * all rows below each other. For others, the input lines under a row of outputs are reduced to one line, which is then
+ * reduced along its own axis. Rows are cut into pieces. A global pool's large planes are, too: the length of a piece
+ * follows from the extents alone, and its result is one number. With channels last, an output pixel is the reduction of
+ * its taps' channels side by side.
  *
- * The reference: reference/pool.c. The innermost loop: pool_loops.c. */
+ * The reference: reference/pool.c. The innermost loops: pool_lines_loops.c and, with channels last, pool_loops.c. */
 #include <math.h>
 
 #include "ops/cpu/calls/pool.h"
 #include "ops/cpu/common/rows_loops.h"
+#include "ops/cpu/image/pool_any.h"
+#include "ops/cpu/image/pool_lines_loops.h"
 #include "ops/cpu/image/pool_loops.h"
 #include "ops/cpu/views/view.h"
 
-/* ---- rows ---- */
-
-#define PIECE_WORK ((int64_t)1 << 20) /* of a piece of a long row of outputs */
-#define TAP_WORK 4                    /* of a tap along the row; 1 of a tap of another axis */
-#define PLANE_PIECE 32768             /* elements of a piece of a global pool's plane */
+#define TAPS_AT_ONCE 64 /* also how far floats are summed before sums are added to sums */
 
 typedef struct fast_pool {
   pool p;
   int64_t channels;
-  int64_t row_bytes;       /* of a thread's row in the workspace */
+  pool_line line;
+  int64_t lines;           /* of the input, under a row of outputs, at most */
+  int64_t line_step;       /* floats from line to line in the workspace */
+  int64_t lines_at_once;   /* there */
+  int64_t row_bytes;       /* of a thread's lines there */
   int64_t piece, n_pieces; /* outputs of a row, or elements of a global pool's plane */
+  int64_t block, n_blocks; /* rows of outputs that an item has */
+  int64_t work;            /* of all outputs, in cpu_team_for's count */
+  bool whole_planes;       /* an item is a plane, whose rows all have the same taps */
 } fast_pool;
 
 typedef struct pool_job {
@@ -34,126 +41,233 @@ typedef struct pool_job {
   char *workspace;
 } pool_job;
 
-/* Reduces `width` columns of the input rows under the output row at leading position `lead` into `row`; `plane` is the
- * first of these columns. Returns the leading axes' share of the count. */
-static double reduce_rows(const pool_job *job, const float *plane, int64_t width, const int64_t *lead, float *row) {
-  const pool *p = &job->f->p;
-  const window *w = &p->w;
-  int32_t n_lead = w->n - 1;
-  int64_t n_taps = 1;
-  double count = 1;
-  window_taps taps[WINDOW_MAX_AXES];
-  for (int32_t axis = 0; axis < n_lead; axis++) {
-    taps[axis] = window_taps_at(w, axis, lead[axis]);
-    count *= (double)pool_count(p, axis, lead[axis] * w->stride[axis] - w->pad_begin[axis]);
-    n_taps *= taps[axis].n;
-  }
-  for (int64_t tap = 0; tap < n_taps; tap++) {
+/* Offsets in the input plane of the next `n` of the taps, which `at` counts through, row-major. */
+static void next_offsets(const pool *p, const window_taps *taps, int32_t axes, int64_t *at, int64_t n,
+                         int64_t *offsets) {
+  for (int64_t k = 0; k < n; k++) {
     int64_t offset = 0;
-    for (int64_t axis = n_lead - 1, rest = tap; axis >= 0; axis--) {
-      offset += (taps[axis].start + rest % taps[axis].n * w->dilation[axis]) * p->in_stride[axis];
-      rest /= taps[axis].n;
+    for (int32_t axis = 0; axis < axes; axis++)
+      offset += (taps[axis].start + at[axis] * p->w.dilation[axis]) * p->in_stride[axis];
+    offsets[k] = offset;
+    for (int32_t axis = axes - 1; axis >= 0 && ++at[axis] == taps[axis].n; axis--) at[axis] = 0;
+  }
+}
+
+/* ---- rows ---- */
+
+#define ITEM_PS ((int64_t)10000000) /* picoseconds of an item of rows, about */
+#define COLUMNS 8192                /* of a line in the workspace, about: half of a first-level cache */
+/* Picoseconds: of an output; of a tap in registers; of a column of a line and of a doubling of its windows; of an
+ * output that is not next to the one before it */
+#define OUTPUT_PS 100
+#define TAP_PS 20
+#define COLUMN_PS 30
+#define DOUBLING_PS 30
+#define APART_PS 300
+#define BASE_TIMES 4 /* on a CPU without AVX2 */
+
+/* Rows of outputs with the same taps. */
+typedef struct pool_run {
+  const window_taps *taps;       /* of the leading axes */
+  int64_t lines;                 /* of the input under a row */
+  int64_t offsets[TAPS_AT_ONCE]; /* of the lines, unless there are more */
+  int64_t x_step, rows;          /* from the lines under a row to those under the next one */
+  double count;                  /* of the leading axes */
+} pool_run;
+
+/* Small windows: in registers. */
+static void pool_run_strips(const fast_pool *f, const pool_run *run, const float *x, float *y, int64_t first,
+                            int64_t after) {
+  const pool *p = &f->p;
+  const int32_t last = p->w.n - 1;
+  const int64_t *offsets = run->offsets, apart = run->lines > 1 ? offsets[1] - offsets[0] : 0;
+  const bool even = run->lines == 2 || (run->lines == 3 && offsets[2] - offsets[1] == apart),
+             slides = even && (run->x_step == apart || (run->lines == 3 && run->x_step == 2 * apart));
+  CPU_PICK(p->level, pool_strips)
+  (&f->line, x, offsets, run->lines, slides ? apart : 0, run->x_step, run->count, y + first, p->w.out[last], run->rows,
+   first, after);
+}
+
+/* Any window: lines are reduced to one in the workspace. */
+static void pool_run_lines(const fast_pool *f, const pool_run *run, const float *x, float *y, int64_t first,
+                           int64_t after, float *line) {
+  const pool *p = &f->p;
+  const pool_line *l = &f->line;
+  const int32_t last = p->w.n - 1;
+  const int64_t column = first * l->stride - l->pad,
+                end = (after - 1) * l->stride - l->pad + (l->kernel - 1) * l->dilation + 1,
+                low = cpu_clamp(column, 0, l->end), high = cpu_clamp(end, low, l->end);
+  const float nothing = p->mean ? 0 : -__builtin_inff();
+  const int64_t out = p->w.out[last];
+  int64_t more_offsets[TAPS_AT_ONCE], at[WINDOW_MAX_AXES] = {0};
+  const int64_t *offsets = run->lines > TAPS_AT_ONCE ? more_offsets : run->offsets;
+  for (int64_t r = 0, rows; r < run->rows; r += rows, x += rows * run->x_step, y += rows * out) {
+    rows = run->rows - r < f->lines_at_once ? run->rows - r : f->lines_at_once;
+    for (int64_t k = 0; k < rows; k++) {
+      float *to = line + k * f->line_step;
+      for (int64_t i = column; i < low; i++) to[i - column] = nothing;
+      for (int64_t i = high; i < end; i++) to[i - column] = nothing;
     }
-    if (tap == 0) memcpy(row, plane + offset, (size_t)width * sizeof *row);
-    else if (p->mean) CPU_PICK(job->f->p.level, add_rows)(plane + offset, row, width);
-    else CPU_PICK(job->f->p.level, max_rows)(plane + offset, row, width);
+    for (int64_t done = 0, n; done < run->lines; done += n) {
+      n = run->lines - done < TAPS_AT_ONCE ? run->lines - done : TAPS_AT_ONCE;
+      if (run->lines > TAPS_AT_ONCE) next_offsets(p, run->taps, last, at, n, more_offsets);
+      CPU_PICK(p->level, pool_taps)
+      (p->mean, x + low, run->x_step, offsets, n, done == 0, 1, line + low - column, f->line_step, rows, high - low);
+    }
+    CPU_PICK(p->level, pool_along)(l, line, f->line_step, run->count, y + first, out, rows, first, after);
   }
-  float nothing = p->mean ? 0 : -__builtin_inff();
-  for (int64_t i = 0; i < width && n_taps == 0; i++) row[i] = nothing;
-  return count;
 }
 
-/* Output o of a row, tap by tap. row[0] is column `low` of the input. */
-static float reduce_at(const pool *p, const float *row, int64_t low, double lead_count, int64_t o) {
-  const window *w = &p->w;
-  int32_t last = w->n - 1;
-  window_taps taps = window_taps_at(w, last, o);
-  float sum = 0, most = -__builtin_inff();
-  for (int64_t t = 0; t < taps.n; t++) {
-    float v = row[taps.start - low + t * w->dilation[last]];
-    sum += v;
-    most = most >= v || most != most ? most : v;
+/* The run of `rows` rows that begins with row r along the axis before the last one. lines and count: of the axes before
+ * that. */
+static void set_run(const fast_pool *f, const window_taps *taps, int64_t lines, double count, int64_t r, int64_t rows,
+                    pool_run *run) {
+  const pool *p = &f->p;
+  const int32_t last = p->w.n - 1, inner = last - 1;
+  int64_t at[WINDOW_MAX_AXES] = {0};
+  run->taps = taps;
+  run->lines = lines * taps[inner].n;
+  run->x_step = p->w.stride[inner] * p->in_stride[inner];
+  run->rows = rows;
+  run->count = count * (double)pool_count(p, inner, r * p->w.stride[inner] - p->w.pad_begin[inner]);
+  if (run->lines <= TAPS_AT_ONCE) next_offsets(p, taps, last, at, run->lines, run->offsets);
+}
+
+static void run_rows(const fast_pool *f, const pool_run *run, const float *x, float *y, int64_t first, int64_t after,
+                     float *line) {
+  if (run->lines == 0) {
+    for (int64_t k = 0; k < run->rows; k++)
+      for (int64_t o = first; o < after; o++) y[k * f->p.w.out[f->p.w.n - 1] + o] = f->p.mean ? 0 : -__builtin_inff();
+  } else if (line) {
+    pool_run_lines(f, run, x, y, first, after, line);
+  } else {
+    pool_run_strips(f, run, x, y, first, after);
   }
-  return p->mean ? sum / (float)(lead_count * (double)pool_count(p, last, o * w->stride[last] - w->pad_begin[last]))
-                 : most;
 }
 
-/* Reduces the row along its axis to outputs first..after-1; those whose windows lie inside the input are computed
- * together. y[0] is output `first`. */
-static void reduce_along(const pool *p, const float *row, int64_t low, double lead_count, int64_t first, int64_t after,
-                         float *y) {
+/* Outputs first..after-1 of rows begin..end-1 along the axis before the last one; taps and count are those of the axes
+ * before it. x and y: the plane's start and row 0. */
+static void pool_block(const fast_pool *f, window_taps *taps, double count, const float *x, float *y, int64_t begin,
+                       int64_t end, int64_t first, int64_t after, float *line) {
+  const pool *p = &f->p;
   const window *w = &p->w;
-  int32_t last = w->n - 1;
-  int64_t stride = w->stride[last], k = w->kernel[last], begin, end;
-  window_whole(w, last, &begin, &end);
-  begin = cpu_clamp(begin, first, after);
-  end = cpu_clamp(end, begin, after);
-  for (int64_t o = first; o < begin; o++) y[o - first] = reduce_at(p, row, low, lead_count, o);
-  if (begin < end) CPU_PICK(p->level, pool_along)
-  (p->mean, row + (begin * stride - w->pad_begin[last] - low), stride, w->dilation[last], k,
-   1.0f / (float)(lead_count * (double)k), y + begin - first, end - begin);
-  for (int64_t o = end; o < after; o++) y[o - first] = reduce_at(p, row, low, lead_count, o);
+  const int32_t last = w->n - 1, inner = last - 1;
+  int64_t whole_begin, whole_end, rows, lines = 1;
+  window_whole(w, inner, &whole_begin, &whole_end);
+  for (int32_t axis = 0; axis < inner; axis++) lines *= taps[axis].n;
+  for (int64_t r = begin; r < end; r += rows) {
+    taps[inner] = window_taps_at(w, inner, r);
+    rows = r < whole_begin || r >= whole_end ? 1 : (end < whole_end ? end : whole_end) - r;
+    pool_run run;
+    set_run(f, taps, lines, count, r, rows, &run);
+    run_rows(f, &run, x, y + r * w->out[last], first, after, line);
+  }
 }
 
-/* Pieces begin..end-1 of the rows of all planes' outputs; each worker has a row of workspace. */
-static void pool_planes_rows(void *context, int64_t begin, int64_t end, int32_t worker) {
+/* All rows of planes begin..end-1, whose rows all have the same taps. */
+static void pool_whole_planes(const pool_job *job, int64_t begin, int64_t end, float *line) {
+  const fast_pool *f = job->f;
+  const pool *p = &f->p;
+  window_taps taps[WINDOW_MAX_AXES] = {window_taps_at(&p->w, 0, 0)};
+  pool_run run;
+  set_run(f, taps, 1, 1, 0, p->w.out[0], &run);
+  for (int64_t i = begin; i < end; i++)
+    run_rows(f, &run, job->x + i * p->in_plane, job->y + i * p->out_plane, 0, p->w.out[1], line);
+}
+
+/* Items begin..end-1: pieces of blocks of rows of planes. */
+static void pool_items(void *context, int64_t begin, int64_t end, int32_t worker) {
   const pool_job *job = context;
   const fast_pool *f = job->f;
   const pool *p = &f->p;
   const window *w = &p->w;
-  const int32_t last = w->n - 1;
-  const int64_t out = w->out[last], in = w->in[last], rows = p->out_plane / out;
+  const int32_t last = w->n - 1, inner = last - 1;
+  const int64_t out = w->out[last], outer = p->out_plane / (out * w->out[inner]);
+  float *line = f->row_bytes ? (float *)(job->workspace + worker * f->row_bytes) : NULL;
+  if (f->whole_planes) {
+    pool_whole_planes(job, begin, end, line);
+    return;
+  }
   for (int64_t i = begin; i < end; i++) {
-    const int64_t at = i / f->n_pieces, first = i % f->n_pieces * f->piece,
-                  after = out - first < f->piece ? out : first + f->piece,
-                  low = cpu_clamp(first * w->stride[last] - w->pad_begin[last], 0, in),
-                  high = cpu_clamp((after - 1) * w->stride[last] - w->pad_begin[last] +
-                                       (w->kernel[last] - 1) * w->dilation[last] + 1,
-                                   low, in);
-    const float *row = job->x + at / rows * p->in_plane + low;
+    const int64_t first = i % f->n_pieces * f->piece, after = out - first < f->piece ? out : first + f->piece,
+                  block = i / f->n_pieces, row = block % f->n_blocks * f->block, slice = block / f->n_blocks,
+                  plane = slice / outer;
+    window_taps taps[WINDOW_MAX_AXES];
     double count = 1;
-    if (last > 0) {
-      int64_t lead[WINDOW_MAX_AXES] = {0};
-      for (int64_t axis = last - 1, rest = at % rows; axis >= 0; axis--) {
-        lead[axis] = rest % w->out[axis];
-        rest /= w->out[axis];
-      }
-      float *reduced = (float *)(job->workspace + worker * f->row_bytes);
-      count = reduce_rows(job, row, high - low, lead, reduced);
-      row = reduced;
+    for (int64_t axis = inner - 1, rest = slice % outer; axis >= 0; axis--) {
+      const int64_t o = rest % w->out[axis];
+      rest /= w->out[axis];
+      taps[axis] = window_taps_at(w, (int32_t)axis, o);
+      count *= (double)pool_count(p, (int32_t)axis, o * w->stride[axis] - w->pad_begin[axis]);
     }
-    reduce_along(p, row, low, count, first, after, job->y + at * out + first);
+    pool_block(f, taps, count, job->x + plane * p->in_plane, job->y + slice * w->out[inner] * out, row,
+               w->out[inner] - row < f->block ? w->out[inner] : row + f->block, first, after, line);
   }
 }
 
 static reed_status run_windows(const void *state, const reed_kernel_buffers *buffers) {
   const fast_pool *f = state;
   const pool *p = &f->p;
-  int64_t rows = p->planes * (p->out_plane / p->w.out[p->w.n - 1]);
+  const int64_t slices = p->planes * (p->out_plane / (p->w.out[p->w.n - 1] * p->w.out[p->w.n - 2]));
   pool_job job = {.f = f, .x = buffers->inputs[0], .y = buffers->outputs[0], .workspace = buffers->workspace};
-  return cpu_parallel_scratch(cpu_team_for(p->team, p->planes * p->out_plane * p->taps * 4), rows * f->n_pieces, 1,
-                              pool_planes_rows, &job);
+  return cpu_parallel_scratch(cpu_team_for(p->team, f->work), slices * f->n_blocks * f->n_pieces, 1, pool_items, &job);
 }
 
-/* Divides long rows of outputs. If windows overlap, neighbouring pieces both reduce the columns of their border. */
+/* A line of each plane as the lines of one plane. */
+static void join_planes(pool *p) {
+  window *w = &p->w;
+  window_as_row(w);
+  w->in[0] = w->out[0] = p->planes;
+  p->in_plane *= p->planes;
+  p->out_plane *= p->planes;
+  p->planes = 1;
+  cpu_dense_strides(w->n, w->in, p->in_stride);
+}
+
+/* Divides rows of outputs, and their number. If windows overlap, neighbouring pieces of lines both reduce the columns
+ * of their border. */
 static void divide_rows(fast_pool *f) {
   const window *w = &f->p.w;
   const int32_t last = w->n - 1;
-  const int64_t k = w->kernel[last], stride = w->stride[last], out = w->out[last];
-  int64_t lead = 1;
-  for (int32_t axis = 0; axis < last; axis++) lead *= w->kernel[axis] < w->in[axis] ? w->kernel[axis] : w->in[axis];
-  const int64_t in_row = k < w->in[last] ? k : w->in[last],
-                work = (stride > 2 ? 8 : 1) * TAP_WORK * in_row +
-                       (last > 0 ? lead * (stride < in_row ? stride : in_row) : 0),
-                least = stride >= k ? 1
-                        : last > 0  ? 4 * in_row / stride + 16
-                                    : 256;
-  f->piece = PIECE_WORK / work > least ? PIECE_WORK / work : least;
-  if (f->piece > out || f->p.team.threads == 1) f->piece = out;
+  const int64_t k = w->kernel[last], stride = w->stride[last], out = w->out[last], rows = w->out[last - 1],
+                reach = (k - 1) * w->dilation[last] + 1, step = stride < reach ? stride : reach;
+  f->line = (pool_line){.mean = f->p.mean, .kernel = k, .stride = stride, .dilation = w->dilation[last]};
+  f->line.pad = w->pad_begin[last];
+  f->line.end = f->line.high = w->in[last];
+  if (f->p.include_pad) f->line.low -= w->pad_begin[last], f->line.high += w->pad_end[last];
+  f->lines = 1;
+  for (int32_t axis = 0; axis < last; axis++) f->lines *= w->kernel[axis] < w->in[axis] ? w->kernel[axis] : w->in[axis];
+  const bool in_registers = k <= STRIPS_KERNEL && stride <= STRIPS_STRIDE && f->lines <= STRIPS_LINES;
+  int64_t doublings = 0;
+  for (int64_t taps = 1; taps < k; taps *= 2) doublings++;
+  int64_t output_ps = OUTPUT_PS + TAP_PS * f->lines * k, least = 1;
+  if (!in_registers) {
+    output_ps = OUTPUT_PS + (stride > 1 ? APART_PS : 0) + step * (COLUMN_PS * f->lines + DOUBLING_PS * doublings);
+    least = reach / stride + 16;
+  }
+  if (f->p.level < CPU_AVX2) output_ps *= BASE_TIMES;
+  int64_t most = ITEM_PS / output_ps;
+  if (f->p.team.threads == 1) most = out;
+  if (!in_registers && most > COLUMNS / stride) most = COLUMNS / stride;
+  f->piece = most > least ? most : least;
+  if (f->piece > out) f->piece = out;
   f->n_pieces = (out + f->piece - 1) / f->piece;
+  f->block = ITEM_PS / (output_ps * f->piece) + 1;
+  if (f->block > rows) f->block = rows;
+  f->n_blocks = (rows + f->block - 1) / f->block;
+  f->work = f->p.planes * f->p.out_plane * output_ps / 100;
+  int64_t whole_begin, whole_end;
+  window_whole(w, last - 1, &whole_begin, &whole_end);
+  f->whole_planes = w->n == 2 && f->n_pieces == 1 && f->n_blocks == 1 && whole_begin == 0 && whole_end == rows;
+  if (in_registers) return;
+  f->line_step = ((f->piece - 1) * stride + reach + LINE_SLACK + 15) & ~(int64_t)15;
+  f->lines_at_once = cpu_clamp(COLUMNS / f->line_step, 1, f->block);
+  f->row_bytes = f->lines_at_once * f->line_step * 4;
 }
 
 /* ---- whole planes ---- */
+
+#define PLANE_PIECE 32768 /* elements of a piece of a global pool's plane */
 
 /* The sum, the largest element or the sum of powers of n elements. */
 static double reduce_piece(const pool *p, const float *x, int64_t n) {
@@ -203,7 +317,6 @@ static reed_status run_global(const void *state, const reed_kernel_buffers *buff
 
 /* ---- channels last ---- */
 
-#define TAPS_AT_ONCE 64 /* also how far floats are summed before sums are added to sums */
 #define CHANNELS_AT_LEAST 64
 
 typedef struct pixel_job {
@@ -224,13 +337,8 @@ static void reduce_pixels(const pixel_job *job, const window_taps *taps, double 
   for (int64_t i = 0; i < n && left == 0; i++) y[i] = p->mean ? 0 : -__builtin_inff();
   for (bool first = true; left > 0; first = false) {
     int64_t batch = left < TAPS_AT_ONCE ? left : TAPS_AT_ONCE;
-    for (int64_t k = 0; k < batch; k++) {
-      int64_t offset = 0;
-      for (int32_t axis = 0; axis < w->n; axis++)
-        offset += (taps[axis].start + at[axis] * w->dilation[axis]) * p->in_stride[axis];
-      offsets[k] = offset * job->channels;
-      for (int32_t axis = w->n - 1; axis >= 0 && ++at[axis] == taps[axis].n; axis--) at[axis] = 0;
-    }
+    next_offsets(p, taps, w->n, at, batch, offsets);
+    for (int64_t k = 0; k < batch; k++) offsets[k] *= job->channels;
     left -= batch;
     CPU_PICK(p->level, pool_taps)
     (p->mean, x, w->stride[w->n - 1] * job->channels, offsets, batch, first, left ? 1 : (float)(1 / count), y,
@@ -293,21 +401,22 @@ static reed_status prepare(const cpu_view *view, pool_kind kind, reed_kernel *ou
   fast_pool f = {.n_pieces = 1};
   pool_read(call, kind, &f.p);
   const bool power = f.p.power && !(kind == POOL_GLOBAL && f.p.power <= 2 && !view->last);
-  if (f.p.dtype != REED_F32 || f.p.with_indices || power || f.p.in_plane == 0 || f.p.planes * f.p.out_plane == 0)
-    return REED_OK;
+  if (power || f.p.in_plane == 0 || f.p.planes * f.p.out_plane == 0) return REED_OK;
+  if (f.p.dtype != REED_F32 || f.p.with_indices)
+    return kind == POOL_GLOBAL || view->last ? REED_OK : pool_prepare_any(call, &f.p, out_kernel);
   f.channels = call->inputs[0].dims[1];
-  f.row_bytes = (f.p.w.in[f.p.w.n - 1] * 4 + 63) & ~(int64_t)63;
   if (kind == POOL_GLOBAL) {
     f.piece = PLANE_PIECE;
     if (f.p.in_plane >= 2 * PLANE_PIECE) f.n_pieces = (f.p.in_plane + PLANE_PIECE - 1) / PLANE_PIECE;
-  } else {
+  } else if (!view->last) {
+    if (f.p.w.n == 1) join_planes(&f.p);
     divide_rows(&f);
   }
   void *state = mem_copy(&f, sizeof f);
   if (!state) return cpu_no_memory(call);
   cpu_kernel_set(out_kernel, view->last ? run_pixels : kind == POOL_GLOBAL ? run_global : run_windows, state);
   if (view->last) return REED_OK;
-  if (kind != POOL_GLOBAL) out_kernel->workspace_bytes = f.p.w.n > 1 ? f.row_bytes * f.p.team.threads : 0;
+  if (kind != POOL_GLOBAL) out_kernel->workspace_bytes = f.row_bytes * f.p.team.threads;
   else if (f.n_pieces > 1) out_kernel->workspace_bytes = f.p.planes * f.n_pieces * (int64_t)sizeof(double);
   return REED_OK;
 }

@@ -14,17 +14,44 @@ INLINE lanes join(bool mean, lanes a, lanes b) {
   return larger(a, b);
 }
 
-/* `vectors` vectors of one pixel; kept: how many of the last lanes are stored. */
-INLINE void reduce(bool mean, const float *x, const int64_t *offsets, int64_t taps, bool first, lanes scale, float *y,
-                   int vectors, int kept) {
-  lanes result[VECTORS];
+/* The taps of `vectors` vectors joined. The largest are found as if there were no NaN, and again if there is one. */
+INLINE void join_taps(bool mean, const float *x, const int64_t *offsets, int64_t taps, lanes *result, int vectors) {
+  nan_marks marks = {0};
 #pragma GCC unroll 4
-  for (int v = 0; v < vectors; v++) result[v] = load(x + offsets[0] + v * LANES);
-  for (int64_t t = 1; t < taps; t++) {
+  for (int v = 0; v < vectors; v++) {
+    result[v] = load(x + offsets[0] + v * LANES);
+    if (!mean) marks = marked(marks, result[v], result[v]);
+  }
+  int64_t t = 1;
+  for (; t + 2 <= taps && !mean; t += 2) {
+    const float *tap = x + offsets[t], *next = x + offsets[t + 1];
+#pragma GCC unroll 4
+    for (int v = 0; v < vectors; v++) {
+      const lanes a = load(tap + v * LANES), b = load(next + v * LANES);
+      marks = marked(marks, a, b);
+      result[v] = LANES_MAX(result[v], LANES_MAX(a, b));
+    }
+  }
+  for (; t < taps; t++) {
     const float *tap = x + offsets[t];
 #pragma GCC unroll 4
     for (int v = 0; v < vectors; v++) result[v] = join(mean, result[v], load(tap + v * LANES));
   }
+  if (mean || !any_marked(marks)) return;
+#pragma GCC unroll 4
+  for (int v = 0; v < vectors; v++) result[v] = load(x + offsets[0] + v * LANES);
+  for (t = 1; t < taps; t++) {
+    const float *tap = x + offsets[t];
+#pragma GCC unroll 4
+    for (int v = 0; v < vectors; v++) result[v] = larger(result[v], load(tap + v * LANES));
+  }
+}
+
+/* `vectors` vectors of one pixel; kept: how many of the last lanes are stored. */
+INLINE void reduce(bool mean, const float *x, const int64_t *offsets, int64_t taps, bool first, lanes scale, float *y,
+                   int vectors, int kept) {
+  lanes result[VECTORS];
+  join_taps(mean, x, offsets, taps, result, vectors);
 #pragma GCC unroll 4
   for (int v = 0; v < vectors; v++) {
     if (!first) result[v] = join(mean, load(y + v * LANES), result[v]);
@@ -34,18 +61,38 @@ INLINE void reduce(bool mean, const float *x, const int64_t *offsets, int64_t ta
   }
 }
 
-/* One element after the other, for fewer elements than lanes. */
+/* Fewer elements than lanes. */
 CPU_UNCHECKED static void reduce_narrow(bool mean, const float *x, const int64_t *offsets, int64_t taps, bool first,
                                         float scale, float *y, int64_t n) {
+#ifdef __AVX2__
+  const lane_mask some = lanes_between(0, n);
+  lanes result = load_some(x + offsets[0], some), rest = result;
+  int64_t t = 1;
+  nan_marks marks = marked((nan_marks){0}, result, result);
+  for (; t + 2 <= taps && !mean; t += 2) {
+    const lanes a = load_some(x + offsets[t], some), b = load_some(x + offsets[t + 1], some);
+    marks = marked(marks, a, b);
+    result = LANES_MAX(result, LANES_MAX(a, b));
+  }
+  for (; t < taps; t++) result = join(mean, result, load_some(x + offsets[t], some));
+  if (!mean && any_marked(marks)) {
+    result = rest;
+    for (t = 1; t < taps; t++) result = larger(result, load_some(x + offsets[t], some));
+  }
+  if (!first) result = join(mean, load_some(y, some), result);
+  if (mean) result *= scale;
+  store_first(y, result, n);
+#else
   for (int64_t i = 0; i < n; i++) {
     float result = x[offsets[0] + i];
     for (int64_t t = 1; t < taps; t++) {
       float v = x[offsets[t] + i];
-      result = mean ? result + v : result >= v || result != result ? result : v;
+      result = mean ? result + v : result > v || result != result ? result : v;
     }
-    if (!first) result = mean ? y[i] + result : y[i] >= result || y[i] != y[i] ? y[i] : result;
+    if (!first) result = mean ? y[i] + result : y[i] > result || y[i] != y[i] ? y[i] : result;
     y[i] = mean ? result * scale : result;
   }
+#endif
 }
 
 INLINE void reduce_pixels(bool mean, const float *x, int64_t x_step, const int64_t *offsets, int64_t taps, bool first,

@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "tests/ops/cpu/kernel_case.h"
+#include "tests/ops/cpu/product/drawn.h"
 #include "tests/suite.h"
 
 static const struct {
@@ -141,6 +142,96 @@ START_TEST(max_pool_with_channels_last_keeps_nan) {
 }
 END_TEST
 
+/* Kernels in registers and along a line, strides, dilations and pads, over rows of less than a vector to several of
+ * them; zeros of both signs, -INFINITY and NaN among the elements. */
+START_TEST(drawn_pools_equal_the_reference) {
+  drawn_state = (uint64_t)_i + 1;
+  for (int k = 0; k < 60; k++) {
+    kernel_case c;
+    int64_t x[5], kernel[3], strides[3], dilations[3], pads[6] = {0};
+    const int64_t axes = drawn(1, 3);
+    static const int64_t kernels[] = {1, 2, 2, 3, 3, 3, 4, 5, 7, 9, 14, 17};
+    x[0] = drawn(1, 2);
+    x[1] = drawn(1, 5);
+    for (int64_t i = 0; i < axes; i++) {
+      const bool last = i == axes - 1;
+      strides[i] = drawn(0, 3) ? drawn(1, 2) : drawn(3, 15);
+      dilations[i] = drawn(0, 3) ? 1 : drawn(2, 3);
+      kernel[i] = last ? kernels[drawn(0, 11)] : drawn(1, 4);
+      const int64_t reach = (kernel[i] - 1) * dilations[i] + 1;
+      x[2 + i] = reach + drawn(0, last ? 70 : 9);
+      if (drawn(0, 1)) pads[i] = drawn(0, kernel[i] - 1), pads[axes + i] = drawn(0, kernel[i] - 1);
+    }
+    const bool mean = drawn(0, 2) == 0, whole = drawn(0, 1), places = !mean && drawn(0, 3) == 0;
+    case_init(&c, mean ? OP_AveragePool : OP_MaxPool);
+    value *v = case_input(&c, places && drawn(0, 1) ? REED_F64 : REED_F32, (int32_t)axes + 2, x, 4);
+    for (int64_t i = 0; i < desc_elements(&v->desc) && !mean; i++) {
+      if (whole) case_set(v, i, rint(case_get(v, i)));
+      if (_i % 2 && i % 37 == 5) case_set(v, i, i % 3 ? -INFINITY : NAN);
+    }
+    case_attr_ints(&c, "kernel_shape", kernel, axes);
+    case_attr_ints(&c, "strides", strides, axes);
+    case_attr_ints(&c, "dilations", dilations, axes);
+    case_attr_ints(&c, "pads", pads, 2 * axes);
+    case_attr_int(&c, "ceil_mode", drawn(0, 1));
+    if (mean) case_attr_int(&c, "count_include_pad", drawn(0, 1));
+    if (places) c.n_outputs = 2, case_attr_int(&c, "storage_order", drawn(0, 1));
+    case_parity_orders(&c, 1u << 0, mean ? 1e-5 : 0, mean ? 1e-6 : 0);
+  }
+}
+END_TEST
+
+/* Rows and columns that threads share out, and lines longer than are reduced at a time. */
+static const struct {
+  int32_t rank;
+  int64_t x[5], kernel[3], strides[3], dilations[3], pads[6];
+} shared[] = {{3, {1, 1, 100003}, {1001}, {1}, {1}, {0, 500}},
+              {3, {1, 3, 60001}, {3}, {2}, {1}, {1, 1}},
+              {3, {1, 1, 50000}, {14}, {14}, {1}, {0}},
+              {3, {2, 2, 30011}, {9000}, {7}, {2}, {300, 0}},
+              {4, {1, 2, 300, 301}, {3, 3}, {1, 1}, {1, 1}, {1}},
+              {4, {1, 2, 301, 300}, {70, 70}, {30, 35}, {1, 1}, {0, 3}},
+              {4, {40, 30, 17, 19}, {3, 3}, {2, 2}, {1, 1}, {0}},
+              {4, {40, 30, 17, 19}, {17, 14}, {1, 14}, {1, 1}, {0}},
+              {5, {1, 2, 20, 41, 42}, {3, 3, 3}, {1}, {1}, {0, 1}}};
+
+START_TEST(pools_do_not_depend_on_the_number_of_threads) {
+  for (int mean = 0; mean < 2; mean++) {
+    const int64_t axes = shared[_i].rank - 2;
+    int64_t strides[3], dilations[3];
+    kernel_case c;
+    case_init(&c, mean ? OP_AveragePool : OP_MaxPool);
+    case_input(&c, REED_F32, shared[_i].rank, shared[_i].x, 1);
+    for (int64_t i = 0; i < axes; i++) {
+      strides[i] = shared[_i].strides[i] ? shared[_i].strides[i] : 1;
+      dilations[i] = shared[_i].dilations[i] ? shared[_i].dilations[i] : 1;
+    }
+    case_attr_ints(&c, "kernel_shape", shared[_i].kernel, axes);
+    case_attr_ints(&c, "strides", strides, axes);
+    case_attr_ints(&c, "dilations", dilations, axes);
+    case_attr_ints(&c, "pads", shared[_i].pads, 2 * axes);
+    for (cpu_level level = CPU_BASE; level <= cpu_level_best() && level <= CPU_AVX512; level++) {
+      float *bits = NULL;
+      size_t bytes = 0;
+      for (int threads = 1; threads < 8; threads += 2) {
+        c.n_threads = threads;
+        ck_assert_int_eq(case_run(&c, cpu_level_name(level)), REED_OK);
+        if (!bits) {
+          bytes = (size_t)desc_bytes(&c.outputs[0].desc);
+          bits = malloc(bytes);
+          ck_assert_ptr_nonnull(bits);
+          memcpy(bits, c.outputs[0].data, bytes);
+        }
+        ck_assert_msg(memcmp(bits, c.outputs[0].data, bytes) == 0, "%s", case_where(&c));
+      }
+      free(bits);
+    }
+    c.n_threads = 1;
+    case_parity(&c, mean ? 1e-5 : 0, mean ? 1e-6 : 0);
+  }
+}
+END_TEST
+
 /* 1 2 3 / 4 5 6 / 7 8 9 under 2x2 with stride 2: ceil_mode looks past the end, where only real elements count. */
 START_TEST(average_pool_ceil_mode_counts_what_is_there) {
   for (int include = 0; include < 2; include++) {
@@ -154,6 +245,18 @@ START_TEST(average_pool_ceil_mode_counts_what_is_there) {
     case_attr_int(&c, "count_include_pad", include);
     case_expect(&c, (double[]){3, 4.5, 7.5, 9}, 4);
   }
+}
+END_TEST
+
+START_TEST(global_max_pool_keeps_nan_wherever_it_stands) {
+  for (int64_t n = 1; n < 140; n += n < 40 ? 1 : 7)
+    for (int64_t at = 0; at < n; at += 1 + at / 8) {
+      kernel_case c;
+      case_init(&c, OP_GlobalMaxPool);
+      value *x = case_input(&c, REED_F32, DIMS(1, 2, n), 5);
+      case_set(x, at, NAN);
+      case_parity(&c, 0, 0);
+    }
 }
 END_TEST
 
@@ -212,8 +315,11 @@ int main(void) {
   tcase_add_loop_test(t, average_pool_equals_the_reference, 0, ROWS(pools));
   tcase_add_test(t, max_pool_with_channels_last_keeps_nan);
   tcase_add_test(t, max_pool_names_the_first_of_equals_and_keeps_nan);
+  tcase_add_loop_test(t, drawn_pools_equal_the_reference, 0, 8);
+  tcase_add_host_loop_test(t, pools_do_not_depend_on_the_number_of_threads, 0, ROWS(shared));
   tcase_add_test(t, average_pool_ceil_mode_counts_what_is_there);
   tcase_add_loop_test(t, global_pools_equal_the_reference, 0, 5);
+  tcase_add_test(t, global_max_pool_keeps_nan_wherever_it_stands);
   tcase_add_test(t, global_pools_of_an_empty_plane);
   tcase_add_test(t, pools_refuse_negative_pads);
   suite_add_tcase(suite, t);
