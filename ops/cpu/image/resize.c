@@ -1,8 +1,11 @@
 /* Resize (ONNX opset 19), N-dimensional. Nearest copies elements of any size; linear and cubic f32 go axis by axis
- * (interpolation is a product of axes), rows at a time, long ones by pieces. Other dtypes interpolate in the reference.
- * Upsample is the same operator under its older name. The reference: reference/resize.c. */
+ * (interpolation is a product of axes), rows at a time, long ones by pieces. For f64 and integers of up to 32 bits the
+ * lines of the input under a row of the output are summed to one line in double, which is then interpolated along the
+ * row. Other dtypes interpolate in the reference. Upsample is the same operator under its older name. The reference:
+ * reference/resize.c. */
 #include "ops/cpu/calls/resize.h"
 #include "ops/cpu/common/rows_loops.h"
+#include "ops/cpu/image/resize_loops.h"
 
 #define PIECE_WORK 16384 /* taps of a piece of a long row */
 
@@ -14,6 +17,7 @@ typedef struct resize_job {
   const resize_axis *axis; /* of this pass; mode nearest: the last axis, NULL if its extent stays */
   int64_t inner;
   int64_t piece, n_pieces; /* of a row along the last axis */
+  void *workspace;
 } resize_job;
 
 /* Divides a row of `width` elements of `taps` taps each. */
@@ -165,6 +169,92 @@ static reed_status run_interpolation(const void *state, const reed_kernel_buffer
   return REED_OK;
 }
 
+/* ---- interpolation in double ---- */
+
+#define OUTPUTS_AT_ONCE 512
+
+static bool takes_double(reed_dtype dtype) {
+#define IS(DTYPE, T) || dtype == DTYPE
+  return false RESIZE_DTYPES(IS);
+#undef IS
+}
+
+/* Columns low..high-1 of the lines under a row of Y, summed. */
+static void add_lines(const resize_job *job, int64_t row, int64_t low, int64_t high, double *line) {
+  const resize *r = job->r;
+  const int32_t last = r->y.rank - 1;
+  int64_t fixed = 0, n_taps = 1, strides[REED_MAX_RANK], position[REED_MAX_RANK] = {0};
+  cpu_dense_strides(r->x.rank, r->x.dims, strides);
+  for (int32_t axis = last - 1; axis >= 0; axis--) {
+    position[axis] = row % r->y.dims[axis];
+    row /= r->y.dims[axis];
+    const resize_axis *a = axis_of(r, axis);
+    if (a) n_taps *= a->taps;
+    else fixed += position[axis] * strides[axis];
+  }
+  for (int64_t tap = 0; tap < n_taps; tap++) {
+    int64_t offset = fixed + low, rest = tap;
+    double weight = 1;
+    for (int32_t i = 0; i < r->n_axes; i++) {
+      const resize_axis *a = &r->axes[i];
+      if (a->axis == last) continue;
+      const int64_t at = position[a->axis] * a->taps + rest % a->taps;
+      rest /= a->taps;
+      weight *= (double)a->weight[at];
+      offset += a->index[at] * strides[a->axis];
+    }
+    CPU_PICK(r->level, resize_add_line)(r->x.dtype, job->x, offset, weight, tap > 0, line, high - low);
+  }
+}
+
+/* Outputs first..first+n-1 of a row of Y. */
+static void double_piece(const resize_job *job, int64_t row, int64_t first, int64_t n, double *line) {
+  const resize *r = job->r;
+  const resize_axis *a = job->axis;
+  const int64_t width = r->y.dims[r->y.rank - 1], taps = a ? a->taps : 0;
+  int64_t low = a ? a->index[first * taps] : first, high = a ? low + 1 : first + n;
+  for (int64_t k = first * taps; k < (first + n) * taps; k++) {
+    if (a->index[k] < low) low = a->index[k];
+    if (a->index[k] >= high) high = a->index[k] + 1;
+  }
+  add_lines(job, row, low, high, line + low);
+  for (int64_t done = 0, m; done < n; done += m) {
+    double part[OUTPUTS_AT_ONCE];
+    const int64_t from = first + done;
+    m = n - done < OUTPUTS_AT_ONCE ? n - done : OUTPUTS_AT_ONCE;
+    if (a) CPU_PICK(r->level, resize_along)(line, a->index + from * taps, a->weight + from * taps, taps, part, m);
+    CPU_PICK(r->level, resize_put)(r->y.dtype, a ? part : line + from, job->y, row * width + from, m);
+  }
+}
+
+/* Pieces begin..end-1 of the output's rows; each worker has a line in the workspace. */
+static void double_pieces(void *context, int64_t begin, int64_t end, int32_t worker) {
+  const resize_job *job = context;
+  const int64_t width = job->r->y.dims[job->r->y.rank - 1];
+  double *line = (double *)((char *)job->workspace + worker * job->r->first_bytes);
+  for (int64_t i = begin; i < end; i++) {
+    const int64_t first = i % job->n_pieces * job->piece;
+    double_piece(job, i / job->n_pieces, first, piece_size(job, first, width), line);
+  }
+}
+
+static reed_status run_double(const void *state, const reed_kernel_buffers *buffers) {
+  const resize *r = state;
+  const int32_t last = r->y.rank - 1;
+  const int64_t width = r->y.dims[last];
+  resize_job job = {.r = r, .x = buffers->inputs[0], .y = buffers->outputs[0], .workspace = buffers->workspace};
+  job.axis = axis_of(r, last);
+  int64_t lines = 1;
+  for (int32_t i = 0; i < r->n_axes; i++)
+    if (r->axes[i].axis != last) lines *= r->axes[i].taps;
+  const int64_t taps = (job.axis ? job.axis->taps : 0) + (lines * r->x.dims[last] + width - 1) / width + 1;
+  set_pieces(&job, width, taps);
+  reed_status status = cpu_parallel_scratch(cpu_team_for(r->team, desc_elements(&r->y) * taps * 6),
+                                            cpu_product(r->y.dims, 0, last) * job.n_pieces, 1, double_pieces, &job);
+  if (status == REED_OK && has_outside(r)) extrapolate(r, buffers->outputs[0]);
+  return status;
+}
+
 static reed_status run_copy(const void *state, const reed_kernel_buffers *buffers) {
   const resize *r = state;
   memcpy(buffers->outputs[0], buffers->inputs[0], (size_t)desc_bytes(&r->y));
@@ -188,7 +278,13 @@ reed_status cpu_prepare_resize(const reed_kernel_call *call, reed_kernel *out_ke
   resize *r;
   reed_status status = resize_open(call, &r);
   if (status != REED_OK) return status;
-  if (!r->nearest && r->n_axes > 0 && r->x.dtype != REED_F32) {
+  const bool interpolates = !r->nearest && r->n_axes > 0;
+  if (interpolates && takes_double(r->x.dtype) && desc_elements(&r->y) > 0) {
+    r->first_bytes = (r->x.dims[r->x.rank - 1] * (int64_t)sizeof(double) + 63) & ~(int64_t)63; /* of a worker's line */
+    *out_kernel = (reed_kernel){run_double, r, resize_free, r->first_bytes * r->team.threads};
+    return REED_OK;
+  }
+  if (interpolates && r->x.dtype != REED_F32) {
     resize_free(r);
     return REED_OK;
   }
