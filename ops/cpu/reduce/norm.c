@@ -8,12 +8,15 @@
 #include "ops/cpu/common/rows_loops.h"
 #include "ops/cpu/reduce/lines_double.h"
 #include "ops/cpu/reduce/norm_last.h"
+#include "ops/cpu/reduce/norm_loops.h"
 #include "ops/cpu/reduce/short_rows.h"
 #include "ops/cpu/views/view.h"
 
 /* Elements of a long row or plane that are taken at a time; fixed, so that results do not depend on the number of
  * threads. */
 #define PIECE 16384
+#define SHORT_PLANE 64     /* elements: planes of given statistics are taken many at a time below it */
+#define PLANES_AT_ONCE 256 /* then */
 
 typedef struct norm_job {
   const norm *n;
@@ -89,13 +92,54 @@ static void apply_part(const norm_job *job, int64_t i, int64_t first, int64_t si
 
 /* ---- whole stretches ---- */
 
+static bool is_of_short_planes(const norm_job *job) {
+  const norm *n = job->n;
+  for (int i = 1; i < 5; i++)
+    if (job->kind != NORM_BATCH || n->parameters[i] != REED_F32) return false;
+  return n->inner < SHORT_PLANE;
+}
+
+/* Planes begin..end-1 of (outer, channel) with given statistics. */
+static void batch_planes(const norm_job *job, int64_t begin, int64_t end) {
+  const norm *n = job->n;
+  const void *const *inputs = job->buffers->inputs;
+  const float *x = inputs[0], *scale = inputs[1], *shift = inputs[2], *centre = inputs[3], *variance = inputs[4];
+  float *y = job->buffers->outputs[0], factors[PLANES_AT_ONCE];
+  for (int64_t i = begin, count; i < end; i += count) {
+    const int64_t c = i % n->channels, left = n->channels - c < end - i ? n->channels - c : end - i;
+    count = left < PLANES_AT_ONCE ? left : PLANES_AT_ONCE;
+    memcpy(factors, scale + c, (size_t)count * sizeof *factors);
+    CPU_PICK(n->level, batch_factors)(variance + c, n->epsilon, factors, count);
+    CPU_PICK(n->level, scale_shift_planes)
+    (x + i * n->inner, centre + c, factors, shift + c, n->inner, y + i * n->inner, count);
+    activation_row(&n->after, y + i * n->inner, count * n->inner);
+  }
+}
+
+/* Of RMSNormalization the variance around 0, which its row factor takes, too, unless squares leave the range of float.
+ */
+static void take_moments(const norm_job *job, const float *x, double *mean, double *variance) {
+  if (job->kind == NORM_RMS) {
+    double unused, squares;
+    CPU_PICK(job->n->level, sum_squares_f32)(x, 0, job->stretch, &unused, &squares);
+    *mean = 0;
+    *variance = squares / (double)job->stretch;
+    if (squares < 1e37 && *variance > 1e-30) return;
+  }
+  CPU_PICK(job->n->level, moments)(x, job->stretch, mean, variance);
+}
+
 static void stretches(void *context, int64_t begin, int64_t end) {
   const norm_job *job = context;
+  if (is_of_short_planes(job)) {
+    batch_planes(job, begin, end);
+    return;
+  }
   for (int64_t i = begin; i < end; i++) {
     double mean = 0, variance = 0, factor = 0;
+    const float *x = (const float *)job->buffers->inputs[0] + i * job->stretch;
     if (job->kind != NORM_BATCH) {
-      CPU_PICK(job->n->level, moments)
-      ((const float *)job->buffers->inputs[0] + i * job->stretch, job->stretch, &mean, &variance);
+      take_moments(job, x, &mean, &variance);
       factor = take_factor(job, i, &mean, variance);
     }
     apply_part(job, i, 0, job->stretch, mean, factor);

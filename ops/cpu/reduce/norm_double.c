@@ -3,6 +3,7 @@
  * statistics, are shared out in three passes: the sums, the squares of distances from the mean, the results; sums are
  * added piece by piece. The other calls of f32: norm.c. The reference: reference/norm.c. */
 #include "ops/cpu/reduce/lines_double.h"
+#include "ops/cpu/reduce/norm_loops.h"
 
 #define SHORT_RUN 16 /* calls with shorter runs are left to the reference, which walks them faster */
 
@@ -41,9 +42,9 @@ static part part_at(const double_norm *d, int64_t p, int64_t from) {
                 left < end - from ? left : end - from};
 }
 
-/* Four sums at a time, because an addition waits for the one before it. */
+/* Elements `each` apart. Four sums at a time, because an addition waits for the one before it. */
 #define SUM_LOOP(T, name) \
-  static inline double name##_inline(const T *x, int64_t n, int64_t each, double mean, bool squares) { \
+  static double name(const T *x, int64_t n, int64_t each, double mean, bool squares) { \
     double sums[4] = {0, 0, 0, 0}; \
     int64_t i = 0; \
     if (squares) \
@@ -56,12 +57,19 @@ static part part_at(const double_norm *d, int64_t p, int64_t from) {
     for (; i < n; i++) \
       sums[0] += squares ? ((double)x[i * each] - mean) * ((double)x[i * each] - mean) : (double)x[i * each]; \
     return sums[0] + sums[1] + (sums[2] + sums[3]); \
-  } \
-  static double name(const T *x, int64_t n, int64_t each, double mean, bool squares) { \
-    return each == 1 ? name##_inline(x, n, 1, mean, squares) : name##_inline(x, n, each, mean, squares); \
   }
-SUM_LOOP(float, sum_f32)
-SUM_LOOP(double, sum_f64)
+SUM_LOOP(float, sum_apart_f32)
+SUM_LOOP(double, sum_apart_f64)
+
+/* The sum of n elements from x on, or of the squares of their distances from the mean. */
+static double sum_run(const double_job *job, const void *x, int64_t n, double mean) {
+  const double_norm *d = job->d;
+  const bool is_f32 = d->n.dtype == REED_F32;
+  if (d->each == 1)
+    return is_f32 ? CPU_PICK(d->n.level, double_sum_f32)(x, n, mean, job->squares)
+                  : CPU_PICK(d->n.level, double_sum_f64)(x, n, mean, job->squares);
+  return is_f32 ? sum_apart_f32(x, n, d->each, mean, job->squares) : sum_apart_f64(x, n, d->each, mean, job->squares);
+}
 
 static void sum_pieces(void *context, int64_t begin, int64_t end) {
   const double_job *job = context;
@@ -71,9 +79,8 @@ static void sum_pieces(void *context, int64_t begin, int64_t end) {
     for (int64_t from = piece_begin(d, p); from < piece_end(d, p);) {
       part at = part_at(d, p, from);
       double mean = job->squares ? job->means[at.stretch] : 0;
-      sum += d->n.dtype == REED_F32
-                 ? sum_f32((const float *)job->buffers->inputs[0] + at.at, at.n, d->each, mean, job->squares)
-                 : sum_f64((const double *)job->buffers->inputs[0] + at.at, at.n, d->each, mean, job->squares);
+      sum += sum_run(job, (const char *)job->buffers->inputs[0] + (size_t)at.at * reed_dtype_bytes(d->n.dtype), at.n,
+                     mean);
       from += at.n;
     }
     job->sums[p] = sum;
@@ -129,17 +136,14 @@ static void write_y(const double_job *job, int64_t i, double value) {
   else ((double *)job->buffers->outputs[0])[i] = value;
 }
 
-/* y = (x - mean) * factor * scale + shift with one scale and shift. */
+/* y = (x - mean) * factor * scale + shift with one scale and shift, of elements `each` apart. */
 #define SCALE_LOOP(T, name) \
   static void name(const T *x, int64_t n, int64_t each, double mean, double factor, double scale, double shift, \
                    T *y) { \
-    if (each == 1) \
-      for (int64_t i = 0; i < n; i++) y[i] = (T)(((double)x[i] - mean) * factor * scale + shift); \
-    else \
-      for (int64_t i = 0; i < n; i++) y[i * each] = (T)(((double)x[i * each] - mean) * factor * scale + shift); \
+    for (int64_t i = 0; i < n; i++) y[i * each] = (T)(((double)x[i * each] - mean) * factor * scale + shift); \
   }
-SCALE_LOOP(float, scale_f32)
-SCALE_LOOP(double, scale_f64)
+SCALE_LOOP(float, scale_apart_f32)
+SCALE_LOOP(double, scale_apart_f64)
 
 /* With those of each element; shift NULL: 0. */
 static void scale_each(const double *x, int64_t n, double mean, double factor, const double *scale, const double *shift,
@@ -158,8 +162,13 @@ static void apply_plane(const double_job *job, int64_t at, int64_t n, int64_t st
   if (m->after.kind != ACTIVATION_NONE)
     for (int64_t i = at; i < at + n * each; i += each)
       write_y(job, i, (read_x(job, i) - mean) * factor * scale + shift);
-  else if (m->dtype == REED_F32) scale_f32((const float *)x + at, n, each, mean, factor, scale, shift, (float *)y + at);
-  else scale_f64((const double *)x + at, n, each, mean, factor, scale, shift, (double *)y + at);
+  else if (m->dtype == REED_F32 && each == 1)
+    CPU_PICK(m->level, double_scale_f32)((const float *)x + at, n, mean, factor, scale, shift, (float *)y + at);
+  else if (m->dtype == REED_F32)
+    scale_apart_f32((const float *)x + at, n, each, mean, factor, scale, shift, (float *)y + at);
+  else if (each == 1)
+    CPU_PICK(m->level, double_scale_f64)((const double *)x + at, n, mean, factor, scale, shift, (double *)y + at);
+  else scale_apart_f64((const double *)x + at, n, each, mean, factor, scale, shift, (double *)y + at);
 }
 
 /* A part of one channel, or of a group's planes. */
