@@ -23,15 +23,24 @@ typedef struct trilu_job {
 static void trilu_rows(void *context, int64_t begin, int64_t end) {
   const trilu_job *job = context;
   const trilu_state *s = job->s;
-  int64_t row_bytes = s->columns * s->size;
-  for (int64_t r = begin; r < end; r++) {
+  const int64_t row_bytes = s->columns * s->size, shift = job->k + !s->upper;
+  for (int64_t r = begin, n; r < end; r += n) {
     const char *from = job->in + r * row_bytes;
     char *to = job->out + r * row_bytes;
-    int64_t edge = cpu_clamp(r % s->rows + job->k + !s->upper, 0, s->columns) *
-                   s->size; /* byte at which the kept part begins or ends */
-    if (from != to && s->upper) memcpy(to + edge, from + edge, (size_t)(row_bytes - edge));
-    else if (from != to) memcpy(to, from, (size_t)edge);
-    memset(s->upper ? to : to + edge, 0, (size_t)(s->upper ? edge : row_bytes - edge));
+    const int64_t row = r % s->rows, left = s->rows - row < end - r ? s->rows - row : end - r,
+                  edge = cpu_clamp(row + shift, 0, s->columns); /* column at which the kept part begins or ends */
+    n = 1;
+    if (edge == 0 || edge == s->columns) { /* the same for rows that follow */
+      n = edge > 0 ? left : cpu_clamp(1 - shift - row, 1, left);
+      const bool kept = s->upper == (edge == 0);
+      if (!kept) memset(to, 0, (size_t)(n * row_bytes));
+      else if (from != to) memcpy(to, from, (size_t)(n * row_bytes));
+      continue;
+    }
+    const size_t before = (size_t)(edge * s->size), after = (size_t)row_bytes - before;
+    if (from != to && s->upper) memcpy(to + before, from + before, after);
+    else if (from != to) memcpy(to, from, before);
+    memset(s->upper ? to : to + before, 0, s->upper ? before : after);
   }
 }
 

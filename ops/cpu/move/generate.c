@@ -105,8 +105,9 @@ static uint16_t bf16_from_f64(double x) { return bf16_from_f32((float)x); }
 static void range_elements(void *context, int64_t begin, int64_t end) {
   const range_job *job = context;
   const range_state *s = job->s;
+  uint64_t bits = s->start_bits + (uint64_t)begin * s->delta_bits;
 #define INTEGERS(T) \
-  for (int64_t i = begin; i < end; i++) ((T *)job->out)[i] = (T)(s->start_bits + (uint64_t)i * s->delta_bits); \
+  for (int64_t i = begin; i < end; i++, bits += s->delta_bits) ((T *)job->out)[i] = (T)bits; \
   break
 #define REALS(T, from_double) \
   for (int64_t i = begin; i < end; i++) ((T *)job->out)[i] = from_double(s->start + (double)i * s->delta); \
