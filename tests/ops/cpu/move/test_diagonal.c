@@ -1,4 +1,6 @@
 /* Trilu, EyeLike, OneHot, ReverseSequence: known results, edges, refused calls. */
+#include <stdlib.h>
+
 #include "tests/ops/cpu/kernel_case.h"
 #include "tests/suite.h"
 
@@ -29,6 +31,30 @@ START_TEST(trilu_keeps_what_lies_beside_the_diagonal) {
     case_attr_int(&c, "upper", rows[r].upper);
     case_expect(&c, rows[r].want, 12);
   }
+}
+END_TEST
+
+/* Rows that are kept or cleared as a whole, before and after the diagonal, shared out to threads. */
+START_TEST(trilu_of_tall_and_wide_matrices) {
+  static const int64_t shapes[][3] = {{1, 30000, 3}, {3, 700, 41}, {2, 5, 9000}, {7, 41, 700}, {2, 3, 0}};
+  const int64_t *d = shapes[_i], n = d[0] * d[1] * d[2];
+  double *want = malloc((size_t)(n + 1) * sizeof *want);
+  ck_assert_ptr_nonnull(want);
+  for (int k = -1500; k <= 1500; k += k > -6 && k < 5 ? 1 : 498)
+    for (int upper = 0; upper < 2; upper++) {
+      for (int64_t i = 0; i < n; i++) {
+        const int64_t row = i / d[2] % d[1], column = i % d[2];
+        want[i] = (upper ? column >= row + k : column <= row + k) ? (double)(i + 1) : 0;
+      }
+      kernel_case c;
+      case_init(&c, OP_Trilu);
+      counted(&c, REED_F32, 3, d);
+      case_scalar(&c, REED_I64, k);
+      case_attr_int(&c, "upper", upper);
+      c.n_threads = 1 + (k & 3);
+      case_expect(&c, want, n);
+    }
+  free(want);
 }
 END_TEST
 
@@ -106,6 +132,7 @@ int main(void) {
   Suite *suite = suite_create("diagonal kernels");
   TCase *tc = tcase_create("diagonal");
   tcase_add_test(tc, trilu_keeps_what_lies_beside_the_diagonal);
+  tcase_add_loop_test(tc, trilu_of_tall_and_wide_matrices, 0, 5);
   tcase_add_test(tc, trilu_of_a_vector_is_refused);
   tcase_add_test(tc, eye_like_writes_ones_on_one_diagonal);
   tcase_add_test(tc, one_hot_counts_from_either_end_and_leaves_out_the_rest);

@@ -48,6 +48,39 @@ START_TEST(batch_norm_of_rows_equals_the_reference) {
 }
 END_TEST
 
+/* Planes shorter than vectors, up to about where they are taken one by one; odd numbers of them. */
+START_TEST(batch_norm_of_short_planes_equals_the_reference) {
+  static const int64_t sizes[] = {2, 3, 4, 5, 7, 8, 9, 13, 15, 16, 17, 31, 63, 64, 65};
+  for (int64_t channels = 1; channels < 800; channels = channels * 3 + 2)
+    for (int relu = 0; relu < 2; relu++) {
+      kernel_case c;
+      case_init(&c, OP_BatchNormalization);
+      case_input(&c, REED_F32, DIMS(3, channels, sizes[_i]), 3);
+      for (int k = 0; k < 4; k++) {
+        value *v = case_input(&c, REED_F32, 1, &channels, 2);
+        for (int64_t i = 0; k == 3 && i < channels; i++) case_set(v, i, fabs(case_get(v, i)) + 0.1);
+      }
+      case_attr_activation(&c, relu ? "relu" : NULL);
+      case_parity(&c, case_tolerance(REED_F32) * 4, case_tolerance(REED_F32) * 8);
+    }
+}
+END_TEST
+
+/* Squares near the ends of the range of float, and between. */
+START_TEST(rms_norm_of_extreme_numbers_equals_the_reference) {
+  static const double factors[] = {1e-15, 1e-6, 1, 1e12, 1e17};
+  for (int64_t columns = 1; columns < 300; columns = columns * 2 + 5) {
+    kernel_case c;
+    case_init(&c, OP_RMSNormalization);
+    value *x = case_input(&c, REED_F32, DIMS(5, columns), 1);
+    for (int64_t i = 0; i < 5 * columns; i++) case_set(x, i, case_get(x, i) * factors[_i]);
+    case_input(&c, REED_F32, 1, &columns, 2);
+    case_attr_float(&c, "epsilon", 0);
+    case_parity(&c, case_tolerance(REED_F32) * 8, 1e-5);
+  }
+}
+END_TEST
+
 START_TEST(instance_norm_equals_the_reference) {
   static const reed_dtype dtypes[] = {REED_F32, REED_F64, REED_BF16};
   for (size_t d = 0; d < sizeof dtypes / sizeof *dtypes; d++) {
@@ -231,6 +264,8 @@ int main(void) {
   tcase_add_test(t, rms_norm_divides_by_the_root_of_the_mean_square);
   tcase_add_loop_test(t, batch_norm_equals_the_reference, 0, ROWS(images));
   tcase_add_loop_test(t, batch_norm_of_rows_equals_the_reference, 0, 5);
+  tcase_add_loop_test(t, batch_norm_of_short_planes_equals_the_reference, 0, 15);
+  tcase_add_loop_test(t, rms_norm_of_extreme_numbers_equals_the_reference, 0, 5);
   tcase_add_loop_test(t, instance_norm_equals_the_reference, 0, ROWS(images));
   tcase_add_loop_test(t, layer_norm_equals_the_reference, 0, ROWS(images));
   tcase_add_loop_test(t, norms_end_with_any_activation, 0, ROWS(activations));

@@ -26,6 +26,8 @@ static const rotary_case cases[] = {
     {"flat, a part of a head", 2, 3, 5, 16, .turned = 8, .flat = true},
     {"by number", 2, 3, 5, 32, .places = 11},
     {"by number, flat, neighbours", 2, 2, 7, 12, .places = 50, .flat = true, .interleaved = true},
+    {"many neighbours", 2, 3, 5, 74, .interleaved = true},
+    {"many neighbours, by number, a part", 2, 2, 3, 140, .turned = 132, .places = 9, .interleaved = true},
     {"columns for all elements", 2, 3, 5, 38, .full = true},
     {"columns for all elements, neighbours", 2, 3, 5, 22, .full = true, .interleaved = true},
     {"one batch of caches", 3, 2, 4, 34, .shared = true},
