@@ -1,6 +1,6 @@
 /* AveragePool, MaxPool (ONNX opset 22) and the global pools for f32. With Indices or of other dtypes: pool_any.c with
- * channels second, else the reference, which also computes the global Lp pools but those of magnitudes and squares. Not
- * here: LpPool (lp_pool.c).
+ * channels second (as MaxPool over lines that are mostly padding is), else the reference, which also computes the
+ * global Lp pools but those of magnitudes and squares. Not here: LpPool (lp_pool.c).
  *
  * A window is a product of axes. Small windows are reduced in registers, a vector of outputs of a row at a time, for
  * all rows below each other. For others, the input lines under a row of outputs are reduced to one line, which is then
@@ -57,9 +57,10 @@ static void next_offsets(const pool *p, const window_taps *taps, int32_t axes, i
 
 #define ITEM_PS ((int64_t)10000000) /* picoseconds of an item of rows, about */
 #define COLUMNS 8192                /* of a line in the workspace, about: half of a first-level cache */
-/* Picoseconds: of an output; of a tap in registers; of a column of a line and of a doubling of its windows; of an
- * output that is not next to the one before it */
-#define OUTPUT_PS 100
+/* Picoseconds: of a run of rows; of an output; of a tap in registers; of a column of a line and of a doubling of its
+ * windows; of an output that is not next to the one before it */
+#define RUN_PS 50000
+#define OUTPUT_PS 200
 #define TAP_PS 20
 #define COLUMN_PS 30
 #define DOUBLING_PS 30
@@ -224,6 +225,13 @@ static void join_planes(pool *p) {
   cpu_dense_strides(w->n, w->in, p->in_stride);
 }
 
+/* True if lines with their padding are far longer than the input's. */
+static bool is_of_padding(const window *w) {
+  const int32_t last = w->n - 1;
+  return (w->out[last] - 1) * w->stride[last] + (w->kernel[last] - 1) * w->dilation[last] >
+         4 * w->in[last] + 8 * COLUMNS;
+}
+
 /* Divides rows of outputs, and their number. If windows overlap, neighbouring pieces of lines both reduce the columns
  * of their border. */
 static void divide_rows(fast_pool *f) {
@@ -255,7 +263,7 @@ static void divide_rows(fast_pool *f) {
   f->block = ITEM_PS / (output_ps * f->piece) + 1;
   if (f->block > rows) f->block = rows;
   f->n_blocks = (rows + f->block - 1) / f->block;
-  f->work = f->p.planes * f->p.out_plane * output_ps / 100;
+  f->work = f->p.planes * (f->p.out_plane * output_ps + f->p.out_plane / (out * rows) * f->n_blocks * RUN_PS) / 100;
   int64_t whole_begin, whole_end;
   window_whole(w, last - 1, &whole_begin, &whole_end);
   f->whole_planes = w->n == 2 && f->n_pieces == 1 && f->n_blocks == 1 && whole_begin == 0 && whole_end == rows;
@@ -402,7 +410,7 @@ static reed_status prepare(const cpu_view *view, pool_kind kind, reed_kernel *ou
   pool_read(call, kind, &f.p);
   const bool power = f.p.power && !(kind == POOL_GLOBAL && f.p.power <= 2 && !view->last);
   if (power || f.p.in_plane == 0 || f.p.planes * f.p.out_plane == 0) return REED_OK;
-  if (f.p.dtype != REED_F32 || f.p.with_indices)
+  if (f.p.dtype != REED_F32 || f.p.with_indices || (kind != POOL_GLOBAL && !view->last && is_of_padding(&f.p.w)))
     return kind == POOL_GLOBAL || view->last ? REED_OK : pool_prepare_any(call, &f.p, out_kernel);
   f.channels = call->inputs[0].dims[1];
   if (kind == POOL_GLOBAL) {

@@ -1,4 +1,4 @@
-/* MaxPool with Indices, and the pools of f64 and integers. */
+/* MaxPool with Indices, of f64 and integers, and of lines that are mostly padding; AveragePool of f64. */
 #ifndef OPS_CPU_IMAGE_POOL_ANY_H_
 #define OPS_CPU_IMAGE_POOL_ANY_H_
 
