@@ -186,7 +186,8 @@ static int32_t helpers_worth(int32_t wanted) {
 
 /* True if a helper that has polled long enough goes on, because some caller expects a job. */
 static bool is_expected(int64_t now) {
-  return now < atomic_load_explicit(&team.expected_ns, memory_order_relaxed) + POLL_NS && !is_crowded(now);
+  return now < atomic_load_explicit(&team.expected_ns, memory_order_relaxed) + POLL_NS && !is_crowded(now) &&
+         helpers_worth(1) > 0;
 }
 
 /* Polls for a job newer than `posted`. False: none came in time. */
@@ -408,7 +409,6 @@ static bool is_helper_awake(void) { return atomic_load(&team.n_helpers) > atomic
  * of chunks that have run. Jobs that follow each other add up, because a helper that is woken stays awake between them;
  * after a pause in which it would fall asleep the sum starts again. Sums of several callers at a time may be lost. */
 static int64_t run_first_chunks(int64_t n_chunks, team_fn *fn, void *context) {
-  if (n_chunks >= LAZY_CHUNKS || is_helper_awake()) return 0;
   int64_t before = now_ns(), sum = 0, n = 0;
   if (before - atomic_load_explicit(&team.alone_until, memory_order_relaxed) < POLL_NS)
     sum = atomic_load_explicit(&team.alone_ns, memory_order_relaxed);
@@ -451,8 +451,9 @@ static void run_eager(int32_t n_workers, int64_t n_chunks, team_fn *fn, void *co
 }
 
 static void run_lazy(int32_t n_workers, int64_t n_chunks, team_fn *fn, void *context) {
-  int64_t first = n_workers > 1 ? run_first_chunks(n_chunks, fn, context) : 0;
-  n_jobs += n_workers > 1 && (n_chunks >= LAZY_CHUNKS || (first > 0 && first < n_chunks));
+  const bool alone = n_workers > 1 && n_chunks < LAZY_CHUNKS && !is_helper_awake();
+  const int64_t first = alone ? run_first_chunks(n_chunks, fn, context) : 0;
+  n_jobs += n_workers > 1 && (n_chunks >= LAZY_CHUNKS || (alone && first < n_chunks));
   if (first == 0) return run_eager(n_workers, n_chunks, fn, context);
   run_eager(n_workers, n_chunks - first, run_rest, &(rest){fn, context, first});
 }

@@ -236,6 +236,7 @@ def reductions():
         yield name, [f(1, 1, 100000)], {"kernel_shape": [1001]}
         yield name, [f(1, 4, 40, 60, 61)], {"kernel_shape": [3, 3, 3]}
         yield name, [f(1, 64, 100, 100)], {"kernel_shape": [100, 100]}
+        yield name, [f(1, 64, 512, 512)], {"kernel_shape": [512, 512]}
         yield name, [f(1, 1, 1200, 1200)], {"kernel_shape": [600, 600], "strides": [600, 600]}
 
 

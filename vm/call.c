@@ -103,7 +103,7 @@ static void fetch_next_shapes(const vm_run *run, const uint32_t *w) {
     const reed_attrs *attrs = &run->program->site_attrs[i.site];
     if (++n < FETCHED_AHEAD) continue;
     fetch(attrs->items, (size_t)attrs->n * sizeof *attrs->items);
-    if (i.outputs[0] != MODULE_ABSENT) fetch(reg_r(run, i.outputs[0]), sizeof(ref));
+    if (i.n_outputs && i.outputs[0] != MODULE_ABSENT) fetch(reg_r(run, i.outputs[0]), sizeof(ref));
   }
 }
 

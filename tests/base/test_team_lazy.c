@@ -125,6 +125,8 @@ START_TEST(jobs_that_are_worth_it_are_counted) {
   ck_assert_uint_eq(n_counted(4, 60), 1);
   rest_helpers();
   ck_assert_uint_eq(n_counted(2, 60), 0);
+  ck_assert_uint_eq(n_counted(2, 60), 1); /* the burst is worth a helper by now */
+  rest_helpers();
   work w = {.us = CHUNK_US};
   uint64_t before = team_n_jobs();
   team_run(2, 2, spend, &w);

@@ -1,7 +1,8 @@
 /* Lower precision (reed_compile_options.precision): constant weights of f32 products become bf16 or f16,
  * half the bytes of the module. Their inputs and results stay f32, so that boxes, scores, sums and all that a shape
- * function reads are f32. A kernel for bf16 rounds its input to bf16 and sums in f32; where the CPU has no such kernel,
- * or Winograd's convolution in f32 is faster, the weights are widened (ops/cpu/views/widen.h).
+ * function reads are f32. A kernel for bf16 rounds its input to bf16 and sums in f32; 3x3 convolutions may run in
+ * Winograd's form in fixed point; where the CPU has no such kernel, or Winograd's convolution in f32 is faster, the
+ * weights are widened (ops/cpu/views/widen.h).
  *
  * Products that decide choices keep f32 (choices.h).
  *

@@ -22,7 +22,8 @@ typedef struct resize {
   float extrapolation;
   int32_t n_axes; /* axes that change */
   resize_axis axes[REED_MAX_RANK];
-  int64_t first_bytes, second_bytes; /* of the two intermediate tensors in the workspace */
+  int64_t first_bytes, second_bytes; /* of the two intermediate tensors in the workspace; in double,
+                                        first_bytes is a worker's line */
 } resize;
 
 /* Reads the numbers of a Resize call; out_scalings: one for each axis of X. */

@@ -97,7 +97,7 @@ static void pool_run_lines(const fast_pool *f, const pool_run *run, const float 
   const int32_t last = p->w.n - 1;
   const int64_t column = first * l->stride - l->pad,
                 end = (after - 1) * l->stride - l->pad + (l->kernel - 1) * l->dilation + 1,
-                low = cpu_clamp(column, 0, l->end), high = cpu_clamp(end, low, l->end);
+                low = cpu_clamp(0, column, end), high = cpu_clamp(l->end, low, end); /* of the input; none: padding */
   const float nothing = p->mean ? 0 : -__builtin_inff();
   const int64_t out = p->w.out[last];
   int64_t more_offsets[TAPS_AT_ONCE], at[WINDOW_MAX_AXES] = {0};
@@ -250,7 +250,8 @@ static void divide_rows(fast_pool *f) {
   for (int64_t taps = 1; taps < k; taps *= 2) doublings++;
   int64_t output_ps = OUTPUT_PS + TAP_PS * f->lines * k, least = 1;
   if (!in_registers) {
-    output_ps = OUTPUT_PS + (stride > 1 ? APART_PS : 0) + step * (COLUMN_PS * f->lines + DOUBLING_PS * doublings);
+    const int64_t columns = step + (reach - step) / out; /* the first window's are shared among few outputs */
+    output_ps = OUTPUT_PS + (stride > 1 ? APART_PS : 0) + columns * (COLUMN_PS * f->lines + DOUBLING_PS * doublings);
     least = reach / stride + 16;
   }
   if (f->p.level < CPU_AVX2) output_ps *= BASE_TIMES;

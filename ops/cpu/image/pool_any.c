@@ -1,19 +1,20 @@
 /* MaxPool with Indices, MaxPool of f64 and integers, and AveragePool of f64 (pool_any.h). Blocks of outputs of a row
  * take tap after tap of their windows, in the order of the input, so that the first of equal elements is named, and
- * means are added as the reference (reference/pool.c) adds them. */
+ * means are added as the reference (reference/pool.c) adds them. Also MaxPool of f32 over lines that are mostly
+ * padding, whose taps outside of the input are passed over. */
 #include "ops/cpu/image/pool_any.h"
 
 #include "ops/cpu/image/pool_any_loops.h"
 
-#define BLOCK 512 /* outputs: their elements and places stay in the first-level cache */
+#define BLOCK 512 /* outputs at most: their elements and places stay in the first-level cache */
 #define TAP_WORK 10
 
 typedef struct any_job {
   const pool *p;
   const void *x;
   void *y;
-  int64_t *indices; /* NULL: not wanted */
-  int64_t blocks;   /* of a row */
+  int64_t *indices;      /* NULL: not wanted */
+  int64_t block, blocks; /* outputs of a block; blocks of a row */
 } any_job;
 
 static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -105,17 +106,19 @@ static void pool_blocks(void *context, int64_t begin, int64_t end) {
   const any_job *job = context;
   const int64_t out = job->p->w.out[job->p->w.n - 1];
   for (int64_t i = begin; i < end; i++) {
-    const int64_t first = i % job->blocks * BLOCK;
-    pool_block(job, i / job->blocks, first, smaller(out, first + BLOCK));
+    const int64_t first = i % job->blocks * job->block;
+    pool_block(job, i / job->blocks, first, smaller(out, first + job->block));
   }
 }
 
 static reed_status run_any(const void *state, const reed_kernel_buffers *buffers) {
   const pool *p = state;
-  const int64_t n = p->planes * p->out_plane, out = p->w.out[p->w.n - 1];
-  any_job job = {.p = p, .x = buffers->inputs[0], .y = buffers->outputs[0], .blocks = (out + BLOCK - 1) / BLOCK};
+  const int64_t n = p->planes * p->out_plane, out = p->w.out[p->w.n - 1], work = 16 + p->taps * TAP_WORK,
+                block = cpu_clamp(CPU_WORK_PER_CHUNK / work, 16, BLOCK);
+  any_job job = {
+      .p = p, .x = buffers->inputs[0], .y = buffers->outputs[0], .block = block, .blocks = (out + block - 1) / block};
   if (p->with_indices) job.indices = buffers->outputs[1];
-  return cpu_parallel(cpu_team_for(p->team, n * (16 + p->taps * TAP_WORK)), n / out * job.blocks, 1, pool_blocks, &job);
+  return cpu_parallel(cpu_team_for(p->team, n * work), n / out * job.blocks, 1, pool_blocks, &job);
 }
 
 reed_status pool_prepare_any(const reed_kernel_call *call, const pool *p, reed_kernel *out_kernel) {

@@ -5,7 +5,7 @@
 #include "ops/cpu/calls/pool.h"
 
 /* Prepares a call of AveragePool or MaxPool with channels second and elements; leaves out_kernel as it is if the call's
- * dtype is not one of them or a plane has more than INT32_MAX elements. */
+ * dtype is not one of them a plane has more than INT32_MAX elements, or the last stride is above 512. */
 reed_status pool_prepare_any(const reed_kernel_call *call, const pool *p, reed_kernel *out_kernel) REED_MUST_CHECK;
 
 #endif

@@ -1,5 +1,5 @@
-/* The innermost loops of pools (pool_loops.h), compiled once per CPU level. With channels last: taps reduced in
- * registers, a few vectors of channels side by side. Of lengths: a tap of many windows. */
+/* The innermost loops of pools (pool_loops.h), compiled once per CPU level. Taps are reduced in
+ * registers, a few vectors of channels, or of a line's elements, side by side. Of lengths: a tap of many windows. */
 #include "ops/cpu/image/pool_loops.h"
 
 #include <math.h>

@@ -107,8 +107,8 @@ static void interpolate_rows(void *context, int64_t begin, int64_t end) {
   }
 }
 
-/* Writes the extrapolation value to elements whose coordinate lies outside the input on some axis; dtype f32, or any
- * dtype in mode nearest. */
+/* Writes the extrapolation value to elements whose coordinate lies outside the input on some axis, converted to
+ * the output's dtype. */
 static void extrapolate(const resize *r, void *y) {
   int64_t n = desc_elements(&r->y);
   size_t bytes = reed_dtype_bytes(r->y.dtype);

@@ -50,8 +50,8 @@ reed_status cpu_prepare_conv_transpose_second(const reed_kernel_call *call, reed
   return is_computed(call, false) ? conv_planes_prepare(call, true, out_kernel) : REED_OK;
 }
 
-/* Convolutions over packed weights that need fewer products than a direct one. Weights of half precision: only those
- * whose transformed weights are stored in f32. */
+/* Convolutions over packed weights that need fewer products than a direct one. Weights of half precision: only forms
+ * that store transformed weights in f32, or multiply pairs in fixed point. */
 static reed_status prepare_indirect(const cpu_view *view, const window *w, const activation *act,
                                     reed_kernel *out_kernel) {
   const bool halves = half_is(view->order->plain.dtype), images = conv_has_halves(view->call);

@@ -1,4 +1,4 @@
-/* Conv with 3x3 windows, stride 1, no dilation, one group, over packed weights with channels last, as a plan of
+/* Conv with 3x3 windows, stride 1 or 2, no dilation, one group, over packed weights with channels last, as a plan of
  * winograd.h where that is estimated faster than the direct convolution. */
 #ifndef OPS_CPU_PRODUCT_CONV_WINOGRAD_H_
 #define OPS_CPU_PRODUCT_CONV_WINOGRAD_H_
@@ -9,7 +9,8 @@
 
 /* Leaves *out_kernel alone for any other convolution. The call is seen with channels second and plain weights.
  * constant: the packed weights, if they outlive the kernel; else NULL. Weights of half precision are taken for a form
- * that stores its transformed weights, which is then estimated faster than the direct convolution over them. */
+ * that stores its transformed weights, or for fixed point of pairs, if it is estimated faster than the direct
+ * convolution over them. */
 reed_status conv_winograd_prepare(const reed_kernel_call *call, const packed_order *order, const void *constant,
                                   const window *w, const activation *act, reed_kernel *out_kernel) REED_MUST_CHECK;
 /* True if a Winograd form is estimated faster than the direct convolution over these weights, which may be pairs of

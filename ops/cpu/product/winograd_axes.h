@@ -133,4 +133,16 @@ INLINE void output_axis(int piece, int taps, const lanes *m, lanes *y) {
 
 #define FOR(i, n) _Pragma("GCC unroll 8") for (int i = 0; i < (n); i++)
 
+/* A statement for each of `rows` rows and `vectors` vectors of a tile of products. */
+#define FOR_ROWS(i, n) _Pragma("GCC unroll 16") for (int i = 0; i < (n); i++)
+#define EACH(statement) \
+  FOR_ROWS(i, rows) FOR(j, vectors) { statement; }
+
+/* True if the vectors of U are lines of the cache that can be written past it. */
+INLINE bool lines_past(const winograd_weights *t) {
+  const uintptr_t line = LANES * sizeof(float);
+  return t->past && LANES_FILL_A_LINE && (uintptr_t)t->u % line == 0 && t->u_position % LANES == 0 &&
+         t->width % LANES == 0;
+}
+
 #endif

@@ -1,5 +1,6 @@
 /* The innermost loops of Winograd convolutions in fixed point (winograd_loops.h), for level AVX512_BF16. The transforms
  * of X and into Y are those of f32. */
+#include <float.h>
 #include <math.h>
 
 #include "ops/cpu/common/lanes.h"
@@ -65,9 +66,13 @@ CPU_UNCHECKED void winograd_fixed_add_norms(const winograd_weights *t, winograd_
 
 CPU_UNCHECKED void winograd_fixed_scales(winograd_norms *norms, int64_t positions, float *scales, int64_t u_position) {
   for (int64_t i = 0; i < positions; i++, scales += u_position) {
-    const lanes norm = _mm512_sqrt_ps(load(norms->squares[i]));
-    /* a number of U is at most 32767 as well */
-    const lanes scale = _mm512_max_ps(norm / (float)WINOGRAD_NORM_U, load(norms->largest[i]) / 32767.0f);
+    const lanes squares = load(norms->squares[i]), largest = load(norms->largest[i]);
+    /* squares beyond f32: the largest times the root of WINOGRAD_FIXED_DEPTH, which is no less than the norm */
+    const __mmask16 far = (__mmask16)(_mm512_cmp_ps_mask(squares, all(SQUARES_LEAST), _CMP_LT_OQ) |
+                                      _mm512_cmp_ps_mask(squares, all(SQUARES_MOST), _CMP_GT_OQ));
+    const lanes norm = _mm512_mask_mul_ps(_mm512_sqrt_ps(squares), far, largest, all(WINOGRAD_FIXED_DEPTH_ROOT));
+    /* a number of U is at most 32767 as well; NaN stays, because the norm is the second operand */
+    const lanes scale = _mm512_max_ps(largest / 32767.0f, norm / (float)WINOGRAD_NORM_U);
     const __mmask16 any = _mm512_cmp_ps_mask(scale, (lanes){0}, _CMP_GT_OQ);
     store(scales, scale);
     store(norms->squares[i], _mm512_maskz_div_ps(any, all(1), scale));
@@ -98,8 +103,7 @@ INLINE void write_row(int piece, const winograd_weights *t, pair_half half, int 
 
 CPU_UNCHECKED void winograd_fixed_weights(const winograd_weights *t, const winograd_norms *norms) {
   const int rows = positions_of(t->rows, t->taps[0]);
-  const bool past = t->past && (uintptr_t)t->u % sizeof(lanes) == 0 && t->u_position % LANES == 0 &&
-                    t->width % LANES == 0; /* whole lines of the cache */
+  const bool past = lines_past(t);
   const int64_t row_positions = (t->columns + 2) * t->u_position;
   pair_half half;
   for (int64_t channel = 0; channel < t->channels; channel++) {
@@ -119,8 +123,10 @@ CPU_UNCHECKED void winograd_fixed_weights(const winograd_weights *t, const winog
 
 /* The norm of n values whose sum of squares is no usual number. */
 static float far_norm(const float *x, int64_t n) {
+  int64_t zeros = 0; /* a blank picture has no other values */
+  while (zeros < n && x[zeros] == 0) zeros++;
   double sum = 0;
-  for (int64_t i = 0; i < n; i++) sum += (double)x[i] * (double)x[i];
+  for (int64_t i = zeros; i < n; i++) sum += (double)x[i] * (double)x[i];
   return sum < NORM_LEAST * NORM_LEAST ? 0 : (float)sqrt(sum);
 }
 
@@ -138,9 +144,9 @@ CPU_UNCHECKED void winograd_fixed_round(const float *from, int64_t n, float *to,
   }
   const float squares = _mm512_reduce_add_ps((sums[0] + sums[1]) + (sums[2] + sums[3]));
   const bool usual = squares >= SQUARES_LEAST && squares <= SQUARES_MOST;
-  const float norm = usual ? sqrtf(squares) : far_norm(from, n), scale = norm / WINOGRAD_NORM_V;
+  const float norm = usual ? sqrtf(squares) : far_norm(from, n);
   const lanes factor = all(norm > 0 ? WINOGRAD_NORM_V / norm : 0);
-  *out_scale = scale;
+  *out_scale = norm <= FLT_MAX ? norm / WINOGRAD_NORM_V : NAN; /* the numbers lose the sign of an infinite value */
   uint16_t *numbers = (uint16_t *)to;
   for (i = 0; i + LANES <= n; i += LANES)
     _mm256_storeu_si256((__m256i *)(void *)(numbers + i),
@@ -151,10 +157,6 @@ CPU_UNCHECKED void winograd_fixed_round(const float *from, int64_t n, float *to,
 }
 
 /* ---- products ---- */
-
-#define FOR_ROWS(i, n) _Pragma("GCC unroll 16") for (int i = 0; i < (n); i++)
-#define EACH(statement) \
-  FOR_ROWS(i, rows) FOR(j, vectors) { statement; }
 
 /* VPDPWSSD: the sum and both products of each pair. gcc moves the operands of the intrinsic from register to register.
  */

@@ -133,13 +133,6 @@ static CPU_UNCHECKED void weights_columns(const winograd_weights *t, bool past, 
       })
 }
 
-/* True if the vectors of U are lines of the cache that can be written past it. */
-static bool lines_past(const winograd_weights *t) {
-  const uintptr_t line = LANES * sizeof(float);
-  return t->past && LANES_FILL_A_LINE && (uintptr_t)t->u % line == 0 && t->u_position % LANES == 0 &&
-         t->width % LANES == 0;
-}
-
 CPU_UNCHECKED void CPU_LEVELED(winograd_transform_weights)(const winograd_weights *t) {
   lanes half[SIDE][SIDE];
   const bool past = lines_past(t);
@@ -152,10 +145,6 @@ CPU_UNCHECKED void CPU_LEVELED(winograd_transform_weights)(const winograd_weight
 }
 
 /* ---- products ---- */
-
-#define FOR_ROWS(i, n) _Pragma("GCC unroll 16") for (int i = 0; i < (n); i++)
-#define EACH(statement) \
-  FOR_ROWS(i, rows) FOR(j, vectors) { statement; }
 
 /* `rows` tiles by `vectors` vectors of outputs (constants after inlining). */
 INLINE void tile(const winograd_product *p, const float *v, const float *u, float *m, const char *far, int64_t far_step,

@@ -76,6 +76,7 @@ CPU_LOOP(void, winograd_transform_output, (const winograd_output *t));
 #define WINOGRAD_NORM_V 32700
 #define WINOGRAD_NORM_U 65000
 #define WINOGRAD_FIXED_DEPTH 4096
+#define WINOGRAD_FIXED_DEPTH_ROOT 64
 
 /* For 16 outputs, by position: the sum of squares and the largest magnitude of the transformed weights; then, in the
  * place of the sums, the factors of the weights. */
@@ -91,7 +92,7 @@ void winograd_fixed_scales(winograd_norms *norms, int64_t positions, float *scal
 /* Writes the units of U, t->u, which the factors are applied to. */
 void winograd_fixed_weights(const winograd_weights *t, const winograd_norms *norms);
 /* Rounds n transformed values, an even number, to n / 2 units of V and gives their scale. A norm below 1e-30 counts as
- * 0. With an infinite value or NaN the scale is infinite or NaN. */
+ * 0. With an infinite value or NaN the scale is NaN. */
 void winograd_fixed_round(const float *from, int64_t n, float *to, float *out_scale);
 /* As winograd_multiply, with units for channels. */
 void winograd_fixed_multiply(const winograd_product *p);

@@ -10,7 +10,7 @@
 
 #define BLOCK 256       /* half elements converted, or columns, at a time */
 #define PIECE 65536     /* elements of one partial result */
-#define SLOW_PIECE 2048 /* of an operator that takes a logarithm of each */
+#define SLOW_PIECE 2048 /* of an operator that takes a logarithm of each, in columns or f64 */
 #define LEAST_COLUMNS 16
 #define ABREAST 128       /* elements that rows of few columns have together where they are reduced as one row */
 #define BLOCKS_ABREAST 16 /* such rows that are worth it */
@@ -307,12 +307,13 @@ reed_status cpu_prepare_reduce(const reed_kernel_call *call, reed_kernel *out_ke
   s->n_reduced_elements = 1;
   for (int32_t d = 0; d < in->rank; d++)
     if (reduced[d]) s->n_reduced_elements *= in->dims[d];
-  bool slow = op_id_of(call->op) == OP_ReduceLogSumExp;
-  int64_t n_in = desc_elements(in), work = slow ? SLOW_WORK : half ? HALF_WORK : WORK;
+  const bool sums_exp = op_id_of(call->op) == OP_ReduceLogSumExp,
+             slow = sums_exp && (s->by_columns || s->inner < 64 || (!half && in->dtype != REED_F32));
+  int64_t n_in = desc_elements(in), work = slow ? SLOW_WORK : half || sums_exp ? HALF_WORK : WORK;
   s->n_out = desc_elements(out);
   s->team = cpu_team_for(cpu_env_team(call), n_in * work + steps_of(s, n_in) * STEP_WORK + s->n_out * WORK_PER_ROW);
   s->n_pieces = 1;
-  if (s->n_out) plan_units(s, n_in, slow ? SLOW_PIECE : PIECE);
+  if (s->n_out) plan_units(s, n_in, slow ? SLOW_PIECE : sums_exp ? PIECE / 4 : PIECE);
   cpu_kernel_set(out_kernel, run_reduce, s);
   if (s->n_pieces > 1) out_kernel->workspace_bytes = s->n_out * s->n_pieces * (int64_t)sizeof(reduce_accumulator);
   return REED_OK;

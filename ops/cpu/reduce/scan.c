@@ -275,7 +275,7 @@ static void arg_columns(void *context, int64_t begin, int64_t end) {
     const char *in = job->in + (i / s->inner * s->extent * s->inner + column) * s->size;
     make_arg_keys(s, best, in, n, 1);
     memset(places, 0, sizeof places);
-    for (int64_t row = 1; row < s->extent; row++) {
+    for (int64_t row = 1; row < s->extent && ((row & 1023) || !cpu_cancelled(&s->team)); row++) {
       make_arg_keys(s, keys, in + row * s->inner * s->size, n, 1);
       s->least_of->take(best, places, keys, n, 1, (uint32_t)row, s->last);
     }

@@ -146,7 +146,8 @@ static reed_status run_double(const void *state, const reed_kernel_buffers *buff
   job.sums = job.most + n;
   job.line_most = job.sums + n;
   job.line_rest = job.line_most + lines;
-  cpu_team team = cpu_team_for(s->team, lines * s->axis * 64), joining = cpu_team_for(s->team, n * 16);
+  cpu_team team = cpu_team_for(s->team, lines * s->axis * 64),
+           joining = cpu_team_for(s->team, n * 16 + (s->kind == SOFTMAX_HARD ? lines * DOUBLE_PIECE * 8 : 0));
   if (job.n_pieces == 1) return cpu_parallel(team, lines, 1, whole_lines, &job);
   reed_status status = REED_OK;
   if (seeks_most(s)) {

@@ -225,7 +225,7 @@ static const struct {
   void (*open)(kernel_case *, int);
   int i, least;
 } calls[] = {{open_updates, 0, 40}, {open_updates, 1, 130}, {open_updates, 2, 60}, {open_updates, 3, 50},
-             {open_regions, 0, 60}, {open_boxes, 0, 20},    {open_boxes, 1, 4},    {open_pool, 0, 20},
+             {open_regions, 0, 60}, {open_boxes, 0, 20},    {open_boxes, 1, 4},    {open_pool, 0, 6},
              {open_pool, 1, 5},     {open_pool, 2, 8},      {open_pool, 3, 8},     {open_pool, 4, 8},
              {open_pool, 5, 100},   {open_pool, 6, 300},    {open_boxes, 2, 60},   {open_boxes, 3, 30}};
 

@@ -268,8 +268,8 @@ START_TEST(numbers_far_from_1_are_as_exact) {
 }
 END_TEST
 
-/* X without a value but 0 gives the bias; NaN or an infinite value of X reaches all pixels that see it, and no tile
- * that does not. _i: 0, NaN, infinity. */
+/* X without a value but 0 gives the bias; NaN or an infinite value of X reaches all pixels that see it, past an
+ * activation too, and no tile that does not. _i: 0, NaN, infinity, and the same with the activation. */
 START_TEST(zeros_and_nan_stay_in_their_tiles) {
   static const float values[] = {0, NAN, INFINITY};
   enum { SIDE = 36, AT = 13 };
@@ -281,28 +281,53 @@ START_TEST(zeros_and_nan_stay_in_their_tiles) {
                      .in = {SIDE, SIDE},
                      .out = {SIDE, SIDE},
                      .pad = {1, 1},
-                     .stride = {1, 1}},
+                     .stride = {1, 1},
+                     .activation = {.kind = _i < 3 ? ACTIVATION_NONE : ACTIVATION_RELU}},
                .with_bias = true};
     for (int axis = 0; axis < 2; axis++) cut(&t, axis, s, false);
     trial_init(&t, 0);
-    t.x[AT * t.p.x_row + AT * t.p.x_pixel + 3] = values[_i];
+    t.x[AT * t.p.x_row + AT * t.p.x_pixel + 3] = values[_i % 3];
     run(&t, 2, t.y);
     for (int64_t i = 0; i < t.n_y; i++) {
       const int64_t row = i / t.p.y_row, column = i / t.p.outputs % SIDE, size = winograd_sizes[s];
       const bool sees = llabs(row - AT) <= 1 && llabs(column - AT) <= 1;
       const int64_t top = row / size * size - 1, left = column / size * size - 1;
       const bool tile_sees = AT >= top && AT < top + size + 2 && AT >= left && AT < left + size + 2;
-      if (_i && sees) ck_assert(!isfinite(t.y[i]));
-      if (!_i || !tile_sees) ck_assert_float_eq(t.y[i], t.bias[i % t.p.outputs]);
+      if (_i % 3 && sees) ck_assert(!isfinite(t.y[i]));
+      if (_i % 3 && tile_sees) continue;
+      ck_assert_double_eq((double)t.y[i], activation_at(&t.p.activation, (double)t.bias[i % t.p.outputs]));
     }
     trial_fini(&t);
   }
 }
 END_TEST
 
+/* A weight that is NaN reaches every pixel of its output, whose other weights come after it, and no other output. */
+START_TEST(a_weight_that_is_nan_is_seen) {
+  enum { OUTPUT = 5 };
+  if (!has_level()) return;
+  trial t = {.p = {.images = 1,
+                   .channels = 34,
+                   .outputs = 24,
+                   .in = {13, 14},
+                   .out = {13, 14},
+                   .pad = {1, 1},
+                   .stride = {1, 1}}};
+  for (int axis = 0; axis < 2; axis++) cut(&t, axis, 0, false);
+  trial_init(&t, 1);
+  t.plain[(OUTPUT * t.p.channels + 3) * 9 + 4] = NAN;
+  free(t.packed);
+  pack(&t);
+  run(&t, 2, t.y);
+  for (int64_t i = 0; i < t.n_y; i++) ck_assert((i % t.p.outputs == OUTPUT) == isnan(t.y[i]));
+  trial_fini(&t);
+}
+END_TEST
+
 #ifdef CPU_HAS_BF16_LOOPS
 /* Values and weights that are proportional to each other, where the inequality of Cauchy and Schwarz is an equation:
- * sums of 32 bits hold them, whatever the depth and its sizes. _i: depth, then whether one value is far larger. */
+ * sums of 32 bits hold them, whatever the depth and its sizes. _i: depth, then whether one value is far larger, then
+ * whether the squares of the weights are below f32. */
 START_TEST(the_largest_sums_have_32_bits) {
   static const int64_t depths[] = {2, 4, 62, 256, 1000, WINOGRAD_FIXED_DEPTH};
   enum { OUTPUTS = 16 };
@@ -314,10 +339,12 @@ START_TEST(the_largest_sums_have_32_bits) {
   uint32_t *w = malloc((size_t)depth / 2 * OUTPUTS * sizeof *w);
   u = numbers(16 * position);
   ck_assert(w && u);
-  for (int64_t i = 0; i < depth; i++) x[i] = bf16_to_f32(bf16_from_f32((x[i] + 2) * (_i >= 6 && i == 1 ? 1000 : 1)));
+  const float weight = _i >= 12 ? 0x1p-86f : 1;
+  for (int64_t i = 0; i < depth; i++)
+    x[i] = bf16_to_f32(bf16_from_f32((x[i] + 2) * (_i / 6 == 1 && i == 1 ? 1000 : 1)));
   for (int64_t i = 0; i < depth / 2; i++)
     for (int64_t k = 0; k < OUTPUTS; k++) {
-      const float sign = k % 2 ? -1 : 1;
+      const float sign = k % 2 ? -weight : weight;
       w[i * OUTPUTS + k] = bf16_from_f32(sign * x[2 * i]) | (uint32_t)bf16_from_f32(sign * x[2 * i + 1]) << 16;
     }
   const winograd_weights t = {.w = (const float *)(const void *)w,
@@ -350,7 +377,7 @@ START_TEST(the_largest_sums_have_32_bits) {
   double sum = 0;
   for (int64_t i = 0; i < depth; i++) sum += (double)x[i] * (double)x[i];
   for (int k = 0; k < OUTPUTS; k++) /* the weights of a tile of 2x2 are those times 1 at the point 0 of both axes */
-    ck_assert_double_eq_tol((double)m[k], k % 2 ? -sum : sum, 2e-3 * sum);
+    ck_assert_double_eq_tol((double)m[k] / (double)weight, k % 2 ? -sum : sum, 2e-3 * sum);
   free(x);
   free(v);
   free(u);
@@ -395,9 +422,10 @@ int main(void) {
   tcase_add_loop_test(t, every_tile_size_is_near_float64, 0, 4 * WINOGRAD_SIZES * WINOGRAD_SIZES);
   tcase_add_loop_test(t, blocks_and_parts_are_near_float64, 0, 12);
   tcase_add_loop_test(t, numbers_far_from_1_are_as_exact, 0, 5);
-  tcase_add_loop_test(t, zeros_and_nan_stay_in_their_tiles, 0, 3);
+  tcase_add_loop_test(t, zeros_and_nan_stay_in_their_tiles, 0, 6);
+  tcase_add_test(t, a_weight_that_is_nan_is_seen);
 #ifdef CPU_HAS_BF16_LOOPS
-  tcase_add_loop_test(t, the_largest_sums_have_32_bits, 0, 12);
+  tcase_add_loop_test(t, the_largest_sums_have_32_bits, 0, 18);
 #endif
   tcase_add_test(t, large_maps_of_pairs_take_fixed_point);
   return suite_run(suite);
