@@ -28,6 +28,7 @@ KNOWN = (
     (("torchvision.deform_conv2d_backward",), 80, "a block of 42 pixels by 32 channels, or of 64 by 4: blocks of 35 pixels take 2 to 5 % longer with one thread"),
     (("DeformConv 1x256",), 60, "the samples of a block of 21 pixels of 256 channels; fewer pixels read the weights more often"),
     (("MaxRoiPool", "torchvision.roi_pool"), 60, "a large region of 16 channels, or a channel of one, is a step"),
+    (("AveragePool 1x64x512x512", "MaxPool 1x64x512x512"), 140, "a window of 1 MB, read from memory"),
     (("Attention 1x8x512x256",), 80, "heads of 256: a block of 32 queries by 64 keys; smaller ones take more than 2 % longer"),
 )
 
