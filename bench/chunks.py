@@ -14,9 +14,7 @@ import subprocess
 import sys
 import tempfile
 
-import numpy as np
-
-from operator_cases import GROUPS, model_of, text_of
+from operator_cases import GROUPS, cases_of, model_of, saved, text_of
 
 NEVER = {"If", "Loop", "Scan", "Constant", "Dropout", "Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze", "Shape", "Size", "Upsample"}  # have regions, no kernel of their own, or another operator's
 
@@ -55,45 +53,39 @@ def main():
     parser.add_argument("--again", type=int, default=5)
     parser.add_argument("--folder")
     options = parser.parse_args()
-    only, seen, count, long, known = {o for o in options.only.split(",") if o}, set(), 0, 0, 0
+    seen, count, long, known = set(), 0, 0, 0
     if options.folder:
         os.makedirs(options.folder, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
         path, module = os.path.join(folder, "one.onnx"), os.path.join(folder, "one.reed")
-        for group in GROUPS:
-            for case in group():
-                seen.add(case[0])
-                if only and case[0] not in only:
-                    continue
-                words = []
-                for name, array in model_of(case, path).items():
-                    np.save(os.path.join(folder, name + ".npy"), array)
-                    words += ["-i", f"{name}=@{os.path.join(folder, name)}.npy"]
-                compiled = subprocess.run([os.path.join(options.build, "tools", "vm"), "compile", path, "-o", module], capture_output=True, text=True)
-                if compiled.returncode:
-                    print("not compiled:", text_of(case), compiled.stderr.strip()[:200], flush=True)
-                    continue
-                for threads in map(int, options.threads.split(",")):
-                    count += 1
-                    least = {}
-                    for _ in range(options.again):
-                        try:
-                            for operator, figures in measure(options, module, words, threads).items():
-                                before = least.get(operator, figures)
-                                least[operator] = tuple(min(a, b) for a, b in zip(before, figures))
-                        except RuntimeError as error:
-                            print("not run:", text_of(case), error, flush=True)
-                            break
-                        if all(max(figures[:2]) <= options.most for figures in least.values()):
-                            break
-                    for operator, (longest, alone, chunks, total) in least.items():
-                        if max(longest, alone) > options.most:
-                            reason = reason_of(case, max(longest, alone))
-                            known, long = known + (reason is not None), long + (reason is None)
-                            print(f"{threads} threads, longest {longest:7.0f} us, outside of chunks {alone:7.0f} us, a call {total:8.0f} us, {chunks / 3:.0f} chunks: {operator}: {text_of(case)}{'; known: ' + reason if reason else ''}", flush=True)
+        for case in cases_of(GROUPS, options.only):
+            seen.add(case[0])
+            words = saved(model_of(case, path), folder)
+            compiled = subprocess.run([os.path.join(options.build, "tools", "vm"), "compile", path, "-o", module], capture_output=True, text=True)
+            if compiled.returncode:
+                print("not compiled:", text_of(case), compiled.stderr.strip()[:200], flush=True)
+                continue
+            for threads in map(int, options.threads.split(",")):
+                count += 1
+                least = {}
+                for _ in range(options.again):
+                    try:
+                        for operator, figures in measure(options, module, words, threads).items():
+                            before = least.get(operator, figures)
+                            least[operator] = tuple(min(a, b) for a, b in zip(before, figures))
+                    except RuntimeError as error:
+                        print("not run:", text_of(case), error, flush=True)
+                        break
+                    if all(max(figures[:2]) <= options.most for figures in least.values()):
+                        break
+                for operator, (longest, alone, chunks, total) in least.items():
+                    if max(longest, alone) > options.most:
+                        reason = reason_of(case, max(longest, alone))
+                        known, long = known + (reason is not None), long + (reason is None)
+                        print(f"{threads} threads, longest {longest:7.0f} us, outside of chunks {alone:7.0f} us, a call {total:8.0f} us, {chunks / 3:.0f} chunks: {operator}: {text_of(case)}{'; known: ' + reason if reason else ''}", flush=True)
     listed = subprocess.run([os.path.join(options.build, "tools", "vm"), "ops"], capture_output=True, text=True, check=True).stdout
     print(f"{count} measurements, {long} above {options.most:g} us, {known} more that are known")
-    if not only:
+    if not options.only:
         operators = {line.split()[0] for line in listed.splitlines()[1:] if line and line[0].isalpha()}
         print("operators without a case:", ", ".join(sorted(operators - seen - NEVER)) or "none")
     return long > 0

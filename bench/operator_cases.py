@@ -1,5 +1,7 @@
 """Models of one operator each, with large extents: few long rows, many short ones, long columns, awkward extents; and with the extents that the operators have in usual models.
 A case is an operator's name (a domain before a dot), its operands (arrays, Constant, None: absent), its attributes and, if it is not 1, the number of outputs."""
+import os
+
 import numpy as np
 from onnx import TensorProto, helper, numpy_helper, save
 
@@ -506,6 +508,23 @@ def model_of(case, path):
     model.ir_version = 10
     save(model, path)
     return arrays
+
+
+def saved(arrays, folder):
+    """Writes the arrays of inputs; returns the command's words that name them."""
+    words = []
+    for name, array in arrays.items():
+        path = os.path.join(folder, name + ".npy")
+        np.save(path, array)
+        words += ["-i", f"{name}=@{path}"]
+    return words
+
+
+def cases_of(groups, only):
+    """The cases of the groups; with names in the text `only`, such as "TopK,Softmax", those operators' alone."""
+    names = {name for name in only.split(",") if name}
+    for group in groups:
+        yield from (case for case in group() if not names or case[0] in names)
 
 
 def text_of(case):

@@ -18,7 +18,7 @@ import time
 
 import numpy as np
 
-from operator_cases import GROUPS, model_of, text_of, usual
+from operator_cases import GROUPS, cases_of, model_of, saved, text_of, usual
 
 FREE = {"RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Bernoulli", "Multinomial"}  # results are not determined
 TURNS = 2
@@ -59,10 +59,7 @@ def measured(options, case, folder):
         expected = session.run(names, arrays)
     except Exception:  # each failure has a class of its own
         return None
-    words, wanted = [], []
-    for name, array in arrays.items():
-        np.save(os.path.join(folder, name + ".npy"), array)
-        words += ["-i", f"{name}=@{os.path.join(folder, name)}.npy"]
+    words, wanted = saved(arrays, folder), []
     for name, array in zip(names, expected):
         if isinstance(array, np.ndarray) and array.dtype != object:
             np.save(os.path.join(folder, name + ".want.npy"), array)
@@ -86,23 +83,20 @@ def main():
     parser.add_argument("--above", type=float, default=1.0)
     parser.add_argument("--folder")
     options = parser.parse_args()
-    only, found, failed, lacking = {o for o in options.only.split(",") if o}, [], 0, 0
+    found, failed, lacking = [], 0, 0
     if options.folder:
         os.makedirs(options.folder, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
-        for group in (usual, *GROUPS) if options.large else (usual,):
-            for case in group():
-                if only and case[0] not in only:
-                    continue
-                try:
-                    figures = measured(options, case, folder)
-                except Failed as failure:
-                    print(f"{text_of(case)}: {failure}", flush=True)
-                    failed += 1
-                    continue
-                lacking += figures is None
-                if figures:
-                    found.append((figures[0] / figures[1], *figures, text_of(case)))
+        for case in cases_of((usual, *GROUPS) if options.large else (usual,), options.only):
+            try:
+                figures = measured(options, case, folder)
+            except Failed as failure:
+                print(f"{text_of(case)}: {failure}", flush=True)
+                failed += 1
+                continue
+            lacking += figures is None
+            if figures:
+                found.append((figures[0] / figures[1], *figures, text_of(case)))
     for ratio, ours, theirs, text in sorted(found, reverse=True):
         if ratio > options.above:
             print(f"{ratio:6.2f}  {ours:9.0f} us, onnxruntime {theirs:9.0f} us  {text}")
