@@ -25,3 +25,13 @@ void pool_read(const reed_kernel_call *call, pool_kind kind, pool *p) {
   for (int32_t i = 0; i < p->w.n; i++) p->taps *= p->w.kernel[i] < p->w.in[i] ? p->w.kernel[i] : p->w.in[i];
   cpu_dense_strides(p->w.n, p->w.in, p->in_stride);
 }
+
+int64_t pool_index(const pool *p, int64_t plane, int64_t offset) {
+  if (!p->column_major) return plane * p->in_plane + offset;
+  int64_t index = 0, stride = 1;
+  for (int32_t axis = 0; axis < p->w.n; axis++) {
+    index += offset / p->in_stride[axis] % p->w.in[axis] * stride;
+    stride *= p->w.in[axis];
+  }
+  return plane * p->in_plane + index;
+}

@@ -21,6 +21,10 @@ typedef struct pool {
 /* Reads a pooling call. */
 void pool_read(const reed_kernel_call *call, pool_kind kind, pool *out_pool);
 
+/* The element of MaxPool's Indices for an offset in a plane: row-major, or column-major over the spatial axes
+ * (storage_order 1). */
+int64_t pool_index(const pool *p, int64_t plane, int64_t offset);
+
 /* One axis's factor in the number of elements that a mean is divided by. Counted are taps inside the input and, with
  * count_include_pad, taps in the padding; never taps that ceil_mode adds beyond the padding. At least 1; but 0 for a
  * global pool of an empty plane, whose mean is 0 / 0. */

@@ -171,6 +171,20 @@ INLINE lanes load_some(const float *p, lane_mask mask) {
 #endif
 }
 
+/* As load_some, with the lanes of `otherwise` in place of the others. */
+INLINE lanes load_masked(const float *p, lane_mask mask, lanes otherwise) {
+#if defined(__AVX512F__)
+  return _mm512_mask_loadu_ps(otherwise, mask, p);
+#elif defined(__AVX2__)
+  return _mm256_blendv_ps(otherwise, _mm256_maskload_ps(p, mask), _mm256_castsi256_ps(mask));
+#else
+  lanes x = otherwise;
+  for (int i = 0; i < LANES; i++)
+    if (mask >> i & 1) x[i] = p[i];
+  return x;
+#endif
+}
+
 /* Stores the first n lanes, fewer than all. Masked stores of AVX2 take dozens of cycles on some CPUs. */
 INLINE void store_first(float *p, lanes x, int64_t n) {
 #if defined(__AVX512F__)
@@ -192,6 +206,20 @@ INLINE void store_first(float *p, lanes x, int64_t n) {
     four = _mm_movehl_ps(four, four);
   }
   if (n & 1) _mm_store_ss(p, four);
+#endif
+}
+
+/* Stores the last n lanes. */
+INLINE void store_last(float *p, lanes x, int n) {
+#if defined(__AVX512F__)
+  _mm512_mask_storeu_ps(p, (__mmask16)(0xffffu << (LANES - n)), x);
+#elif defined(__AVX2__)
+  _mm256_maskstore_ps(
+      p, _mm256_cmpgt_epi32(_mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7), _mm256_set1_epi32(LANES - n - 1)), x);
+#else
+  if (n == 3) p[1] = x[1];
+  if (n >= 2) p[2] = x[2];
+  p[3] = x[3];
 #endif
 }
 
@@ -225,18 +253,28 @@ INLINE lanes ordered(lanes x) {
   return x;
 #endif
 }
-
-/* Stores the last n lanes. */
-INLINE void store_last(float *p, lanes x, int n) {
+/* LANES consecutive elements in the order of evens(). */
+INLINE lanes disordered(lanes x) {
 #if defined(__AVX512F__)
-  _mm512_mask_storeu_ps(p, (__mmask16)(0xffffu << (LANES - n)), x);
+  return _mm512_castpd_ps(_mm512_permutexvar_pd(_mm512_setr_epi64(0, 4, 1, 5, 2, 6, 3, 7), _mm512_castps_pd(x)));
 #elif defined(__AVX2__)
-  _mm256_maskstore_ps(
-      p, _mm256_cmpgt_epi32(_mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7), _mm256_set1_epi32(LANES - n - 1)), x);
+  return _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(x), 0xd8));
 #else
-  if (n == 3) p[1] = x[1];
-  if (n >= 2) p[2] = x[2];
-  p[3] = x[3];
+  return x;
+#endif
+}
+
+/* The vectors whose evens() and odds() are a and b. */
+INLINE void store_pairs(float *y, lanes a, lanes b) {
+#if defined(__AVX512F__)
+  store(y, _mm512_unpacklo_ps(a, b));
+  store(y + LANES, _mm512_unpackhi_ps(a, b));
+#elif defined(__AVX2__)
+  store(y, _mm256_unpacklo_ps(a, b));
+  store(y + LANES, _mm256_unpackhi_ps(a, b));
+#else
+  store(y, _mm_unpacklo_ps(a, b));
+  store(y + LANES, _mm_unpackhi_ps(a, b));
 #endif
 }
 

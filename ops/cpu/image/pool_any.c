@@ -4,6 +4,7 @@
  * padding, whose taps outside of the input are passed over. */
 #include "ops/cpu/image/pool_any.h"
 
+#include "ops/cpu/common/whole.h"
 #include "ops/cpu/image/pool_any_loops.h"
 
 #define BLOCK 512 /* outputs at most: their elements and places stay in the first-level cache */
@@ -16,8 +17,6 @@ typedef struct any_job {
   int64_t *indices;      /* NULL: not wanted */
   int64_t block, blocks; /* outputs of a block; blocks of a row */
 } any_job;
-
-static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 
 /* Outputs whose tap t along the last axis is inside the input: *begin..*end-1, within first..after-1. */
 static void reached(const window *w, int64_t t, int64_t first, int64_t after, int64_t *begin, int64_t *end) {
@@ -56,17 +55,6 @@ static void fill_least(reed_dtype dtype, void *most, int64_t n) {
 #undef FILL
 }
 
-/* The element of Indices for an offset: row-major, or column-major over the spatial axes (storage_order 1). */
-static int64_t index_of(const pool *p, int64_t plane, int64_t offset) {
-  if (!p->column_major) return plane * p->in_plane + offset;
-  int64_t index = 0, stride = 1;
-  for (int32_t axis = 0; axis < p->w.n; axis++) {
-    index += offset / p->in_stride[axis] % p->w.in[axis] * stride;
-    stride *= p->w.in[axis];
-  }
-  return plane * p->in_plane + index;
-}
-
 /* Outputs first..after-1 of a row, rows being counted over all planes. */
 static void pool_block(const any_job *job, int64_t row, int64_t first, int64_t after) {
   const pool *p = job->p;
@@ -99,7 +87,7 @@ static void pool_block(const any_job *job, int64_t row, int64_t first, int64_t a
   }
   for (int64_t i = 0; i < n && p->mean; i++)
     ((double *)(void *)y)[i] /= count * (double)pool_count(p, last, (first + i) * w->stride[last] - w->pad_begin[last]);
-  for (int64_t i = 0; i < n && where; i++) job->indices[to + i] = where[i] < 0 ? 0 : index_of(p, plane, where[i]);
+  for (int64_t i = 0; i < n && where; i++) job->indices[to + i] = where[i] < 0 ? 0 : pool_index(p, plane, where[i]);
 }
 
 static void pool_blocks(void *context, int64_t begin, int64_t end) {

@@ -25,19 +25,6 @@ INLINE lanes join(joining how, lanes a, lanes b) {
 
 /* ---- strips ---- */
 
-INLINE lanes load_masked(const float *p, lane_mask mask, lanes otherwise) {
-#if defined(__AVX512F__)
-  return _mm512_mask_loadu_ps(otherwise, mask, p);
-#elif defined(__AVX2__)
-  return _mm256_blendv_ps(otherwise, _mm256_maskload_ps(p, mask), _mm256_castsi256_ps(mask));
-#else
-  lanes x = otherwise;
-  for (int i = 0; i < LANES; i++)
-    if (mask >> i & 1) x[i] = p[i];
-  return x;
-#endif
-}
-
 /* LANES outputs of a row, whose first taps are at column `column`. whole: all taps are in memory, and vectors of them
  * can be loaded; else masks has two for each tap. */
 typedef struct strip {

@@ -1,14 +1,10 @@
-/* Arithmetic of extents, all of which are at least 0; divisors and steps are at least 1. */
+/* The work of products and of reading their weights, and arithmetic of extents. */
 #ifndef OPS_CPU_PRODUCT_WHOLE_H_
 #define OPS_CPU_PRODUCT_WHOLE_H_
 
 #include <stdint.h>
 
-/* n / by, rounded up. */
-static inline int64_t divided(int64_t n, int64_t by) { return (n + by - 1) / by; }
-static inline int64_t round_up(int64_t n, int64_t step) { return divided(n, step) * step; }
-static inline int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
-static inline int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
+#include "ops/cpu/common/whole.h"
 
 /* Products that take as long as a byte in cpu_team_for's count. */
 #define PRODUCTS_PER_BYTE 8

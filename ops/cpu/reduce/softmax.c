@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "ops/cpu/common/rows_loops.h"
+#include "ops/cpu/common/whole.h"
 #include "ops/cpu/reduce/hardmax.h"
 #include "ops/cpu/reduce/lines_double.h"
 #include "ops/cpu/reduce/short_rows.h"
@@ -197,17 +198,15 @@ static reed_status run_long_columns(softmax_job *job, cpu_team team) {
 
 /* ---- the call ---- */
 
-static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
-
 /* Columns of a block. */
 static int64_t width_of(const softmax *s) {
   int64_t wanted = PIECE / (s->axis > 0 ? s->axis : 1) / COLUMNS_LEAST * COLUMNS_LEAST;
-  return wanted < COLUMNS_LEAST ? COLUMNS_LEAST : least(wanted, COLUMNS_MOST);
+  return wanted < COLUMNS_LEAST ? COLUMNS_LEAST : smaller(wanted, COLUMNS_MOST);
 }
 
 static int64_t pieces_of(const softmax *s) {
   if (s->inner == 1) return s->axis > 2 * PIECE ? (s->axis + PIECE - 1) / PIECE : 1;
-  bool is_long = s->axis > 4 * PIECE_ROWS && s->axis * least(s->inner, COLUMNS_LEAST) > PIECE;
+  bool is_long = s->axis > 4 * PIECE_ROWS && s->axis * smaller(s->inner, COLUMNS_LEAST) > PIECE;
   return is_long ? (s->axis + PIECE_ROWS - 1) / PIECE_ROWS : 1;
 }
 

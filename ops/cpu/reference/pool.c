@@ -42,17 +42,6 @@ static int64_t tap_source(const pool *p, const place *at, int64_t tap) {
   return offset;
 }
 
-/* The element of Indices for an offset: row-major, or column-major over the spatial axes (storage_order 1). */
-static int64_t index_of(const pool *p, int64_t plane, int64_t offset) {
-  if (!p->column_major) return plane * p->in_plane + offset;
-  int64_t index = 0, stride = 1;
-  for (int32_t axis = 0; axis < p->w.n; axis++) {
-    index += offset / p->in_stride[axis] % p->w.in[axis] * stride;
-    stride *= p->w.in[axis];
-  }
-  return plane * p->in_plane + index;
-}
-
 /* The largest element of a window, the first of equal ones; NaN wins. An empty window (all padding) gives the dtype's
  * least value. */
 #define MAX_AT(T, name, least) \
@@ -67,7 +56,7 @@ static int64_t index_of(const pool *p, int64_t plane, int64_t offset) {
       if (where < 0 || v > most || (v != v && most == most)) most = v, where = offset; \
     } \
     ((T *)j->y)[at] = most; \
-    if (j->indices) j->indices[at] = where < 0 ? 0 : index_of(p, plane, where); \
+    if (j->indices) j->indices[at] = where < 0 ? 0 : pool_index(p, plane, where); \
   }
 MAX_AT(float, max_f32_at, -__builtin_inff())
 MAX_AT(double, max_f64_at, -__builtin_inf())

@@ -18,31 +18,6 @@ void CPU_LEVELED(turn_halves)(const float *x, const float *cosines, const float 
   }
 }
 
-/* LANES consecutive elements in the order of evens(). */
-INLINE lanes disordered(lanes x) {
-#if defined(__AVX512F__)
-  return _mm512_castpd_ps(_mm512_permutexvar_pd(_mm512_setr_epi64(0, 4, 1, 5, 2, 6, 3, 7), _mm512_castps_pd(x)));
-#elif defined(__AVX2__)
-  return _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(x), 0xd8));
-#else
-  return x;
-#endif
-}
-
-/* The vectors whose evens() and odds() are a and b. */
-INLINE void store_pairs(float *y, lanes a, lanes b) {
-#if defined(__AVX512F__)
-  store(y, _mm512_unpacklo_ps(a, b));
-  store(y + LANES, _mm512_unpackhi_ps(a, b));
-#elif defined(__AVX2__)
-  store(y, _mm256_unpacklo_ps(a, b));
-  store(y + LANES, _mm256_unpackhi_ps(a, b));
-#else
-  store(y, _mm_unpacklo_ps(a, b));
-  store(y + LANES, _mm_unpackhi_ps(a, b));
-#endif
-}
-
 void CPU_LEVELED(turn_neighbours)(const float *x, const float *cosines, const float *sines, int64_t step,
                                   int64_t second, float *y, int64_t n) {
   int64_t i = 0;
