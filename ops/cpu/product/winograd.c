@@ -152,6 +152,29 @@ static int64_t panel_pieces(const winograd_plan *plan) {
   return plan->form.fixed ? plan->width / PACKED_STEP : plan->n_phases * weight_pieces(plan);
 }
 
+/* The weights of a phase of `width` outputs from `column` on, of n channels (or units, in fixed point) from `channel`
+ * on. */
+static winograd_weights weights_of(const winograd_run *run, const winograd_section *s, int64_t phase, int64_t column,
+                                   int64_t width, int64_t channel, int64_t n, float *u) {
+  const winograd_plan *plan = run->plan;
+  const int32_t *first = plan->phases[phase], *stride = plan->p.stride;
+  const int64_t channels = plan->p.channels / plan->unit, packed = column / PACKED_WIDTH,
+                packed_row = packed_width(plan->p.outputs, packed), tap = channels * packed_row;
+  return (winograd_weights){.w = run->weights + packed * PACKED_WIDTH * 9 * channels + channel * packed_row +
+                                 column % PACKED_WIDTH + (3 * first[0] + first[1]) * tap,
+                            .u = u + (phase * channels + channel) * width,
+                            .channels = n,
+                            .width = width,
+                            .w_row = 3 * stride[0] * tap,
+                            .w_column = stride[1] * tap,
+                            .w_channel = packed_row,
+                            .u_position = s->u_position,
+                            .rows = s->size[0],
+                            .columns = s->size[1],
+                            .taps = {divided(3 - first[0], stride[0]), divided(3 - first[1], stride[1])},
+                            .past = s->past};
+}
+
 /* Pieces begin..end of the weights in fixed point: PACKED_STEP outputs of a panel each, of all channels, because they
  * have a scale. */
 static void transform_fixed_weights(const winograd_run *run, const step *t, int64_t begin, int64_t end) {
@@ -160,27 +183,13 @@ static void transform_fixed_weights(const winograd_run *run, const step *t, int6
   const int64_t units = plan->p.channels / plan->unit, pieces = panel_pieces(plan);
   for (int64_t i = begin; i < end; i++) {
     const int64_t first = i / pieces * plan->width, width = smaller(t->columns - first, plan->width),
-                  from = i % pieces * PACKED_STEP, column = t->column + first + from, packed = column / PACKED_WIDTH,
-                  packed_row = packed_width(plan->p.outputs, packed), tap = units * packed_row;
+                  from = i % pieces * PACKED_STEP;
     if (from >= width) continue;
     float *u = run->u + first * plan->u_depth + from;
     winograd_norms norms = {0};
     for (int adds = 1; adds >= 0; adds--) {
       for (int phase = 0; phase < plan->n_phases; phase++) {
-        const int32_t *at = plan->phases[phase], *stride = plan->p.stride;
-        const winograd_weights w = {.w = run->weights + packed * PACKED_WIDTH * 9 * units + column % PACKED_WIDTH +
-                                         (3 * at[0] + at[1]) * tap,
-                                    .u = u + phase * units * width,
-                                    .channels = units,
-                                    .width = width,
-                                    .w_row = 3 * stride[0] * tap,
-                                    .w_column = stride[1] * tap,
-                                    .w_channel = packed_row,
-                                    .u_position = t->s->u_position,
-                                    .rows = t->s->size[0],
-                                    .columns = t->s->size[1],
-                                    .taps = {divided(3 - at[0], stride[0]), divided(3 - at[1], stride[1])},
-                                    .past = t->s->past};
+        const winograd_weights w = weights_of(run, t->s, phase, t->column + first + from, width, 0, units, u);
         if (adds) winograd_fixed_add_norms(&w, &norms);
         else winograd_fixed_weights(&w, &norms);
       }
@@ -197,24 +206,12 @@ static void transform_weights(const winograd_run *run, const step *t, int64_t be
   const winograd_plan *plan = run->plan;
   int64_t channels = plan->p.channels, pieces = weight_pieces(plan);
   for (int64_t i = begin; i < end; i++) {
-    int64_t panel = i / pieces / plan->n_phases, phase = i / pieces % plan->n_phases,
-            channel = i % pieces * WEIGHT_CHANNELS, column = t->column + panel * plan->width,
-            packed = column / PACKED_WIDTH, packed_row = packed_width(plan->p.outputs, packed),
-            tap = channels * packed_row, width = smaller(t->column + t->columns - column, plan->width);
-    const int32_t *first = plan->phases[phase], *stride = plan->p.stride;
-    winograd_weights w = {.w = run->weights + packed * PACKED_WIDTH * 9 * channels + channel * packed_row +
-                               column % PACKED_WIDTH + (3 * first[0] + first[1]) * tap,
-                          .u = run->u + panel * plan->width * plan->u_depth + (phase * channels + channel) * width,
-                          .channels = smaller(channels - channel, WEIGHT_CHANNELS),
-                          .width = width,
-                          .w_row = 3 * stride[0] * tap,
-                          .w_column = stride[1] * tap,
-                          .w_channel = packed_row,
-                          .u_position = t->s->u_position,
-                          .rows = t->s->size[0],
-                          .columns = t->s->size[1],
-                          .taps = {divided(3 - first[0], stride[0]), divided(3 - first[1], stride[1])},
-                          .past = t->s->past};
+    const int64_t panel = i / pieces / plan->n_phases, phase = i / pieces % plan->n_phases,
+                  channel = i % pieces * WEIGHT_CHANNELS, column = t->column + panel * plan->width,
+                  width = smaller(t->column + t->columns - column, plan->width);
+    const winograd_weights w =
+        weights_of(run, t->s, phase, column, width, channel, smaller(channels - channel, WEIGHT_CHANNELS),
+                   run->u + panel * plan->width * plan->u_depth);
     plan->transform_weights(&w);
   }
 }
