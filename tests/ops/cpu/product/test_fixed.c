@@ -11,6 +11,7 @@
 #include "base/team.h"
 #include "ops/cpu/product/winograd.h"
 #include "tests/ops/cpu/product/direct.h"
+#include "tests/ops/cpu/product/winograd_case.h"
 #include "tests/suite.h"
 
 enum { GUARD = 64, SAMPLES = 1500 };
@@ -52,13 +53,7 @@ static void pack(trial *t) {
 /* Fills in the extents that follow from others, and the tensors. */
 static void trial_init(trial *t, float scale) {
   winograd_problem *p = &t->p;
-  p->x_channel = 1;
-  p->x_pixel = p->channels;
-  p->x_row = p->in[1] * p->x_pixel;
-  p->x_image = p->in[0] * p->x_row;
-  p->y_pixel = p->outputs;
-  p->y_row = p->out[1] * p->y_pixel;
-  p->y_image = p->out[0] * p->y_row;
+  problem_lay_out(p, false);
   p->direct_pairs = true;
   p->activation.level = CPU_AVX512_BF16;
   t->form.fixed = true;
@@ -84,20 +79,8 @@ static void trial_fini(trial *t) {
 /* Element `i` of Y, and the root of the sum of the products' squares. */
 static double exact(const trial *t, int64_t i, double *out_size) {
   const winograd_problem *p = &t->p;
-  int64_t output = i % p->outputs, column = i / p->outputs % p->out[1], row = i / p->y_row % p->out[0],
-          image = i / p->y_image;
-  double sum = 0, squares = 0;
-  for (int64_t k = 0; k < 9; k++) {
-    int64_t y = p->stride[0] * row - p->pad[0] + k / 3, x = p->stride[1] * column - p->pad[1] + k % 3;
-    if (y < 0 || y >= p->in[0] || x < 0 || x >= p->in[1]) continue;
-    for (int64_t c = 0; c < p->channels; c++) {
-      const double product = (double)t->x[image * p->x_image + y * p->x_row + x * p->x_pixel + c] *
-                             (double)t->plain[(output * p->channels + c) * 9 + k];
-      sum += product;
-      squares += product * product;
-    }
-  }
-  if (t->with_bias) sum += (double)t->bias[output];
+  double squares, sum = problem_exact(p, t->x, t->plain, i, &squares);
+  if (t->with_bias) sum += (double)t->bias[i % p->outputs];
   if (t->with_residual) sum += (double)t->residual[i];
   *out_size = sqrt(squares);
   return activation_at(&p->activation, sum);
@@ -241,11 +224,8 @@ START_TEST(blocks_and_parts_are_near_float64) {
 }
 END_TEST
 
-/* X far from 1: the scale follows. Squares of the first and the last ones are beyond f32. */
-START_TEST(numbers_far_from_1_are_as_exact) {
-  static const float scales[] = {1e-17f, 1e-10f, 1e10f, 1e17f, 1e25f};
-  if (!has_level()) return;
-  drawn_state = 5;
+/* A map of some tiles of the largest size. */
+static trial small_trial(float scale) {
   trial t = {.p = {.images = 1,
                    .channels = 34,
                    .outputs = 24,
@@ -254,7 +234,16 @@ START_TEST(numbers_far_from_1_are_as_exact) {
                    .pad = {1, 1},
                    .stride = {1, 1}}};
   for (int axis = 0; axis < 2; axis++) cut(&t, axis, 0, false);
-  trial_init(&t, scales[_i]);
+  trial_init(&t, scale);
+  return t;
+}
+
+/* X far from 1: the scale follows. Squares of the first and the last ones are beyond f32. */
+START_TEST(numbers_far_from_1_are_as_exact) {
+  static const float scales[] = {1e-17f, 1e-10f, 1e10f, 1e17f, 1e25f};
+  if (!has_level()) return;
+  drawn_state = 5;
+  trial t = small_trial(scales[_i]);
   run(&t, 2, t.y);
   double all = 0;
   for (int64_t i = 0; i < t.n_y; i++) {
@@ -306,15 +295,7 @@ END_TEST
 START_TEST(a_weight_that_is_nan_is_seen) {
   enum { OUTPUT = 5 };
   if (!has_level()) return;
-  trial t = {.p = {.images = 1,
-                   .channels = 34,
-                   .outputs = 24,
-                   .in = {13, 14},
-                   .out = {13, 14},
-                   .pad = {1, 1},
-                   .stride = {1, 1}}};
-  for (int axis = 0; axis < 2; axis++) cut(&t, axis, 0, false);
-  trial_init(&t, 1);
+  trial t = small_trial(1);
   t.plain[(OUTPUT * t.p.channels + 3) * 9 + 4] = NAN;
   free(t.packed);
   pack(&t);

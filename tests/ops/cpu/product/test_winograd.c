@@ -9,6 +9,7 @@
 #include "ops/call.h"
 #include "ops/cpu/product/winograd.h"
 #include "tests/ops/cpu/product/direct.h"
+#include "tests/ops/cpu/product/winograd_case.h"
 #include "tests/suite.h"
 
 enum { GUARD = 64, SAMPLES = 1500, LINE_FLOATS = 16 };
@@ -36,13 +37,7 @@ static void pack(trial *t) {
 /* Fills in the extents that follow from others, and the tensors. `second`: X has channels second. */
 static void trial_init(trial *t, bool second) {
   winograd_problem *p = &t->p;
-  p->x_channel = second ? p->in[0] * p->in[1] : 1;
-  p->x_pixel = second ? 1 : p->channels;
-  p->x_row = p->in[1] * p->x_pixel;
-  p->x_image = p->in[0] * p->in[1] * p->channels;
-  p->y_pixel = p->outputs;
-  p->y_row = p->out[1] * p->y_pixel;
-  p->y_image = p->out[0] * p->y_row;
+  problem_lay_out(p, second);
   t->n_x = p->images * p->x_image;
   t->n_y = p->images * p->y_image;
   t->x = numbers(t->n_x);
@@ -59,20 +54,11 @@ static void trial_fini(trial *t) {
   for (size_t i = 0; i < sizeof all / sizeof *all; i++) free(all[i]);
 }
 
-/* The sum of element `i` of Y without addends, and the sum of the products' magnitudes. */
+/* Element `i` of Y. */
 static double exact(const trial *t, int64_t i) {
   const winograd_problem *p = &t->p;
-  int64_t output = i % p->outputs, column = i / p->outputs % p->out[1], row = i / p->y_row % p->out[0],
-          image = i / p->y_image;
-  double sum = 0;
-  for (int64_t c = 0; c < p->channels; c++)
-    for (int64_t k = 0; k < 9; k++) {
-      int64_t y = p->stride[0] * row - p->pad[0] + k / 3, x = p->stride[1] * column - p->pad[1] + k % 3;
-      if (y < 0 || y >= p->in[0] || x < 0 || x >= p->in[1]) continue;
-      sum += (double)t->x[image * p->x_image + y * p->x_row + x * p->x_pixel + c * p->x_channel] *
-             (double)t->plain[(output * p->channels + c) * 9 + k];
-    }
-  if (t->with_bias) sum += (double)t->bias[output];
+  double squares, sum = problem_exact(p, t->x, t->plain, i, &squares);
+  if (t->with_bias) sum += (double)t->bias[i % p->outputs];
   if (t->with_residual) sum += (double)t->residual[i];
   return activation_at(&p->activation, sum);
 }
