@@ -36,6 +36,7 @@ static inline void amx_configure(const amx_config *config) {
 #define amx_multiply(sum, a, b) _tile_dpbf16ps(sum, a, b)
 
 #else
+#include <float.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -93,15 +94,23 @@ static inline void amx_store(int from, void *to, int64_t stride) {
 }
 
 /* Denormal numbers count as 0. */
-static inline float amx_flushed(float x) { return fpclassify(x) == FP_SUBNORMAL ? copysignf(0, x) : x; }
+static inline float amx_flushed(float x) { return fabsf(x) < FLT_MIN ? copysignf(0, x) : x; }
 
-static inline float amx_bf16(int i, int row, int element) {
-  uint16_t half;
-  memcpy(&half, &amx_emulated.rows[i][row][2 * element], sizeof half);
-  const uint32_t bits = (uint32_t)half << 16;
-  float x;
-  memcpy(&x, &bits, sizeof x);
-  return amx_flushed(x);
+typedef struct amx_pairs {
+  float even[AMX_ROWS][AMX_ROW_BYTES / 4], odd[AMX_ROWS][AMX_ROW_BYTES / 4];
+} amx_pairs;
+
+/* The pairs of bf16 that a register holds. */
+static inline void amx_unpack(int i, amx_pairs *to) {
+  for (int row = 0; row < AMX_ROWS; row++)
+    for (int n = 0; n < AMX_ROW_BYTES / 4; n++) {
+      uint32_t pair;
+      memcpy(&pair, &amx_emulated.rows[i][row][4 * n], sizeof pair);
+      const uint32_t bits[2] = {pair << 16, pair & 0xffff0000};
+      float x[2];
+      memcpy(x, bits, sizeof x);
+      to->even[row][n] = amx_flushed(x[0]), to->odd[row][n] = amx_flushed(x[1]);
+    }
 }
 
 /* TDPBF16PS: the products of even and those of odd elements have sums of their own, which are joined last. */
@@ -109,15 +118,18 @@ static inline void amx_multiply(int sum, int a, int b) {
   amx_require(sum != a && sum != b && a != b);
   amx_require(amx_rows_of(a) == amx_rows_of(sum) && amx_rows_of(b) * 4 == amx_bytes_of(a) &&
               amx_bytes_of(b) == amx_bytes_of(sum));
-  for (int m = 0; m < amx_rows_of(sum); m++)
-    for (int n = 0; n < amx_bytes_of(sum) / 4; n++) {
-      float even = 0, odd = 0, *to = (float *)(void *)&amx_emulated.rows[sum][m][4 * n];
-      for (int k = 0; k < amx_bytes_of(a) / 4; k++) {
-        even = amx_flushed(fmaf(amx_bf16(a, m, 2 * k), amx_bf16(b, k, 2 * n), even));
-        odd = amx_flushed(fmaf(amx_bf16(a, m, 2 * k + 1), amx_bf16(b, k, 2 * n + 1), odd));
+  const int columns = amx_bytes_of(sum) / 4;
+  amx_pairs of_a, of_b;
+  amx_unpack(a, &of_a), amx_unpack(b, &of_b);
+  for (int m = 0; m < amx_rows_of(sum); m++) {
+    float even[AMX_ROW_BYTES / 4] = {0}, odd[AMX_ROW_BYTES / 4] = {0}, *to = (float *)(void *)amx_emulated.rows[sum][m];
+    for (int k = 0; k < amx_bytes_of(a) / 4; k++)
+      for (int n = 0; n < AMX_ROW_BYTES / 4; n++) {
+        even[n] = amx_flushed(fmaf(of_a.even[m][k], of_b.even[k][n], even[n]));
+        odd[n] = amx_flushed(fmaf(of_a.odd[m][k], of_b.odd[k][n], odd[n]));
       }
-      *to = amx_flushed(*to + amx_flushed(even + odd));
-    }
+    for (int n = 0; n < columns; n++) to[n] = amx_flushed(to[n] + amx_flushed(even[n] + odd[n]));
+  }
 }
 #endif
 

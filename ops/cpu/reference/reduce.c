@@ -54,21 +54,23 @@ static __int128 int_start(op_id id, reed_dtype dtype) {
 static reed_status run_reduce(const void *state, const reed_kernel_buffers *buffers) {
   const reference_state *s = state;
   const reed_desc *in = &s->inputs[0], *out = &s->outputs[0];
-  bool reduced[REED_MAX_RANK], floats = reference_is_float(in->dtype);
-  int64_t n_each = 1, n_in = desc_elements(in);
-  for (int32_t d = 0; d < in->rank; d++)
-    if ((reduced[d] = is_reduced(s, buffers, d))) n_each *= in->dims[d];
+  /* the extents of the outputs and those of what one of them is made of, with 1 in place of the others */
+  reed_desc kept = *in, each = *in;
+  for (int32_t d = 0; d < in->rank; d++) (is_reduced(s, buffers, d) ? &kept : &each)->dims[d] = 1;
+  const int64_t n_each = desc_elements(&each);
+  const bool floats = reference_is_float(in->dtype);
   for (int64_t o = 0; o < desc_elements(out); o++) {
     long double f = s->id == OP_ReduceMax || s->id == OP_ReduceLogSumExp ? -INFINITY
                     : s->id == OP_ReduceMin                              ? INFINITY
                                                                          : s->id == OP_ReduceProd;
     __int128 k = int_start(s->id, in->dtype);
-    for (int64_t i = 0; i < n_in; i++) {
-      int64_t at[REED_MAX_RANK], to = 0;
-      reference_coordinates(in, i, at);
-      for (int32_t d = 0; d < in->rank; d++)
-        if (!reduced[d]) to = to * in->dims[d] + at[d];
-      if (to != o) continue;
+    int64_t place[REED_MAX_RANK];
+    reference_coordinates(&kept, o, place);
+    for (int64_t j = 0; j < n_each; j++) {
+      int64_t at[REED_MAX_RANK];
+      reference_coordinates(&each, j, at);
+      for (int32_t d = 0; d < in->rank; d++) at[d] += place[d];
+      const int64_t i = reference_linear(in, at, in->rank);
       if (floats) f = float_step(s->id, f, reference_read_float(in->dtype, buffers->inputs[0], i));
       else k = int_step(s->id, k, reference_read_int(in->dtype, buffers->inputs[0], i));
     }
@@ -91,17 +93,19 @@ static void cumsum_line(const reference_state *s, const reed_kernel_buffers *buf
                         int64_t stride) {
   reed_dtype dtype = s->inputs[0].dtype;
   bool reverse = op_attr_int(&s->attrs, "reverse"), exclusive = op_attr_int(&s->attrs, "exclusive");
-  for (int64_t k = 0; k < n; k++) {
-    long double f = 0;
-    __int128 sum = 0;
-    for (int64_t j = 0; j < n; j++) {
-      bool before = reverse ? j > k : j < k;
-      if (!before && (exclusive || j != k)) continue;
-      if (reference_is_float(dtype)) f += reference_read_float(dtype, buffers->inputs[0], first + j * stride);
-      else sum += reference_read_int(dtype, buffers->inputs[0], first + j * stride);
+  long double f = 0;
+  __int128 sum = 0;
+  for (int64_t step = 0; step < n; step++) {
+    const int64_t k = reverse ? n - 1 - step : step, at = first + k * stride;
+    if (reference_is_float(dtype)) {
+      const long double x = reference_read_float(dtype, buffers->inputs[0], at);
+      reference_write_float(dtype, buffers->outputs[0], at, exclusive ? f : f + x);
+      f += x;
+    } else {
+      const __int128 x = reference_read_int(dtype, buffers->inputs[0], at);
+      reference_write_int(dtype, buffers->outputs[0], at, exclusive ? sum : sum + x);
+      sum += x;
     }
-    if (reference_is_float(dtype)) reference_write_float(dtype, buffers->outputs[0], first + k * stride, f);
-    else reference_write_int(dtype, buffers->outputs[0], first + k * stride, sum);
   }
 }
 
