@@ -16,7 +16,7 @@ static const flag flags[] = {
     FLAG_OF_INPUTS,
     FLAG_OF_DEVICE,
     {"--card", NULL, FLAG_TEXT, offsetof(options, card), "NAME",
-     "plans for the card of that name (H100, A100, T4) from its data sheet; needs no card"},
+     "plans for the card of that name (H100, A100, L4, A10, T4) from its data sheet; needs no card"},
     FLAG_OF_THREADS,
     FLAG_OF_JSON,
     FLAG_OF_PICTURES,

@@ -291,7 +291,7 @@ for card in $(sed -n 's/^CARD(\([A-Za-z0-9]*\),.*/\1/p' "$root/device/cuda/fake/
   "$vm" help plan >out
   grep -q "[=( ]$card\b" out || fail "the help of plan does not name $card"
 done
-expect 2 "no description of a card 'B300'; known: H100, A100, T4" plan counted.onnx -s x=4x8 --device 'cuda-emulated?card=B300'
+expect 2 "no description of a card 'B300'; known: H100, A100, L4, A10, T4" plan counted.onnx -s x=4x8 --device 'cuda-emulated?card=B300'
 expect 4 "out of memory on device 'cuda-emulated': " plan counted.onnx -s x=4096x8 --device 'cuda-emulated?card=T4&memory=4096'
 grep -q "the session's tensors have .* live, .* reserved, cap none; device 'cuda-emulated': no memory for .* of the card's 4096, " out || fail "whose memory is full is not told"
 grep -q "of the card's 4096, .*; on 'cuda-emulated' the session's tensors hold [0-9]* bytes, its outputs [0-9]*, the program's constants [0-9]*$" out || fail "the holders of a full card are not told"
@@ -306,7 +306,7 @@ expect 2 "--counts is for ONNX models, 'add.reed' is compiled already" plan add.
 # a run that fails leaves its spans
 expect 4 'was told to fail' run counted.onnx -i x=4x8xf32=rand:1 --device 'cuda-emulated?fail_work=3' --trace failed.json
 has failed.json traceEvents displayTimeUnit
-expect 2 "no description of a card 'B300'; known: H100, A100, T4" plan counted.onnx -s x=4x8 --device 'host,cuda?tf32=1' --card B300
+expect 2 "no description of a card 'B300'; known: H100, A100, L4, A10, T4" plan counted.onnx -s x=4x8 --device 'host,cuda?tf32=1' --card B300
 expect 4 "tf32=1 needs a card of compute capability 8.0" plan counted.onnx -s x=4x8 --device 'cuda?tf32=1' --card T4
 expect 2 "--card describes a device 'cuda', and --device names none" plan counted.onnx -s x=4x8 --device sim --card T4
 if [ ! -e /dev/nvidiactl ] && [ ! -e /dev/dxg ]; then

@@ -425,6 +425,8 @@ START_TEST(a_described_card_has_its_limits) {
   } cards[] = {{"card=H100", "H100", 132, 227 << 10, 9, 0},
                {"card=A100&seed=1", "A100", 108, 163 << 10, 8, 0},
                {"late=1&card=T4", "T4", 40, 64 << 10, 7, 5},
+               {"card=L4", "L4", 58, 99 << 10, 8, 9},
+               {"card=A10", "A10", 72, 99 << 10, 8, 6},
                {"", "card", 132, 227 << 10, 9, 0}};
   int value = 0;
   char name[100];
@@ -465,7 +467,7 @@ int main(void) {
   tcase_add_test(tests, a_wait_is_for_the_record_before_it);
   tcase_add_loop_test(tests, the_caller_s_context_stays, 0, 2);
   tcase_add_test(tests, a_wrong_struct_is_refused);
-  tcase_add_loop_test(tests, a_described_card_has_its_limits, 0, 4);
+  tcase_add_loop_test(tests, a_described_card_has_its_limits, 0, 6);
   suite_add_tcase(suite, tests);
   return suite_run(suite);
 }

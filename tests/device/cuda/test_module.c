@@ -198,7 +198,7 @@ START_TEST(what_cannot_be_opened_is_refused_in_a_sentence) {
       {REED_ERROR_ARGUMENT, "cuda-emulated?cudnn=3", "option 'cudnn' takes a number from 0 to 2"},
       {REED_ERROR_ARGUMENT, "cuda-emulated?cublas=3&cudnn=2", "option 'cublas' takes a number from 0 to 2"},
       {REED_ERROR_DEVICE, "cuda-emulated?version=12080", "the NVIDIA driver is too old: it is for CUDA 12.8"},
-      {REED_ERROR_ARGUMENT, "cuda-emulated?card=B300", "no description of a card 'B300'; known: H100, A100, T4"},
+      {REED_ERROR_ARGUMENT, "cuda-emulated?card=B300", "no description of a card 'B300'; known: H100, A100, L4, A10, T4"},
       {REED_ERROR_ARGUMENT, "cuda-emulated?card=H10", "no description of a card 'H10'"},
       {REED_ERROR_ARGUMENT, "cuda-emulated?seed=1&card", "no description of a card ''"},
       {REED_ERROR_DEVICE, "cuda-emulated?card=T4&tf32=1",
