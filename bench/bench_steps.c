@@ -224,14 +224,24 @@ static void run_step(int step, bool once, parts *runs) {
   for (size_t i = 0; i < n_inputs; i++) reed_tensor_close(&inputs[i]);
 }
 
+/* The figure that lies at `first` in the parts of the new, the repeated and the third run. */
+static void print_three(const char *name, const parts *runs, size_t first) {
+  printf("\"%s\":[%.2f,%.2f,%.2f],", name, *(const double *)((const char *)&runs[FRESH] + first),
+         *(const double *)((const char *)&runs[AGAIN] + first), *(const double *)((const char *)&runs[THIRD] + first));
+}
+
 /* A step's figures as a line of JSON. */
 static void print_row(const parts *runs) {
-  printf(
-      "{\"new\":%.2f,\"again\":%.2f,\"third\":%.2f,\"cpu\":[%.2f,%.2f,%.2f],\"plan\":%.2f,\"faults\":[%.0f,%.0f,%.0f],"
-      "\"misses\":[%.0f,%.0f,%.0f],\"rows\":%.0f}\n",
-      runs[FRESH].wall, runs[AGAIN].wall, runs[THIRD].wall, runs[FRESH].cpu, runs[AGAIN].cpu, runs[THIRD].cpu,
-      runs[FRESH].shapes + runs[FRESH].plan, runs[FRESH].faults, runs[AGAIN].faults, runs[THIRD].faults,
-      runs[FRESH].misses, runs[AGAIN].misses, runs[THIRD].misses, runs[FRESH].rows);
+  printf("{\"new\":%.2f,\"again\":%.2f,\"third\":%.2f,\"plan\":%.2f,", runs[FRESH].wall, runs[AGAIN].wall,
+         runs[THIRD].wall, runs[FRESH].shapes + runs[FRESH].plan);
+  print_three("cpu", runs, offsetof(parts, cpu));
+  print_three("enter_us", runs, offsetof(parts, enter));
+  print_three("shape_us", runs, offsetof(parts, shapes));
+  print_three("plan_us", runs, offsetof(parts, plan));
+  print_three("run_us", runs, offsetof(parts, run));
+  print_three("faults", runs, offsetof(parts, faults));
+  print_three("misses", runs, offsetof(parts, misses));
+  printf("\"rows\":%.0f}\n", runs[FRESH].rows);
   fflush(stdout);
 }
 
