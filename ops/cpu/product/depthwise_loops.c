@@ -13,6 +13,7 @@
 #else
 #define PIXELS 8
 #endif
+#define ODD_MOST 7  /* pixels of a tile whose number is odd, at most */
 #define TAPS_MOST 7 /* most columns of a sliding window */
 #if LANES == 16
 #define EIGHTS _mm512_setr_epi32(0, 0, 0, 0, 0, 0, 0, 0, 8, 8, 8, 8, 8, 8, 8, 8)
@@ -203,7 +204,10 @@ INLINE void tile_channels(const tile *t, int pixels, int stride, int taps, int a
   CPU_UNCHECKED static void name(const tile *t, int64_t pixels) { \
     switch (pixels) { \
       CASE(1, __VA_ARGS__) \
-      CASE(2, __VA_ARGS__) CASE(4, __VA_ARGS__) CASE(6, __VA_ARGS__) CASE(8, __VA_ARGS__) CASES_TO_12(__VA_ARGS__) \
+      CASE(2, __VA_ARGS__) \
+      CASE(3, __VA_ARGS__) \
+      CASE(4, __VA_ARGS__) CASE(5, __VA_ARGS__) CASE(6, __VA_ARGS__) CASE(7, __VA_ARGS__) CASE(8, __VA_ARGS__) \
+          CASES_TO_12(__VA_ARGS__) \
     } \
   }
 TILES(tiles_any, 0, 0, 0, false, 1)
@@ -308,11 +312,11 @@ static inline void run_tile(const depthwise_row *r, tile *t, tiles_fn tiles, int
   (a->kind, (float)a->alpha, (float)a->beta, t->y + i * t->y_pixel, dense ? pixels * r->channels : r->channels);
 }
 
-/* The number of pixels of the next tile, given `left` remaining ones: even while possible, which halves the code. The
+/* The number of pixels of the next tile, given `left` remaining ones: even above ODD_MOST, which makes less code. The
  * remaining tiles are about equally wide, because the few sums of a narrow one wait for each other. */
 static int64_t tile_width(int64_t left) {
   const int64_t tiles = (left + PIXELS - 1) / PIXELS, width = (left + tiles - 1) / tiles;
-  return width & 1 && width < left ? width + 1 : width > 1 ? width & ~(int64_t)1 : width;
+  return width & 1 && width < left ? width + 1 : width > ODD_MOST ? width & ~(int64_t)1 : width;
 }
 
 /* With a dilation of d times `apart`, columns of Y with the same remainder by d read pixels of X with the same
