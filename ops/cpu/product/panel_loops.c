@@ -2,6 +2,8 @@
  * is a few rows by the columns of one panel; its sums stay in registers over the whole depth of a block. */
 #include "ops/cpu/product/panel_loops.h"
 
+#include <math.h>
+
 #include "ops/cpu/common/lanes.h"
 #include "ops/cpu/product/panel_finish.h"
 
@@ -26,6 +28,18 @@
 #define VECTORS_NARROW 2
 #ifndef ROWS_NARROW
 #define ROWS_NARROW ROWS
+#define ROWS_NEAR ROWS
+#endif
+#define ROWS_NEAR_SHALLOW 3 /* of a shallow tile, likewise */
+
+/* Rows of a shallow tile: so few instructions that a tile's end and the next tile's beginning run side by side. */
+#if LANES == 16
+#define ROWS_SHALLOW 6 /* of VECTORS_SHALLOW */
+#define ROWS_SHALLOW_OF_1 12
+#define ROWS_SHALLOW_OF_3 5
+#define VECTORS_SHALLOW 2 /* of a wide panel */
+#else
+#define VECTORS_SHALLOW VECTORS
 #endif
 #define SUMS (ROWS * VECTORS_MOST) /* of a tile, at most */
 _Static_assert(ROWS_NARROW *VECTORS_NARROW <= SUMS, "tall tiles have no more sums");
@@ -53,8 +67,16 @@ INLINE lanes multiplied(lanes sum, const float *a, lanes weights) {
   __builtin_memcpy(&pair, a, sizeof pair);
   return _mm512_dpbf16_ps(sum, (pairs)_mm512_set1_epi32(pair), (pairs)weights);
 }
+/* The same with weights in memory. gcc loads them into a register, for which it keeps a sum in memory. */
+INLINE lanes multiplied_from(lanes sum, const float *a, const float *weights) {
+  int pair;
+  __builtin_memcpy(&pair, a, sizeof pair);
+  __asm__("vdpbf16ps %2, %1, %0" : "+v"(sum) : "v"(_mm512_set1_epi32(pair)), "m"(*(const __m512_u *)weights));
+  return sum;
+}
 #else
 #define multiplied(sum, a, weights) ((sum) + *(a) * (weights))
+#define multiplied_from(sum, a, weights) multiplied(sum, a, load_weights(weights))
 #endif
 
 /* An element of the panel: a float, a pair of bf16 in its place, or f16, which is widened exactly. */
@@ -110,7 +132,7 @@ INLINE void fetch_row(int vectors, bool halves, fetches *fetch) {
 /* Adds the product of one element of depth: `rows` elements of X, a_row apart, by `vectors` of the panel's row b, which
  * is also written to `widened` (NULL, a constant after inlining: it is not). */
 INLINE void multiply_element(const panel_tile *t, const float *a, const weight *b, int64_t ahead, bool fetches_more,
-                             int rows, int vectors, fetches *fetch, float *widened, lanes *sum) {
+                             int rows, int rows_near, int vectors, fetches *fetch, float *widened, lanes *sum) {
   /* Vectors of the panel's row that are kept in registers. If no register is left, the last vector is a memory operand,
    * because gcc would otherwise keep a sum in memory. */
   const int held_weights = rows == 1 || rows * vectors + vectors < REGISTERS ? vectors : vectors - 1;
@@ -129,26 +151,19 @@ INLINE void multiply_element(const panel_tile *t, const float *a, const weight *
     weights[j] = load_weights(b + j * LANES);
     if (widened) store(widened + j * LANES, weights[j]);
   }
-#ifdef ROWS_NEAR
   const float *near = a;
-#endif
 #pragma GCC unroll 16
   for (int i = 0; i < rows; i++) {
-#ifdef ROWS_NEAR
-    if (rows > ROWS && i > 0 && i % ROWS_NEAR == 0) {
+    if (i > 0 && i % rows_near == 0) {
       near = a + i * t->a_row;
       __asm__("" : "+r"(near)); /* keeps gcc from holding a distance for each row, in memory */
     }
-    const float *x = near + (rows > ROWS ? i % ROWS_NEAR : i) * t->a_row;
-#else
-    const float *x = a + i * t->a_row;
-#endif
+    const float *x = near + i % rows_near * t->a_row;
 #pragma GCC unroll 8
     for (int j = 0; j < held_weights; j++) sum[i * vectors + j] = multiplied(sum[i * vectors + j], x, weights[j]);
     if (held_weights == vectors || CONVERTS) continue;
     __asm__("" : "+r"(b)); /* keeps gcc from holding the vector in a register */
-    sum[i * vectors + vectors - 1] =
-        multiplied(sum[i * vectors + vectors - 1], x, load_weights(b + (vectors - 1) * LANES));
+    sum[i * vectors + vectors - 1] = multiplied_from(sum[i * vectors + vectors - 1], x, b + (vectors - 1) * LANES);
   }
   if (held_weights == vectors || !CONVERTS) return;
   __asm__("" : "+r"(b)); /* likewise */
@@ -163,6 +178,7 @@ INLINE void multiply_element(const panel_tile *t, const float *a, const weight *
  * panel on. Returns the place to prefetch next. */
 INLINE const char *tile(const panel_tile *t, int64_t at, const char *next, int64_t column, int rows, int vectors,
                         bool halves, bool widens) {
+  const int rows_near = rows > ROWS ? ROWS_NEAR : rows;
   lanes sum[SUMS];
   const weight *b = (const weight *)t->panel + column;
   const float *first_a = t->a + at * t->a_row;
@@ -177,20 +193,21 @@ INLINE const char *tile(const panel_tile *t, int64_t at, const char *next, int64
   float *to = widens ? t->widened + column : NULL;
   EACH(sum[i * vectors + j] = (lanes){0})
   int64_t r = 0;
-  for (; r < t->n_runs && (length >= SHORT_RUN || r == 0); r++) {
+  const int64_t fetching = t->shallow ? 0 : length >= SHORT_RUN ? t->n_runs : t->n_runs > 0;
+  for (; r < fetching; r++) {
     const float *a = first_a + t->runs[r], *end = a + length;
     /* two loops, because gcc keeps sums of a loop with a branch in memory */
     for (; a < end && fetch.y < fetch.y_end; a++, b += panel_row, to = widens ? to + panel_row : NULL) {
       fetch_row(vectors, halves, &fetch);
-      multiply_element(t, a, b, ahead, true, rows, vectors, &fetch, to, sum);
+      multiply_element(t, a, b, ahead, true, rows, rows_near, vectors, &fetch, to, sum);
     }
     for (; a < end; a++, b += panel_row, to = widens ? to + panel_row : NULL)
-      multiply_element(t, a, b, ahead, true, rows, vectors, &fetch, to, sum);
+      multiply_element(t, a, b, ahead, true, rows, rows_near, vectors, &fetch, to, sum);
   }
   for (; r < t->n_runs; r++) {
     const float *a = first_a + t->runs[r], *end = a + length;
     for (; a < end; a++, b += panel_row, to = widens ? to + panel_row : NULL)
-      multiply_element(t, a, b, ahead, false, rows, vectors, &fetch, to, sum);
+      multiply_element(t, a, b, ahead, false, rows, rows_near, vectors, &fetch, to, sum);
   }
   if (t->scale != 1) EACH(sum[i * vectors + j] *= t->scale)
   if (column + vectors * LANES > t->columns) {
@@ -223,6 +240,91 @@ INLINE void tiles(const panel_tile *t, int64_t column, int rows, int vectors) {
   if (t->widened) return;
 #endif
   for (int64_t at = 0; at < end; at += rows) next = tile(t, at, next, column, rows, vectors, false, false);
+}
+
+/* All tiles of the strip, of shallow tiles that begin sums of whole vectors: nothing is fetched or decided within a
+ * tile. */
+INLINE void shallow_tiles(const panel_tile *t, int64_t column, int rows, int vectors, bool halves) {
+  const panel_tile own = {.a_row = t->a_row}; /* which no store changes */
+  const int64_t c_bytes = t->c_row * (int64_t)(halves ? sizeof(uint16_t) : sizeof(float)), panel_row = t->panel_row,
+                length = t->run_length;
+  const int64_t *const runs = t->runs, *const runs_end = runs + t->n_runs;
+  const lanes least = all(t->relu ? 0 : -INFINITY);
+  const weight *const panel = (const weight *)t->panel + column;
+  const float *const bias = t->bias + column, *a_at = t->a;
+  const char *residual = t->residual ? lanes_at(t->residual, halves, column) : NULL;
+  char *c = (char *)t->c + (lanes_at(t->c, halves, column) - (const char *)t->c);
+  for (int64_t i = 0; i < t->count; i++) {
+    lanes sum[SUMS];
+    fetches unused = {0};
+    EACH(sum[i * vectors + j] = (lanes){0})
+    const weight *b = panel;
+    for (const int64_t *run = runs; run < runs_end; run++) {
+      const float *a = a_at + *run, *end = a + length;
+      for (; a < end; a++, b += panel_row)
+        multiply_element(&own, a, b, 0, false, rows, ROWS_NEAR_SHALLOW, vectors, &unused, NULL, sum);
+    }
+    EACH(sum[i * vectors + j] += load(bias + j * LANES))
+    if (residual) {
+#pragma GCC unroll 16
+      for (int i = 0; i < rows; i++, residual += c_bytes) {
+        __asm__("" : "+r"(residual)); /* keeps gcc from holding a distance for each row */
+#pragma GCC unroll 8
+        for (int j = 0; j < vectors; j++) sum[i * vectors + j] += load_either(residual, halves, j * LANES);
+      }
+    }
+#pragma GCC unroll 16
+    for (int i = 0; i < rows; i++, c += c_bytes) {
+      __asm__("" : "+r"(c)); /* likewise */
+#pragma GCC unroll 8
+      for (int j = 0; j < vectors; j++) store_either(c, halves, j * LANES, LANES_MAX(least, sum[i * vectors + j]));
+    }
+    a_at += rows * own.a_row;
+  }
+}
+
+#define CASE(n) \
+  case n: shallow_tiles(t, column, n, vectors, halves); break;
+INLINE void shallow_rows(const panel_tile *t, int64_t column, int vectors, bool halves) {
+  switch (t->rows) {
+    CASE(1);
+    CASE(2);
+    CASE(3);
+    CASE(4);
+#if ROWS > 4
+    CASE(5);
+    CASE(6);
+#endif
+  }
+#if ROWS_NARROW > ROWS
+  if (vectors > 1) return;
+  switch (t->rows) {
+    CASE(7);
+    CASE(8);
+    CASE(9);
+    CASE(10);
+    CASE(11);
+    CASE(12);
+  }
+#endif
+}
+#undef CASE
+
+INLINE void shallow_columns(const panel_tile *t, bool halves) {
+  int64_t column = 0, vectors = t->width / LANES;
+  for (; vectors >= 2 && (vectors != 3 || VECTORS < 3); column += 2 * LANES, vectors -= 2)
+    shallow_rows(t, column, 2, halves);
+#if VECTORS >= 3
+  if (vectors == 3) return shallow_rows(t, column, 3, halves);
+#endif
+  if (vectors == 1) shallow_rows(t, column, 1, halves);
+}
+
+CPU_UNCHECKED static __attribute__((noinline)) void multiply_shallow(const panel_tile *t) {
+#ifdef PANEL_PAIRS
+  if (t->halves) return shallow_columns(t, true);
+#endif
+  shallow_columns(t, false);
 }
 
 #define CASE(n) \
@@ -282,14 +384,42 @@ CPU_UNCHECKED void panel_pairs_convert(const float *from, int64_t n, float *to) 
 #else
 #define MULTIPLY CPU_LEVELED(panel_multiply)
 int CPU_LEVELED(panel_rows)(int64_t columns) { return columns <= VECTORS_NARROW * LANES ? ROWS_NARROW : ROWS; }
+int CPU_LEVELED(panel_rows_shallow)(int64_t columns) {
+#if LANES == 16
+  return columns <= LANES                              ? ROWS_SHALLOW_OF_1
+         : columns > 2 * LANES && columns <= 3 * LANES ? ROWS_SHALLOW_OF_3
+                                                       : ROWS_SHALLOW;
+#else
+  return CPU_LEVELED(panel_rows)(columns);
+#endif
+}
 int CPU_LEVELED(panel_lanes)(void) { return LANES; }
 #endif
 
 /* Columns outside, tiles inside: the columns' weights stay in the first-level cache. */
 CPU_UNCHECKED void MULTIPLY(const panel_tile *t) {
   int64_t column = 0, width = t->width;
+  if (t->shallow && t->first && t->bias && !t->row_bias && t->scale == 1 && t->columns == width && !t->widened)
+    return multiply_shallow(t);
 #if ROWS_NARROW > ROWS
   if (t->rows > ROWS) return tall_tiles(t);
+  panel_tile rest;
+  if (width <= LANES && t->rows > ROWS / 2 && t->count > 1 && !t->widened) {
+    /* the last vector of a wide product: the few sums of a tile wait for each other, so two tiles are one */
+    panel_tile joined = *t;
+    joined.rows = 2 * t->rows;
+    joined.count = t->count / 2;
+    tall_tiles(&joined);
+    if (t->count % 2 == 0) return;
+    const int64_t done = (t->count - 1) * t->rows;
+    rest = *t;
+    rest.a += done * t->a_row;
+    rest.c = (char *)t->c + (lanes_at(t->c, t->halves, done * t->c_row) - (const char *)t->c);
+    if (t->residual) rest.residual = lanes_at(t->residual, t->halves, done * t->c_row);
+    if (t->row_bias) rest.row_bias += done;
+    rest.count = 1;
+    t = &rest;
+  }
 #endif
 #if LANES < 16
   for (; t->rows == 1 && column + VECTORS_OF_1 * LANES <= width; column += VECTORS_OF_1 * LANES)
@@ -300,6 +430,11 @@ CPU_UNCHECKED void MULTIPLY(const panel_tile *t) {
       case 3: tiles(t, column, 3, VECTORS_OF_3); break;
     }
 #endif
+  for (; VECTORS_SHALLOW < VECTORS && t->shallow && column + VECTORS_SHALLOW * LANES <= width;
+       column += VECTORS_SHALLOW * LANES) {
+    if (column + 3 * LANES == width) break;
+    tile_rows(t, column, VECTORS_SHALLOW);
+  }
   for (; column + VECTORS * LANES <= width; column += VECTORS * LANES) tile_rows(t, column, VECTORS);
   /* a narrow last panel */
   if (VECTORS > 3 && column + 3 * LANES <= width) {

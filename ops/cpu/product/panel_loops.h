@@ -22,13 +22,15 @@ typedef struct panel_tile {
   float scale;      /* of the sums */
   const char *next; /* to fetch into a near cache meanwhile: next_step bytes for each element of depth; any address */
   int64_t next_step;
-  bool first;  /* c = biases + residual + scaled sums; else c += scaled sums */
-  bool relu;   /* afterwards c = max(c, 0); NaN stays */
-  bool halves; /* only of pairs, and `first` */
+  bool first;   /* c = biases + residual + scaled sums; else c += scaled sums */
+  bool relu;    /* afterwards c = max(c, 0); NaN stays */
+  bool halves;  /* only of pairs, and `first` */
+  bool shallow; /* so few products that prefetches and the end of a large tile would take longer than they do */
 } panel_tile;
 
 /* Most rows of a tile of a product with so many columns, and the width of its vectors: width is a multiple. */
 CPU_LOOP(int, panel_rows, (int64_t columns));
+CPU_LOOP(int, panel_rows_shallow, (int64_t columns)); /* the same of shallow tiles */
 CPU_LOOP(int, panel_lanes, (void));
 CPU_LOOP(void, panel_multiply, (const panel_tile *tile));
 

@@ -35,6 +35,7 @@ struct panel_plan {
   bool by_strassen; /* then only its plan, the team and the bias's elements matter */
   strassen_plan strassen;
   depth_order order;
+  bool shallow; /* tiles are */
   int level_rows, level_lanes;
   cpu_team team;
   void (*multiply)(const panel_tile *tile);

@@ -252,6 +252,7 @@ static void run_block(const panel_run *run, int64_t i_block, const block *b, con
           .first = first,
           .relu = last && p->activation.kind == ACTIVATION_RELU,
           .halves = plan->halves,
+          .shallow = plan->shallow,
       };
     }
     for (int64_t i = 0; i < n_strips; i++) {

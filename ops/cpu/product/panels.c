@@ -13,8 +13,9 @@
                        */
 #define TILES_LEAST 2 /* of a chunk, at least, where panels alone are too few */
 #define TILES_FEW 8   /* of a chunk with one tap, at least, if all weights are at most FEW_BYTES */
-#define FEW_BYTES (1 << 20)   /* about the second-level cache */
-#define NEAR_BYTES (64 << 10) /* of X and Y of a chunk of more than TILES_FEW tiles */
+#define FEW_BYTES (1 << 20)      /* about the second-level cache */
+#define NEAR_BYTES (64 << 10)    /* of X and Y of a chunk of more than TILES_FEW tiles */
+#define NEAR_SHALLOW (128 << 10) /* the same of shallow tiles, of which an item has more: its beginning takes long */
 #define RESULTS_FEW 4096  /* at most, of a product whose depth is cut: as many chunks as threads want have few tiles */
 #define TILES_STREAMED 16 /* of a chunk, at least, if all weights are more than FEW_BYTES */
 #define ITEMS_LEAST 4     /* of a block of depth for each thread, where a job for each block makes chunks short */
@@ -22,6 +23,8 @@
 #define DEPTH_MOST \
   1024 /* of a block of several taps: 256 KB of a panel, which stay in the second-level cache while a chunk's tiles \
           pass */
+#define DEPTH_SHALLOW 32        /* of shallow tiles, at most */
+#define COPIED_SHALLOW 48       /* shallow tiles of a copy of X */
 #define CHANNELS_MOST 512       /* of a block of one tap, whose X has no overlap between taps to live on */
 #define CHUNK_BYTES (576 << 10) /* of X that a chunk reads, about: passes the second-level cache once a panel */
 #define STRIP_BYTES (16 << 10)  /* of X that a strip's tiles multiply, about: half of the first-level cache */
@@ -136,6 +139,18 @@ static void share_tiles(panel_plan *plan, bool few_weights) {
   cut_items(plan, wanted);
 }
 
+/* True if tiles are shallow (panel_loops.h). At AVX2 those of one channel gain from prefetches. */
+static bool is_shallow(const panel_problem *p) {
+  return (p->channels > 1 || cpu_level_now() >= CPU_AVX512) &&
+         p->taps[0] * p->taps[1] * p->taps[2] * p->channels <= DEPTH_SHALLOW;
+}
+
+/* Tiles of a copy of X, at most. */
+static int64_t copied_tiles(const panel_problem *p) {
+  if (!p->pairs || p->halves.x) return 1;
+  return is_shallow(p) ? COPIED_SHALLOW : COPIED_MOST;
+}
+
 static void choose_tiles(panel_plan *plan) {
   panel_problem *p = &plan->p;
   plan->tiles_per_row = (p->out[2] + plan->level_rows - 1) / plan->level_rows;
@@ -152,7 +167,7 @@ static void choose_tiles(panel_plan *plan) {
       plan->some_copied = true;
   plan->copy_pixel = plan->channels_per_block;
   if (plan->copy_pixel * p->stride[2] * (int64_t)sizeof(float) % (ALIASED_BYTES / 2) == 0) plan->copy_pixel += 16;
-  plan->copied_most = plan->all_copied ? smaller(smaller(plan->strip_most, plan->tiles_per_row), COPIED_MOST) : 1;
+  plan->copied_most = smaller(smaller(plan->strip_most, plan->tiles_per_row), copied_tiles(p));
   /* so many for each of its tiles hold a copy of several */
   const int64_t span = larger(copy_span(plan, 1), plan->level_rows * p->stride[2]);
   plan->copy_elements = round_up(block_rows(plan) * span * plan->copy_pixel, 16);
@@ -161,7 +176,8 @@ static void choose_tiles(panel_plan *plan) {
   int64_t taps = p->taps[0] * p->taps[1] * p->taps[2];
   bool few_weights = taps * p->channels * p->outputs * (int64_t)sizeof(float) <= FEW_BYTES,
        few = taps == 1 && few_weights;
-  const int64_t near = NEAR_BYTES / (plan->level_rows * (p->channels + p->outputs) * (int64_t)sizeof(float));
+  const int64_t near = (plan->shallow ? NEAR_SHALLOW : NEAR_BYTES) /
+                       (plan->level_rows * (p->channels + p->outputs) * (int64_t)sizeof(float));
   int64_t tiles = CHUNK_BYTES / (plan->copy_elements * (int64_t)sizeof(float)),
           most = few ? smaller(larger(near, TILES_FEW), TILES_MOST) : TILES_MOST;
   tiles = tiles < 4 ? 4 : tiles > most ? most : tiles;
@@ -218,7 +234,7 @@ static void consider_strassen(panel_plan *plan, cpu_level level) {
 }
 
 /* Tables of offsets of runs: of X itself, and of copies. */
-static int64_t run_tables(const panel_problem *p) { return 1 + (p->pairs && !p->halves.x ? COPIED_MOST : 1); }
+static int64_t run_tables(const panel_problem *p) { return 1 + copied_tiles(p); }
 
 reed_status panel_plan_open(const reed_kernel_call *call, const panel_problem *problem, panel_plan **out_plan) {
   bool first = problem->channels_first;
@@ -238,7 +254,10 @@ reed_status panel_plan_open(const reed_kernel_call *call, const panel_problem *p
 #ifdef CPU_HAS_BF16_LOOPS
   if (problem->pairs) plan->multiply = panel_pairs_multiply;
 #endif
-  plan->level_rows = (int)smaller(CPU_PICK(level, panel_rows)(problem->outputs), larger(plan->p.out[2], 1));
+  plan->shallow = is_shallow(problem);
+  plan->level_rows =
+      (plan->shallow ? CPU_PICK(level, panel_rows_shallow) : CPU_PICK(level, panel_rows))(problem->outputs);
+  plan->level_rows = (int)smaller(plan->level_rows, larger(plan->p.out[2], 1));
 #ifdef CPU_HAS_AMX_LOOPS
   if (problem->pairs && level >= CPU_AMX) {
     plan->multiply = panel_amx_multiply;

@@ -20,6 +20,8 @@ typedef struct row {
   bool first, pairs, half_x, half_y, curve, f16;
   bool by_depth, pieces, copies; /* cut so with several threads, at level avx2 and above */
   bool parts;                    /* the depth is cut with any number of threads */
+  bool residual;
+  bool plain; /* shallow tiles run as others do */
 } row;
 
 static const row rows[] = {
@@ -124,7 +126,7 @@ static panel_problem problem_of(const row *r, bool widened) {
   p.weights_group = packed_panels(r->outputs) * PACKED_WIDTH * r->channels * p.taps[1] * p.taps[2];
   if (r->pairs) {
     p.weights_group /= 2;
-    panel_problem_pair(&p, (packed_halves){.x = r->half_x, .y = r->half_y});
+    panel_problem_pair(&p, (packed_halves){.x = r->half_x, .residual = r->half_y && r->residual, .y = r->half_y});
   }
   return p;
 }
@@ -154,11 +156,14 @@ static float *run(const row *r, bool widened, int32_t threads, int64_t *out_byte
           n_weights = r->groups * p.weights_group * (r->pairs ? 2 : 1);
   float *x = numbers(n_x + 64, r->half_x, 3),
         *weights = r->f16 ? numbers_of_f16(n_weights, p.weights_f16, 5) : numbers(n_weights, r->pairs, 5),
-        *bias = numbers(r->groups * r->outputs, false, 7), *y = numbers(n_y, r->half_y, (uint64_t)threads);
+        *bias = numbers(r->groups * r->outputs, false, 7), *y = numbers(n_y, r->half_y, (uint64_t)threads),
+        *residual = r->residual ? numbers(n_y, r->half_y, 11) : NULL;
   void *workspace = malloc((size_t)panel_plan_workspace_bytes(plan));
   ck_assert_ptr_nonnull(workspace);
-  ck_assert_int_eq(panel_plan_run(plan, x, weights, bias, NULL, y, workspace), REED_OK);
+  if (r->plain) plan->shallow = false;
+  ck_assert_int_eq(panel_plan_run(plan, x, weights, bias, residual, y, workspace), REED_OK);
   panel_plan_close(plan);
+  free(residual);
   free(workspace);
   free(bias);
   free(weights);
@@ -186,10 +191,10 @@ START_TEST(threads_change_no_bits) {
 }
 END_TEST
 
-/* At AVX-512 a tile of up to 32 outputs is tall and a panel of 33 to 48 has one pass, at AVX2 neither is so; every
- * element is the same sum. _i: pixels of a row. */
+/* At AVX-512 a tile of up to 32 outputs is tall, a panel of 33 to 48 has one pass, and two tiles of a wide product's
+ * last 16 outputs are one; at AVX2 none is so. Every element is the same sum. _i: pixels of a row. */
 START_TEST(narrow_panels_have_the_bits_of_others) {
-  static const int64_t outputs[] = {5, 16, 17, 24, 32, 33, 48, 104};
+  static const int64_t outputs[] = {5, 16, 17, 24, 32, 33, 48, 72, 80, 104};
   for (int k = 0; k < 4 * ROWS(outputs) && cpu_level_best() >= CPU_AVX512; k++) {
     const bool windows = k / ROWS(outputs) % 2, first = k / ROWS(outputs) / 2;
     const row r = {.what = "a narrow product",
@@ -212,6 +217,56 @@ START_TEST(narrow_panels_have_the_bits_of_others) {
                   (int)r.outputs, (int)r.taps, first);
     free(both[0]);
     free(both[1]);
+  }
+  cpu_level_use(NULL);
+}
+END_TEST
+
+/* Tiles of a short depth, with whole vectors of outputs and without, and their edges. _i: pixels of a row. */
+START_TEST(shallow_tiles_have_the_bits_of_others) {
+  static const int64_t outputs[] = {4, 8, 16, 24, 32, 40, 48, 64, 80, 112, 128, 144};
+  static const row forms[] = {
+      {"a product", 1, 1, 16, 0, {1, 0}, 1, 1, 0},
+      {"a product with a residual", 1, 1, 31, 0, {1, 0}, 1, 1, 0, .residual = true, .curve = true},
+      {"windows of a picture", 1, 1, 3, 0, {5, 0}, 3, 2, 1, .first = true, .residual = true},
+      {"windows", 2, 1, 3, 0, {4, 0}, 3, 1, 1},
+      {"groups", 1, 2, 8, 0, {3, 0}, 1, 2, 0},
+      {"f16", 1, 1, 24, 0, {1, 0}, 1, 1, 0, .f16 = true},
+      {"pairs", 1, 1, 16, 0, {1, 0}, 1, 1, 0, .pairs = true},
+      {"pairs of windows", 1, 1, 6, 0, {5, 0}, 3, 1, 1, .pairs = true, .residual = true},
+      {"pairs and halves",
+       1,
+       1,
+       48,
+       0,
+       {2, 0},
+       1,
+       1,
+       0,
+       .pairs = true,
+       .half_x = true,
+       .half_y = true,
+       .residual = true},
+  };
+  for (cpu_level level = CPU_BASE; level <= cpu_level_best(); level++) {
+    cpu_level_use(cpu_level_name(level));
+    for (int k = 0; k < ROWS(outputs) * ROWS(forms); k++) {
+      row r = forms[k / ROWS(outputs)];
+      if (level < (r.pairs ? CPU_AVX512_BF16 : r.f16 ? CPU_AVX2 : CPU_BASE)) continue;
+      r.outputs = outputs[k % ROWS(outputs)];
+      r.in[1] = _i;
+      for (int32_t threads = 1; threads < 4; threads += 2) {
+        int64_t bytes;
+        r.plain = false;
+        float *shallow = run(&r, false, threads, &bytes);
+        r.plain = true;
+        float *others = run(&r, false, threads, &bytes);
+        ck_assert_msg(memcmp(shallow, others, (size_t)bytes) == 0, "%s, %d outputs, %d threads, %s", r.what,
+                      (int)r.outputs, threads, cpu_level_name(level));
+        free(shallow);
+        free(others);
+      }
+    }
   }
   cpu_level_use(NULL);
 }
@@ -269,6 +324,7 @@ int main(void) {
   tcase_set_timeout(t, 240);
   tcase_add_loop_test(t, threads_change_no_bits, 0, ROWS(rows));
   tcase_add_loop_test(t, narrow_panels_have_the_bits_of_others, 1, 40);
+  tcase_add_loop_test(t, shallow_tiles_have_the_bits_of_others, 3, 40);
   tcase_add_loop_test(t, rounded_x_has_the_bits_of_bf16, 5, 260);
   tcase_add_loop_test(t, weights_of_f16_give_the_bits_of_f32, 0, ROWS(rows));
   suite_add_tcase(suite, t);
