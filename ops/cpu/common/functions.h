@@ -1,5 +1,6 @@
-/* Functions of one float or double that the loops of formulas.def call.
-
+/* Functions of one float or double that the loops of formulas.def call. Circular and hyperbolic ones of floats:
+ * trigonometry.h.
+ *
  * The float ones are straight-line code without tables, branches or library calls, so that a loop over them vectorises
  * at every CPU level; their errors are below 3 units in the last place over the whole range, subnormal results of exp
  * included (tests/ops/cpu says so). They need -fno-trapping-math and must not be compiled with -ffast-math: the
@@ -168,19 +169,6 @@ static inline float mod_f32(float a, float b) {
 }
 static inline float pow_f32(float a, float b) { return powf(a, b); }
 #define largest_f32 __FLT_MAX__
-
-/* The C library's: rare enough, and reducing large arguments needs its tables. */
-#define acos_f32 acosf
-#define acosh_f32 acoshf
-#define asin_f32 asinf
-#define asinh_f32 asinhf
-#define atan_f32 atanf
-#define atanh_f32 atanhf
-#define cos_f32 cosf
-#define cosh_f32 coshf
-#define sin_f32 sinf
-#define sinh_f32 sinhf
-#define tan_f32 tanf
 
 /* Double: the C library's. */
 #define largest_f64 __DBL_MAX__

@@ -1,19 +1,17 @@
-/* Planned copies between strided views (strided.h): joining dims, choosing rows or tiles, copying. Operators describe
- * their copies in ops/cpu/move/. */
+/* Planned copies between strided views (strided.h): joining dims, choosing rows, tiles or records, copying. Operators
+ * describe their copies in ops/cpu/move/. */
 #include "ops/cpu/common/strided.h"
 
 #include "ops/cpu/common/common.h"
+#include "ops/cpu/common/parts_loops.h"
 
 /* ---- planning ---- */
 
-/* Makes the longest dim with short steps in the target the innermost one, because a loop over a few elements costs more
- * to start than to run. */
-static void turn_longest_in(strided_copy *p) {
-  int32_t inner = p->rank - 1, longest = inner;
-  for (int32_t d = 0; d < inner; d++)
-    if (p->to[d] <= 64 && p->extents[d] > p->extents[longest]) longest = d;
-  int64_t extent = p->extents[longest], from = p->from[longest], to = p->to[longest];
-  for (int32_t d = longest; d < inner; d++) {
+/* Makes dim `which` the innermost one. */
+static void turn_in(strided_copy *p, int32_t which) {
+  const int32_t inner = p->rank - 1;
+  const int64_t extent = p->extents[which], from = p->from[which], to = p->to[which];
+  for (int32_t d = which; d < inner; d++) {
     p->extents[d] = p->extents[d + 1];
     p->from[d] = p->from[d + 1];
     p->to[d] = p->to[d + 1];
@@ -21,6 +19,45 @@ static void turn_longest_in(strided_copy *p) {
   p->extents[inner] = extent;
   p->from[inner] = from;
   p->to[inner] = to;
+}
+
+/* Makes the longest dim with short steps in the target the innermost one, because a loop over a few elements costs more
+ * to start than to run. */
+static void turn_longest_in(strided_copy *p) {
+  int32_t inner = p->rank - 1, longest = inner;
+  for (int32_t d = 0; d < inner; d++)
+    if (p->to[d] <= 64 && p->extents[d] > p->extents[longest]) longest = d;
+  turn_in(p, longest);
+}
+
+#define RECORDS_LEAST 16
+
+/* True if dim `records` counts records of a few blocks and dim `parts` the blocks of one, side by side in memory with
+ * the strides given. */
+static bool are_records(const strided_copy *p, const int64_t *strides, int32_t records, int32_t parts) {
+  const int64_t n = p->extents[parts];
+  return n >= 2 && n <= PARTS_MOST && p->extents[records] >= RECORDS_LEAST && strides[parts] == p->block_bytes &&
+         strides[records] == n * p->block_bytes;
+}
+
+/* Finds records in the source whose parts are dense in the target, or the other way round, and sets p->parts. */
+static void find_records(strided_copy *p) {
+  const int32_t inner = p->rank - 1;
+  if (inner < 1 || p->block_bytes > 8 || (p->block_bytes & (p->block_bytes - 1)) || p->to[inner] != p->block_bytes)
+    return;
+  for (int32_t d = 0; d < inner && !p->parts; d++) {
+    if (are_records(p, p->from, inner, d) && p->to[d] % p->block_bytes == 0) { /* d counts the parts */
+      p->parts = p->extents[d];
+      turn_in(p, d);
+      turn_in(p, inner - 1);
+    } else if (p->from[d] == p->block_bytes && are_records(p, p->to, d, inner) &&
+               p->from[inner] % p->block_bytes == 0) {
+      p->parts = p->extents[inner];
+      p->joins = true;
+      turn_in(p, d);
+    }
+  }
+  if (p->parts) p->level = cpu_level_now();
 }
 
 void strided_plan(strided_copy *out_plan, int32_t rank, const int64_t *extents, const int64_t *from_strides,
@@ -50,14 +87,15 @@ void strided_plan(strided_copy *out_plan, int32_t rank, const int64_t *extents, 
     p->block_bytes *= p->extents[p->rank];
     p->n /= p->extents[p->rank];
   }
+  find_records(p);
   /* A dim that steps by one block in the source, while the last dim steps by one block in the target, is a transpose:
    * it is copied in tiles. Short dims gain nothing from tiles. */
   int32_t inner = p->rank - 1;
-  if (p->block_bytes <= 16 && inner > 0 && p->to[inner] == p->block_bytes && p->extents[inner] >= 4)
+  if (!p->parts && p->block_bytes <= 16 && inner > 0 && p->to[inner] == p->block_bytes && p->extents[inner] >= 4)
     for (int32_t d = 0; d < inner; d++)
       if (p->from[d] == p->block_bytes && p->extents[d] >= 4) p->tile = d;
   if (p->block_bytes & (p->block_bytes - 1)) p->tile = -1;
-  if (p->tile < 0 && p->block_bytes <= 16 && inner > 0 && p->extents[inner] < 8) turn_longest_in(p);
+  if (!p->parts && p->tile < 0 && p->block_bytes <= 16 && inner > 0 && p->extents[inner] < 8) turn_longest_in(p);
   p->team = cpu_team_for(team, 2 * p->n * p->block_bytes);
 }
 
@@ -231,6 +269,36 @@ static void copy_tiles_range(void *context, int64_t begin, int64_t end) {
   }
 }
 
+#define RECORDS_AT_ONCE 2048
+
+static int64_t record_pieces(const strided_copy *p) {
+  return (p->extents[p->rank - 1] + RECORDS_AT_ONCE - 1) / RECORDS_AT_ONCE;
+}
+
+/* Ranges count pairs of outer coordinates and pieces of the records. */
+static void copy_records_range(void *context, int64_t begin, int64_t end) {
+  const copying *c = context;
+  const strided_copy *p = c->plan;
+  const int32_t records = p->rank - 1, parts = p->rank - 2;
+  const int64_t pieces = record_pieces(p);
+  int64_t coordinates[STRIDED_MAX_RANK], piece = begin % pieces;
+  const char *from = c->from;
+  char *to = c->to;
+  seek(p, parts, -1, begin / pieces, coordinates, &from, &to);
+  for (; begin < end; begin++) {
+    const int64_t first = piece * RECORDS_AT_ONCE, left = p->extents[records] - first,
+                  n = left < RECORDS_AT_ONCE ? left : RECORDS_AT_ONCE;
+    const char *x = from + first * p->from[records];
+    char *y = to + first * p->to[records];
+    if (p->joins) CPU_PICK(p->level, join_parts)(p->block_bytes, p->parts, x, p->from[parts] / p->block_bytes, y, n);
+    else CPU_PICK(p->level, split_parts)(p->block_bytes, p->parts, x, y, p->to[parts] / p->block_bytes, n);
+    if (++piece == pieces) {
+      piece = 0;
+      step(p, parts, -1, coordinates, &from, &to);
+    }
+  }
+}
+
 /* True if the plan's elements have the same places on both sides. */
 static bool same_places(const strided_copy *p) {
   bool same = true;
@@ -244,6 +312,9 @@ reed_status strided_run(const strided_copy *plan, const void *from, void *to) {
   if (c.from == c.to && same_places(plan)) return REED_OK;
   if (plan->rank == 0) {
     return cpu_parallel(plan->team, plan->block_bytes, 4096, copy_bytes_range, &c);
+  } else if (plan->parts) {
+    const int64_t n_outer = plan->n / plan->extents[plan->rank - 1] / plan->parts;
+    return cpu_parallel(plan->team, n_outer * record_pieces(plan), 1, copy_records_range, &c);
   } else if (plan->tile >= 0) {
     int64_t n_outer = plan->n / plan->extents[plan->rank - 1] / plan->extents[plan->tile];
     return cpu_parallel(plan->team, n_outer * strip_count(plan), 1, copy_tiles_range, &c);

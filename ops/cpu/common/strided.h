@@ -10,9 +10,13 @@
 typedef struct strided_copy {
   int32_t rank; /* dims left after joining; 0: one block */
   cpu_team team;
-  int32_t tile;        /* dim that is contiguous in the source (the last is in the target): copied in tiles; -1: none */
-  int64_t n;           /* blocks: product of extents */
-  int64_t block_bytes; /* contiguous on both sides */
+  int32_t tile;  /* dim that is contiguous in the source (the last is in the target): copied in tiles; -1: none */
+  int64_t parts; /* records of so many blocks are taken apart, or put together; 0: none are. The last dims are
+                    then [parts, records] */
+  bool joins;
+  cpu_level level;
+  int64_t n;                      /* blocks: product of extents */
+  int64_t block_bytes;            /* contiguous on both sides */
   int64_t from_offset, to_offset; /* bytes */
   int64_t extents[STRIDED_MAX_RANK];
   int64_t from[STRIDED_MAX_RANK],

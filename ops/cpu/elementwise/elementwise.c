@@ -364,7 +364,8 @@ static reed_status prepare_formula(const reed_kernel_call *call, const formula_c
     return reed_kernel_fail(call, REED_ERROR_SHAPE, "the inputs do not broadcast to the output");
   }
   const int64_t rows = s->rank > 1 && s->n ? s->n / s->extents[s->rank - 1] : 0;
-  s->team = cpu_team_for(cpu_env_team(call), s->n * (s->out_size + 4 * elementwise_cost(f->formula)) + rows * ROW_WORK);
+  const int64_t work = s->out_size + 4 * elementwise_cost(f->compute, f->formula);
+  s->team = cpu_team_for(cpu_env_team(call), s->n * work + rows * ROW_WORK);
   group_short_rows(s);
   bool flat = s->rank == 1 && s->team.threads == 1 && s->team.chunks == 1 && s->row == row_direct;
   for (int32_t k = 0; k < s->n_in; k++) flat &= s->operands[k].index == k;

@@ -187,7 +187,7 @@ static reed_status read_steps(fused_state *s, const reed_kernel_call *call, cons
   for (int32_t j = 0; j < s->n_steps; j++) {
     const reed_status status = fused_step_of(call, p, j, &s->steps[j]);
     if (status != REED_OK) return status;
-    cost += 4 * elementwise_cost(p->steps[j].formula);
+    cost += 4 * elementwise_cost(p->dtypes[p->n_inputs + j], p->steps[j].formula);
   }
   s->team = cpu_team_for(cpu_env_team(call), s->n * cost);
   return REED_OK;

@@ -159,7 +159,7 @@ static reed_status read_call(columns_state *s, const reed_kernel_call *call, con
     const reed_status status = fused_step_of(call, p, j, &s->steps[j]);
     if (status != REED_OK) return status;
     if (s->steps[j].size > widest) widest = s->steps[j].size;
-    cost += 4 * elementwise_cost(p->steps[j].formula);
+    cost += 4 * elementwise_cost(p->dtypes[p->n_inputs + j], p->steps[j].formula);
   }
   const int64_t n_values = s->n_inputs + s->n_steps;
   s->block = SCRATCH_BYTES / (n_values * widest) / SLOT_ALIGNMENT * SLOT_ALIGNMENT;

@@ -1,7 +1,7 @@
 /* Activations over a row of f32, compiled once per CPU level: the formulas of formulas.def in place. */
 #include "ops/cpu/formulas/activation_loops.h"
 
-#include "ops/cpu/common/functions.h"
+#include "ops/cpu/common/trigonometry.h"
 
 #define INLINE_FORMULA static inline __attribute__((always_inline)) float
 #define IF_FLOAT(...) __VA_ARGS__

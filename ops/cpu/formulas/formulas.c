@@ -7,11 +7,16 @@
 #include "ops/cpu/formulas/formulas_f32.h"
 #include "ops/cpu/formulas/formulas_plain.h"
 
-int elementwise_cost(int formula) {
+int elementwise_cost(reed_dtype dtype, int formula) {
   static const uint8_t costs[FORMULA_COUNT] = {
 #define COST(op, cost) [OP_##op] = cost,
 #include "ops/cpu/formulas/formulas.def"
   };
+  static const uint8_t of_f64[FORMULA_COUNT] = {
+#define COST_OF_F64(op, cost) [OP_##op] = cost,
+#include "ops/cpu/formulas/formulas.def"
+  };
+  if (dtype == REED_F64 && of_f64[formula]) return of_f64[formula];
   return costs[formula] ? costs[formula] : 1;
 }
 

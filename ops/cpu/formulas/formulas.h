@@ -8,9 +8,9 @@
 /* The formula that the operator and its attributes choose (fmod of Mod, approximate of Gelu, direction of BitShift);
  * FORMULA_COUNT for an unknown word in an attribute. Sum and Mean are Add. */
 int elementwise_choice(const reed_op *op, const reed_attrs *attrs);
-/* A formula's parameters, read from the attributes, and the cost of an element in units of an addition. */
+/* A formula's parameters, read from the attributes, and the cost of an element of the dtype in units of an addition. */
 elementwise_parameters elementwise_parameters_of(int formula, const reed_attrs *attrs);
-int elementwise_cost(int formula);
+int elementwise_cost(reed_dtype dtype, int formula);
 
 /* The loop for operands of the dtype; NULL: there is no such formula. f16 and bf16 have no loops: convert to f32. */
 elementwise_fn elementwise_formula(cpu_level level, reed_dtype dtype, int formula);

@@ -82,8 +82,9 @@ static void pool_run_strips(const fast_pool *f, const pool_run *run, const float
   const pool *p = &f->p;
   const int32_t last = p->w.n - 1;
   const int64_t *offsets = run->offsets, apart = run->lines > 1 ? offsets[1] - offsets[0] : 0;
-  const bool even = run->lines == 2 || (run->lines == 3 && offsets[2] - offsets[1] == apart),
-             slides = even && (run->x_step == apart || (run->lines == 3 && run->x_step == 2 * apart));
+  bool even = run->lines > 1;
+  for (int64_t k = 2; k < run->lines; k++) even = even && offsets[k] - offsets[k - 1] == apart;
+  const bool slides = even && (run->x_step == apart || (run->lines == 3 && run->x_step == 2 * apart));
   CPU_PICK(p->level, pool_strips)
   (&f->line, x, offsets, run->lines, slides ? apart : 0, run->x_step, run->count, y + first, p->w.out[last], run->rows,
    first, after);
@@ -245,7 +246,7 @@ static void divide_rows(fast_pool *f) {
   if (f->p.include_pad) f->line.low -= w->pad_begin[last], f->line.high += w->pad_end[last];
   f->lines = 1;
   for (int32_t axis = 0; axis < last; axis++) f->lines *= w->kernel[axis] < w->in[axis] ? w->kernel[axis] : w->in[axis];
-  const bool in_registers = k <= STRIPS_KERNEL && stride <= STRIPS_STRIDE && f->lines <= STRIPS_LINES;
+  const bool in_registers = pool_strips_take(k, stride, f->lines);
   int64_t doublings = 0;
   for (int64_t taps = 1; taps < k; taps *= 2) doublings++;
   int64_t output_ps = OUTPUT_PS + TAP_PS * f->lines * k, least = 1;

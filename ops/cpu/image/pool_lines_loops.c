@@ -26,12 +26,12 @@ INLINE lanes join(joining how, lanes a, lanes b) {
 /* ---- strips ---- */
 
 /* LANES outputs of a row, whose first taps are at column `column`. whole: all taps are in memory, and vectors of them
- * can be loaded; else masks has two for each tap. */
+ * can be loaded; else masks has one for each tap and element of a stride. */
 typedef struct strip {
   int64_t column;
   bool whole;
   int kept; /* outputs that are stored: the first ones */
-  lane_mask masks[2 * STRIPS_KERNEL];
+  lane_mask masks[STRIPS_STRIDE * STRIPS_KERNEL];
   lanes scale;
 } strip;
 
@@ -39,24 +39,26 @@ typedef struct strip {
 INLINE lanes across(joining how, const pool_line *l, const strip *s, const float *x, int kernel, int stride, bool whole,
                     nan_marks *marks) {
   const lanes nothing = all(how == SUM ? 0 : -__builtin_inff());
-  lanes taps[STRIPS_KERNEL], result, a = nothing, b = nothing;
-#pragma GCC unroll 3
+  lanes taps[STRIPS_WIDE], result, a = nothing, b = nothing;
+#pragma GCC unroll 5
   for (int t = 0; t < kernel; t++) {
     const float *at = x + t * l->dilation;
     if (stride == 2 && t == 1 && l->dilation == 1) { /* between the elements of tap 0 */
       taps[1] = odds(a, b);
       continue;
     }
-    a = whole ? load(at) : load_masked(at, s->masks[2 * t], nothing);
-    if (stride == 2) b = whole ? load(at + LANES) : load_masked(at + LANES, s->masks[2 * t + 1], nothing);
+    a = whole ? load(at) : load_masked(at, s->masks[stride * t], nothing);
+    if (stride == 2) b = whole ? load(at + LANES) : load_masked(at + LANES, s->masks[stride * t + 1], nothing);
     taps[t] = stride == 1 ? a : evens(a, b);
   }
   result = taps[0];
-#pragma GCC unroll 3
+#pragma GCC unroll 5
   for (int t = 1; t < kernel; t++) result = join(how, result, taps[t]);
   if (how == LARGEST) {
     *marks = marked(*marks, taps[0], taps[kernel - 1]);
-    if (kernel == 3) *marks = marked(*marks, taps[1], taps[1]);
+    if (kernel > 2 && (stride > 1 || l->dilation > 1)) /* else those two have all elements */
+#pragma GCC unroll 3
+      for (int t = 1; t <= kernel - 1 - t; t++) *marks = marked(*marks, taps[t], taps[kernel - 1 - t]);
   }
   return result;
 }
@@ -95,6 +97,19 @@ INLINE bool run_strip(joining how, const pool_line *l, const strip *s, const flo
       put(how, s, stride, join(how, a, b), y);
       a = b;
     }
+  } else if (kernel == STRIPS_WIDE && pitch > 0 && lines == STRIPS_WIDE && x_step == pitch) {
+    lanes held[STRIPS_WIDE - 1];
+    x += offsets[0];
+#pragma GCC unroll 4
+    for (int t = 0; t < STRIPS_WIDE - 1; t++) held[t] = across(how, l, s, x + t * pitch, kernel, stride, whole, &marks);
+    for (int64_t r = 0; r < rows; r++, x += x_step, y += y_step) {
+      const lanes next = across(how, l, s, x + (STRIPS_WIDE - 1) * pitch, kernel, stride, whole, &marks);
+      lanes result = held[0];
+#pragma GCC unroll 4
+      for (int t = 1; t < STRIPS_WIDE - 1; t++) result = join(how, result, held[t]), held[t - 1] = held[t];
+      held[STRIPS_WIDE - 2] = next;
+      put(how, s, stride, join(how, result, next), y);
+    }
   } else {
     for (int64_t r = 0; r < rows; r++, x += x_step, y += y_step) {
       lanes result = across(how, l, s, x + offsets[0], kernel, stride, whole, &marks);
@@ -119,7 +134,7 @@ INLINE void set_masks(const pool_line *l, strip *s) {
   for (int t = 0; t < l->kernel; t++)
     for (int half = 0; half < l->stride; half++) {
       const int64_t at = s->column + t * l->dilation + half * LANES;
-      s->masks[2 * t + half] = lanes_between(l->begin - at, l->end - at);
+      s->masks[l->stride * t + half] = lanes_between(l->begin - at, l->end - at);
     }
 }
 
@@ -158,14 +173,26 @@ INLINE void run_strips(const pool_line *l, const float *x, const int64_t *offset
   }
 }
 
-CPU_UNCHECKED void CPU_LEVELED(pool_strips)(const pool_line *l, const float *x, const int64_t *offsets, int64_t lines,
-                                            int64_t pitch, int64_t x_step, double count, float *y, int64_t y_step,
-                                            int64_t rows, int64_t first, int64_t after) {
 #define STRIPS(kernel, stride) \
   if (l->mean) \
     run_strips(l, x, offsets, lines, pitch, x_step, count, y, y_step, rows, first, after, true, kernel, stride); \
   else run_strips(l, x, offsets, lines, pitch, x_step, count, y, y_step, rows, first, after, false, kernel, stride)
-  if (l->stride == 1) {
+
+/* A function of its own, so that those of small kernels keep their registers. */
+static CPU_UNCHECKED __attribute__((noinline)) void wide_strips(const pool_line *l, const float *x,
+                                                                const int64_t *offsets, int64_t lines, int64_t pitch,
+                                                                int64_t x_step, double count, float *y, int64_t y_step,
+                                                                int64_t rows, int64_t first, int64_t after) {
+  if (l->kernel == 4) STRIPS(4, 1);
+  else STRIPS(5, 1);
+}
+
+CPU_UNCHECKED void CPU_LEVELED(pool_strips)(const pool_line *l, const float *x, const int64_t *offsets, int64_t lines,
+                                            int64_t pitch, int64_t x_step, double count, float *y, int64_t y_step,
+                                            int64_t rows, int64_t first, int64_t after) {
+  if (l->kernel > STRIPS_KERNEL) {
+    wide_strips(l, x, offsets, lines, pitch, x_step, count, y, y_step, rows, first, after);
+  } else if (l->stride == 1) {
     if (l->kernel == 1) STRIPS(1, 1);
     else if (l->kernel == 2) STRIPS(2, 1);
     else STRIPS(3, 1);
@@ -174,8 +201,8 @@ CPU_UNCHECKED void CPU_LEVELED(pool_strips)(const pool_line *l, const float *x, 
     else if (l->kernel == 2) STRIPS(2, 2);
     else STRIPS(3, 2);
   }
-#undef STRIPS
 }
+#undef STRIPS
 
 /* ---- one line ---- */
 
@@ -305,7 +332,7 @@ CPU_UNCHECKED void CPU_LEVELED(pool_along)(const pool_line *l, float *x, int64_t
   for (int64_t r = 0; r < rows; r++)
 #pragma GCC unroll 16
     for (int64_t i = 0; i < LINE_SLACK; i += LANES) store(x + r * x_step + columns + i, nothing);
-  if (l->kernel <= STRIPS_KERNEL && l->stride <= STRIPS_STRIDE) {
+  if (pool_strips_take(l->kernel, l->stride, 1)) {
     pool_line line = *l;
     line.begin = column;
     line.end = column + columns + LINE_SLACK;

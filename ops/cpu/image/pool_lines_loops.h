@@ -14,17 +14,23 @@ typedef struct pool_line {
   int64_t begin, end, low, high;
 } pool_line;
 
-/* Kernels and strides that pool_strips takes. */
+/* Kernels and strides that pool_strips takes, and their lines; with stride 1 also wider kernels, of as many lines. */
 #define STRIPS_KERNEL 3
 #define STRIPS_STRIDE 2
 #define STRIPS_LINES 3
+#define STRIPS_WIDE 5
+static inline bool pool_strips_take(int64_t kernel, int64_t stride, int64_t lines) {
+  return (kernel <= STRIPS_KERNEL && stride <= STRIPS_STRIDE && lines <= STRIPS_LINES) ||
+         (kernel <= STRIPS_WIDE && stride == 1 && lines <= STRIPS_WIDE);
+}
 
 /* Floats after a line that pool_along reads and writes. */
 #define LINE_SLACK 64
 
 /* Row r < rows of y, at y + r * y_step, gets outputs first..after-1 of the lines at x + r * x_step + offsets[t], t <
- * lines <= STRIPS_LINES: the largest, or the sum divided by `count` and by the elements that are counted along the line
- * (at least 1). x is column 0 of a line. pitch: the distance of the lines if it is the same for all, else 0. */
+ * lines, which pool_strips_take says yes to: the largest, or the sum divided by `count` and by the elements that are
+ * counted along the line (at least 1). x is column 0 of a line. pitch: the distance of the lines if it is the same for
+ * all, else 0. */
 CPU_LOOP(void, pool_strips,
          (const pool_line *l, const float *x, const int64_t *offsets, int64_t lines, int64_t pitch, int64_t x_step,
           double count, float *y, int64_t y_step, int64_t rows, int64_t first, int64_t after));

@@ -1,8 +1,8 @@
-/* Resize (ONNX opset 19), N-dimensional. Nearest copies elements of any size; linear and cubic f32 go axis by axis
- * (interpolation is a product of axes), rows at a time, long ones by pieces. For f64 and integers of up to 32 bits the
- * lines of the input under a row of the output are summed to one line in double, which is then interpolated along the
- * row. Other dtypes interpolate in the reference. Upsample is the same operator under its older name. The reference:
- * reference/resize.c. */
+/* Resize (ONNX opset 19), N-dimensional. Nearest copies elements of any size, rows that repeat one row together; linear
+ * and cubic f32 go axis by axis (interpolation is a product of axes), rows at a time, long ones by pieces. For f64 and
+ * integers of up to 32 bits the lines of the input under a row of the output are summed to one line in double, which is
+ * then interpolated along the row. Other dtypes interpolate in the reference. Upsample is the same operator under its
+ * older name. The reference: reference/resize.c. */
 #include "ops/cpu/calls/resize.h"
 #include "ops/cpu/common/rows_loops.h"
 #include "ops/cpu/image/resize_loops.h"
@@ -13,8 +13,9 @@ typedef struct resize_job {
   const resize *r;
   const void *x;
   void *y;
-  size_t bytes;            /* of an element */
-  const resize_axis *axis; /* of this pass; mode nearest: the last axis, NULL if its extent stays */
+  size_t bytes;                              /* of an element */
+  const resize_axis *axis;                   /* of this pass; mode nearest: the last axis, NULL if its extent stays */
+  const resize_axis *leading[REED_MAX_RANK]; /* mode nearest: of each axis, NULL if its extent stays */
   int64_t inner;
   int64_t piece, n_pieces; /* of a row along the last axis */
   void *workspace;
@@ -50,30 +51,69 @@ static void gather_row(size_t bytes, const void *from, const int32_t *index, voi
   }
 }
 
-/* Pieces begin..end-1 of the output's rows. */
+/* How often each element of the axis is repeated, in order; 0: not all as often. */
+static int64_t repeats_of(const resize_axis *a) {
+  if (a->in == 0 || a->out % a->in != 0) return 0;
+  const int64_t factor = a->out / a->in;
+  for (int64_t i = 0; i < a->out; i++)
+    if (a->index[i] != i / factor) return 0;
+  return factor;
+}
+
+/* A piece of n elements, from element `first` on, of `rows` neighbouring rows of the output that repeat one row. */
+static void nearest_rows(const resize_job *job, const char *source, int64_t first, int64_t n, char *target,
+                         int64_t rows) {
+  const int64_t bytes = (int64_t)job->bytes, step = job->r->y.dims[job->r->y.rank - 1] * bytes;
+  if (job->r->repeats) {
+    CPU_PICK(job->r->level, resize_repeat)
+    (job->bytes, source + first / job->r->repeats * bytes, job->r->repeats, target, step, rows, n / job->r->repeats);
+    return;
+  }
+  if (job->axis) gather_row(job->bytes, source, job->axis->index + first, target, n);
+  else memcpy(target, source + first * bytes, (size_t)(n * bytes));
+  for (int64_t i = 1; i < rows; i++) memcpy(target + i * step, target, (size_t)(n * bytes));
+}
+
+/* The input's row at coordinate 0 of the last leading axis and the others of row `row`, in elements from the start. */
+static int64_t nearest_base(const resize_job *job, int64_t row) {
+  const resize *r = job->r;
+  const int32_t last = r->y.rank - 1;
+  int64_t base = 0, stride = r->x.dims[last];
+  for (int32_t axis = last - 1; axis >= 0; axis--) {
+    const resize_axis *table = job->leading[axis];
+    const int64_t at = row % r->y.dims[axis];
+    row /= r->y.dims[axis];
+    if (axis < last - 1) base += (table ? table->index[at] : at) * stride;
+    stride *= r->x.dims[axis];
+  }
+  return base;
+}
+
+/* Pieces begin..end-1 of the output's rows: row by row, all pieces of a row before the next one, or where rows are
+ * whole, neighbours that repeat one row together. */
 static void nearest_pieces(void *context, int64_t begin, int64_t end) {
   const resize_job *job = context;
   const resize *r = job->r;
-  int32_t last = r->y.rank - 1;
-  int64_t width = r->y.dims[last];
-  int64_t row = begin / job->n_pieces, first = begin % job->n_pieces * job->piece;
-  for (int64_t i = begin; i < end; i++) {
-    int64_t n = piece_size(job, first, width), from = 0, stride = r->x.dims[last], rest = row;
-    for (int32_t axis = last - 1; axis >= 0; axis--) {
-      const resize_axis *table = axis_of(r, axis);
-      int64_t at = rest % r->y.dims[axis];
-      rest /= r->y.dims[axis];
-      from += (table ? table->index[at] : at) * stride;
-      stride *= r->x.dims[axis];
-    }
-    const char *source = (const char *)job->x + (size_t)from * job->bytes;
-    char *target = (char *)job->y + (size_t)(row * width + first) * job->bytes;
-    if (job->axis) gather_row(job->bytes, source, job->axis->index + first, target, n);
-    else memcpy(target, source + (size_t)first * job->bytes, (size_t)n * job->bytes);
+  const int32_t last = r->y.rank - 1;
+  const int64_t width = r->y.dims[last], lines = last > 0 ? r->y.dims[last - 1] : 1, from_step = r->x.dims[last];
+  const resize_axis *table = last > 0 ? job->leading[last - 1] : NULL;
+  int64_t row = begin / job->n_pieces, first = begin % job->n_pieces * job->piece, at = row % lines,
+          base = nearest_base(job, row);
+  for (int64_t i = begin, rows; i < end; i += rows) {
+    const int64_t n = piece_size(job, first, width), from = base + (table ? table->index[at] : at) * from_step;
+    rows = 1;
+    if (table && job->n_pieces == 1)
+      while (i + rows < end && at + rows < lines && table->index[at + rows] == table->index[at]) rows++;
+    nearest_rows(job, (const char *)job->x + (size_t)from * job->bytes, first, n,
+                 (char *)job->y + (size_t)(row * width + first) * job->bytes, rows);
     first += n;
     if (first < width) continue;
     first = 0;
-    row++;
+    row += rows;
+    at += rows;
+    if (at < lines) continue;
+    at = 0;
+    if (i + rows < end) base = nearest_base(job, row);
   }
 }
 
@@ -138,7 +178,12 @@ static reed_status run_nearest(const void *state, const reed_kernel_buffers *buf
                     .y = buffers->outputs[0],
                     .bytes = reed_dtype_bytes(r->y.dtype),
                     .axis = axis_of(r, last)};
+  for (int32_t axis = 0; axis < last; axis++) job.leading[axis] = axis_of(r, axis);
   set_pieces(&job, r->y.dims[last], 1);
+  if (r->repeats && job.n_pieces > 1) { /* whole repetitions */
+    job.piece = (job.piece + r->repeats - 1) / r->repeats * r->repeats;
+    job.n_pieces = (r->y.dims[last] + job.piece - 1) / job.piece;
+  }
   reed_status status = cpu_parallel(cpu_team_for(r->team, desc_bytes(&r->y)),
                                     cpu_product(r->y.dims, 0, last) * job.n_pieces, 1, nearest_pieces, &job);
   if (status != REED_OK) return status;
@@ -289,6 +334,8 @@ reed_status cpu_prepare_resize(const reed_kernel_call *call, reed_kernel *out_ke
     return REED_OK;
   }
   plan_workspace(r);
+  const resize_axis *rows = axis_of(r, r->y.rank - 1);
+  if (r->nearest && rows) r->repeats = repeats_of(rows);
   reed_kernel_run_fn run = r->n_axes == 0 ? run_copy : r->nearest ? run_nearest : run_interpolation;
   *out_kernel = (reed_kernel){run, r, resize_free, r->nearest ? 0 : r->first_bytes + r->second_bytes};
   return REED_OK;

@@ -1,5 +1,9 @@
-/* The innermost loops of Resize in double (resize_loops.h), compiled once per CPU level. */
+/* The innermost loops of Resize in double and in mode nearest (resize_loops.h), compiled once per CPU level. */
 #include "ops/cpu/image/resize_loops.h"
+
+#include <string.h>
+
+#include "ops/cpu/common/lanes.h"
 
 #define NEAREST_EVEN 0x1.8p52 /* numbers below 2^51 lose their fraction, rounded to nearest even, if it is added */
 
@@ -48,4 +52,40 @@ void CPU_LEVELED(resize_put)(reed_dtype dtype, const double *x, void *y, int64_t
   if (dtype == REED_I16) PUT_INTEGERS(int16_t, INT16_MIN, INT16_MAX);
   if (dtype == REED_I32) PUT_INTEGERS(int32_t, INT32_MIN, INT32_MAX);
 #undef PUT_INTEGERS
+}
+
+/* Elements of 4 bytes, each twice. n is at least LANES; the last vector has some elements of the one before it. */
+static void repeat_twice(const float *x, char *y, int64_t y_step, int64_t rows, int64_t n) {
+  for (int64_t i = 0; i < n; i += LANES) {
+    const int64_t at = i + LANES <= n ? i : n - LANES;
+    const lanes v = disordered(load(x + at));
+    for (int64_t r = 0; r < rows; r++) store_pairs((float *)(y + r * y_step) + 2 * at, v, v);
+  }
+}
+
+void CPU_LEVELED(resize_repeat)(size_t bytes, const void *x, int64_t factor, void *y, int64_t y_step, int64_t rows,
+                                int64_t n) {
+  if (bytes == sizeof(float) && factor == 2 && n >= LANES) {
+    repeat_twice(x, y, y_step, rows, n);
+    return;
+  }
+#define REPEAT(T) \
+  case sizeof(T): { \
+    const T *restrict from = x; \
+    T *restrict to = y; \
+    if (factor == 2) \
+      for (int64_t i = 0; i < n; i++) to[2 * i] = to[2 * i + 1] = from[i]; \
+    else \
+      for (int64_t i = 0; i < n; i++) \
+        for (int64_t k = 0; k < factor; k++) to[i * factor + k] = from[i]; \
+    break; \
+  }
+  switch (bytes) {
+    REPEAT(uint8_t)
+    REPEAT(uint16_t)
+    REPEAT(uint32_t)
+    REPEAT(uint64_t)
+  }
+#undef REPEAT
+  for (int64_t r = 1; r < rows; r++) memcpy((char *)y + r * y_step, y, (size_t)(n * factor) * bytes);
 }

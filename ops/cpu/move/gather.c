@@ -112,10 +112,14 @@ reed_status cpu_prepare_gather(const reed_kernel_call *call, reed_kernel *out_ke
 #define GATHER_ROW(T, I, name) \
   static void name(void *out, const void *data, const void *indices, int64_t n, int64_t extent, int64_t along, \
                    int64_t step) { \
-    const I *index = indices; \
+    const I *restrict index = indices; \
     const T *from = data; \
-    T *to = out; \
-    for (int64_t i = 0; i < n; i++) { \
+    T *restrict to = out; \
+    for (int64_t i = 0; i < n && along == 1 && step == 0; i++) { \
+      const int64_t at = index[i]; \
+      to[i] = from[at + (at < 0 ? extent : 0)]; \
+    } \
+    for (int64_t i = 0; i < n && (along != 1 || step != 0); i++) { \
       const int64_t at = index[i]; \
       to[i] = from[(at < 0 ? at + extent : at) * along + i * step]; \
     } \

@@ -8,11 +8,13 @@
 #include "ops/cpu/common/strided.h"
 #include "ops/cpu/formulas/formulas.h"
 #include "ops/cpu/move/movement.h"
+#include "ops/cpu/move/scatter_loops.h"
 
 typedef struct scatter_state {
   strided_copy copy;      /* data to output */
   cpu_team team, checks;  /* for the updates, and for the checks of their places */
   elementwise_fn combine; /* NULL: replace */
+  scatter_fn elements;    /* for updates of one element each; NULL: there is no such loop */
   convert_fn load, store; /* the half dtypes combine in f32; NULL: none */
   reed_dtype index_dtype;
   int32_t rank, axis;                                     /* ScatterElements */
@@ -22,7 +24,8 @@ typedef struct scatter_state {
   int64_t block, size;                                    /* elements in an update, bytes of an element */
   int64_t extents[REED_MAX_RANK], strides[REED_MAX_RANK]; /* of data, in elements */
   int64_t walk[REED_MAX_RANK];                            /* ScatterElements: extents of indices */
-  int64_t lines, inner;          /* ScatterElements: lines along the axis; of them neighbours in memory */
+  int64_t lines, inner;          /* ScatterElements: lines along the axis; of them neighbours in the indices */
+  bool dense;                    /* neighbours are neighbours in the output, too */
   int64_t item_lines, step_rows; /* lines that one thread updates, and rows of them in a step */
   bool striped, alone;           /* alone: one thread applies all updates, in steps */
   int64_t n_groups, n_stripes;   /* groups of GROUP updates; stripes of the output */
@@ -37,7 +40,8 @@ typedef struct scatter_state {
 /* Work of an update besides its bytes: its place is found; an element of it is replaced or combined, by a call. */
 #define PLACE_WORK 80
 #define COMBINE_WORK 128
-#define LIST_WORK 60                          /* of an update in the list of its stripe */
+#define ELEMENT_WORK 32 /* of an update of one element by a loop of its own, where the output is in the caches */
+#define LIST_WORK 60    /* of an update in the list of its stripe */
 #define PHASES_WORK (2 * CPU_WORK_PER_THREAD) /* threads wait for each other three times */
 
 /* An update in the list of a stripe. place: in the output, in elements. */
@@ -57,6 +61,7 @@ typedef struct scatter_job {
 } scatter_job;
 
 #define BLOCK 256
+#define NARROW 16 /* elements, for fewer of which vectors are not worth their start */
 
 /* to[0..n) = combine(to, update) */
 static void apply(const scatter_state *s, char *to, const char *update, int64_t n) {
@@ -76,6 +81,16 @@ static void apply(const scatter_state *s, char *to, const char *update, int64_t 
       s->store(to + i * s->size, a, m);
     }
   }
+}
+
+/* Updates of one element each, at places[k]. */
+static void apply_elements(const scatter_job *job, const int64_t *places, const char *updates, int64_t n) {
+  const scatter_state *s = job->s;
+  if (s->elements) {
+    s->elements(job->out, places, updates, n);
+    return;
+  }
+  for (int64_t k = 0; k < n; k++) apply(s, job->out + places[k] * s->size, updates + k * s->size, 1);
 }
 
 /* ---- places ---- */
@@ -102,10 +117,59 @@ static inline int64_t step(const scatter_state *s, int32_t begin, int32_t end, i
   return base;
 }
 
-/* The place in the output of element i of the indices, whose place without its coordinate along the axis is `base`. */
-static inline int64_t element_place(const scatter_job *job, int64_t i, int64_t base) {
+/* places[k] = base + k * neighbour + step * (index i + k of the indices) */
+static void add_indices(const scatter_job *job, int64_t i, int64_t base, int64_t neighbour, int64_t step, int64_t n,
+                        int64_t *places) {
+  const int64_t extent = job->s->extents[job->s->axis];
+#define PLACES_OF(T) \
+  for (int64_t k = 0; k < n; k++) { \
+    const int64_t index = ((const T *)job->indices)[i + k]; \
+    places[k] = base + k * neighbour + step * (index + (index < 0 ? extent : 0)); \
+  }
+  if (job->s->index_dtype == REED_I32) PLACES_OF(int32_t)
+  else PLACES_OF(int64_t)
+#undef PLACES_OF
+}
+
+/* The same for rows of few neighbours, the first element of which is neighbour `column` of its row. */
+static void add_narrow_indices(const scatter_job *job, int64_t i, int64_t column, int64_t base, int64_t step, int64_t n,
+                               int64_t *places) {
+  const int64_t extent = job->s->extents[job->s->axis], inner = job->s->inner;
+#define PLACES_OF(T) \
+  for (int64_t k = 0; k < n; k++) { \
+    const int64_t index = ((const T *)job->indices)[i + k]; \
+    places[k] = base + column + step * (index + (index < 0 ? extent : 0)); \
+    if (++column == inner) column = 0; \
+  }
+  if (job->s->index_dtype == REED_I32) PLACES_OF(int32_t)
+  else PLACES_OF(int64_t)
+#undef PLACES_OF
+}
+
+/* The places of elements i..i+n-1 of the indices, which lie from line `column` on in rows of the outer coordinate whose
+ * place is `base`: in one row, or where the rows of a stretch are whole in several. */
+static void element_places(const scatter_job *job, int64_t i, int64_t column, int64_t base, int64_t n,
+                           int64_t *places) {
   const scatter_state *s = job->s;
-  return base + cpu_index_wrapped(s->index_dtype, job->indices, i, s->extents[s->axis]) * s->strides[s->axis];
+  const int64_t step_of_axis = s->strides[s->axis];
+  if (s->dense && (n < NARROW || (s->inner < NARROW && s->inner > 1))) {
+    add_narrow_indices(job, i, column, base, step_of_axis, n, places);
+    return;
+  }
+  if (s->inner == 1) {
+    add_indices(job, i, base, 0, step_of_axis, n, places);
+    return;
+  }
+  for (int64_t done = 0, some; done < n; done += some, column = 0) {
+    some = s->inner - column < n - done ? s->inner - column : n - done;
+    if (s->dense) {
+      add_indices(job, i + done, base + column, 1, step_of_axis, some, places + done);
+      continue;
+    }
+    int64_t coordinates[REED_MAX_RANK], at = seek(s, s->axis + 1, s->rank, column, base, coordinates);
+    for (int64_t k = 0; k < some; k++, at = step(s, s->axis + 1, s->rank, at, coordinates))
+      add_indices(job, i + done + k, at, 0, step_of_axis, 1, places + done + k);
+  }
 }
 
 /* The place of the slice that update i of ScatterND changes. */
@@ -119,23 +183,71 @@ static inline int64_t slice_place(const scatter_job *job, int64_t i) {
 
 /* ---- in order ---- */
 
+/* Elements i..i+n-1 of the indices; column and base as for element_places. */
+static void apply_stretch(const scatter_job *job, int64_t i, int64_t column, int64_t base, int64_t n) {
+  const scatter_state *s = job->s;
+  int64_t places[BLOCK];
+  for (int64_t done = 0, some; done < n && !cpu_cancelled_at(&s->team, done); done += some) {
+    some = n - done < BLOCK ? n - done : BLOCK;
+    element_places(job, i + done, (column + done) % s->inner, base, some, places);
+    apply_elements(job, places, job->updates + (i + done) * s->size, some);
+  }
+}
+
+/* n neighbours of each of `rows` rows, fewer than a row has; the first is element i of the indices. */
+static void apply_narrow(const scatter_job *job, int64_t i, int64_t column, int64_t base, int64_t n, int64_t rows) {
+  const scatter_state *s = job->s;
+  int64_t places[BLOCK], filled = 0;
+  _Alignas(int64_t) char updates[BLOCK * sizeof(int64_t)];
+  for (int64_t row = 0; row < rows && !cpu_cancelled_at(&s->team, row); row++, i += s->inner) {
+    element_places(job, i, column, base, n, places + filled);
+    for (int64_t k = 0; k < n; k++)
+      copy_block(updates + (filled + k) * s->size, job->updates + (i + k) * s->size, s->size);
+    filled += n;
+    if (filled + n <= BLOCK && row + 1 < rows) continue;
+    apply_elements(job, places, updates, filled);
+    filled = 0;
+  }
+}
+
+/* All elements of outer coordinates begin..end-1, which have few each. */
+static void apply_outers(const scatter_job *job, int64_t begin, int64_t end) {
+  const scatter_state *s = job->s;
+  const int64_t each = s->walk[s->axis] * s->inner;
+  int64_t places[BLOCK], coordinates[REED_MAX_RANK], base = seek(s, 0, s->axis, begin, 0, coordinates);
+  for (int64_t outer = begin, some; outer < end && !cpu_cancelled(&s->team); outer += some) {
+    some = end - outer < BLOCK / each ? end - outer : BLOCK / each;
+    for (int64_t k = 0; k < some; k++, base = step(s, 0, s->axis, base, coordinates))
+      element_places(job, (outer + k) * each, 0, base, each, places + k * each);
+    apply_elements(job, places, job->updates + outer * each * s->size, some * each);
+  }
+}
+
 /* Rows first..after-1 of lines begin..end-1 of ScatterElements: for each outer coordinate a stretch of neighbours, row
  * after row. */
 static void apply_rows(const scatter_job *job, int64_t begin, int64_t end, int64_t first_row, int64_t after) {
   const scatter_state *s = job->s;
-  int64_t first[REED_MAX_RANK], coordinates[REED_MAX_RANK], rows = s->walk[s->axis];
+  const int64_t rows = s->walk[s->axis];
+  int64_t coordinates[REED_MAX_RANK];
   for (int64_t n; begin < end; begin += n) {
-    int64_t outer = begin / s->inner, column = begin % s->inner;
-    int64_t base = seek(s, 0, s->axis, outer, seek(s, s->axis + 1, s->rank, column, 0, first), coordinates);
-    n = s->inner - column < end - begin ? s->inner - column : end - begin;
-    for (int64_t row = first_row; row < after && !cpu_cancelled_at(&s->team, row); row++) {
-      int64_t at = base, i = (outer * rows + row) * s->inner + column;
-      memcpy(coordinates + s->axis + 1, first + s->axis + 1, (size_t)(s->rank - s->axis - 1) * sizeof *first);
-      for (int64_t last = i + n; i < last; i++) {
-        apply(s, job->out + element_place(job, i, at) * s->size, job->updates + i * s->size, 1);
-        at = step(s, s->axis + 1, s->rank, at, coordinates);
-      }
+    const int64_t outer = begin / s->inner, column = begin % s->inner, whole = end / s->inner;
+    if (column == 0 && first_row == 0 && after == rows && rows * s->inner <= BLOCK / 2 && whole > outer) {
+      apply_outers(job, outer, whole);
+      n = (whole - outer) * s->inner;
+      continue;
     }
+    const int64_t base = seek(s, 0, s->axis, outer, 0, coordinates), row = outer * rows + first_row;
+    n = s->inner - column < end - begin ? s->inner - column : end - begin;
+    if (n == s->inner) {
+      apply_stretch(job, row * n, 0, base, (after - first_row) * n);
+      continue;
+    }
+    if (n < NARROW) {
+      apply_narrow(job, row * s->inner + column, column, base, n, after - first_row);
+      continue;
+    }
+    for (int64_t k = 0; k < after - first_row && !cpu_cancelled_at(&s->team, k); k++)
+      apply_stretch(job, (row + k) * s->inner + column, column, base, n);
   }
 }
 
@@ -159,16 +271,31 @@ static bool apply_some_rows(void *context, int64_t item, int64_t step, int32_t p
 static reed_status run_lines(scatter_job *job) {
   const scatter_state *s = job->s;
   if (s->team.threads == 1 && !s->alone)
-    return cpu_parallel(s->team, s->lines, s->inner < 16 ? 1 : 16, apply_lines, job);
+    return cpu_parallel(s->team, s->lines, s->inner < NARROW ? s->inner : NARROW, apply_lines, job);
   const int64_t items = (s->lines + s->item_lines - 1) / s->item_lines;
   return cpu_relay(s->team, items, items * ((s->walk[s->axis] + s->step_rows - 1) / s->step_rows), apply_some_rows,
                    job);
+}
+
+/* Updates begin..end-1 of ScatterND, of one element each. */
+static void apply_tuples(const scatter_job *job, int64_t begin, int64_t end) {
+  int64_t places[BLOCK];
+  for (int64_t i = begin, some; i < end; i += some) {
+    some = end - i < BLOCK ? end - i : BLOCK;
+    for (int64_t k = 0; k < some; k++) places[k] = slice_place(job, i + k);
+    apply_elements(job, places, job->updates + i * job->s->size, some);
+  }
 }
 
 /* All updates of ScatterND, of their elements only begin..end-1. */
 static void apply_columns(void *context, int64_t begin, int64_t end) {
   const scatter_job *job = context;
   const scatter_state *s = job->s;
+  if (s->block == 1) {
+    for (int64_t i = 0; i < s->n && !cpu_cancelled(&s->team); i += 65536)
+      apply_tuples(job, i, s->n - i < 65536 ? s->n : i + 65536);
+    return;
+  }
   for (int64_t i = 0; i < s->n; i++) {
     if (cpu_cancelled_at(&s->team, i)) return;
     apply(s, job->out + (slice_place(job, i) + begin) * s->size, job->updates + (i * s->block + begin) * s->size,
@@ -181,26 +308,27 @@ static bool apply_some(void *context, int64_t item, int64_t step, int32_t place)
   (void)item, (void)place;
   const scatter_job *job = context;
   const scatter_state *s = job->s;
-  const int64_t begin = step * s->step_updates, left = s->n - begin;
-  for (int64_t i = begin; i < begin + (left < s->step_updates ? left : s->step_updates); i++)
+  const int64_t begin = step * s->step_updates, left = s->n - begin,
+                end = begin + (left < s->step_updates ? left : s->step_updates);
+  if (s->block == 1) apply_tuples(job, begin, end);
+  for (int64_t i = begin; i < end && s->block > 1; i++)
     apply(s, job->out + slice_place(job, i) * s->size, job->updates + i * s->block * s->size, s->block);
   return left > s->step_updates;
 }
 
 /* ---- by stripes of the output ---- */
 
-/* The places of updates begin..end-1 of ScatterElements: of lines of one element each but for the axis. */
+/* The places of updates begin..end-1 of ScatterElements. */
 static void find_elements(const scatter_job *job, int64_t begin, int64_t end) {
   const scatter_state *s = job->s;
-  int64_t coordinates[REED_MAX_RANK], rows = s->walk[s->axis], inner = s->inner;
-  for (int64_t i = begin, n; i < end; i += n) {
-    int64_t column = i % inner, at = seek(s, 0, s->axis, i / inner / rows, 0, coordinates);
-    at = seek(s, s->axis + 1, s->rank, column, at, coordinates);
-    n = inner - column < end - i ? inner - column : end - i;
-    for (int64_t k = i; k < i + n; k++) {
-      job->places[k] = (uint32_t)element_place(job, k, at);
-      at = step(s, s->axis + 1, s->rank, at, coordinates);
-    }
+  const int64_t stretch = s->walk[s->axis] * s->inner; /* elements of an outer coordinate */
+  int64_t coordinates[REED_MAX_RANK], places[BLOCK];
+  for (int64_t i = begin, some; i < end; i += some) {
+    const int64_t left = stretch - i % stretch, base = seek(s, 0, s->axis, i / stretch, 0, coordinates);
+    some = end - i < left ? end - i : left;
+    if (some > BLOCK) some = BLOCK;
+    element_places(job, i, i % s->inner, base, some, places);
+    for (int64_t k = 0; k < some; k++) job->places[i + k] = (uint32_t)places[k];
   }
 }
 
@@ -248,6 +376,21 @@ static void list_groups(void *context, int64_t begin_group, int64_t end_group) {
   }
 }
 
+/* Updates begin..end-1 of the lists, of one element each. */
+static void apply_listed(const scatter_job *job, int64_t begin, int64_t end) {
+  const int64_t size = job->s->size;
+  int64_t places[BLOCK];
+  _Alignas(int64_t) char updates[BLOCK * sizeof(int64_t)];
+  for (int64_t k = begin, some; k < end; k += some) {
+    some = end - k < BLOCK ? end - k : BLOCK;
+    for (int64_t i = 0; i < some; i++) {
+      places[i] = job->order[k + i].place;
+      copy_block(updates + i * size, job->updates + job->order[k + i].number * size, size);
+    }
+    apply_elements(job, places, updates, some);
+  }
+}
+
 /* A step of a stripe: the next updates of its list. After list_groups the last group's places are the stripes' ends. */
 static bool apply_updates(void *context, int64_t stripe, int64_t step, int32_t place) {
   (void)place;
@@ -255,7 +398,9 @@ static bool apply_updates(void *context, int64_t stripe, int64_t step, int32_t p
   const scatter_state *s = job->s;
   const uint32_t *ends = job->begins + (s->n_groups - 1) * s->n_stripes;
   const int64_t begin = (stripe ? ends[stripe - 1] : 0) + step * s->step_updates, left = ends[stripe] - begin;
-  for (int64_t k = begin; k < begin + (left < s->step_updates ? left : s->step_updates); k++) {
+  const int64_t end = begin + (left < s->step_updates ? left : s->step_updates);
+  if (s->block == 1) apply_listed(job, begin, end);
+  for (int64_t k = begin; k < end && s->block > 1; k++) {
     scatter_update u = job->order[k];
     apply(s, job->out + u.place * s->size, job->updates + u.number * s->block * s->size, s->block);
   }
@@ -297,12 +442,16 @@ static void find_combine(const reed_kernel_call *call, scatter_state *s) {
   static const int formulas[] = {-1, OP_Add, OP_Mul, OP_Max, OP_Min}, /* in the order of op.def */
       truths[] = {-1, OP_Max, OP_Min, OP_Max, OP_Min};
   int32_t reduction = op_attr_word(call->op, call->attrs, "reduction");
-  if (!reduction) return;
+  if (!reduction) {
+    s->elements = scatter_replacing(s->size);
+    return;
+  }
   reed_dtype dtype = call->inputs[0].dtype;
   bool truth = dtype == REED_BOOL, half = dtype == REED_F16 || dtype == REED_BF16;
   int formula = truth ? truths[reduction] : formulas[reduction];
   cpu_level level = cpu_level_now();
   s->combine = elementwise_formula(level, half ? REED_F32 : truth ? REED_U8 : dtype, formula);
+  s->elements = scatter_combining(dtype, formula);
   s->load = half ? convert_between(level, dtype, REED_F32) : NULL;
   s->store = half ? convert_between(level, REED_F32, dtype) : NULL;
 }
@@ -338,7 +487,7 @@ static int64_t plan_stripes(scatter_state *s, int64_t n_out, int64_t work) {
 
 /* Divides the lines of ScatterElements among the threads. False: there are too few. */
 static bool divide_lines(scatter_state *s) {
-  const int64_t rows = s->walk[s->axis] > 1 ? s->walk[s->axis] : 1, grain = s->inner < 16 ? 1 : 16;
+  const int64_t rows = s->walk[s->axis] > 1 ? s->walk[s->axis] : 1, grain = s->inner < NARROW ? 1 : NARROW;
   s->item_lines = (s->step_updates / rows + grain) / grain * grain;
   s->step_rows = s->step_updates / s->item_lines + 1;
   return s->lines > (s->team.threads - 1) * s->item_lines;
@@ -348,10 +497,12 @@ static bool divide_lines(scatter_state *s) {
 static reed_status close_scatter(const reed_kernel_call *call, scatter_state *s, reed_kernel *out_kernel) {
   int64_t n_out = desc_elements(&call->outputs[0]), bytes = s->block * s->size;
   find_combine(call, s);
-  const int64_t work = PLACE_WORK + bytes + (s->combine ? COMBINE_WORK : 0);
+  const bool by_loop = s->block == 1 && s->elements;
+  const int64_t slow = PLACE_WORK + bytes + (s->combine && !by_loop ? COMBINE_WORK : 0),
+                work = by_loop ? ELEMENT_WORK + bytes : slow;
   s->checks = cpu_env_team(call);
   s->team = cpu_team_for(s->checks, s->n * work);
-  s->step_updates = 2 * CPU_WORK_PER_CHUNK / work + 1;
+  s->step_updates = 2 * CPU_WORK_PER_CHUNK / slow + 1; /* places may be random */
   cpu_kernel_set(out_kernel, run_scatter, s);
   bool whole = s->by_slices ? bytes >= LONG_UPDATE : divide_lines(s);
   if (s->team.threads > 1 && !whole && n_out > 0 && n_out <= UINT32_MAX && s->n <= UINT32_MAX)
@@ -372,6 +523,8 @@ reed_status cpu_prepare_scatter_elements(const reed_kernel_call *call, reed_kern
   s->inner = cpu_product(indices->dims, axis + 1, indices->rank);
   s->lines = cpu_product(indices->dims, 0, axis) * s->inner;
   memcpy(s->walk, indices->dims, sizeof s->walk);
+  s->dense = true;
+  for (int32_t d = axis + 2; d < data->rank; d++) s->dense = s->dense && indices->dims[d] == data->dims[d];
   return close_scatter(call, s, out_kernel);
 }
 

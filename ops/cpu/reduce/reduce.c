@@ -10,7 +10,10 @@
 
 #define BLOCK 256       /* half elements converted, or columns, at a time */
 #define PIECE 65536     /* elements of one partial result */
-#define SLOW_PIECE 2048 /* of an operator that takes a logarithm of each, in columns or f64 */
+#define EXP_PIECE 8192  /* of an operator that takes an exponential of each */
+#define SLOW_PIECE 2048 /* and a logarithm of each, in short columns or f64 */
+#define HALF_ROWS 16    /* rows of halves converted at a time for loops that take several */
+#define SHORT_COLUMN 16 /* elements side by side along a reduced dim, for which a logarithm is taken at least */
 #define LEAST_COLUMNS 16
 #define ABREAST 128       /* elements that rows of few columns have together where they are reduced as one row */
 #define BLOCKS_ABREAST 16 /* such rows that are worth it */
@@ -71,6 +74,28 @@ static void add_columns(const reduce_state *s, reduce_accumulator *a, const char
   s->loops->column(a, x, n);
 }
 
+/* `rows` rows of n columns, `stride` elements apart; several at a time where the loops or a conversion gain by that. */
+static void add_column_rows(const reduce_state *s, reduce_accumulator *a, const char *x, int64_t stride, int64_t rows,
+                            int64_t n) {
+  const int64_t step = stride * s->size;
+  if (!s->loops->columns) {
+    for (int64_t i = 0; i < rows; i++)
+      if (s->load) add_columns(s, a, x + i * step, n);
+      else s->loops->column(a, x + i * step, n);
+    return;
+  }
+  if (!s->load) {
+    s->loops->columns(a, x, stride, rows, n);
+    return;
+  }
+  float converted[HALF_ROWS * BLOCK];
+  for (int64_t i = 0; i < rows; i += HALF_ROWS) {
+    const int64_t some = rows - i < HALF_ROWS ? rows - i : HALF_ROWS;
+    for (int64_t k = 0; k < some; k++) s->load(converted + k * n, x + (i + k) * step, n);
+    s->loops->columns(a, converted, n, some, n);
+  }
+}
+
 /* Reduces as many of `count` rows of n columns, which lie side by side, as make whole blocks of s->abreast rows.
  * Returns their number. */
 static int64_t add_abreast(const reduce_state *s, reduce_accumulator *a, const char *x, int64_t n, int64_t count) {
@@ -78,7 +103,7 @@ static int64_t add_abreast(const reduce_state *s, reduce_accumulator *a, const c
   const int64_t rows = s->abreast, blocks = count / rows;
   if (blocks < BLOCKS_ABREAST) return 0;
   s->loops->start(wide, rows * n);
-  for (int64_t i = 0; i < blocks; i++) add_columns(s, wide, x + i * rows * n * s->size, rows * n);
+  add_column_rows(s, wide, x, rows * n, blocks, rows * n);
   for (int64_t column = 0; column < n; column++) {
     for (int64_t k = 0; k < rows; k++) of_column[k] = wide[k * n + column];
     s->loops->join(&a[column], of_column, rows);
@@ -113,10 +138,7 @@ static void add_steps(const reduce_state *s, reduce_accumulator *a, const char *
   for (int64_t run; count > 0 && last >= 0; count -= run) {
     run = s->reduced[last] - coordinates[last] < count ? s->reduced[last] - coordinates[last] : count;
     int64_t done = s->abreast > 1 ? add_abreast(s, a, x, n, run) : 0;
-    if (s->by_columns && !s->load)
-      for (int64_t i = done; i < run; i++) s->loops->column(a, x + i * stride, n);
-    else if (s->by_columns)
-      for (int64_t i = done; i < run; i++) add_columns(s, a, x + i * stride, n);
+    if (s->by_columns) add_column_rows(s, a, x + done * stride, s->reduced_strides[last], run - done, n);
     else
       for (int64_t i = 0; i < run; i++) add_row(s, a, x + i * stride, s->inner);
     x += run * stride;
@@ -308,12 +330,13 @@ reed_status cpu_prepare_reduce(const reed_kernel_call *call, reed_kernel *out_ke
   for (int32_t d = 0; d < in->rank; d++)
     if (reduced[d]) s->n_reduced_elements *= in->dims[d];
   const bool sums_exp = op_id_of(call->op) == OP_ReduceLogSumExp,
-             slow = sums_exp && (s->by_columns || s->inner < 64 || (!half && in->dtype != REED_F32));
+             short_column = s->by_columns && (!s->n_reduced || s->reduced[s->n_reduced - 1] < SHORT_COLUMN),
+             slow = sums_exp && (short_column || (!s->by_columns && s->inner < 64) || (!half && in->dtype != REED_F32));
   int64_t n_in = desc_elements(in), work = slow ? SLOW_WORK : half || sums_exp ? HALF_WORK : WORK;
   s->n_out = desc_elements(out);
   s->team = cpu_team_for(cpu_env_team(call), n_in * work + steps_of(s, n_in) * STEP_WORK + s->n_out * WORK_PER_ROW);
   s->n_pieces = 1;
-  if (s->n_out) plan_units(s, n_in, slow ? SLOW_PIECE : sums_exp ? PIECE / 4 : PIECE);
+  if (s->n_out) plan_units(s, n_in, slow ? SLOW_PIECE : sums_exp ? EXP_PIECE : PIECE);
   cpu_kernel_set(out_kernel, run_reduce, s);
   if (s->n_pieces > 1) out_kernel->workspace_bytes = s->n_out * s->n_pieces * (int64_t)sizeof(reduce_accumulator);
   return REED_OK;

@@ -13,6 +13,7 @@ typedef uint64_t reduce_accumulator;
 /* log(e^a + e^b) */
 static inline double reduce_log_add(double a, double b) {
   double low = a < b ? a : b, high = a < b ? b : a;
+  if (low == -INFINITY) return high;
   return high == low ? high + 0.69314718055994530942 : high + log1p(exp(low - high));
 }
 
@@ -23,6 +24,8 @@ typedef struct reduce_loops {
   void (*join)(reduce_accumulator *a, const reduce_accumulator *v, int64_t n); /* v[0..n) into a[0] */
   void (*finish)(void *out, const reduce_accumulator *a, int64_t n_out,
                  int64_t n); /* out[i] from a[i], each over n elements */
+  /* x[k * stride + i] into a[i] over k < rows, where that is faster than `column` row by row; NULL: it is not */
+  void (*columns)(reduce_accumulator *a, const void *x, int64_t stride, int64_t rows, int64_t n);
 } reduce_loops;
 
 #endif

@@ -69,8 +69,8 @@
 
 static const reduce_loops *CPU_CONCAT(reductions, TAG)(op_id op) {
 #define TABLE_ROW(name) \
-  static const reduce_loops loops_of_##name = {NAME_OF(name, start), NAME_OF(name, row), NAME_OF(name, column), \
-                                               NAME_OF(name, join), NAME_OF(name, finish)}; \
+  static const reduce_loops loops_of_##name = {NAME_OF(name, start), NAME_OF(name, row),    NAME_OF(name, column), \
+                                               NAME_OF(name, join),  NAME_OF(name, finish), NULL}; \
   if (op == OP_##name) return &loops_of_##name;
 #define REDUCTION(name, class, ...) IF_##class(TABLE_ROW(name))
 #include "ops/cpu/reduce/reduce.def"

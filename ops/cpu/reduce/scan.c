@@ -165,6 +165,7 @@ reed_status cpu_prepare_cumsum(const reed_kernel_call *call, reed_kernel *out_ke
 #define ARG_COLUMNS 256 /* columns that are searched together */
 #define ARG_NARROW 16   /* so few columns are searched one by one */
 #define ARG_GRAIN 32    /* of columns */
+#define ARG_ROWS 2048   /* of a piece of long columns that threads share out */
 
 typedef struct arg_state {
   topk_keys_fn keys;
@@ -172,6 +173,7 @@ typedef struct arg_state {
   int64_t extent, inner, n_out, size, key_bytes, n_pieces;
   cpu_team team;
   bool least, last, real;
+  bool by_columns; /* many lines side by side */
 } arg_state;
 
 typedef struct arg_job {
@@ -187,10 +189,11 @@ typedef struct arg_job {
 typedef union arg_keys {
   uint32_t narrow[ARG_BLOCK];
   uint64_t wide[ARG_BLOCK];
-} arg_keys;
+} arg_keys __attribute__((aligned(64)));
 
 /* The keys of n elements, `step` apart, of which the least is best. */
-static void make_arg_keys(const arg_state *s, void *keys, const char *in, int64_t n, int64_t step) {
+static inline __attribute__((always_inline)) void make_arg_keys(const arg_state *s, void *keys, const char *in,
+                                                                int64_t n, int64_t step) {
   s->keys(keys, in, n, step, !s->least);
   if (!s->real || !s->least) return;
   /* NaN has the greatest key, and no number the one before it */
@@ -200,10 +203,31 @@ static void make_arg_keys(const arg_state *s, void *keys, const char *in, int64_
     for (int64_t i = 0; i < n; i++) ((uint32_t *)keys)[i]++;
 }
 
+#define ARG_LOOKED 16 /* keys that are compared at a time */
+
+/* True if one of the keys from `place` on equals `key`. */
+static __attribute__((noinline)) bool is_among(const arg_state *s, const arg_keys *keys, int64_t place, uint64_t key) {
+  if (s->key_bytes == 8) {
+    const uint64_t *wide = keys->wide + place;
+    uint64_t equal = 0;
+    for (int k = 0; k < ARG_LOOKED; k++) equal |= wide[k] == key;
+    return equal != 0;
+  }
+  const uint32_t *narrow = keys->narrow + place, wanted = (uint32_t)key;
+  uint32_t equal = 0;
+#pragma omp simd reduction(| : equal)
+  for (int k = 0; k < ARG_LOOKED; k++) equal |= narrow[k] == wanted ? 1 : 0;
+  return equal != 0;
+}
+
 /* The place of the first or last of n keys that equals `key`; one does. */
 static int64_t place_of(const arg_state *s, const arg_keys *keys, int64_t n, uint64_t key) {
   int64_t place = s->last ? n - 1 : 0;
   const int64_t step = s->last ? -1 : 1;
+  if (s->last)
+    while (place >= ARG_LOOKED - 1 && !is_among(s, keys, place - ARG_LOOKED + 1, key)) place -= ARG_LOOKED;
+  else
+    while (place + ARG_LOOKED <= n && !is_among(s, keys, place, key)) place += ARG_LOOKED;
   if (s->key_bytes == 8)
     while (keys->wide[place] != key) place += step;
   else
@@ -263,23 +287,70 @@ static void arg_short_rows(void *context, int64_t begin, int64_t end) {
   }
 }
 
+/* The best keys and their places of n lines side by side, in rows first..after-1; in: the first line's first row. */
+static inline __attribute__((always_inline)) void take_rows(const arg_state *s, const char *in, int64_t n,
+                                                            int64_t first, int64_t after, void *best, void *places) {
+  uint64_t keys[ARG_COLUMNS];
+  const int64_t row_bytes = s->inner * s->size;
+  make_arg_keys(s, best, in + first * row_bytes, n, 1);
+  for (int64_t i = 0; i < n; i++)
+    if (s->key_bytes == 8) ((uint64_t *)places)[i] = (uint64_t)first;
+    else ((uint32_t *)places)[i] = (uint32_t)first;
+  for (int64_t row = first + 1; row < after && ((row & 1023) || !cpu_cancelled(&s->team)); row++) {
+    make_arg_keys(s, keys, in + row * row_bytes, n, 1);
+    s->least_of->take(best, places, keys, n, 1, (uint32_t)row, s->last);
+  }
+}
+
 /* Many lines side by side. */
 static void arg_columns(void *context, int64_t begin, int64_t end) {
   const arg_job *job = context;
   const arg_state *s = job->s;
-  uint64_t keys[ARG_COLUMNS], best[ARG_COLUMNS], places[ARG_COLUMNS];
+  uint64_t best[ARG_COLUMNS], places[ARG_COLUMNS];
   for (int64_t i = begin, n; i < end && !cpu_cancelled(&s->team); i += n) {
     const int64_t column = i % s->inner;
     n = s->inner - column < end - i ? s->inner - column : end - i;
     if (n > ARG_COLUMNS) n = ARG_COLUMNS;
-    const char *in = job->in + (i / s->inner * s->extent * s->inner + column) * s->size;
-    make_arg_keys(s, best, in, n, 1);
-    memset(places, 0, sizeof places);
-    for (int64_t row = 1; row < s->extent && ((row & 1023) || !cpu_cancelled(&s->team)); row++) {
-      make_arg_keys(s, keys, in + row * s->inner * s->size, n, 1);
-      s->least_of->take(best, places, keys, n, 1, (uint32_t)row, s->last);
-    }
+    take_rows(s, job->in + (i / s->inner * s->extent * s->inner + column) * s->size, n, 0, s->extent, best, places);
     write_places(s, job->out + i, places, n);
+  }
+}
+
+/* Long lines side by side: pieces of ARG_GRAIN of them, to places and keys [piece][line], both as wide as keys. */
+static void arg_column_pieces(void *context, int64_t begin, int64_t end) {
+  const arg_job *job = context;
+  const arg_state *s = job->s;
+  const int64_t blocks = (s->inner + ARG_GRAIN - 1) / ARG_GRAIN;
+  for (int64_t p = begin; p < end && !cpu_cancelled(&s->team); p++) {
+    const int64_t block = p / s->n_pieces, piece = p % s->n_pieces, column = block % blocks * ARG_GRAIN,
+                  n = s->inner - column < ARG_GRAIN ? s->inner - column : ARG_GRAIN, first = piece * ARG_ROWS,
+                  after = s->extent - first < ARG_ROWS ? s->extent : first + ARG_ROWS, outer = block / blocks,
+                  at = piece * s->n_out + outer * s->inner + column;
+    uint64_t best[ARG_GRAIN], places[ARG_GRAIN];
+    take_rows(s, job->in + (outer * s->extent * s->inner + column) * s->size, n, first, after, best, places);
+    memcpy(job->best + at * s->key_bytes, best, (size_t)(n * s->key_bytes));
+    memcpy((char *)job->places + at * s->key_bytes, places, (size_t)(n * s->key_bytes));
+  }
+}
+
+/* A key or a place, which is as wide. */
+static uint64_t number_at(const arg_state *s, const void *numbers, int64_t i) {
+  return s->key_bytes == 8 ? ((const uint64_t *)numbers)[i] : ((const uint32_t *)numbers)[i];
+}
+
+/* The best of the pieces' best, of lines begin..end-1. */
+static void join_columns(void *context, int64_t begin, int64_t end) {
+  const arg_job *job = context;
+  const arg_state *s = job->s;
+  for (int64_t i = begin; i < end; i++) {
+    uint64_t best = 0;
+    for (int64_t piece = 0; piece < s->n_pieces; piece++) {
+      const int64_t at = piece * s->n_out + i;
+      const uint64_t key = number_at(s, job->best, at);
+      if (piece > 0 && key >= best && !(s->last && key == best)) continue;
+      best = key;
+      job->out[i] = (int64_t)number_at(s, job->places, at);
+    }
   }
 }
 
@@ -299,12 +370,17 @@ static reed_status run_arg_reduce(const void *state, const reed_kernel_buffers *
   const arg_state *s = state;
   arg_job job = {s, buffers->inputs[0], buffers->outputs[0], buffers->workspace, NULL};
   if (s->n_pieces == 1) {
-    if (s->inner >= ARG_NARROW && s->extent <= UINT32_MAX)
-      return cpu_parallel(s->team, s->n_out, ARG_GRAIN, arg_columns, &job);
+    if (s->by_columns) return cpu_parallel(s->team, s->n_out, ARG_GRAIN, arg_columns, &job);
     const bool is_short = s->inner == 1 && s->extent <= ARG_SHORT;
     return cpu_parallel(s->team, s->n_out, 1, is_short ? arg_short_rows : arg_lines, &job);
   }
   job.best = (char *)(job.places + s->n_out * s->n_pieces);
+  if (s->by_columns) {
+    const int64_t blocks = s->n_out / s->inner * ((s->inner + ARG_GRAIN - 1) / ARG_GRAIN);
+    const reed_status done = cpu_parallel(s->team, blocks * s->n_pieces, 1, arg_column_pieces, &job);
+    if (done != REED_OK) return done;
+    return cpu_parallel(cpu_team_for(s->team, s->n_out * s->n_pieces * 16), s->n_out, 1, join_columns, &job);
+  }
   reed_status status = cpu_parallel(s->team, s->n_out * s->n_pieces, 1, arg_pieces, &job);
   for (int64_t i = 0; i < s->n_out && status == REED_OK; i++) /* the best of the pieces' best */
     job.out[i] = job.places[i * s->n_pieces + best_of_line(s, job.best + i * s->n_pieces * s->size, s->n_pieces, 1)];
@@ -329,8 +405,11 @@ reed_status cpu_prepare_arg_reduce(const reed_kernel_call *call, reed_kernel *ou
   s->least = op_id_of(call->op) == OP_ArgMin;
   s->last = op_attr_int(call->attrs, "select_last_index") != 0;
   s->team = cpu_team_for(cpu_env_team(call), desc_elements(in) * 8);
-  s->n_pieces = s->extent > PIECE && s->team.threads > 1 ? (s->extent + PIECE - 1) / PIECE : 1;
+  s->by_columns = s->inner >= ARG_NARROW && s->extent <= UINT32_MAX;
+  const int64_t piece = s->by_columns ? ARG_ROWS : PIECE;
+  s->n_pieces = s->extent > piece && s->team.threads > 1 ? (s->extent + piece - 1) / piece : 1;
   cpu_kernel_set(out_kernel, run_arg_reduce, s);
-  if (s->n_pieces > 1) out_kernel->workspace_bytes = n_out * s->n_pieces * (8 + s->size);
+  if (s->n_pieces > 1)
+    out_kernel->workspace_bytes = n_out * s->n_pieces * (8 + (s->by_columns ? s->key_bytes : s->size));
   return REED_OK;
 }

@@ -10,14 +10,16 @@
 #include "ops/cpu/reduce/softmax_loops.h"
 
 /* Columns done at a time where the axis is not the last: as few of long ones that a chunk stays short, but whole lines
- * of the cache. */
+ * of the cache; COLUMNS_LEAST where columns are cut into pieces. */
 #define COLUMNS_MOST 512
 #define COLUMNS_LEAST 64
+#define COLUMNS_STEP 16
 
-/* Elements of a long row, and rows of a block of long columns, that are summed at a time; fixed, so that results do not
- * depend on the number of threads. */
+/* Elements of a long row, and of a block of long columns, that are summed at a time, and rows that a block of columns
+ * has without pieces at most; fixed, so that results do not depend on the number of threads. */
 #define PIECE 32768
-#define PIECE_ROWS 256
+#define COLUMN_PIECE 16384
+#define ROWS_MOST 1024
 
 typedef struct softmax_job {
   const softmax *s;
@@ -25,7 +27,7 @@ typedef struct softmax_job {
   float *y;
   int64_t width; /* of a block of columns; blocks lie within a block of `axis` rows of `inner` columns */
   /* of long rows, and of blocks of long columns, whose items are COLUMNS_LEAST numbers each */
-  int64_t n_pieces;
+  int64_t n_pieces, piece_rows;      /* piece_rows: of a piece of columns */
   double *sums;                      /* [row][piece], the workspace */
   float *column_sums;                /* instead of sums: [block][piece] */
   float *most, *row_most, *row_rest; /* most: as sums; of rows: the largest element, the factor or the shift */
@@ -125,8 +127,8 @@ static reed_status run_long_rows(softmax_job *job, cpu_team team) {
 /* Piece i of all: its block of columns, narrowed to begin at the piece, and the piece's rows. */
 static column_block column_piece(const softmax_job *job, int64_t i, int64_t *out_rows) {
   column_block b = block_at(job, i / job->n_pieces);
-  int64_t first = i % job->n_pieces * PIECE_ROWS, left = job->s->axis - first;
-  *out_rows = left < PIECE_ROWS ? left : PIECE_ROWS;
+  int64_t first = i % job->n_pieces * job->piece_rows, left = job->s->axis - first;
+  *out_rows = left < job->piece_rows ? left : job->piece_rows;
   b.at += first * job->s->inner;
   return b;
 }
@@ -198,16 +200,20 @@ static reed_status run_long_columns(softmax_job *job, cpu_team team) {
 
 /* ---- the call ---- */
 
-/* Columns of a block. */
-static int64_t width_of(const softmax *s) {
-  int64_t wanted = PIECE / (s->axis > 0 ? s->axis : 1) / COLUMNS_LEAST * COLUMNS_LEAST;
-  return wanted < COLUMNS_LEAST ? COLUMNS_LEAST : smaller(wanted, COLUMNS_MOST);
-}
+static int64_t piece_rows_of(const softmax *s) { return COLUMN_PIECE / smaller(s->inner, COLUMNS_LEAST); }
 
 static int64_t pieces_of(const softmax *s) {
   if (s->inner == 1) return s->axis > 2 * PIECE ? (s->axis + PIECE - 1) / PIECE : 1;
-  bool is_long = s->axis > 4 * PIECE_ROWS && s->axis * smaller(s->inner, COLUMNS_LEAST) > PIECE;
-  return is_long ? (s->axis + PIECE_ROWS - 1) / PIECE_ROWS : 1;
+  const bool is_long = s->axis > ROWS_MOST && s->axis * smaller(s->inner, COLUMNS_LEAST) > PIECE;
+  return is_long ? (s->axis + piece_rows_of(s) - 1) / piece_rows_of(s) : 1;
+}
+
+/* Columns of a block: results do not depend on it. Half as many where threads wait for each other's blocks. */
+static int64_t width_of(const softmax *s) {
+  if (s->inner > 1 && pieces_of(s) > 1) return COLUMNS_LEAST;
+  const int64_t elements = s->team.threads > 1 ? PIECE * 3 / 4 : PIECE * 3 / 2,
+                wanted = elements / (s->axis > 0 ? s->axis : 1) / COLUMNS_STEP * COLUMNS_STEP;
+  return wanted < 2 * COLUMNS_STEP ? 2 * COLUMNS_STEP : smaller(wanted, COLUMNS_MOST);
 }
 
 static reed_status run_softmax(const void *state, const reed_kernel_buffers *buffers) {
@@ -217,6 +223,7 @@ static reed_status run_softmax(const void *state, const reed_kernel_buffers *buf
                      .y = buffers->outputs[0],
                      .width = width_of(s),
                      .n_pieces = pieces_of(s),
+                     .piece_rows = s->inner > 1 ? piece_rows_of(s) : 0,
                      .sums = buffers->workspace};
   cpu_team team = cpu_team_for(s->team, s->outer * s->axis * s->inner * 24 + s->outer * s->inner * WORK_PER_ROW);
   if (s->inner == 1) return job.n_pieces > 1 ? run_long_rows(&job, team) : cpu_parallel(team, s->outer, 1, rows, &job);

@@ -132,34 +132,70 @@ void CPU_LEVELED(softmax_rows)(bool log, const float *x, float *y, int64_t rows,
 
 /* ---- columns ---- */
 
+/* Columns that are all of their rows, and few, are done several rows abreast, as one row. */
+#define ABREAST 64 /* elements */
+
+/* Rows of n columns that are done as one. Fewer than two such rows are not worth it. */
+static inline int64_t rows_abreast(int64_t axis, int64_t inner, int64_t n) {
+  const int64_t rows = n == inner && n > 0 ? ABREAST / n : 1;
+  return axis >= 2 * rows ? rows : 1;
+}
+
+/* `from` for each of the rows abreast. */
+static inline void repeat_abreast(const float *from, int64_t n, int64_t rows, float *to) {
+  for (int64_t r = 0; r < rows; r++) memcpy(to + r * n, from, (size_t)n * sizeof *to);
+}
+
 void CPU_LEVELED(softmax_columns_most)(const float *x, int64_t axis, int64_t inner, int64_t n, float *most) {
+  const int64_t abreast = rows_abreast(axis, inner, n), first = axis / abreast * abreast, wide = abreast * n;
   memcpy(most, x, (size_t)n * sizeof *most);
-  for (int64_t k = 1; k < axis; k++) CPU_LEVELED(max_rows)(x + k * inner, most, n);
+  if (abreast > 1) {
+    float joined[ABREAST];
+    memcpy(joined, x, (size_t)wide * sizeof *joined);
+    for (int64_t k = abreast; k < first; k += abreast) CPU_LEVELED(max_rows)(x + k * inner, joined, wide);
+    for (int64_t r = 0; r < abreast; r++) CPU_LEVELED(max_rows)(joined + r * n, most, n);
+  }
+  for (int64_t k = abreast > 1 ? first : 1; k < axis; k++) CPU_LEVELED(max_rows)(x + k * inner, most, n);
+}
+
+/* sum[i] += e^(x[i] - most[i]), put to y with log false. */
+static inline void add_exp(bool log, const float *x, const float *most, float *y, float *restrict sum, int64_t n) {
+  if (log)
+    for (int64_t i = 0; i < n; i++) sum[i] += exp_f32(x[i] - most[i]);
+  else
+    for (int64_t i = 0; i < n; i++) sum[i] += y[i] = exp_f32(x[i] - most[i]);
 }
 
 void CPU_LEVELED(softmax_columns_sum)(bool log, const float *x, const float *most, float *y, int64_t axis,
                                       int64_t inner, int64_t n, float *sum) {
+  const int64_t abreast = rows_abreast(axis, inner, n), first = axis / abreast * abreast, wide = abreast * n;
   memset(sum, 0, (size_t)n * sizeof *sum);
-  for (int64_t k = 0; k < axis; k++) {
-    const float *from = x + k * inner;
-    float *to = y + k * inner;
-    if (log)
-      for (int64_t i = 0; i < n; i++) sum[i] += exp_f32(from[i] - most[i]);
-    else
-      for (int64_t i = 0; i < n; i++) sum[i] += to[i] = exp_f32(from[i] - most[i]);
+  if (abreast > 1) {
+    float mosts[ABREAST], sums[ABREAST] = {0};
+    repeat_abreast(most, n, abreast, mosts);
+    for (int64_t k = 0; k < first; k += abreast)
+      add_exp(log, x + k * inner, mosts, log ? NULL : y + k * inner, sums, wide);
+    for (int64_t r = 0; r < abreast; r++) CPU_LEVELED(add_rows)(sums + r * n, sum, n);
   }
+  for (int64_t k = abreast > 1 ? first : 0; k < axis; k++)
+    add_exp(log, x + k * inner, most, log ? NULL : y + k * inner, sum, n);
+}
+
+static inline void end_row(bool log, const float *x, const float *rest, float *y, int64_t n) {
+  if (log)
+    for (int64_t i = 0; i < n; i++) y[i] = x[i] - rest[i];
+  else
+    for (int64_t i = 0; i < n; i++) y[i] *= rest[i];
 }
 
 void CPU_LEVELED(softmax_columns_end)(bool log, const float *x, const float *rest, float *y, int64_t axis,
                                       int64_t inner, int64_t n) {
-  for (int64_t k = 0; k < axis; k++) {
-    const float *from = x + k * inner;
-    float *to = y + k * inner;
-    if (log)
-      for (int64_t i = 0; i < n; i++) to[i] = from[i] - rest[i];
-    else
-      for (int64_t i = 0; i < n; i++) to[i] *= rest[i];
-  }
+  const int64_t abreast = rows_abreast(axis, inner, n), first = axis / abreast * abreast;
+  float rests[ABREAST];
+  if (abreast > 1) repeat_abreast(rest, n, abreast, rests);
+  for (int64_t k = 0; k < first && abreast > 1; k += abreast)
+    end_row(log, x + k * inner, rests, y + k * inner, abreast * n);
+  for (int64_t k = abreast > 1 ? first : 0; k < axis; k++) end_row(log, x + k * inner, rest, y + k * inner, n);
 }
 
 void CPU_LEVELED(softmax_columns)(bool log, const float *x, float *y, int64_t axis, int64_t inner, int64_t n,

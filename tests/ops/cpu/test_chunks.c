@@ -224,10 +224,10 @@ static void open_pool(kernel_case *c, int i) {
 static const struct {
   void (*open)(kernel_case *, int);
   int i, least;
-} calls[] = {{open_updates, 0, 40}, {open_updates, 1, 130}, {open_updates, 2, 60}, {open_updates, 3, 50},
-             {open_regions, 0, 60}, {open_boxes, 0, 20},    {open_boxes, 1, 4},    {open_pool, 0, 6},
-             {open_pool, 1, 5},     {open_pool, 2, 8},      {open_pool, 3, 8},     {open_pool, 4, 8},
-             {open_pool, 5, 100},   {open_pool, 6, 300},    {open_boxes, 2, 60},   {open_boxes, 3, 30}};
+} calls[] = {{open_updates, 0, 25}, {open_updates, 1, 25}, {open_updates, 2, 30}, {open_updates, 3, 25},
+             {open_regions, 0, 60}, {open_boxes, 0, 20},   {open_boxes, 1, 4},    {open_pool, 0, 6},
+             {open_pool, 1, 5},     {open_pool, 2, 8},     {open_pool, 3, 8},     {open_pool, 4, 8},
+             {open_pool, 5, 100},   {open_pool, 6, 300},   {open_boxes, 2, 60},   {open_boxes, 3, 30}};
 
 START_TEST(calls_of_few_long_parts_have_many_chunks_and_the_same_bits) {
   expect_many_chunks(calls[_i].open, calls[_i].i, calls[_i].least, true);

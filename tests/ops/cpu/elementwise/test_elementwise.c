@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "ops/cpu/calls/recurrent.h"
+#include "ops/cpu/formulas/formulas.h"
 #include "tests/ops/cpu/kernel_case.h"
 #include "tests/suite.h"
 
@@ -163,11 +164,48 @@ START_TEST(float_functions_are_within_three_units_in_the_last_place) {
                    {OP_Sqrt, sqrtl},
                    {OP_Elu, exact_elu},
                    {OP_Sigmoid, exact_sigmoid},
-                   {OP_Softplus, exact_softplus}};
+                   {OP_Softplus, exact_softplus},
+                   {OP_Sin, sinl},
+                   {OP_Cos, cosl},
+                   {OP_Tan, tanl},
+                   {OP_Asin, asinl},
+                   {OP_Acos, acosl},
+                   {OP_Atan, atanl},
+                   {OP_Sinh, sinhl},
+                   {OP_Cosh, coshl},
+                   {OP_Asinh, asinhl},
+                   {OP_Acosh, acoshl},
+                   {OP_Atanh, atanhl}};
   for (size_t f = 0; f < sizeof functions / sizeof *functions; f++)
     for (cpu_level level = CPU_BASE; level <= cpu_level_best(); level++) {
       double worst = worst_ulp(functions[f].op, functions[f].exact, cpu_level_name(level));
       ck_assert_msg(worst < 3, "%s at %s: %.2f units", op_builtin(functions[f].op)->name, cpu_level_name(level), worst);
+    }
+}
+END_TEST
+
+/* Results of sin, cos and tan of small numbers, alone and with large ones, infinity and NaN beside them, in an array
+ * that is also the output. */
+START_TEST(circular_functions_of_small_numbers_do_not_depend_on_large_neighbours) {
+  static const op_id ops[] = {OP_Sin, OP_Cos, OP_Tan};
+  static const float large[] = {0x1p+18f + 1, -1e9f, 3e38f, INFINITY, NAN};
+  enum { N = 700 };
+  for (size_t o = 0; o < sizeof ops / sizeof *ops; o++)
+    for (cpu_level level = CPU_BASE; level <= cpu_level_best(); level++) {
+      const elementwise_fn fn = elementwise_formula(level, REED_F32, ops[o]);
+      const elementwise_parameters none = {0, 0};
+      float x[N], alone[N], mixed[N];
+      for (int i = 0; i < N; i++) x[i] = mixed[i] = (float)(i - N / 2) * 0.37f;
+      for (int i = 3; i < N; i += 97) mixed[i] = large[i / 97 % 5];
+      ck_assert_int_eq(fn(alone, (const void *const[]){x}, (const uint8_t[]){1}, N, &none), 0);
+      ck_assert_int_eq(fn(mixed, (const void *const[]){mixed}, (const uint8_t[]){1}, N, &none), 0);
+      for (int i = 0; i < N; i++) {
+        const float v = i % 97 == 3 ? large[i / 97 % 5] : x[i];
+        const double want = ops[o] == OP_Sin ? sin(v) : ops[o] == OP_Cos ? cos(v) : tan(v);
+        if (isnan(want)) ck_assert(isnan(mixed[i]));
+        else if (i % 97 == 3) ck_assert(mixed[i] == (float)want);
+        else ck_assert_int_eq(memcmp(&mixed[i], &alone[i], sizeof *alone), 0);
+      }
     }
 }
 END_TEST
@@ -412,6 +450,7 @@ int main(void) {
   tcase_add_test(tc, every_formula_equals_its_reference_on_large_shapes_and_two_threads);
   tcase_add_test(tc, nan_and_infinity_go_through_as_the_reference_says);
   tcase_add_host_test(tc, float_functions_are_within_three_units_in_the_last_place);
+  tcase_add_host_test(tc, circular_functions_of_small_numbers_do_not_depend_on_large_neighbours);
   tcase_add_test(tc, integer_division_truncates_and_wraps_at_the_lowest);
   tcase_add_test(tc, integer_division_by_zero_is_diagnosed);
   tcase_add_test(tc, mod_takes_the_sign_of_the_divisor_and_fmod_of_the_dividend);

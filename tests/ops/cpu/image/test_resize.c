@@ -20,13 +20,14 @@ static const struct {
     {4, {0, 3, 4, 4}, {0, 3, 8, 8}},
     {4, {1, 5, 4, 17}, {1, 10, 8, 17}}, /* channels last */
     {4, {3, 9, 11, 33}, {3, 18, 7, 33}},
+    {4, {1, 2, 5, 34}, {1, 2, 15, 68}},
+    {4, {2, 1, 4, 7}, {2, 1, 8, 21}},
 };
 
 START_TEST(resize_equals_the_reference) {
   for (int map = 0; map < ROWS(mappings); map++)
     for (int mode = 0; mode < 3; mode++)
       for (int extra = 0; extra < 4; extra++) {
-        if (extra && mode == 0) continue;
         static const reed_dtype dtypes[] = {REED_F32, REED_U8, REED_F16, REED_F64};
         reed_dtype dtype = dtypes[extra];
         kernel_case c;
@@ -56,22 +57,27 @@ START_TEST(resize_of_integers_equals_the_reference) {
 }
 END_TEST
 
-/* Rows that threads share out by pieces. */
+/* Rows that threads share out by pieces; mode nearest also with each element as often, and with rows that repeat rows.
+ */
 START_TEST(resize_of_long_rows_does_not_depend_on_the_number_of_threads) {
-  for (int mode = 0; mode < 3; mode++) {
+  for (int turn = 0; turn < 5; turn++) {
     kernel_case c;
-    resize_case(&c, REED_F32, 3, (int64_t[]){1, 2, 9001}, (int64_t[]){1, 2, 40000}, modes[mode]);
+    const int mode = turn < 3 ? turn : 0;
+    static const int64_t rows[] = {2, 2, 2, 2, 700}, from[] = {9001, 9001, 9001, 9001, 19},
+                         widths[] = {40000, 40000, 40000, 27003, 57};
+    resize_case(&c, REED_F32, 3, (int64_t[]){1, turn == 4 ? 350 : 2, from[turn]},
+                (int64_t[]){1, rows[turn], widths[turn]}, modes[mode]);
     ck_assert_int_eq(case_run(&c, "reference"), REED_OK);
-    enum { N = 80000 };
-    static double expected[N];
-    static float bits[N];
-    for (int64_t i = 0; i < N; i++) expected[i] = case_get(&c.outputs[0], i);
+    static double expected[80000];
+    static float bits[80000];
+    const int64_t n = rows[turn] * widths[turn];
+    for (int64_t i = 0; i < n; i++) expected[i] = case_get(&c.outputs[0], i);
     for (int threads = 1; threads < 6; threads += 2) {
       c.n_threads = threads;
       ck_assert_int_eq(case_run(&c, cpu_level_name(cpu_level_best())), REED_OK);
-      for (int64_t i = 0; i < N; i++) ck_assert_double_eq_tol(case_get(&c.outputs[0], i), expected[i], 1e-4);
-      if (threads == 1) memcpy(bits, c.outputs[0].data, sizeof bits);
-      ck_assert_msg(memcmp(bits, c.outputs[0].data, sizeof bits) == 0, "%s", case_where(&c));
+      for (int64_t i = 0; i < n; i++) ck_assert_double_eq_tol(case_get(&c.outputs[0], i), expected[i], 1e-4);
+      if (threads == 1) memcpy(bits, c.outputs[0].data, (size_t)n * sizeof *bits);
+      ck_assert_msg(memcmp(bits, c.outputs[0].data, (size_t)n * sizeof *bits) == 0, "%s", case_where(&c));
     }
     case_close(&c);
   }

@@ -119,6 +119,27 @@ START_TEST(special_numbers_in_rows_equal_the_reference) {
 }
 END_TEST
 
+/* Columns of nothing but -inf, with NaN and with inf, many side by side and few, in f32 and in halves. */
+START_TEST(special_numbers_in_columns_equal_the_reference) {
+  static const reed_dtype dtypes[] = {REED_F32, REED_F16, REED_F64};
+  static const int64_t columns[] = {3, 5, 17, 90};
+  for (int d = 0; d < ROWS(dtypes); d++)
+    for (int k = 0; k < ROWS(columns); k++)
+      for (int64_t rows = 1; rows < 800; rows += rows < 40 ? 6 : 700) {
+        kernel_case c;
+        const int64_t n = columns[k];
+        case_init(&c, _i ? OP_ReduceMax : OP_ReduceLogSumExp);
+        value *v = case_input(&c, dtypes[d], DIMS(2, rows, n), 9);
+        for (int64_t row = 0; row < rows; row++) case_set(v, row * n, -INFINITY);
+        case_set(v, (rows - 1) * n + 1, NAN);
+        case_set(v, rows / 2 * n + 2, INFINITY);
+        case_set(v, rows * n + n - 1, -INFINITY);
+        case_ints(&c, 1, 1);
+        case_parity(&c, case_tolerance(dtypes[d]), case_tolerance(dtypes[d]));
+      }
+}
+END_TEST
+
 START_TEST(a_long_sum_of_floats_is_right_to_the_last_place) {
   enum { N = 1000003 };
   kernel_case c;
@@ -256,6 +277,7 @@ int main(void) {
   tcase_add_test(tc, reductions_of_nothing_give_the_identity);
   tcase_add_test(tc, nan_stays_in_max_and_min);
   tcase_add_loop_test(tc, special_numbers_in_rows_equal_the_reference, 0, 3);
+  tcase_add_loop_test(tc, special_numbers_in_columns_equal_the_reference, 0, 2);
   tcase_add_test(tc, a_long_sum_of_floats_is_right_to_the_last_place);
   tcase_add_test(tc, cumulative_sums_in_both_directions);
   tcase_add_test(tc, a_cumulative_sum_along_no_axis_is_diagnosed);

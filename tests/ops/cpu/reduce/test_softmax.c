@@ -11,7 +11,8 @@ static const struct {
     {1, {1}, 0},        {1, {9}, -1},        {2, {5, 91}, 1},      {2, {91, 5}, 0},      {3, {2, 7, 13}, 1},
     {3, {3, 4, 0}, 1},  {2, {1000, 81}, -1}, {3, {1, 3, 1100}, 1}, {4, {2, 3, 4, 5}, 2}, {2, {3, 1500}, 1},
     {2, {17000, 2}, 0}, {2, {300, 3}, 1},    {2, {65, 15}, 1},     {2, {33, 16}, 1},     {2, {9, 157}, 1},
-    {2, {2, 4101}, 1},  {2, {70, 1}, 1},
+    {2, {2, 4101}, 1},  {2, {70, 1}, 1},     {2, {43, 3}, 0},      {3, {2, 700, 70}, 1}, {2, {129, 32}, 0},
+    {2, {90, 33}, 0},   {3, {2, 41, 21}, 1},
 };
 
 START_TEST(softmax_equals_the_reference) {
@@ -52,6 +53,22 @@ START_TEST(softmax_of_rows_with_a_rest) {
     case_set(x, 4 * n - 1, INFINITY);
     case_parity(&c, 3e-6, 3e-6);
   }
+}
+END_TEST
+
+/* Few columns side by side, several rows of which are done as one: masked, with NaN, with inf. */
+START_TEST(softmax_of_few_columns_with_special_numbers) {
+  for (int64_t n = 2; n < 40; n += 5)
+    for (int64_t rows = 3; rows < 200; rows += 31) {
+      kernel_case c;
+      case_init(&c, _i ? OP_LogSoftmax : OP_Softmax);
+      value *x = case_input(&c, REED_F32, DIMS(2, rows, n), 8);
+      for (int64_t row = rows / 2; row < rows; row++) case_set(x, row * n, -INFINITY);
+      case_set(x, (rows - 1) * n + 1, NAN);
+      case_set(x, rows * n, INFINITY);
+      case_attr_int(&c, "axis", 1);
+      case_parity(&c, 3e-6, 3e-6);
+    }
 }
 END_TEST
 
@@ -101,6 +118,7 @@ int main(void) {
   TCase *t = tcase_create("all");
   tcase_set_timeout(t, 240);
   tcase_add_loop_test(t, hardmax_of_a_long_row, 0, 4);
+  tcase_add_loop_test(t, softmax_of_few_columns_with_special_numbers, 0, 2);
   tcase_add_test(t, hardmax_is_one_at_the_first_of_the_largest);
   tcase_add_test(t, lp_normalization_divides_by_the_length_if_there_is_one);
   tcase_add_loop_test(t, softmax_equals_the_reference, 0, ROWS(softmaxes));
