@@ -422,12 +422,9 @@ START_TEST(a_described_card_has_its_limits) {
   static const struct {
     const char *options, *name;
     int multiprocessors, shared, major, minor;
-  } cards[] = {{"card=H100", "H100", 132, 227 << 10, 9, 0},
-               {"card=A100&seed=1", "A100", 108, 163 << 10, 8, 0},
-               {"late=1&card=T4", "T4", 40, 64 << 10, 7, 5},
-               {"card=L4", "L4", 58, 99 << 10, 8, 9},
-               {"card=A10", "A10", 72, 99 << 10, 8, 6},
-               {"", "card", 132, 227 << 10, 9, 0}};
+  } cards[] = {{"card=H100", "H100", 132, 227 << 10, 9, 0},  {"card=A100&seed=1", "A100", 108, 163 << 10, 8, 0},
+               {"late=1&card=T4", "T4", 40, 64 << 10, 7, 5}, {"card=L4", "L4", 58, 99 << 10, 8, 9},
+               {"card=A10", "A10", 72, 99 << 10, 8, 6},      {"", "card", 132, 227 << 10, 9, 0}};
   int value = 0;
   char name[100];
   cu_module module;
