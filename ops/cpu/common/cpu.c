@@ -1,4 +1,4 @@
-/* Finding the machine's CPU level, and reading REED_CPU (cpu.h). */
+/* Finding the machine's CPU level and the width of its units, and reading REED_CPU and REED_CPU_UNITS (cpu.h). */
 #include "ops/cpu/common/cpu.h"
 
 #include <cpuid.h>
@@ -102,4 +102,26 @@ cpu_level cpu_level_use(const char *wanted) {
 cpu_level cpu_level_now(void) {
   int now = atomic_load_explicit(&level_now, memory_order_relaxed);
   return now < 0 ? cpu_level_use(getenv("REED_CPU")) : (cpu_level)now;
+}
+
+/* CPUID leaf 0x8000001A, EAX (AMD64 Architecture Programmer's Manual, volume 3): bit 1 MOVU, of every CPU that has the
+ * leaf and AVX; bit 2 FP256, units of 256 bits; bit 3 FP512, which KVM does not pass on to virtual machines. Other
+ * makers have no such leaf. */
+static bool units_of_machine_are_whole(void) {
+  enum { MOVU = 1 << 1, FP256 = 1 << 2 };
+  unsigned eax, ebx, ecx, edx;
+  return cpu_level_best() >= CPU_AVX512 && __get_cpuid(0x8000001a, &eax, &ebx, &ecx, &edx) && (eax & MOVU) &&
+         !(eax & FP256);
+}
+
+static atomic_int units_now = -1; /* -1: REED_CPU_UNITS has not been read; 1: whole */
+
+void cpu_units_use(const char *wanted) {
+  const bool half = wanted && strcmp(wanted, "half") == 0, whole = wanted && strcmp(wanted, "whole") == 0;
+  atomic_store_explicit(&units_now, half ? 0 : whole || units_of_machine_are_whole(), memory_order_relaxed);
+}
+
+bool cpu_units_are_whole(void) {
+  if (atomic_load_explicit(&units_now, memory_order_relaxed) < 0) cpu_units_use(getenv("REED_CPU_UNITS"));
+  return atomic_load_explicit(&units_now, memory_order_relaxed);
 }

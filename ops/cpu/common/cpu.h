@@ -1,6 +1,7 @@
-/* Levels of the machine's CPU, for which the kernels' loops are compiled, and the environment variable REED_CPU, which
- * chooses a lower level so that one machine can test several. The machine's best level is found and REED_CPU is read
- * once in a process. */
+/* Levels of the machine's CPU, for which the kernels' loops are compiled, the width of its units, by which choices
+ * between forms of a product differ, and the environment variables REED_CPU and REED_CPU_UNITS, which choose a lower
+ * level and another width so that one machine can test several. The machine's properties are found and the variables
+ * are read once in a process. */
 #ifndef OPS_CPU_COMMON_CPU_H_
 #define OPS_CPU_COMMON_CPU_H_
 
@@ -34,6 +35,13 @@ cpu_level cpu_level_use(const char *wanted);
 cpu_level cpu_level_best(void);
 /* The level's text, such as "avx2". Static storage. */
 const char *cpu_level_name(cpu_level level);
+
+/* True if the units compute a vector of AVX-512 as a whole; false: in two halves, or unknown. REED_CPU_UNITS is "whole"
+ * or "half"; other words are ignored. No loop depends on the width. */
+bool cpu_units_are_whole(void);
+/* Choices are made for this width (a word for REED_CPU_UNITS) from now on, in the whole process; for the machine's own
+ * if the text is NULL or another word. */
+void cpu_units_use(const char *wanted);
 
 /* Loop files are compiled once per level with CPU_LEVEL_SUFFIX defined. CPU_LEVELED(name) is the name of a function of
  * this level; CPU_PICK gives the function of a level at run time. */

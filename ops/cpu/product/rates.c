@@ -6,18 +6,29 @@
 #define TILE 7 /* pixels of a tile at level AVX512 (panel_loops.c) */
 
 static const product_rates measured[CPU_LEVEL_COUNT] = {
-    [CPU_BASE] = {80, 80, 0, 0, 85, 400, 110, 150, 400, 200, 0, 0, 0, 400, 130, 640},
-    [CPU_AVX2] = {22, 22, 0, 0, 23, 300, 90, 135, 260, 200, 0, 0, 0, 400, 130, 640},
-    [CPU_AVX512] = {19, 19, 0, 0, 20, 230, 85, 125, 200, 200, 0, 0, 0, 400, 130, 220},
-    [CPU_AVX512_BF16] = {19, 9.5, 160, 500, 20, 230, 85, 125, 200, 200, 10, 280, 200, 400, 130, 220},
+    [CPU_BASE] = {80, 80, 0, 0, 85, 400, 110, 150, 400, 200, 200, 0, 0, 0, 400, 130, 640},
+    [CPU_AVX2] = {22, 22, 0, 0, 23, 300, 90, 135, 260, 200, 200, 0, 0, 0, 400, 130, 640},
+    [CPU_AVX512] = {19, 19, 0, 0, 20, 230, 85, 125, 200, 200, 200, 0, 0, 0, 400, 130, 220},
+    [CPU_AVX512_BF16] = {19, 9.5, 160, 500, 20, 230, 85, 125, 200, 200, 200, 10, 280, 200, 400, 130, 220},
     /* pairs: an assumption, a sixth of f32's time; this level has never run on such a CPU */
-    [CPU_AMX] = {19, 3, 160, 500, 20, 230, 85, 125, 200, 200, 10, 280, 200, 400, 130, 220},
+    [CPU_AMX] = {19, 3, 160, 500, 20, 230, 85, 125, 200, 200, 200, 10, 280, 200, 400, 130, 220},
 };
 
-const product_rates *product_rates_of(cpu_level level) { return &measured[level]; }
+/* From level AVX512 on, where units compute whole vectors (cpu.h): products and fixed point take two fifths of the
+ * time, transforms of f32, which are loads and stores as much, half. */
+static const product_rates measured_whole[CPU_LEVEL_COUNT] = {
+    [CPU_AVX512] = {7.6, 7.6, 0, 0, 7.9, 95, 50, 90, 85, 70, 150, 0, 0, 0, 160, 52, 88},
+    [CPU_AVX512_BF16] = {7.6, 3.8, 64, 200, 7.9, 95, 50, 90, 85, 70, 150, 4, 112, 80, 160, 52, 88},
+    /* pairs: likewise */
+    [CPU_AMX] = {7.6, 1.2, 64, 200, 7.9, 95, 50, 90, 85, 70, 150, 4, 112, 80, 160, 52, 88},
+};
+
+const product_rates *product_rates_of(cpu_level level) {
+  return level >= CPU_AVX512 && cpu_units_are_whole() ? &measured_whole[level] : &measured[level];
+}
 
 double direct_time(const direct_product *d, cpu_level level, bool pairs) {
-  const product_rates *r = &measured[level];
+  const product_rates *r = product_rates_of(level);
   const double outputs = (double)(((int64_t)d->outputs + PACKED_STEP - 1) / PACKED_STEP * PACKED_STEP),
                products = d->pixels * d->depth * outputs;
   if (!pairs) return products * r->direct;

@@ -1,5 +1,6 @@
-/* Measured rates of products at each CPU level, for estimates of time on one core: one table for all choices between
- * forms of a product. An estimate does not depend on the number of threads, so that results do not either. */
+/* Measured rates of products at each CPU level and width of units, for estimates of time on one core: one table for all
+ * choices between forms of a product. An estimate does not depend on the number of threads, so that results do not
+ * either. */
 #ifndef OPS_CPU_PRODUCT_RATES_H_
 #define OPS_CPU_PRODUCT_RATES_H_
 
@@ -8,12 +9,12 @@
 /* Picoseconds (bench_conv). Direct: a product in f32, and of pairs of bf16 whose X is rounded before; the rounding of a
  * value of X, and what it takes for each pixel besides. Winograd: a product of transformed values; the transform of a
  * value of X, of a weight whose transforms stay in caches and of one whose transforms do not, and of a value for Y; the
- * reading of a stored weight, which is fetched while others are multiplied. Fixed: the same products, transforms of X
- * and of weights in fixed point. Strassen (strassen.h): what a weight, a
- * value of X and a value of Y take besides the products. */
+ * reading of a stored weight, which is fetched while others are multiplied, from caches and from memory. Fixed: the
+ * same products, transforms of X and of weights in fixed point. Strassen (strassen.h): what a weight, a value of X and
+ * a value of Y take besides the products. */
 typedef struct product_rates {
   double direct, pairs, rounded, rounded_pixel;
-  double product, input, weight, far_weight, output, read;
+  double product, input, weight, far_weight, output, read, far_read;
   double fixed_product, fixed_input, fixed_weight;
   double sum_weight, sum_value, sum_product;
 } product_rates;

@@ -67,9 +67,11 @@ typedef struct winograd_section {
   int64_t n_halves;       /* of the tiles, 1 or 2; a block has some of each */
   int64_t v_half, m_half; /* from V and M of a block's tiles of the first half to those of the second */
   int64_t k_width, n_ks;  /* outputs whose weights are transformed together */
-  bool narrow; /* a step is a panel; as many steps as threads share their jobs, each with M and U of its own */
-  bool past;   /* transformed weights are written past the caches */
-  bool own;    /* a thread takes all work on a block, after the transform of the weights (several threads) */
+  bool narrow;            /* a thread takes all work on a panel after the transform of X, with M and U of its own */
+  int64_t depth_step; /* of a narrow section: channels whose weights are transformed and multiplied together; 0: all,
+                       * because they are stored or have a scale */
+  bool past;          /* transformed weights are written past the caches */
+  bool own;           /* a thread takes all work on a block, after the transform of the weights (several threads) */
 } winograd_section;
 
 enum { WINOGRAD_SECTIONS = WINOGRAD_SIZES * WINOGRAD_SIZES, WINOGRAD_PHASES = 4 };
@@ -84,7 +86,7 @@ typedef struct winograd_plan {
   int64_t depth;                  /* channels of all phases in units: floats of a row of V */
   int64_t u_depth;                /* rows of a panel of U: the depth, and one for scales in fixed point */
   int64_t v_row, m_row, width, v_elements, m_elements, u_elements; /* elements: of the workspace */
-  int64_t worker_v, worker_m, worker_u;                            /* of a thread's, or a narrow step's, part of it */
+  int64_t worker_v, worker_m, worker_u;                            /* of a thread's part of it */
   int64_t scratch_row, worker_scratch; /* fixed point: a position of a tile in f32, and a tile, for each thread */
   int64_t stored_elements;             /* of a stored form's weights */
   int32_t n_sections;
@@ -100,6 +102,8 @@ static inline int64_t winograd_half_tiles(const winograd_section *s) { return di
 static inline int64_t winograd_block_tiles(const winograd_section *s) {
   return divided(winograd_half_tiles(s), s->n_blocks);
 }
+
+#define WINOGRAD_LINE 16 /* floats of a cache line */
 
 /* Tiles of a block that a thread works on by itself, at least: two passes of the products' loop. */
 #define WINOGRAD_OWN_TILES 28

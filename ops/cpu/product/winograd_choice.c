@@ -7,15 +7,16 @@
 #define STORED_GAIN .82 /* of the time without stored weights: at most so much, for the memory that they take */
 #define PAIRS_GAIN .9   /* of the time in f32: pairs, which are less exact, take at most so much */
 #define PHASES_GAIN .7  /* of the direct time, with stride 2: more is no gain for threads whose caches are far apart */
-#define NEAR_BYTES (1 << 20) /* of transformed weights that stay in a core's own cache, at most */
-#define FAR_BYTES (24 << 20) /* of weights of several phases: more are read from memory for each block of tiles */
-#define BLOCK_TILES 48       /* of such a block, about */
-#define STAGE_PS 4e6         /* of a stage: waking threads and waiting for them */
-#define OUTPUTS_LEAST 8      /* with fewer outputs or channels the transforms are most of the work */
-#define TILES_LEAST 4        /* fewer take as long in the products, which then wait for their own sums */
-#define FORMS 9              /* of an axis, at most */
-#define MIXED_MOST 64        /* extents up to which an axis is cut into pieces of several sizes */
-#define SAVED 4              /* times fewer products than of a direct convolution, about */
+#define NEAR_BYTES (1 << 20)      /* of transformed weights that stay in a core's own cache, at most */
+#define READ_NEAR_BYTES (4 << 20) /* of stored weights that stay in caches from run to run, at most */
+#define FAR_BYTES (24 << 20)      /* of weights of several phases: more are read from memory for each block of tiles */
+#define BLOCK_TILES 48            /* of such a block, about */
+#define STAGE_PS 4e6              /* of a stage: waking threads and waiting for them */
+#define OUTPUTS_LEAST 8           /* with fewer outputs or channels the transforms are most of the work */
+#define TILES_LEAST 4             /* fewer take as long in the products, which then wait for their own sums */
+#define FORMS 9                   /* of an axis, at most */
+#define MIXED_MOST 64             /* extents up to which an axis is cut into pieces of several sizes */
+#define SAVED 4                   /* times fewer products than of a direct convolution, about */
 
 typedef struct axis_form {
   int64_t n[WINOGRAD_SIZES];
@@ -74,7 +75,7 @@ static void price_sections(const winograd_problem *p, const product_rates *r, bo
                       : weights * bytes <= NEAR_BYTES ? r->weight
                                                       : r->far_weight;
       const bool far = winograd_phases(p) > 1 && weights * bytes > FAR_BYTES;
-      costs[i][j] = (section_cost){.product = weights * (rate + (far ? r->read / BLOCK_TILES : 0)),
+      costs[i][j] = (section_cost){.product = weights * (rate + (far ? r->far_read / BLOCK_TILES : 0)),
                                    .tile = products * lanes * input + positions * outputs * r->output,
                                    .fixed = weights * weight + 2 * STAGE_PS};
     }
@@ -116,8 +117,9 @@ static bool stored_form(const winograd_problem *p, const product_rates *r, winog
     out_form->n[axis][FOUR] = divided(p->out[axis], winograd_pixels(p, axis, FOUR));
     n *= (double)out_form->n[axis][FOUR];
   }
-  double product = (n < TILES_LEAST ? TILES_LEAST : n) * r->product;
-  *out_time = values * outputs * (product < r->read ? r->read : product) +
+  const double product = (n < TILES_LEAST ? TILES_LEAST : n) * r->product,
+               read = kept * (double)sizeof(float) <= READ_NEAR_BYTES ? r->read : r->far_read;
+  *out_time = values * outputs * (product < read ? read : product) +
               n * (values / channels * lanes_of_channels(p) * r->input + positions * outputs * r->output) +
               2 * STAGE_PS;
   return true;

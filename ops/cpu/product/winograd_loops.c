@@ -92,7 +92,7 @@ static CPU_UNCHECKED void input_columns(const winograd_input *t, int64_t channel
 }
 
 CPU_UNCHECKED void CPU_LEVELED(winograd_transform_input)(const winograd_input *t) {
-  lanes half[SIDE][SIDE];
+  _Alignas(64) lanes half[SIDE][SIDE];
   for (int64_t channel = 0; channel < t->channels; channel += LANES) {
     input_rows(t, channel, half);
     input_columns(t, channel, half);
@@ -101,40 +101,50 @@ CPU_UNCHECKED void CPU_LEVELED(winograd_transform_input)(const winograd_input *t
 
 /* ---- weights ---- */
 
-static CPU_UNCHECKED void weights_rows(const winograd_weights *t, const float *w, lanes half[SIDE][SIDE]) {
-  WITH_PIECE(
-      t->rows, for (int column = 0; column < 3; column++) {
-        lanes taps[3] = {{0}};
-        lanes u[SIDE];
-        for (int i = 0; i < t->taps[0] && column < t->taps[1]; i++) {
-          const float *tap = w + i * t->w_row + column * t->w_column;
-          __builtin_prefetch(tap + CHANNELS_AHEAD * t->w_channel, 0, 2);
-          taps[i] = load(tap);
+/* Runs a statement with the constants `piece` and `taps`, 1 to 3. */
+#define WITH_TAPS(n, n_taps, statement) \
+  if ((n_taps) == 3) { \
+    enum { taps = 3 }; \
+    WITH_PIECE(n, statement) \
+  } else if ((n_taps) == 2) { \
+    enum { taps = 2 }; \
+    WITH_PIECE(n, statement) \
+  } else { \
+    enum { taps = 1 }; \
+    WITH_PIECE(n, statement) \
+  }
+
+/* The transforms along the rows: half[tap column][position]. */
+INLINE void weights_rows(const winograd_weights *t, const float *w, lanes half[SIDE][SIDE]) {
+  WITH_TAPS(
+      t->rows, t->taps[0], for (int column = 0; column < t->taps[1]; column++, w += t->w_column) {
+        lanes tap[3] = {{0}};
+        FOR(i, taps) {
+          __builtin_prefetch(w + i * t->w_row + CHANNELS_AHEAD * t->w_channel, 0, 2);
+          tap[i] = load(w + i * t->w_row);
         }
-        weights_axis(piece, t->taps[0], taps, u);
-        FOR(i, piece + 2) half[i][column] = u[i];
+        weights_axis(piece, taps, tap, half[column]);
       })
 }
 
-static CPU_UNCHECKED void weights_columns(const winograd_weights *t, bool past, float *u, lanes half[SIDE][SIDE]) {
+INLINE void weights_columns(const winograd_weights *t, bool past, float *u, lanes half[SIDE][SIDE]) {
   const int rows = t->rows + 1 + (t->taps[0] > 1);
-  WITH_PIECE(
-      t->columns, const int columns = piece + 1 + (t->taps[1] > 1); for (int row = 0; row < rows; row++) {
+  const int64_t position = t->u_position;
+  WITH_TAPS(
+      t->columns, t->taps[1], for (int row = 0; row < rows; row++, u += (piece + 2) * position) {
+        lanes tap[3] = {{0}};
         lanes v[SIDE];
-        weights_axis(piece, t->taps[1], half[row], v);
-        float *to = u + row * (piece + 2) * t->u_position;
-        if (past)
-          for (int i = 0; i < columns; i++) store_past(to + i * t->u_position, v[i]);
-        else
-          for (int i = 0; i < columns; i++) {
-            __builtin_prefetch(to + i * t->u_position + AHEAD, 1);
-            store(to + i * t->u_position, v[i]);
-          }
+        FOR(i, taps) tap[i] = half[i][row];
+        weights_axis(piece, taps, tap, v);
+        FOR(i, piece + 1 + (taps > 1)) {
+          if (past) store_past(u + i * position, v[i]);
+          else store(u + i * position, v[i]);
+        }
       })
 }
 
 CPU_UNCHECKED void CPU_LEVELED(winograd_transform_weights)(const winograd_weights *t) {
-  lanes half[SIDE][SIDE];
+  _Alignas(64) lanes half[SIDE][SIDE];
   const bool past = lines_past(t);
   for (int64_t channel = 0; channel < t->channels; channel++)
     for (int64_t i = 0; i < t->width; i += LANES) {
@@ -153,7 +163,8 @@ INLINE void tile(const winograd_product *p, const float *v, const float *u, floa
   const int64_t v_row = p->v_row, m_row = p->m_row, width = p->width;
   /* the next tiles, and this product's share of the next weights */
   const char *near = (const char *)(v + rows * v_row);
-  EACH(sum[i][j] = (lanes){0})
+  if (p->adds) EACH(sum[i][j] = load(m + i * m_row + j * LANES))
+  else EACH(sum[i][j] = (lanes){0})
   for (const float *end = v + p->channels; v < end; v++, u += width) {
     __builtin_prefetch(near);
     near += rows * sizeof *v;
@@ -200,9 +211,10 @@ INLINE void tile_rows(const winograd_product *p, const float *v, const float *u,
 }
 
 CPU_UNCHECKED void CPU_LEVELED(winograd_multiply)(const winograd_product *p) {
-  int64_t n = (p->tiles + ROWS - 1) / ROWS, far_step = (p->width * (int64_t)sizeof(float) + n - 1) / n;
+  const int64_t n = (p->tiles + ROWS - 1) / ROWS,
+                far_step = p->next_row ? p->next_row : (p->width * (int64_t)sizeof(float) + n - 1) / n;
   for (int64_t i = 0; i < n; i++) {
-    const char *far = (const char *)p->next + i * far_step * p->channels;
+    const char *far = (const char *)p->next + (p->next_row ? 0 : i * far_step * p->channels);
     int64_t row = p->tiles * i / n, rows = p->tiles * (i + 1) / n - row;
     int64_t column = 0;
     for (; column + VECTORS * LANES <= p->width; column += VECTORS * LANES)
@@ -268,7 +280,7 @@ static CPU_UNCHECKED void output_rows(const winograd_output *t, int64_t output, 
 }
 
 CPU_UNCHECKED void CPU_LEVELED(winograd_transform_output)(const winograd_output *t) {
-  lanes half[SIDE][SIDE];
+  _Alignas(64) lanes half[SIDE][SIDE];
   for (int64_t output = 0; output < t->outputs; output += LANES) {
     output_columns(t, output, half);
     output_rows(t, output, half);

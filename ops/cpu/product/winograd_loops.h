@@ -37,9 +37,13 @@ typedef struct winograd_weights {
 /* m[tile][output] = sum over channels of v[tile][channel] * u[channel][output], for `width` outputs, a multiple of 16
  * and at most winograd_width. */
 typedef struct winograd_product {
-  const float *v, *u, *next; /* next: the weights to fetch meanwhile; any address */
+  const float *v, *u;
+  const void *next; /* the weights to fetch meanwhile: a line for each channel; any address */
+  int64_t next_row; /* bytes from a channel's line to the following one's; 0: all `width` floats of each channel, which
+                       lie side by side */
   float *m;
   int64_t tiles, channels, width, v_row, m_row;
+  bool adds; /* the sums are added to m, which has those of the channels before; not of fixed point */
   const float *v_scale, *u_scale; /* only of fixed point: of the first tile, others v_row apart; of the outputs */
 } winograd_product;
 

@@ -4,30 +4,30 @@
 
 #include "ops/cpu/product/winograd.h"
 
-#define LINE 16                         /* floats of a cache line */
-#define ALIASED 1024                    /* rows at multiples of so many floats share lines of the first-level cache */
-#define BLOCK_BYTES (2 << 20)           /* of V and M of a block, about */
-#define WEIGHT_BYTES (6 << 20)          /* of weights that are transformed together if one block needs them */
-#define BLOCKS_OF_WEIGHTS 4             /* bytes of transformed weights for one of a block, at most */
-#define HALVES_WEIGHT_BYTES (20 << 20)  /* of transformed weights of several blocks in halves, at most */
-#define TILES_LEAST 48                  /* of a block: fewer read the weights too often */
-#define PAST_BYTES (4 << 20)            /* of transformed weights that are written past the caches, at least */
-#define NARROW_PRODUCTS (10 << 20)      /* of a panel: at most if no memory is saved */
-#define NARROW_PRODUCTS_MOST (48 << 20) /* at most where memory is saved: some 1 ms */
-#define NARROW_PANELS_EACH 4            /* of each thread, at least, where memory is saved */
-#define NARROW_PANELS 8                 /* at least */
-#define OWN_BYTES (384 << 10) /* of V and M of a block that is a chunk, about: they stay in a core's own cache */
-#define OWN_MOST (1 << 20)    /* and at most */
-#define OWN_BLOCKS 4          /* of each thread, at least: the last ones leave threads without work */
+#define ALIASED 1024                   /* rows at multiples of so many floats share lines of the first-level cache */
+#define BLOCK_BYTES (2 << 20)          /* of V and M of a block, about */
+#define WEIGHT_BYTES (6 << 20)         /* of weights that are transformed together if one block needs them */
+#define BLOCKS_OF_WEIGHTS 4            /* bytes of transformed weights for one of a block, at most */
+#define HALVES_WEIGHT_BYTES (20 << 20) /* of transformed weights of several blocks in halves, at most */
+#define TILES_LEAST 48                 /* of a block: fewer read the weights too often */
+#define PAST_BYTES (4 << 20)           /* of transformed weights that are written past the caches, at least */
+#define NARROW_PRODUCTS (10 << 20)     /* of a panel: at most if no memory is saved */
+#define NARROW_PANELS_EACH 4           /* of each thread, at least, where memory is saved */
+#define NARROW_PANELS 8                /* at least */
+#define NARROW_CHANNELS 256       /* of a piece of a panel's depth, at most: longer ones take memory, no less time */
+#define NARROW_V_BYTES (12 << 20) /* of V of a block, at most (one thread) */
+#define OWN_BYTES (384 << 10)     /* of V and M of a block that is a chunk, about: they stay in a core's own cache */
+#define OWN_MOST (1 << 20)        /* and at most */
+#define OWN_BLOCKS 4              /* of each thread, at least: the last ones leave threads without work */
 
 /* A row of n floats in V or M. */
 static int64_t row_of(int64_t n) {
-  int64_t row = round_up(n, LINE);
-  return row % ALIASED == 0 ? row + LINE : row;
+  int64_t row = round_up(n, WINOGRAD_LINE);
+  return row % ALIASED == 0 ? row + WINOGRAD_LINE : row;
 }
 
 /* A position of n floats: neighbouring positions begin in different lines of the first-level cache. */
-static int64_t position_of(int64_t n) { return round_up(n, ALIASED) + LINE; }
+static int64_t position_of(int64_t n) { return round_up(n, ALIASED) + WINOGRAD_LINE; }
 
 /* Floats of V, M and U of a section in the workspace. */
 static int64_t section_elements(const winograd_plan *plan, const winograd_section *s) {
@@ -40,28 +40,33 @@ static void lay_out(const winograd_plan *plan, winograd_section *s) {
   int64_t tiles = winograd_block_tiles(s);
   s->m_row = s->narrow ? plan->width : plan->m_row;
   s->v_position = position_of(tiles * plan->v_row);
-  s->m_position = s->narrow ? tiles * s->m_row + LINE : position_of(tiles * plan->m_row);
+  s->m_position = s->narrow ? tiles * s->m_row + WINOGRAD_LINE : position_of(tiles * plan->m_row);
   s->v_half = s->positions * s->v_position;
   s->m_half = s->positions * s->m_position;
   s->n_ks = divided(round_up(plan->p.outputs, PACKED_STEP), s->k_width);
-  s->u_position = position_of(s->k_width * plan->u_depth);
+  s->u_position = position_of(plan->form.stored ? round_up(plan->p.outputs, PACKED_STEP) * plan->u_depth
+                              : s->depth_step   ? s->k_width * s->depth_step
+                                                : s->k_width * plan->u_depth);
 }
 
 /* A narrow section in place of `s` where a panel is little work, or where panels are enough for all threads and it
- * takes less memory: V of all tiles, but M and U of as many panels as there are threads. An activation whose last bits
- * may depend on its vectors leaves only the first reason, which is no matter of threads. */
+ * takes less memory: V of a block, but M of a panel and U of a piece of its depth for each thread. Several threads take
+ * all tiles as one block, because each of them reads all of V, which other threads wrote in part. An activation whose
+ * last bits may depend on its vectors leaves only the first reason, which is no matter of threads. */
 static void consider_narrow(const winograd_plan *plan, winograd_section *s, bool one_block) {
   const winograd_problem *p = &plan->p;
-  int64_t panels = divided(round_up(p->outputs, PACKED_STEP), plan->width),
-          products = s->positions * s->tiles * plan->depth * plan->width;
-  if (plan->form.stored || s->own || panels < NARROW_PANELS) return;
+  const int64_t panels = divided(round_up(p->outputs, PACKED_STEP), plan->width),
+                products = s->positions * s->tiles * plan->depth * plan->width,
+                v_bytes = s->tiles * s->positions * plan->v_row * (int64_t)sizeof(float);
+  if (s->own || panels < NARROW_PANELS) return;
   winograd_section narrow = *s;
-  narrow.n_blocks = 1;
+  narrow.n_blocks = plan->team.threads > 1 ? 1 : divided(v_bytes, NARROW_V_BYTES);
+  narrow.n_halves = 1;
   narrow.narrow = true;
+  narrow.depth_step = plan->form.stored || plan->form.fixed ? 0 : smaller(p->channels, NARROW_CHANNELS);
   narrow.k_width = plan->width;
   lay_out(plan, &narrow);
-  bool enough = panels >= NARROW_PANELS_EACH * plan->team.threads && products <= NARROW_PRODUCTS_MOST &&
-                activation_ends_tiles(&p->activation);
+  const bool enough = panels >= NARROW_PANELS_EACH * plan->team.threads && activation_ends_tiles(&p->activation);
   if ((one_block && products <= NARROW_PRODUCTS) ||
       (enough && section_elements(plan, &narrow) < section_elements(plan, s)))
     *s = narrow;
@@ -100,7 +105,7 @@ static void plan_section(winograd_plan *plan, winograd_section *s) {
   if (s->own) plan->worker_v = larger(plan->worker_v, v);
   plan->v_elements = larger(plan->v_elements, s->own ? workers * plan->worker_v : v);
   if (s->narrow || s->own) plan->worker_m = larger(plan->worker_m, m);
-  plan->worker_u = s->narrow ? larger(plan->worker_u, u) : plan->worker_u;
+  if (s->narrow && !plan->form.stored) plan->worker_u = larger(plan->worker_u, u);
   plan->m_elements = larger(plan->m_elements, s->narrow || s->own ? workers * plan->worker_m : m);
   plan->worker_scratch = larger(plan->worker_scratch, s->positions * plan->scratch_row);
   if (plan->form.stored) plan->stored_elements = u;
@@ -113,15 +118,16 @@ static void list_phases(winograd_plan *plan) {
   for (int i = 0; i < WINOGRAD_PHASES; i++)
     if (all[i][0] < plan->p.stride[0] && all[i][1] < plan->p.stride[1])
       memcpy(plan->phases[plan->n_phases++], all[i], sizeof all[i]);
-  const int64_t values = (plan->n_phases - 1) * plan->p.channels + round_up(plan->p.channels, LINE);
+  const int64_t values = (plan->n_phases - 1) * plan->p.channels + round_up(plan->p.channels, WINOGRAD_LINE);
   plan->unit = plan->form.fixed ? 2 : 1;
   plan->depth = plan->u_depth = plan->n_phases * plan->p.channels / plan->unit;
   plan->v_row = row_of(values);
   if (!plan->form.fixed) return;
   plan->u_depth++;
   plan->v_row = row_of(plan->depth + 1); /* and the scale */
-  plan->scratch_row = round_up(values, LINE);
-  plan->scratch_row += plan->scratch_row % (2 * LINE) ? 0 : LINE; /* positions in different lines of the cache */
+  plan->scratch_row = round_up(values, WINOGRAD_LINE);
+  plan->scratch_row +=
+      plan->scratch_row % (2 * WINOGRAD_LINE) ? 0 : WINOGRAD_LINE; /* positions in different lines of the cache */
 }
 
 void winograd_plan_init(winograd_plan *plan, const winograd_problem *p, const winograd_form *form, cpu_team team) {

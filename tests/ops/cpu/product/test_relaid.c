@@ -150,6 +150,7 @@ START_TEST(constants_of_small_maps_are_packed_once) {
 END_TEST
 
 int main(void) {
+  cpu_units_use("half"); /* the rows say which maps are relaid with units of half the width */
   Suite *suite = suite_create("relaid");
   TCase *t = tcase_create("all");
   tcase_set_timeout(t, 240);

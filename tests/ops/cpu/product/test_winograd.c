@@ -265,6 +265,70 @@ START_TEST(blocks_of_a_thread_have_the_bits_of_one_thread) {
 }
 END_TEST
 
+/* A small map of many outputs: a thread does all work on a panel of the weights, whose depth it takes in two pieces of
+ * each phase, the second one shorter; the last panel is narrower. _i: sizes of tiles, then strides. */
+START_TEST(panels_of_a_thread_have_the_bits_of_one_thread) {
+  const int32_t stride = 1 + _i / WINOGRAD_SIZES;
+  drawn_state = (uint64_t)_i + 41;
+  trial t = {.p = {.images = 1,
+                   .channels = 267,
+                   .outputs = 296,
+                   .in = {stride * 7, stride * 11},
+                   .out = {7, 11},
+                   .pad = {1, 1},
+                   .stride = {stride, stride},
+                   .activation = {.kind = _i % 2 ? ACTIVATION_SIGMOID : ACTIVATION_RELU}},
+             .with_bias = true,
+             .with_residual = true};
+  for (int axis = 0; axis < 2; axis++) cut(&t, axis, _i % WINOGRAD_SIZES, axis == 1 && _i % 2);
+  trial_init(&t, false);
+  for (int32_t threads = 1; threads <= 5; threads++) {
+    winograd_plan plan;
+    winograd_plan_init(&plan, &t.p, &t.form, (cpu_team){.threads = threads, .chunks = 1});
+    for (int32_t i = 0; i < plan.n_sections; i++) {
+      ck_assert(plan.sections[i].narrow);
+      ck_assert_int_lt(plan.sections[i].depth_step, t.p.channels);
+    }
+  }
+  team_measure measure;
+  team_measure_begin(&measure);
+  run(&t, cpu_level_best(), 2, t.y);
+  team_measure_end();
+  ck_assert_int_ge(measure.n_chunks, 2 * (t.p.outputs / 32)); /* two steps of each panel */
+  check(&t);
+  trial_fini(&t);
+}
+END_TEST
+
+/* A map whose V is larger than the caches: one thread takes its panels block by block, the last of which is shorter,
+ * two threads all tiles as one block, and five, for which there are too few panels, no panels. _i: strides. */
+START_TEST(blocks_of_panels_have_the_same_bits) {
+  const int32_t stride = 1 + _i;
+  drawn_state = (uint64_t)_i + 47;
+  trial t = {.p = {.images = 1,
+                   .channels = _i ? 90 : 260,
+                   .outputs = 288,
+                   .in = {stride * 85, stride * 85},
+                   .out = {85, 85},
+                   .pad = {1, 1},
+                   .stride = {stride, stride},
+                   .activation = {.kind = ACTIVATION_RELU, .level = cpu_level_best()}},
+             .with_bias = true};
+  for (int axis = 0; axis < 2; axis++) cut(&t, axis, 0, false);
+  for (int32_t threads = 1; threads <= 2; threads++) {
+    winograd_plan plan;
+    winograd_plan_init(&plan, &t.p, &t.form, (cpu_team){.threads = threads, .chunks = 1});
+    const winograd_section *s = &plan.sections[0];
+    ck_assert(s->narrow);
+    ck_assert((s->n_blocks > 1) == (threads == 1));
+    ck_assert(threads > 1 || s->tiles < s->n_blocks * winograd_block_tiles(s));
+  }
+  trial_init(&t, false);
+  check(&t);
+  trial_fini(&t);
+}
+END_TEST
+
 /* With several threads a block has tiles of both halves of a map, unless it would read large weights once more for it:
  * the same bits as with one thread, odd numbers of tiles and of blocks included. _i: large weights. */
 START_TEST(blocks_in_halves_have_the_bits_of_one_thread) {
@@ -338,7 +402,7 @@ START_TEST(large_weights_are_written_past_the_caches) {
                           .out = {96, 96},
                           .pad = {1, 1},
                           .stride = {1, 1},
-                          .activation = {.level = CPU_BASE}};
+                          .activation = {.level = CPU_BASE, .kind = ACTIVATION_SIGMOID}}; /* no panels of a thread */
     winograd_form form = {.n = {{16}, {16}}};
     winograd_plan plan;
     winograd_plan_init(&plan, &p, &form, (cpu_team){.threads = 2, .chunks = 1});
@@ -420,6 +484,7 @@ static bool keeps_weights(void) { return cpu_level_now() != CPU_REFERENCE && cpu
 /* Two sessions and two small maps share one value; a large map has none. */
 START_TEST(small_maps_share_stored_weights) {
   if (!keeps_weights()) return;
+  cpu_units_use("half");
   kernel_cache *cache;
   ck_assert_int_eq(kernel_cache_open(&cache), REED_OK);
   const reed_desc shape = {REED_F32, 1, {256 * 256 * 9}};
@@ -443,6 +508,7 @@ END_TEST
 /* Halves are widened for their stored transform alone: the program keeps one value for them. */
 START_TEST(weights_of_half_precision_are_stored_transformed) {
   if (!keeps_weights()) return;
+  cpu_units_use("half");
   static const reed_dtype dtypes[] = {REED_F16, REED_BF16};
   const reed_desc shape = {dtypes[_i], 1, {256 * 256 * 9}};
   uint16_t *packed = calloc((size_t)shape.dims[0], sizeof *packed);
@@ -465,6 +531,7 @@ END_TEST
  * it Winograd is faster than the direct convolution on maps of 8x8 already. */
 START_TEST(weights_of_few_channels_are_not_stored) {
   if (cpu_level_now() == CPU_REFERENCE) return;
+  cpu_units_use("half");
   kernel_cache *cache;
   ck_assert_int_eq(kernel_cache_open(&cache), REED_OK);
   const reed_desc shape = {REED_F32, 1, {64 * 64 * 9}};
@@ -483,22 +550,11 @@ START_TEST(weights_of_few_channels_are_not_stored) {
 }
 END_TEST
 
-/* Weights whose transform would take more than WINOGRAD_STORED_MOST bytes are not kept. */
-START_TEST(large_weights_are_not_stored) {
-  winograd_problem p = {
-      .images = 1, .channels = 512, .outputs = 512, .in = {14, 14}, .out = {14, 14}, .pad = {1, 1}, .stride = {1, 1}};
-  for (cpu_level level = CPU_BASE; level <= cpu_level_best(); level++) {
-    p.activation.level = level;
-    winograd_form form;
-    if (winograd_choose(&p, true, &form)) ck_assert(!form.stored);
-  }
-}
-END_TEST
-
 /* A Conv of stride 2 takes Winograd's form on a large map, whose results are those of its definition, and none on a
  * small one. */
 START_TEST(a_large_map_of_stride_2_takes_fewer_products) {
   if (!keeps_weights()) return;
+  cpu_units_use("half");
   enum { CHANNELS = 96, SIDE = 83 };
   drawn_state = 31;
   trial t = {.p = {.images = 1,
@@ -540,6 +596,8 @@ int main(void) {
   tcase_add_loop_test(t, every_tile_size_is_near_float64, 0, 4 * WINOGRAD_SIZES * WINOGRAD_SIZES);
   tcase_add_loop_test(t, blocks_and_parts_are_near_float64, 0, 10);
   tcase_add_loop_test(t, blocks_of_a_thread_have_the_bits_of_one_thread, 0, 2);
+  tcase_add_loop_test(t, panels_of_a_thread_have_the_bits_of_one_thread, 0, 2 * WINOGRAD_SIZES);
+  tcase_add_loop_test(t, blocks_of_panels_have_the_same_bits, 0, 2);
   tcase_add_loop_test(t, blocks_in_halves_have_the_bits_of_one_thread, 0, 2);
   tcase_add_loop_test(t, weights_written_past_the_caches_have_the_same_bits, 0, LINE_FLOATS + 1);
   tcase_add_test(t, large_weights_are_written_past_the_caches);
@@ -548,7 +606,6 @@ int main(void) {
   tcase_add_test(t, small_maps_share_stored_weights);
   tcase_add_loop_test(t, weights_of_half_precision_are_stored_transformed, 0, 2);
   tcase_add_test(t, weights_of_few_channels_are_not_stored);
-  tcase_add_test(t, large_weights_are_not_stored);
   tcase_add_test(t, a_large_map_of_stride_2_takes_fewer_products);
   suite_add_tcase(suite, t);
   return suite_run(suite);
