@@ -139,10 +139,9 @@ static void share_tiles(panel_plan *plan, bool few_weights) {
   cut_items(plan, wanted);
 }
 
-/* True if tiles are shallow (panel_loops.h). At AVX2 those of one channel gain from prefetches. */
+/* True if tiles are shallow (panel_loops.h). */
 static bool is_shallow(const panel_problem *p) {
-  return (p->channels > 1 || cpu_level_now() >= CPU_AVX512) &&
-         p->taps[0] * p->taps[1] * p->taps[2] * p->channels <= DEPTH_SHALLOW;
+  return p->taps[0] * p->taps[1] * p->taps[2] * p->channels <= DEPTH_SHALLOW;
 }
 
 /* Tiles of a copy of X, at most. */
