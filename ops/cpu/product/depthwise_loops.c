@@ -206,8 +206,8 @@ INLINE void tile_channels(const tile *t, int pixels, int stride, int taps, int a
       CASE(1, __VA_ARGS__) \
       CASE(2, __VA_ARGS__) \
       CASE(3, __VA_ARGS__) \
-      CASE(4, __VA_ARGS__) CASE(5, __VA_ARGS__) CASE(6, __VA_ARGS__) CASE(7, __VA_ARGS__) CASE(8, __VA_ARGS__) \
-          CASES_TO_12(__VA_ARGS__) \
+      CASE(4, __VA_ARGS__) \
+      CASE(5, __VA_ARGS__) CASE(6, __VA_ARGS__) CASE(7, __VA_ARGS__) CASE(8, __VA_ARGS__) CASES_TO_12(__VA_ARGS__) \
     } \
   }
 TILES(tiles_any, 0, 0, 0, false, 1)
