@@ -22,7 +22,7 @@ typedef struct resize {
   float extrapolation;
   int32_t n_axes; /* axes that change */
   resize_axis axes[REED_MAX_RANK];
-  int64_t repeats;                   /* mode nearest: of each element along the last axis, in order; 0: by its table */
+  int64_t repeats; /* mode nearest: each element of the last axis is written so often; 0: by its table */
   int64_t first_bytes, second_bytes; /* of the two intermediate tensors in the workspace; in double,
                                         first_bytes is a worker's line */
 } resize;

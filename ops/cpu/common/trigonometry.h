@@ -18,7 +18,7 @@ static inline float with_sign_of(float sign, float x) { return __builtin_copysig
 /* ---- circular ---- */
 
 /* The largest |x| of sin_f32, cos_f32 and tan_f32. */
-#define CIRCULAR_REACH 0x1p+18f
+#define CIRCULAR_REACH 0x1p+17f
 
 /* x = n pi/2 + r with |r| below 0.8. n is rounded in float, which is off by 2^-7 at most up to CIRCULAR_REACH; r is
  * computed in double from a pi/2 of 30 bits, whose products with n are exact, and the rest. */

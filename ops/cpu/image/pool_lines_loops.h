@@ -28,7 +28,7 @@ static inline bool pool_strips_take(int64_t kernel, int64_t stride, int64_t line
 #define LINE_SLACK 64
 
 /* Row r < rows of y, at y + r * y_step, gets outputs first..after-1 of the lines at x + r * x_step + offsets[t], t <
- * lines, which pool_strips_take says yes to: the largest, or the sum divided by `count` and by the elements that are
+ * lines, for which pool_strips_take is true: the largest, or the sum divided by `count` and by the elements that are
  * counted along the line (at least 1). x is column 0 of a line. pitch: the distance of the lines if it is the same for
  * all, else 0. */
 CPU_LOOP(void, pool_strips,

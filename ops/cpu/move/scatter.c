@@ -291,11 +291,6 @@ static void apply_tuples(const scatter_job *job, int64_t begin, int64_t end) {
 static void apply_columns(void *context, int64_t begin, int64_t end) {
   const scatter_job *job = context;
   const scatter_state *s = job->s;
-  if (s->block == 1) {
-    for (int64_t i = 0; i < s->n && !cpu_cancelled(&s->team); i += 65536)
-      apply_tuples(job, i, s->n - i < 65536 ? s->n : i + 65536);
-    return;
-  }
   for (int64_t i = 0; i < s->n; i++) {
     if (cpu_cancelled_at(&s->team, i)) return;
     apply(s, job->out + (slice_place(job, i) + begin) * s->size, job->updates + (i * s->block + begin) * s->size,

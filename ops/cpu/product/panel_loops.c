@@ -254,7 +254,7 @@ INLINE void shallow_tiles(const panel_tile *t, int64_t column, int rows, int vec
   const float *const bias = t->bias + column, *a_at = t->a;
   const char *residual = t->residual ? lanes_at(t->residual, halves, column) : NULL;
   char *c = (char *)t->c + (lanes_at(t->c, halves, column) - (const char *)t->c);
-  for (int64_t i = 0; i < t->count; i++) {
+  for (int64_t k = 0; k < t->count; k++) {
     lanes sum[SUMS];
     fetches unused = {0};
     EACH(sum[i * vectors + j] = (lanes){0})

@@ -247,7 +247,7 @@ static void run_block(const panel_run *run, int64_t i_block, const block *b, con
           .panel_row = width,
           .c_row = y_row,
           .width = vectors < width ? vectors : width,
-          .columns = n,
+          .columns = smaller(n, width),
           .scale = 1,
           .first = first,
           .relu = last && p->activation.kind == ACTIVATION_RELU,

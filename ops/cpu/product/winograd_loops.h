@@ -43,7 +43,8 @@ typedef struct winograd_product {
                        lie side by side */
   float *m;
   int64_t tiles, channels, width, v_row, m_row;
-  bool adds; /* the sums are added to m, which has those of the channels before; not of fixed point */
+  bool adds; /* the sums are added to m, which has those of the channels before; neither this nor next_row is for fixed
+                point */
   const float *v_scale, *u_scale; /* only of fixed point: of the first tile, others v_row apart; of the outputs */
 } winograd_product;
 

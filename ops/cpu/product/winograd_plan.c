@@ -60,7 +60,8 @@ static void consider_narrow(const winograd_plan *plan, winograd_section *s, bool
                 v_bytes = s->tiles * s->positions * plan->v_row * (int64_t)sizeof(float);
   if (s->own || panels < NARROW_PANELS) return;
   winograd_section narrow = *s;
-  narrow.n_blocks = plan->team.threads > 1 ? 1 : divided(v_bytes, NARROW_V_BYTES);
+  narrow.n_blocks =
+      plan->team.threads > 1 ? 1 : smaller(divided(v_bytes, NARROW_V_BYTES), larger(s->tiles / TILES_LEAST, 1));
   narrow.n_halves = 1;
   narrow.narrow = true;
   narrow.depth_step = plan->form.stored || plan->form.fixed ? 0 : smaller(p->channels, NARROW_CHANNELS);

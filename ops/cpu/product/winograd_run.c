@@ -2,8 +2,9 @@
  * near the CPU. A block takes two stages, each shared out to threads: the transforms (of this block's X, of weights,
  * and of the block before into Y), then the products. In other sections a thread takes all work on a block, or on a
  * panel of outputs. The work itself is in winograd_step.c. */
-#include "ops/cpu/common/relay.h"
 #include "ops/cpu/product/winograd_step.h"
+
+#include "ops/cpu/common/relay.h"
 
 #define OWN_PRODUCTS (3 * WINOGRAD_CHUNK)   /* of a step of a thread's own block */
 #define PANEL_PRODUCTS (4 * WINOGRAD_CHUNK) /* of a step of its own panel */

@@ -10,10 +10,10 @@
 
 #define BLOCK 256       /* half elements converted, or columns, at a time */
 #define PIECE 65536     /* elements of one partial result */
-#define EXP_PIECE 8192  /* of an operator that takes an exponential of each */
-#define SLOW_PIECE 2048 /* and a logarithm of each, in short columns or f64 */
+#define EXP_PIECE 8192  /* of ReduceLogSumExp */
+#define SLOW_PIECE 2048 /* the same where a logarithm is taken of each element: in short columns and in f64 */
 #define HALF_ROWS 16    /* rows of halves converted at a time for loops that take several */
-#define SHORT_COLUMN 16 /* elements side by side along a reduced dim, for which a logarithm is taken at least */
+#define SHORT_COLUMN 16 /* columns with fewer elements along the last reduced dim are short */
 #define LEAST_COLUMNS 16
 #define ABREAST 128       /* elements that rows of few columns have together where they are reduced as one row */
 #define BLOCKS_ABREAST 16 /* such rows that are worth it */

@@ -180,7 +180,8 @@ typedef struct arg_job {
   const arg_state *s;
   const char *in;
   int64_t *out;
-  /* the workspace, if lines have several pieces: [line][piece] */
+  /* the workspace, if lines have several pieces: [line][piece]; by columns [piece][line], with places as wide as keys
+   */
   int64_t *places;
   char *best;
 } arg_job;

@@ -9,8 +9,9 @@
 #include "ops/cpu/reduce/short_rows.h"
 #include "ops/cpu/reduce/softmax_loops.h"
 
-/* Columns done at a time where the axis is not the last: as few of long ones that a chunk stays short, but whole lines
- * of the cache; COLUMNS_LEAST where columns are cut into pieces. */
+/* Columns done at a time where the axis is not the last: as few of long ones that a chunk stays short, but a
+ * multiple of COLUMNS_STEP (a line of the cache) and at least two of them, so that rows which softmax_loops.c takes
+ * abreast lie in one block for any width; COLUMNS_LEAST where columns are cut into pieces. */
 #define COLUMNS_MOST 512
 #define COLUMNS_LEAST 64
 #define COLUMNS_STEP 16

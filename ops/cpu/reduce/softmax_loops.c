@@ -137,7 +137,7 @@ void CPU_LEVELED(softmax_rows)(bool log, const float *x, float *y, int64_t rows,
 
 /* Rows of n columns that are done as one. Fewer than two such rows are not worth it. */
 static inline int64_t rows_abreast(int64_t axis, int64_t inner, int64_t n) {
-  const int64_t rows = n == inner && n > 0 ? ABREAST / n : 1;
+  const int64_t rows = n == inner && n > 0 && n <= ABREAST / 2 ? ABREAST / n : 1;
   return axis >= 2 * rows ? rows : 1;
 }
 

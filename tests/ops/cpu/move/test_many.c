@@ -1,4 +1,6 @@
 /* Kernels that move elements by indices or conditions, on so many elements that threads share them out. */
+#include <math.h>
+
 #include "tests/ops/cpu/kernel_case.h"
 #include "tests/suite.h"
 
@@ -27,7 +29,7 @@ START_TEST(nonzero_is_the_same_for_any_number_of_threads) {
 END_TEST
 
 /* Updates enough to be shared out: along lines, by stripes of one long line, by elements of long slices. Many change
- * the same element. */
+ * the same element, by every reduction that does not round; some updates of floats are NaN. */
 START_TEST(scatter_of_many) {
   static const struct {
     op_id op;
@@ -43,16 +45,24 @@ START_TEST(scatter_of_many) {
       {OP_ScatterND, {700, 65, 1}, {900, 1, 0}, {900, 65, 1}, 3, 2, 0, 699},
       {OP_ScatterND, {5, 5000, 1}, {40, 1, 0}, {40, 5000, 1}, 3, 2, 0, 4},
   };
+  static const struct {
+    reed_dtype dtype;
+    const char *reduction;
+  } kinds[] = {{REED_I64, "none"}, {REED_I64, "add"}, {REED_I64, "mul"},  {REED_I64, "max"}, {REED_I64, "min"},
+               {REED_I32, "add"},  {REED_I32, "mul"}, {REED_I32, "max"},  {REED_I32, "min"}, {REED_F32, "none"},
+               {REED_F32, "max"},  {REED_F32, "min"}, {REED_F64, "none"}, {REED_F64, "max"}, {REED_F64, "min"}};
   for (int r = 0; r < ROWS(rows); r++)
-    for (int add = 0; add < 2; add++) {
+    for (int k = 0; k < ROWS(kinds); k++) {
+      const bool floats = kinds[k].dtype == REED_F32 || kinds[k].dtype == REED_F64;
       kernel_case c;
       case_init(&c, rows[r].op);
-      case_input(&c, REED_I64, rows[r].rank, rows[r].data, 100);
+      case_input(&c, kinds[k].dtype, rows[r].rank, rows[r].data, 100);
       case_input(&c, REED_I64, rows[r].indices_rank, rows[r].indices, (double)rows[r].range);
       int32_t updates_rank = rows[r].op == OP_ScatterElements ? rows[r].rank : rows[r].indices[1] == 1 ? 3 : 2;
-      case_input(&c, REED_I64, updates_rank, rows[r].updates, 1000);
+      value *updates = case_input(&c, kinds[k].dtype, updates_rank, rows[r].updates, 1000);
+      for (int64_t i = 0; floats && i < desc_elements(&updates->desc); i += 1009) case_set(updates, i, NAN);
       if (rows[r].op == OP_ScatterElements) case_attr_int(&c, "axis", rows[r].axis);
-      if (add) case_attr_string(&c, "reduction", "add");
+      case_attr_string(&c, "reduction", kinds[k].reduction);
       case_parity(&c, 0, 0);
     }
 }

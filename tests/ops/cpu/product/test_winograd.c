@@ -107,7 +107,7 @@ static bool of_one_size(const winograd_form *form) {
 
 /* The most that a result of unit inputs and weights may be off, over the root of the number of products. */
 static double bound_of(const winograd_form *form) {
-  static const double bounds[WINOGRAD_SIZES] = {2e-5, 9e-6, 1.5e-6};
+  static const double bounds[WINOGRAD_SIZES] = {2.5e-5, 9e-6, 1.5e-6};
   for (int i = 0; i < WINOGRAD_SIZES; i++)
     if (form->n[0][i] || form->n[1][i]) return bounds[i];
   return 0;
@@ -142,8 +142,10 @@ static void check(trial *t) {
     if (of_one_size(&t->form) && t->p.activation.kind != ACTIVATION_SIGMOID) { /* the same sums in the same order */
       winograd_form stored = t->form;
       stored.stored = true;
-      run_form(t, &stored, level, 3, t->again);
-      ck_assert_mem_eq(t->again, t->y, (size_t)t->n_y * sizeof(float));
+      for (int32_t threads = 1; threads <= 3; threads += 2) {
+        run_form(t, &stored, level, threads, t->again);
+        ck_assert_mem_eq(t->again, t->y, (size_t)t->n_y * sizeof(float));
+      }
     }
   }
   for (int i = 0; i < WINOGRAD_SIZES; i++)
@@ -391,47 +393,6 @@ START_TEST(weights_written_past_the_caches_have_the_same_bits) {
 }
 END_TEST
 
-/* Weights of a large map's convolution are written past the caches, those of a small convolution are not. */
-START_TEST(large_weights_are_written_past_the_caches) {
-  for (int large = 0; large < 2; large++) {
-    int64_t channels = large ? 256 : 32;
-    winograd_problem p = {.images = 1,
-                          .channels = channels,
-                          .outputs = channels,
-                          .in = {96, 96},
-                          .out = {96, 96},
-                          .pad = {1, 1},
-                          .stride = {1, 1},
-                          .activation = {.level = CPU_BASE, .kind = ACTIVATION_SIGMOID}}; /* no panels of a thread */
-    winograd_form form = {.n = {{16}, {16}}};
-    winograd_plan plan;
-    winograd_plan_init(&plan, &p, &form, (cpu_team){.threads = 2, .chunks = 1});
-    ck_assert_int_eq(plan.sections[0].past, large);
-  }
-}
-END_TEST
-
-/* With many outputs, a panel's part of the transformed weights and values is in memory for each thread, not all of
- * them. Threads too many for the panels share all of them; with an activation whose last bits depend on its vectors,
- * every number of threads does. */
-START_TEST(many_outputs_take_the_memory_of_some) {
-  winograd_problem p = {
-      .images = 1, .channels = 64, .outputs = 256, .in = {48, 64}, .out = {48, 64}, .pad = {1, 1}, .stride = {1, 1}};
-  const winograd_form form = {.n = {{8}, {11}}};
-  const int64_t all = (int64_t)(64 * sizeof(float)) * p.channels * p.outputs;
-  for (cpu_level level = CPU_BASE; level <= cpu_level_best(); level++)
-    for (int32_t threads = 1; threads <= 64; threads *= 2)
-      for (int sigmoid = 0; sigmoid < 2; sigmoid++) {
-        p.activation = (activation){.level = level, .kind = sigmoid ? ACTIVATION_SIGMOID : ACTIVATION_RELU};
-        winograd_plan plan;
-        winograd_plan_init(&plan, &p, &form, (cpu_team){.threads = threads, .chunks = 1});
-        bool narrow = !sigmoid && p.outputs / plan.width >= 4 * threads;
-        ck_assert_int_eq(plan.sections[0].narrow, narrow);
-        ck_assert_int_eq(winograd_plan_workspace_bytes(&plan) < all, narrow);
-      }
-}
-END_TEST
-
 /* NaN of X stays NaN in the pixels that see it, and reaches no tile that does not. */
 START_TEST(nan_stays_in_its_tiles) {
   drawn_state = 5;
@@ -600,8 +561,6 @@ int main(void) {
   tcase_add_loop_test(t, blocks_of_panels_have_the_same_bits, 0, 2);
   tcase_add_loop_test(t, blocks_in_halves_have_the_bits_of_one_thread, 0, 2);
   tcase_add_loop_test(t, weights_written_past_the_caches_have_the_same_bits, 0, LINE_FLOATS + 1);
-  tcase_add_test(t, large_weights_are_written_past_the_caches);
-  tcase_add_test(t, many_outputs_take_the_memory_of_some);
   tcase_add_loop_test(t, nan_stays_in_its_tiles, 0, WINOGRAD_SIZES);
   tcase_add_test(t, small_maps_share_stored_weights);
   tcase_add_loop_test(t, weights_of_half_precision_are_stored_transformed, 0, 2);

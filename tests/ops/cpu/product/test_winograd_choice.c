@@ -1,4 +1,5 @@
-/* The choice between the forms of a Winograd convolution and the direct one, by CPU level and width of units. */
+/* The choice between the forms of a Winograd convolution and the direct one, by CPU level and width of units, and how
+ * plans use memory. */
 #include "ops/cpu/product/winograd.h"
 #include "tests/suite.h"
 
@@ -49,12 +50,54 @@ START_TEST(other_words_leave_the_machines_units) {
 }
 END_TEST
 
+/* Weights of a large map's convolution are written past the caches, those of a small convolution are not. */
+START_TEST(large_weights_are_written_past_the_caches) {
+  for (int large = 0; large < 2; large++) {
+    int64_t channels = large ? 256 : 32;
+    winograd_problem p = {.images = 1,
+                          .channels = channels,
+                          .outputs = channels,
+                          .in = {96, 96},
+                          .out = {96, 96},
+                          .pad = {1, 1},
+                          .stride = {1, 1},
+                          .activation = {.level = CPU_BASE, .kind = ACTIVATION_SIGMOID}}; /* no panels of a thread */
+    winograd_form form = {.n = {{16}, {16}}};
+    winograd_plan plan;
+    winograd_plan_init(&plan, &p, &form, (cpu_team){.threads = 2, .chunks = 1});
+    ck_assert_int_eq(plan.sections[0].past, large);
+  }
+}
+END_TEST
+
+/* With many outputs, a panel's part of the transformed weights and values is in memory for each thread, not all of
+ * them. Threads too many for the panels share all of them; with an activation whose last bits depend on its vectors,
+ * every number of threads does. */
+START_TEST(many_outputs_take_the_memory_of_some) {
+  winograd_problem p = {
+      .images = 1, .channels = 64, .outputs = 256, .in = {48, 64}, .out = {48, 64}, .pad = {1, 1}, .stride = {1, 1}};
+  const winograd_form form = {.n = {{8}, {11}}};
+  const int64_t all = (int64_t)(64 * sizeof(float)) * p.channels * p.outputs;
+  for (cpu_level level = CPU_BASE; level <= cpu_level_best(); level++)
+    for (int32_t threads = 1; threads <= 64; threads *= 2)
+      for (int sigmoid = 0; sigmoid < 2; sigmoid++) {
+        p.activation = (activation){.level = level, .kind = sigmoid ? ACTIVATION_SIGMOID : ACTIVATION_RELU};
+        winograd_plan plan;
+        winograd_plan_init(&plan, &p, &form, (cpu_team){.threads = threads, .chunks = 1});
+        bool narrow = !sigmoid && p.outputs / plan.width >= 4 * threads;
+        ck_assert_int_eq(plan.sections[0].narrow, narrow);
+        ck_assert_int_eq(winograd_plan_workspace_bytes(&plan) < all, narrow);
+      }
+}
+END_TEST
 int main(void) {
   Suite *suite = suite_create("winograd choice");
   TCase *t = tcase_create("all");
   tcase_add_test(t, large_weights_are_not_stored);
   tcase_add_test(t, whole_units_transform_fewer_weights);
   tcase_add_test(t, other_words_leave_the_machines_units);
+  tcase_add_test(t, large_weights_are_written_past_the_caches);
+  tcase_add_test(t, many_outputs_take_the_memory_of_some);
   suite_add_tcase(suite, t);
   return suite_run(suite);
 }
