@@ -28,7 +28,7 @@
 #define VECTORS_NARROW 2
 #ifndef ROWS_NARROW
 #define ROWS_NARROW ROWS
-#define ROWS_NEAR ROWS
+#define ROWS_NEAR 3
 #endif
 #define ROWS_NEAR_SHALLOW 3 /* of a shallow tile, likewise */
 
@@ -178,7 +178,7 @@ INLINE void multiply_element(const panel_tile *t, const float *a, const weight *
  * panel on. Returns the place to prefetch next. */
 INLINE const char *tile(const panel_tile *t, int64_t at, const char *next, int64_t column, int rows, int vectors,
                         bool halves, bool widens) {
-  const int rows_near = rows > ROWS ? ROWS_NEAR : rows;
+  const int rows_near = LANES < 16 || rows > ROWS ? ROWS_NEAR : rows;
   lanes sum[SUMS];
   const weight *b = (const weight *)t->panel + column;
   const float *first_a = t->a + at * t->a_row;
@@ -193,8 +193,7 @@ INLINE const char *tile(const panel_tile *t, int64_t at, const char *next, int64
   float *to = widens ? t->widened + column : NULL;
   EACH(sum[i * vectors + j] = (lanes){0})
   int64_t r = 0;
-  const int64_t fetching = t->shallow ? 0 : length >= SHORT_RUN ? t->n_runs : t->n_runs > 0;
-  for (; r < fetching; r++) {
+  for (; r < t->n_runs && (length >= SHORT_RUN || r == 0); r++) {
     const float *a = first_a + t->runs[r], *end = a + length;
     /* two loops, because gcc keeps sums of a loop with a branch in memory */
     for (; a < end && fetch.y < fetch.y_end; a++, b += panel_row, to = widens ? to + panel_row : NULL) {

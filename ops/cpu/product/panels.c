@@ -139,9 +139,10 @@ static void share_tiles(panel_plan *plan, bool few_weights) {
   cut_items(plan, wanted);
 }
 
-/* True if tiles are shallow (panel_loops.h). */
+/* True if tiles are shallow (panel_loops.h): of one panel, because more of them write so much that fetching Y ahead is
+ * worth more. */
 static bool is_shallow(const panel_problem *p) {
-  return p->taps[0] * p->taps[1] * p->taps[2] * p->channels <= DEPTH_SHALLOW;
+  return p->outputs <= PACKED_WIDTH && p->taps[0] * p->taps[1] * p->taps[2] * p->channels <= DEPTH_SHALLOW;
 }
 
 /* Tiles of a copy of X, at most. */
