@@ -118,8 +118,8 @@ static inline float log_f32(float x) {
   return x < INFINITY ? y : x; /* inf, and NaN, which compares false */
 }
 
-/* log(1 + x) for x in 0..1: the error of rounding 1 + x is put back to first order. */
-static inline float log1p_unit(float x) {
+/* log(1 + x) for x > -1 of which 1 + x is finite: the error of rounding 1 + x is put back to first order. */
+static inline float log1p_finite(float x) {
   float u = 1 + x;
   return log_f32(u) + (x - (u - 1)) / u;
 }
@@ -129,7 +129,7 @@ static inline float sigmoid_f32(float x) {
   float e = exp_f32(-abs_f32(x));
   return (x < 0 ? e : 1) / (1 + e);
 }
-static inline float softplus_f32(float x) { return (x > 0 ? x : x != x ? x : 0) + log1p_unit(exp_f32(-abs_f32(x))); }
+static inline float softplus_f32(float x) { return (x > 0 ? x : x != x ? x : 0) + log1p_finite(exp_f32(-abs_f32(x))); }
 
 static inline float tanh_f32(float x) {
   float m = expm1_near(2 * clamp_f32(abs_f32(x), 0, 10));

@@ -138,9 +138,9 @@ static inline float cosh_f32(float x) {
   return h + 0.25f / h;
 }
 
-/* log(1 + x) for x > -1: the error of rounding 1 + x is put back to first order. */
+/* log(1 + x) for x > -1 */
 static inline float log1p_f32(float x) {
-  const float u = 1 + x, y = log_f32(u) + (x - (u - 1)) / u;
+  const float y = log1p_finite(x), u = 1 + x;
   return u < INFINITY ? y : log_f32(u);
 }
 /* log(a + sqrt(a^2 + sign)), where a^2 is so large that a rounded sum has no effect. */

@@ -282,19 +282,17 @@ INLINE void shallow_tiles(const panel_tile *t, int64_t column, int rows, int vec
   }
 }
 
+/* CASE for the rows of tiles that are neither tall nor, with seven rows, the largest. */
+#if ROWS > 4
+#define CASES_OF_ROWS CASE(1) CASE(2) CASE(3) CASE(4) CASE(5) CASE(6)
+#else
+#define CASES_OF_ROWS CASE(1) CASE(2) CASE(3) CASE(4)
+#endif
+
 #define CASE(n) \
   case n: shallow_tiles(t, column, n, vectors, halves); break;
 INLINE void shallow_rows(const panel_tile *t, int64_t column, int vectors, bool halves) {
-  switch (t->rows) {
-    CASE(1);
-    CASE(2);
-    CASE(3);
-    CASE(4);
-#if ROWS > 4
-    CASE(5);
-    CASE(6);
-#endif
-  }
+  switch (t->rows) { CASES_OF_ROWS }
 #if ROWS_NARROW > ROWS
   if (vectors > 1) return;
   switch (t->rows) {
@@ -330,14 +328,7 @@ CPU_UNCHECKED static __attribute__((noinline)) void multiply_shallow(const panel
   case n: tiles(t, column, n, vectors); break;
 INLINE void tile_rows(const panel_tile *t, int64_t column, int vectors) {
   switch (t->rows) {
-    CASE(1);
-    CASE(2);
-    CASE(3);
-    CASE(4);
-#if ROWS > 4
-    CASE(5);
-    CASE(6);
-#endif
+    CASES_OF_ROWS
 #if ROWS > 6
     CASE(7);
 #endif
