@@ -20,6 +20,7 @@
 
 #define PACKED_ATTR "packed"
 #define PACKED_PAIRS_ATTR "packed_pairs"
+#define SHARED_WEIGHTS_ATTR "shared_weights"
 #define OUTPUT_DTYPE_ATTR "output_dtype"
 #define PACKED_WIDTH 64
 #define PACKED_STEP 16

@@ -1,6 +1,9 @@
 /* Packs constant weights of products: the module stores them in the order in which the host's kernels read them
  * (ops/packed.h). Weights are packed for products on the host, and for products on an accelerator that reads packed
  * weights. Weights that several products read in one order are packed once; other readers keep the unpacked weights.
+ * Convolutions that read the same weights as others of other extents, as the heads of a pyramid do, are marked
+ * (SHARED_WEIGHTS_ATTR): their largest maps take most of the time, so that what a kernel would keep for the small ones
+ * is memory for little.
  * The elements are moved while the module is written, so that no copy is held. */
 #include "ops/packed.h"
 
@@ -8,10 +11,17 @@
 
 #include "compiler/ir/pass.h"
 
+/* Weights packed so far, and their readers. */
+typedef struct packed_weights {
+  ir_value *value;
+  const ir_value *result; /* of the first reader */
+  bool several_extents;   /* another reader's result has other extents */
+} packed_weights;
+
 typedef struct packing {
   ir_module *m;
-  VEC_OF(ir_value *) packed; /* the packed values made so far */
-  int64_t n_products;
+  VEC_OF(packed_weights) packed;
+  int64_t n_products, n_shared;
 } packing;
 
 static bool same_order(const packed_order *a, const packed_order *b) {
@@ -20,16 +30,26 @@ static bool same_order(const packed_order *a, const packed_order *b) {
          a->channels == b->channels && a->w_output == b->w_output && a->w_channel == b->w_channel;
 }
 
-/* The weights in this order; NULL: no memory. */
-static ir_value *packed_value(packing *p, const ir_value *weights, const packed_order *order) {
+static bool same_extents(const ir_module *m, const ir_value *a, const ir_value *b) {
+  if (!a || !b || a->type.rank < 0 || a->type.rank != b->type.rank) return false;
+  for (int32_t i = 0; i < a->type.rank; i++)
+    if (!symbols_equal_if_declared(m->symbols, a->type.dims[i], b->type.dims[i])) return false;
+  return true;
+}
+
+/* The weights in this order, for a product with this result; NULL: no memory. */
+static ir_value *packed_value(packing *p, const ir_value *weights, const packed_order *order, const ir_value *result) {
   for (size_t i = 0; i < p->packed.n; i++) {
-    ir_value *v = p->packed.items[i];
-    if (v->data == weights->data && same_order(v->packed, order)) return v;
+    packed_weights *w = &p->packed.items[i];
+    if (w->value->data != weights->data || !same_order(w->value->packed, order)) continue;
+    if (!same_extents(p->m, w->result, result)) w->several_extents = true;
+    return w->value;
   }
   reed_desc desc = packed_desc(order);
   ir_value *v = ir_constant(p->m, &desc, weights->data, true, weights->name);
   packed_order *kept = ir_alloc(p->m, sizeof *kept);
-  if (!v || !kept || !VEC_PUSH(&p->packed, v)) return NULL;
+  packed_weights made = {v, result, false};
+  if (!v || !kept || !VEC_PUSH(&p->packed, made)) return NULL;
   *kept = *order;
   v->packed = kept;
   return v;
@@ -55,7 +75,7 @@ static reed_status visit(void *context, ir_node *n) {
   if (!ir_is_constant(weights) || weights->packed || !ir_desc(weights, &plain) ||
       !packed_order_of(n->op, &attrs, &plain, &order))
     return REED_OK;
-  ir_value *packed = packed_value(p, weights, &order);
+  ir_value *packed = packed_value(p, weights, &order, n->outputs[0]);
   if (!packed || !ir_set_attr_ints(n, PACKED_ATTR, plain.dims, plain.rank))
     return diag_no_memory(p->m->diagnosis, "packed weights");
   n->inputs[1] = packed;
@@ -63,11 +83,25 @@ static reed_status visit(void *context, ir_node *n) {
   return REED_OK;
 }
 
+static reed_status mark_shared(void *context, ir_node *n) {
+  packing *p = context;
+  if (n->op != op_builtin(OP_Conv) || n->n_inputs < 2 || !n->inputs[1]) return REED_OK;
+  for (size_t i = 0; i < p->packed.n; i++) {
+    const packed_weights *w = &p->packed.items[i];
+    if (w->value != n->inputs[1] || !w->several_extents) continue;
+    if (!ir_set_attr_int(n, SHARED_WEIGHTS_ATTR, 1)) return diag_no_memory(p->m->diagnosis, "packed weights");
+    p->n_shared++;
+  }
+  return REED_OK;
+}
+
 reed_status pass_pack(ir_module *m, pass_report *report) {
   packing p = {.m = m};
   reed_status status = ir_walk(m->main, true, visit, &p);
-  *report = (pass_report){
-      .counts = {{"products with packed weights", p.n_products}, {"weights packed", (int64_t)p.packed.n}}};
+  if (status == REED_OK) status = ir_walk(m->main, true, mark_shared, &p);
+  *report = (pass_report){.counts = {{"products with packed weights", p.n_products},
+                                     {"weights packed", (int64_t)p.packed.n},
+                                     {"convolutions of several extents with the same weights", p.n_shared}}};
   VEC_FREE(&p.packed);
   return status;
 }

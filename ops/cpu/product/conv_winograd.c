@@ -83,6 +83,12 @@ static reed_status run_winograd(const void *state, const reed_kernel_buffers *bu
                            buffers->outputs[0], buffers->workspace);
 }
 
+/* True if the program may keep transformed weights: not those that convolutions of several extents read, because the
+ * largest of these take most of the time. Depends on the program alone, so that all its sessions choose the same. */
+static bool may_keep(const reed_kernel_call *call, const void *constant) {
+  return call->env && call->env->cache && constant && !op_attr_int(call->attrs, SHARED_WEIGHTS_ATTR);
+}
+
 /* The problem of the call, if its form allows one, and the form that is estimated fastest. False: a direct convolution
  * is faster. */
 static bool choose(const reed_kernel_call *call, const packed_order *order, const void *constant, const window *w,
@@ -110,7 +116,7 @@ static bool choose(const reed_kernel_call *call, const packed_order *order, cons
   p->y_pixel = p->outputs;
   p->y_row = p->out[1] * p->y_pixel;
   p->y_image = p->out[0] * p->y_row;
-  return winograd_choose(p, call->env && call->env->cache && constant, out_form);
+  return winograd_choose(p, may_keep(call, constant), out_form);
 }
 
 bool conv_winograd_is_faster(const reed_kernel_call *call, const packed_order *order, const void *constant,

@@ -107,6 +107,56 @@ START_TEST(weights_of_several_products_are_packed_once) {
 }
 END_TEST
 
+/* Three times x -> Conv 1x1 -> Conv 3x3 -> Conv 1x1 with the same weights. All are marked where one x has other
+ * extents, as readers of shared weights; a convolution with weights of its own and products never are. */
+START_TEST(convolutions_of_several_extents_share_weights) {
+  static const struct {
+    const char *x[3];
+    bool several;
+  } cases[] = {{{"f32[1,4,h,w]", "f32[1,4,h,w]", "f32[1,4,h,w]"}, false},
+               {{"f32[1,4,h,w]", "f32[1,4,h,w]", "f32[1,4,u,w]"}, true},
+               {{"f32[1,4,h,w]", "f32[1,4,u,v]", "f32[1,4,h,w]"}, true},
+               {{"f32[1,4,9,8]", "f32[1,4,9,8]", "f32[2,4,9,8]"}, true},
+               {{"f32[1,4,9,8]", "f32[1,4,9,8]", "f32[1,4,9,8]"}, false}};
+  onnx_build *b = build_open(18);
+  build_f32(b, "v", "4,4,1,1", numbers);
+  build_f32(b, "w", "4,4,3,3", numbers);
+  build_f32(b, "own", "3,4,1,1", numbers);
+  build_f32(b, "m", "9,9", numbers);
+  for (int i = 0; i < 3; i++) {
+    char names[4][8], words[4][8];
+    for (int j = 0; j < 4; j++) {
+      snprintf(names[j], sizeof names[j], "%c%d", "xabc"[j], i);
+      snprintf(words[j], sizeof words[j], "%c%d,%c", "xabc"[j], i, j == 1 ? 'w' : 'v');
+    }
+    build_input(b, names[0], cases[_i].x[i]);
+    build_node(b, "Conv", words[0], names[1]);
+    build_ints(b, build_node(b, "Conv", words[1], names[2]), "pads", "1,1,1,1");
+    build_node(b, "Conv", words[2], names[3]);
+    build_output(b, names[3], "f32");
+  }
+  build_node(b, "Conv", "c0,own", "alone");
+  build_output(b, "alone", "f32");
+  build_input(b, "p", "f32[n,9]");
+  build_node(b, "MatMul", "p,m", "q");
+  build_node(b, "Add", "q,q", "r");
+  build_node(b, "MatMul", "r,m", "s");
+  build_output(b, "s", "f32");
+  front f;
+  front_optimize(&f, &b);
+  int n_readers = 0;
+  for (size_t i = 0; i < f.m->main->nodes.n; i++) {
+    const ir_node *n = f.m->main->nodes.items[i];
+    const reed_attrs attrs = ir_attrs(n);
+    const bool of_several = n->op == op_builtin(OP_Conv) && strcmp(n->inputs[1]->name, "own") != 0;
+    ck_assert_int_eq(reed_attrs_int(&attrs, SHARED_WEIGHTS_ATTR, 0), of_several && cases[_i].several);
+    n_readers += of_several;
+  }
+  ck_assert_int_eq(n_readers, 9);
+  front_fini(&f);
+}
+END_TEST
+
 START_TEST(weights_that_are_no_constant_or_wide_stay) {
   onnx_build *b = build_open(18);
   build_input(b, "x", "f32[n,4]");
@@ -129,6 +179,7 @@ int main(void) {
   TCase *t = tcase_create("pack");
   tcase_add_loop_test(t, weights_are_packed_where_a_kernel_reads_them_so, 0, N_PRODUCTS);
   tcase_add_test(t, weights_of_several_products_are_packed_once);
+  tcase_add_loop_test(t, convolutions_of_several_extents_share_weights, 0, 5);
   tcase_add_test(t, weights_that_are_no_constant_or_wide_stay);
   suite_add_tcase(suite, t);
   return suite_run(suite);

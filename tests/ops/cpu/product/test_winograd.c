@@ -423,20 +423,26 @@ START_TEST(nan_stays_in_its_tiles) {
 }
 END_TEST
 
-/* A Conv of as many channels as outputs whose Y has side x side pixels, prepared with constant weights; those of bf16
- * lie in pairs. */
-static void prepare(kernel_cache *cache, const void *packed, const reed_desc *packed_shape, int64_t channels,
-                    int64_t side, int64_t stride, reed_kernel *out_kernel) {
+/* A Conv of as many channels as outputs whose Y has side x side pixels, with constant weights, those of bf16 in pairs;
+ * shared: convolutions of other extents read the weights, too. */
+static void prepare_shared(kernel_cache *cache, const void *packed, const reed_desc *packed_shape, int64_t channels,
+                           int64_t side, int64_t stride, bool shared, reed_kernel *out_kernel) {
   const int64_t plain[] = {channels, channels, 3, 3}, pads[] = {1, 1, 1, 1}, strides[] = {stride, stride};
   const reed_attr items[] = {{.name = "channels_last", .type = REED_ATTR_INT, .i = 1},
                              {.name = PACKED_ATTR, .type = REED_ATTR_INTS, .ints = plain, .n = 4},
                              {.name = "pads", .type = REED_ATTR_INTS, .ints = pads, .n = 4},
                              {.name = "strides", .type = REED_ATTR_INTS, .ints = strides, .n = 2},
+                             {.name = SHARED_WEIGHTS_ATTR, .type = REED_ATTR_INT, .i = shared},
                              {.name = PACKED_PAIRS_ATTR, .type = REED_ATTR_INT, .i = 1}};
   const reed_desc x = {REED_F32, 4, {1, stride * side, stride * side, channels}},
                   y = {REED_F32, 4, {1, side, side, channels}};
   *out_kernel =
-      direct_prepare(OP_Conv, items, packed_shape->dtype == REED_BF16 ? 5 : 4, &x, packed_shape, packed, &y, 1, cache);
+      direct_prepare(OP_Conv, items, packed_shape->dtype == REED_BF16 ? 6 : 5, &x, packed_shape, packed, &y, 1, cache);
+}
+
+static void prepare(kernel_cache *cache, const void *packed, const reed_desc *shape, int64_t channels, int64_t side,
+                    int64_t stride, reed_kernel *out_kernel) {
+  prepare_shared(cache, packed, shape, channels, side, stride, false, out_kernel);
 }
 
 /* The products of the plain level take so long beside a transform of weights that none is kept. */
@@ -461,6 +467,28 @@ START_TEST(small_maps_share_stored_weights) {
     ck_assert_str_eq(kernels[i].variant, i ? "winograd 4x4, stored" : "winograd 6x6");
   }
   for (int i = 0; i < 4; i++) kernels[i].free(kernels[i].state);
+  kernel_cache_close(&cache);
+  free(packed);
+}
+END_TEST
+
+/* Weights that convolutions of several extents read are not kept, not even beside one that keeps them. */
+START_TEST(weights_of_several_extents_are_not_stored) {
+  if (!keeps_weights()) return;
+  cpu_units_use("half");
+  kernel_cache *cache;
+  ck_assert_int_eq(kernel_cache_open(&cache), REED_OK);
+  const reed_desc shape = {REED_F32, 1, {256 * 256 * 9}};
+  float *packed = numbers(shape.dims[0]);
+  reed_kernel kernels[5];
+  for (int i = 0; i < 5; i++) {
+    int64_t values, bytes;
+    prepare_shared(cache, packed, &shape, 256, i == 1 ? 100 : 12, 1, i != 2, &kernels[i]);
+    kernel_cache_count(cache, &values, &bytes);
+    ck_assert_int_eq(values, i >= 2);
+    ck_assert_int_eq(strstr(kernels[i].variant, "stored") != NULL, i == 2);
+  }
+  for (int i = 0; i < 5; i++) kernels[i].free(kernels[i].state);
   kernel_cache_close(&cache);
   free(packed);
 }
@@ -563,6 +591,7 @@ int main(void) {
   tcase_add_loop_test(t, weights_written_past_the_caches_have_the_same_bits, 0, LINE_FLOATS + 1);
   tcase_add_loop_test(t, nan_stays_in_its_tiles, 0, WINOGRAD_SIZES);
   tcase_add_test(t, small_maps_share_stored_weights);
+  tcase_add_test(t, weights_of_several_extents_are_not_stored);
   tcase_add_loop_test(t, weights_of_half_precision_are_stored_transformed, 0, 2);
   tcase_add_test(t, weights_of_few_channels_are_not_stored);
   tcase_add_test(t, a_large_map_of_stride_2_takes_fewer_products);
