@@ -17,10 +17,10 @@ static const product_rates measured[CPU_LEVEL_COUNT] = {
 /* From level AVX512 on, where units compute whole vectors (cpu.h): products and fixed point take two fifths of the
  * time, transforms of X and into Y as well, those of weights, which are loads and stores as much, 0.6 to 0.7. */
 static const product_rates measured_whole[CPU_LEVEL_COUNT] = {
-    [CPU_AVX512] = {7.6, 7.6, 0, 0, 7.9, 95, 50, 90, 85, 70, 150, 0, 0, 0, 160, 52, 88},
-    [CPU_AVX512_BF16] = {7.6, 3.8, 64, 200, 7.9, 95, 50, 90, 85, 70, 150, 4, 112, 80, 160, 52, 88},
+    [CPU_AVX512] = {7.6, 7.6, 0, 0, 7.9, 95, 50, 90, 85, 70, 150, 0, 0, 0, 240, 60, 180},
+    [CPU_AVX512_BF16] = {7.6, 3.8, 64, 200, 7.9, 95, 50, 90, 85, 70, 150, 4, 112, 80, 240, 60, 180},
     /* pairs: likewise */
-    [CPU_AMX] = {7.6, 1.2, 64, 200, 7.9, 95, 50, 90, 85, 70, 150, 4, 112, 80, 160, 52, 88},
+    [CPU_AMX] = {7.6, 1.2, 64, 200, 7.9, 95, 50, 90, 85, 70, 150, 4, 112, 80, 240, 60, 180},
 };
 
 const product_rates *product_rates_of(cpu_level level) {

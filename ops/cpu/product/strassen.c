@@ -11,11 +11,14 @@
 #define DEPTH_WHOLE 1024       /* at most, in one block */
 #define DEPTH_MOST 768         /* else */
 #define TILES 4                /* of the upper rows of a block */
-#define PIECES 4               /* of a block's rows, each an item of some 40 us where threads share the work */
+#define PIECES 4               /* of a block's rows, at most */
+#define ITEM_TIME 40e6         /* ps, of an item where threads share the work, at most */
+#define ITEMS 32               /* of each thread, at least */
 #define OWN_ROWS 400           /* of a worker, for which it adds panels for itself, at least */
 #define JOB_BYTES (4 << 20)    /* of sums of panels that a job needs, about */
 #define LINE 16                /* floats of a cache line */
 #define STRIP_BYTES (16 << 10) /* of A that neighbouring tiles multiply, about: half of the first-level cache */
+#define SAVED (1. / 8)         /* of the products */
 #define GAIN_LEAST .02         /* of the time of the direct products */
 
 /* ---- plans ---- */
@@ -27,7 +30,7 @@ bool strassen_is_faster(const strassen_problem *p, cpu_level level) {
   const double rows = (double)p->rows, depth = (double)p->depth,
                columns = (double)(p->outputs / PAIR_WIDTH * PAIR_WIDTH);
   if (p->depth == 0 || p->depth % DEPTH_STEP != 0 || columns == 0) return false;
-  const double direct = rows * depth * rates->direct, saved = direct * columns / 8,
+  const double direct = rows * depth * rates->direct, saved = direct * columns * SAVED,
                sums = depth * columns * rates->sum_weight + rows * depth * rates->sum_value +
                       rows * columns * (double)n_depths_of(p->depth) * rates->sum_product;
   return saved - sums > GAIN_LEAST * direct * (double)p->outputs;
@@ -55,6 +58,16 @@ static int64_t pair_floats(const strassen_plan *plan) {
   return floats_of(sizeof(pair_columns)) + STRASSEN_SUMS * half_depth(plan) * PACKED_WIDTH + widened;
 }
 
+/* Pieces of a block, which share its rows evenly. Fewer pieces read B from beyond the second-level cache less often. */
+static int64_t n_pieces_of(const strassen_plan *plan, const product_rates *rates) {
+  const double products = 2. * (double)plan->half_rows * PAIR_WIDTH * (double)plan->block_depth,
+               time = products * rates->direct * (1 - SAVED);
+  const int64_t items = plan->n_blocks * plan->job_pairs, least = ITEMS * plan->team.threads;
+  int64_t n = 1;
+  while (plan->team.threads > 1 && n < PIECES && (time > (double)n * ITEM_TIME || items * n < least)) n *= 2;
+  return n;
+}
+
 void strassen_plan_init(strassen_plan *plan, const strassen_problem *p, cpu_level level, cpu_team team) {
   *plan = (strassen_plan){.p = *p,
                           .team = team,
@@ -73,7 +86,7 @@ void strassen_plan_init(strassen_plan *plan, const strassen_problem *p, cpu_leve
   plan->half_rows = smaller(plan->tile_rows * TILES, PACKED_WIDTH);
   plan->n_blocks = divided(p->rows, 2 * plan->half_rows);
   plan->job_pairs = smaller(larger(JOB_BYTES / (pair_floats(plan) * (int64_t)sizeof(float)), 1), plan->n_pairs);
-  plan->n_pieces = team.threads > 1 ? PIECES : 1;
+  plan->n_pieces = n_pieces_of(plan, product_rates_of(level));
   plan->own_pairs = p->rows >= OWN_ROWS * team.threads;
   plan->worker_floats = floats_of(sizeof(worker_rows)) + STRASSEN_SUMS * plan->half_rows * sum_row(plan) +
                         STRASSEN_APART * plan->half_rows * PACKED_WIDTH;

@@ -17,6 +17,7 @@ enum { GUARD = 64 };
 typedef struct trial {
   strassen_problem p;
   bool with_residual, in_place;
+  int64_t n_pieces;                            /* of the last plan */
   float *a, *b, *packed, *bias, *residual, *y; /* b: [depth][outputs] */
 } trial;
 
@@ -54,6 +55,7 @@ static float *multiply(trial *t, cpu_level level, int32_t threads) {
   t->p.activation.level = level;
   strassen_plan plan;
   strassen_plan_init(&plan, p, level, (cpu_team){.threads = threads, .chunks = threads});
+  t->n_pieces = plan.n_pieces;
   const int64_t floats = strassen_plan_workspace_bytes(&plan) / (int64_t)sizeof(float);
   float *workspace = aligned_alloc(64, (size_t)(floats + 2 * GUARD) * sizeof(float)), *y = t->y + GUARD;
   ck_assert_ptr_nonnull(workspace);
@@ -197,10 +199,13 @@ START_TEST(what_is_not_finite_stays_in_its_row_or_column) {
 }
 END_TEST
 
+/* Blocks of rows in one piece (many of them, or one thread), or in two or four. */
 START_TEST(threads_change_no_bits) {
+  static const strassen_problem problems[] = {{.rows = 900, .depth = 1056, .outputs = 330},
+                                              {.rows = 900, .depth = 96, .outputs = 1034}};
   drawn_state = 80;
-  trial t = {.p = {.rows = 900, .depth = 1056, .outputs = 330, .activation.kind = ACTIVATION_RELU}};
-  t.with_residual = true;
+  trial t = {.p = problems[_i], .with_residual = true};
+  t.p.activation.kind = ACTIVATION_RELU;
   trial_init(&t);
   t.a[30 * t.p.a_row + 5] = 3e38f; /* some rows of a block are multiplied directly */
   float *once = malloc((size_t)(t.p.rows * t.p.outputs) * sizeof *once);
@@ -208,8 +213,10 @@ START_TEST(threads_change_no_bits) {
   FOR_LEVELS(level) {
     const size_t bytes = (size_t)(t.p.rows * t.p.outputs) * sizeof *once;
     memcpy(once, multiply(&t, level, 1), bytes);
-    for (int32_t threads = 2; threads <= 7; threads += 1 + (threads == 3) * 3)
+    for (int32_t threads = 2; threads <= 7; threads += 1 + (threads == 3) * 3) {
       ck_assert_mem_eq(once, multiply(&t, level, threads), bytes); /* 2: own sums of panels, 3 and 7: shared ones */
+      ck_assert(_i == 0 ? t.n_pieces > 1 : threads > 2 || t.n_pieces == 1);
+    }
   }
   free(once);
   trial_free(&t);
@@ -270,7 +277,7 @@ int main(void) {
   tcase_add_test(t, small_rows_and_columns_stay_exact);
   tcase_add_test(t, rows_and_columns_of_zeros_are_exact);
   tcase_add_loop_test(t, what_is_not_finite_stays_in_its_row_or_column, 0, 10);
-  tcase_add_test(t, threads_change_no_bits);
+  tcase_add_loop_test(t, threads_change_no_bits, 0, 2);
   tcase_add_test(t, weights_of_f16_give_the_bits_of_f32);
   tcase_add_test(t, they_are_chosen_for_large_products_only);
   suite_add_tcase(suite, t);
