@@ -23,6 +23,7 @@
 #define DEPTH_MOST \
   1024 /* of a block of several taps: 256 KB of a panel, which stay in the second-level cache while a chunk's tiles \
           pass */
+#define WHOLE_UNITS 2.5         /* times as many products in the same time where units compute whole vectors */
 #define DEPTH_SHALLOW 32        /* of shallow tiles, at most */
 #define COPIED_SHALLOW 48       /* shallow tiles of a copy of X */
 #define CHANNELS_MOST 512       /* of a block of one tap, whose X has no overlap between taps to live on */
@@ -117,8 +118,9 @@ static void cut_items(panel_plan *plan, int64_t wanted) {
   int64_t each = divided(wanted, p->groups * plan->n_chunks);
   if (plan->by_depth || plan->n_blocks == 1)
     plan->n_groups = larger(plan->n_groups, divided(panels, larger(panels / each, 1)));
-  each = smaller(divided(each, plan->n_groups), PIECES_MOST);
-  plan->n_pieces = divided(tiles, larger(tiles / each, plan->by_depth || plan->n_blocks == 1 ? 1 : TILES_LEAST));
+  each = smaller(larger((each + plan->n_groups / 2) / plan->n_groups, 1), PIECES_MOST);
+  plan->n_pieces =
+      divided(tiles, larger(divided(tiles, each), plan->by_depth || plan->n_blocks == 1 ? 1 : TILES_LEAST));
   int64_t items = p->groups * plan->n_chunks * plan->n_groups * plan->n_pieces,
           all = items < 2 * wanted ? items : wanted;
   plan->team.chunks = (int32_t)(all * plan->n_parts);
@@ -137,6 +139,14 @@ static void share_tiles(panel_plan *plan, bool few_weights) {
   share_further(plan, wanted, x_bytes > FEW_BYTES ? PANELS_STREAMED : 1, few_weights ? TILES_LEAST : TILES_STREAMED);
   share_further(plan, least, 1, TILES_LEAST);
   cut_items(plan, wanted);
+}
+
+/* The team for the work, whose chunks take as long where units compute whole vectors: fewer of them there. */
+static cpu_team team_of(const reed_kernel_call *call, const panel_problem *p, cpu_level level) {
+  cpu_team team = cpu_team_for(cpu_env_team(call), panel_work(p));
+  if (team.threads > 1 && level >= CPU_AVX512 && cpu_units_are_whole())
+    team.chunks = (int32_t)round_up((int64_t)(team.chunks / WHOLE_UNITS) + 1, team.threads);
+  return team;
 }
 
 /* True if tiles are shallow (panel_loops.h): of one panel, because more of them write so much that fetching Y ahead is
@@ -267,7 +277,7 @@ reed_status panel_plan_open(const reed_kernel_call *call, const panel_problem *p
 #endif
   assert(plan->level_rows <= ROWS_MOST);
   plan->level_lanes = CPU_PICK(level, panel_lanes)();
-  plan->team = cpu_team_for(cpu_env_team(call), panel_work(problem));
+  plan->team = team_of(call, problem, level);
   plan->bias_elements = round_up(problem->groups * problem->outputs, PACKED_WIDTH) + PACKED_WIDTH;
   consider_strassen(plan, level);
   if (!plan->by_strassen) {
