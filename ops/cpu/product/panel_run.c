@@ -40,8 +40,8 @@ typedef struct panel_run {
   held_copies *held;               /* of the thread; NULL: an item copies for itself */
   int64_t block, block_end;
   int64_t first_block; /* whose products begin a sum */
-  /* of the item: the first panel of the thread's next item, and that X is not in the cache */
-  int64_t next_panel;
+  /* of the item: the first panel and block of the thread's next item, and that X is not in the cache */
+  int64_t next_panel, next_block;
   bool new_x;
   int64_t ahead; /* from its X to that of the thread's next item, about */
 } panel_run;
@@ -170,7 +170,7 @@ static const char *weights_after(const panel_run *run, int64_t i, int64_t panel_
   const panel_plan *plan = run->plan;
   /* the same panels, deeper, by this item or by the next one */
   bool again = i + 1 < (plan->n_parts > 1 ? plan->n_blocks : run->block_end);
-  block b = block_at(plan, again ? i + 1 : run->block);
+  block b = block_at(plan, again ? i + 1 : run->next_block);
   return weights_at(run, again ? panel_begin : run->next_panel, b.first_tap * plan->order.channels + b.channel);
 }
 
@@ -390,6 +390,12 @@ static int64_t x_between(const panel_plan *plan, int64_t tiles) {
   return tiles * p->stride[1] * p->x_row / plan->tiles_per_row;
 }
 
+/* True if the item is about the last of a thread's share of a job for a block of depth. */
+static bool ends_job(const panel_plan *plan, int64_t item, bool backward) {
+  const int64_t share = plan->n_chunks * plan->n_groups * plan->n_pieces / plan->team.threads;
+  return plan->by_depth && (backward ? item <= share : item + 1 >= share);
+}
+
 /* The item of a group of channels. backward: the thread comes from the next item. */
 static void run_item(panel_run *run, int64_t group_of_channels, int64_t item, bool backward) {
   const panel_plan *plan = run->plan;
@@ -405,6 +411,11 @@ static void run_item(panel_run *run, int64_t group_of_channels, int64_t item, bo
   int64_t last_group = plan->n_groups - 1,
           next = backward ? (group > 0 ? group - 1 : last_group) : (group < last_group ? group + 1 : 0);
   run->next_panel = panels * next / plan->n_groups;
+  run->next_block = run->block;
+  if (ends_job(plan, item, backward) && run->block_end < plan->n_blocks) { /* the thread begins the next job */
+    run->next_panel = backward ? panels * last_group / plan->n_groups : 0;
+    run->next_block = run->block_end;
+  }
   run->new_x = group == (backward ? last_group : 0);
   run->ahead = x_between(plan, n_tiles * (piece + 1) / plan->n_pieces - n_tiles * piece / plan->n_pieces);
   if (backward) run->ahead = -run->ahead;
