@@ -18,7 +18,9 @@
 #define NARROW_V_BYTES (12 << 20) /* of V of a block, at most (one thread) */
 #define OWN_BYTES (384 << 10)     /* of V and M of a block that is a chunk, about: they stay in a core's own cache */
 #define OWN_MOST (1 << 20)        /* and at most */
-#define OWN_BLOCKS 4              /* of each thread, at least: the last ones leave threads without work */
+#define OWN_BLOCKS 2              /* of each thread, at least */
+#define OWN_BLOCKS_EVEN 4 /* of each thread: fewer are as many for each, because the last leaves others without work \
+                           */
 
 /* A row of n floats in V or M. */
 static int64_t row_of(int64_t n) {
@@ -86,11 +88,13 @@ static void plan_section(winograd_plan *plan, winograd_section *s) {
                      TILES_LEAST);
   int64_t tile = s->positions * row * (int64_t)sizeof(float), own = larger(OWN_BYTES / tile, WINOGRAD_OWN_TILES);
   s->own = plan->team.threads > 1 && own * tile <= OWN_MOST && weights / BLOCKS_OF_WEIGHTS <= own * tile &&
-           s->tiles >= OWN_BLOCKS * own * plan->team.threads;
+           divided(s->tiles, own) >= OWN_BLOCKS * plan->team.threads;
   /* halves, unless threads would read large weights anew for each of the blocks */
   bool shared = plan->team.threads > 1 && !s->own && s->tiles > 1;
   s->n_halves = shared && (weights <= HALVES_WEIGHT_BYTES || s->tiles <= most) ? 2 : 1;
   s->n_blocks = divided(s->tiles, s->own ? own : s->n_halves * most);
+  if (s->own && s->n_blocks < OWN_BLOCKS_EVEN * plan->team.threads)
+    s->n_blocks = round_up(s->n_blocks, plan->team.threads);
   /* which outputs are taken together is no matter of threads */
   bool one_block = s->n_blocks == 1 && s->tiles <= most;
   s->k_width = columns;
