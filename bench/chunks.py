@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """The longest chunk of every operator with large extents: how long may a thread have to wait for another one?
 
-    chunks.py --build BUILD [--threads 2,3] [--only CumSum,TopK] [--most 50] [--again 5] [--folder DIR]
+    chunks.py --build BUILD [--threads 2,3] [--only CumSum,TopK] [--cases 0-99,305] [--most 50] [--again 5] [--folder DIR]
 
 Each case is a model of one operator: few long rows, many short ones, long columns, awkward extents. `vm profile` runs it four times before the profiled runs; a figure is the mean over three profiled runs, of the least of
---again processes, because other work on the machine makes chunks longer and never shorter. Printed are the cases whose longest chunk, or time outside of chunks, is above --most microseconds in every process, and at the end the
-number of cases and the operators without one. The exit status is 1 if such a case was found that KNOWN does not list: it holds the chunks that stay long because shorter ones would make the call slower, with the reason.
+--again processes, because other work on the machine makes chunks longer and never shorter. --cases takes the cases of these numbers alone, so that a whole run of half an hour can be made in slices. Printed are the cases, with
+their numbers, whose longest chunk, or time outside of chunks, is above --most microseconds in every process, and at the end the number of cases and the operators without one. The exit status is 1 if such a case was found that
+KNOWN does not list: it holds the chunks that stay long because shorter ones would make the call slower, with the reason.
 """
 import argparse
 import json
@@ -36,6 +37,11 @@ def reason_of(case, longest):
     return next((reason for texts, most, reason in KNOWN if longest <= most and text_of(case).startswith(texts)), None)
 
 
+def numbers_of(text):
+    """The ranges that a text such as "0-99,305" names; None for all."""
+    return [range(int(first), int(last or first) + 1) for first, _, last in (part.partition("-") for part in text.split(","))] if text else None
+
+
 def measure(options, path, words, threads):
     done = subprocess.run([os.path.join(options.build, "tools", "vm"), "profile", path, *words, "--threads", str(threads), "--warmup", "4", "--runs", "3", "--json", "-"], capture_output=True, text=True)
     if done.returncode:
@@ -49,17 +55,21 @@ def main():
     parser.add_argument("--build", required=True)
     parser.add_argument("--threads", default="2,3")
     parser.add_argument("--only", default="")
+    parser.add_argument("--cases", default="", help="numbers and ranges of cases, counted from 0 among those of --only")
     parser.add_argument("--most", type=float, default=50)
     parser.add_argument("--again", type=int, default=5)
     parser.add_argument("--folder")
     options = parser.parse_args()
     seen, count, long, known = set(), 0, 0, 0
+    wanted = numbers_of(options.cases)
     if options.folder:
         os.makedirs(options.folder, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
         path, module = os.path.join(folder, "one.onnx"), os.path.join(folder, "one.reed")
-        for case in cases_of(GROUPS, options.only):
+        for number, case in enumerate(cases_of(GROUPS, options.only)):
             seen.add(case[0])
+            if wanted and not any(number in part for part in wanted):
+                continue
             words = saved(model_of(case, path), folder)
             compiled = subprocess.run([os.path.join(options.build, "tools", "vm"), "compile", path, "-o", module], capture_output=True, text=True)
             if compiled.returncode:
@@ -82,10 +92,10 @@ def main():
                     if max(longest, alone) > options.most:
                         reason = reason_of(case, max(longest, alone))
                         known, long = known + (reason is not None), long + (reason is None)
-                        print(f"{threads} threads, longest {longest:7.0f} us, outside of chunks {alone:7.0f} us, a call {total:8.0f} us, {chunks / 3:.0f} chunks: {operator}: {text_of(case)}{'; known: ' + reason if reason else ''}", flush=True)
+                        print(f"{threads} threads, longest {longest:7.0f} us, outside of chunks {alone:7.0f} us, a call {total:8.0f} us, {chunks / 3:.0f} chunks: {operator}: case {number}: {text_of(case)}{'; known: ' + reason if reason else ''}", flush=True)
     listed = subprocess.run([os.path.join(options.build, "tools", "vm"), "ops"], capture_output=True, text=True, check=True).stdout
     print(f"{count} measurements, {long} above {options.most:g} us, {known} more that are known")
-    if not options.only:
+    if not options.only and not wanted:
         operators = {line.split()[0] for line in listed.splitlines()[1:] if line and line[0].isalpha()}
         print("operators without a case:", ", ".join(sorted(operators - seen - NEVER)) or "none")
     return long > 0
