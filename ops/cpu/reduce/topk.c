@@ -28,7 +28,8 @@ static int64_t room_of(const topk *t) { return 2 * t->k + t->extent / 64; }
 typedef struct long_column {
   void *keys, *pairs[2];
   uint32_t *counts;     /* [part][digit], and one row more: of all parts */
-  int64_t *less, *ties; /* by part: how many keys are less than the k-th, or equal; later the sums before the part */
+  int64_t *less, *ties; /* by part: at first the bits that any, or all, of its keys have; then how many keys are less
+                         * than the k-th, or equal; later the sums before the part */
 } long_column;
 
 typedef struct topk_job {
@@ -36,7 +37,9 @@ typedef struct topk_job {
   const reed_kernel_buffers *buffers;
   int64_t column; /* a long one */
   long_column at;
+  uint64_t varying;       /* the bits in which the keys differ */
   uint64_t prefix, known; /* of the k-th key: the bits found so far, and their mask */
+  bool counts_all;        /* all keys begin with the prefix */
   int shift, bits;        /* the digit that is counted */
   int32_t sort_shift;
   int32_t sorted; /* of the two arrays of pairs: the one that has been sorted so far */
@@ -199,6 +202,29 @@ static void make_keys(void *context, int64_t begin, int64_t end) {
                  part_end(p, PART, job->t->extent) - p * PART, 1);
 }
 
+/* The bits that any of n keys has, and those that all have. */
+#define BITS_OF(K, suffix) \
+  static void bits_of_##suffix(const K *keys, int64_t n, int64_t *out_any, int64_t *out_each) { \
+    K any = 0, each = (K)-1; \
+    for (int64_t i = 0; i < n; i++) any |= keys[i], each &= keys[i]; \
+    *out_any = (int64_t)any; \
+    *out_each = (int64_t)each; \
+  }
+BITS_OF(uint32_t, 32)
+BITS_OF(uint64_t, 64)
+
+/* Makes the keys and finds their bits. */
+static void make_compared_keys(void *context, int64_t begin, int64_t end) {
+  const topk_job *job = context;
+  const long_column *c = &job->at;
+  make_keys(context, begin, end);
+  for (int64_t p = begin; p < end; p++) {
+    const int64_t n = part_end(p, PART, job->t->extent) - p * PART;
+    if (job->t->key_bytes == 8) bits_of_64((const uint64_t *)c->keys + p * PART, n, &c->less[p], &c->ties[p]);
+    else bits_of_32((const uint32_t *)c->keys + p * PART, n, &c->less[p], &c->ties[p]);
+  }
+}
+
 /* Makes the keys and counts the candidates among them. */
 static void count_candidates(void *context, int64_t begin, int64_t end) {
   const topk_job *job = context;
@@ -257,10 +283,9 @@ static void add_counts(void *context, int64_t begin, int64_t end) {
       uint32_t *count = c->counts + p * DIGITS; \
       memset(count, 0, DIGITS * sizeof *count); \
       int64_t first = p * PART, last = part_end(p, PART, job->t->extent); \
-      if (!known) \
-        for (int64_t i = first; i < last; i++) count[keys[i] >> shift]++; \
-      for (int64_t i = first; i < last && known; i++) \
-        if ((keys[i] & known) == prefix) count[keys[i] >> shift & mask]++; \
+      if (job->counts_all) \
+        for (int64_t i = first; i < last; i++) count[keys[i] >> shift & mask]++; \
+      else count_matches_##suffix(keys + first, last - first, known, prefix, shift, mask, count); \
     } \
   } \
 \
@@ -322,20 +347,41 @@ LONG_FUNCTIONS(uint32_t, 32)
 LONG_FUNCTIONS(uint64_t, 64)
 
 typedef struct long_steps {
-  int key_bits;
   cpu_range_fn count_digits, count_less, collect, count_sort, sort_part;
 } long_steps;
 
-static const long_steps steps_32 = {32, count_digits_32, count_less_32, collect_32, count_sort_32, sort_part_32},
-                        steps_64 = {64, count_digits_64, count_less_64, collect_64, count_sort_64, sort_part_64};
+static const long_steps steps_32 = {count_digits_32, count_less_32, collect_32, count_sort_32, sort_part_32},
+                        steps_64 = {count_digits_64, count_less_64, collect_64, count_sort_64, sort_part_64};
+
+/* The number of bits up to the highest that differs. */
+static int varying_end(const topk_job *job) { return job->varying ? 64 - __builtin_clzll(job->varying) : 0; }
+
+/* Makes the keys, and job->varying. */
+static reed_status find_varying(topk_job *job, cpu_team team) {
+  const int64_t n = parts_of(job->t->extent, PART);
+  const long_column *c = &job->at;
+  reed_status status = cpu_parallel(team, n, 1, make_compared_keys, job);
+  uint64_t any = 0, each = UINT64_MAX;
+  for (int64_t p = 0; p < n && status == REED_OK; p++) any |= (uint64_t)c->less[p], each &= (uint64_t)c->ties[p];
+  job->varying = any & ~each;
+  return status;
+}
 
 /* Finds the k-th key: job->prefix. *out_ties: how many equal to it are among the first k. */
 static reed_status find_kth(topk_job *job, const long_steps *steps, cpu_team team, int64_t *out_ties) {
   int64_t n = parts_of(job->t->extent, PART), k = job->t->k;
   const long_column *c = &job->at;
   const uint32_t *all = c->counts + n * DIGITS;
-  job->prefix = job->known = 0;
-  for (job->shift = steps->key_bits; job->shift > 0;) {
+  *out_ties = k;
+  if (k == job->t->extent) { /* all are wanted, and none is greater than: */
+    job->prefix = UINT64_MAX;
+    return REED_OK;
+  }
+  job->shift = varying_end(job);
+  job->known = job->shift == 64 ? 0 : UINT64_MAX << job->shift;
+  job->prefix = job->known & (job->t->key_bytes == 8 ? *(const uint64_t *)c->keys : *(const uint32_t *)c->keys);
+  job->counts_all = true;
+  while (job->shift > 0) {
     uint64_t digit = 0;
     job->bits = job->shift < DIGIT_BITS ? job->shift : DIGIT_BITS;
     job->shift -= job->bits;
@@ -344,6 +390,7 @@ static reed_status find_kth(topk_job *job, const long_steps *steps, cpu_team tea
       status = cpu_parallel(cpu_team_for(job->t->team, n * DIGITS * 4), DIGITS, 64, add_counts, job);
     if (status != REED_OK) return status;
     while (k > all[digit]) k -= all[digit++];
+    job->counts_all = false;
     job->prefix |= digit << job->shift;
     job->known |= (((uint64_t)1 << job->bits) - 1) << job->shift;
   }
@@ -367,12 +414,14 @@ static reed_status collect_pairs(topk_job *job, const long_steps *steps, cpu_tea
   return cpu_parallel(team, n, 1, steps->collect, job);
 }
 
-/* Sorts many pairs, digit by digit. */
+/* Sorts many pairs by the digits that differ. */
 static reed_status sort_pairs(topk_job *job, const long_steps *steps) {
   int64_t n = parts_of(job->t->k, sort_part_of(job->t));
-  cpu_team team = cpu_team_for(job->t->team, job->t->k * steps->key_bits * 2);
+  cpu_team team = cpu_team_for(job->t->team, job->t->k * job->t->key_bytes * 16);
   const long_column *c = &job->at;
-  for (job->sort_shift = 0; job->sort_shift < steps->key_bits; job->sort_shift += SORT_BITS) {
+  const int end = varying_end(job);
+  job->sort_shift = job->varying ? __builtin_ctzll(job->varying) : 0;
+  for (; job->sort_shift < end; job->sort_shift += SORT_BITS) {
     uint32_t at = 0;
     reed_status status = cpu_parallel(team, n, 1, steps->count_sort, job);
     if (status != REED_OK) return status;
@@ -408,7 +457,7 @@ static reed_status run_long_column(topk_job *job) {
     if (status != REED_OK) return status;
     if (found) return cpu_parallel(cpu_team_for(t->team, t->k * 64), t->k, 64, write_results, job);
   }
-  reed_status status = cpu_parallel(team, parts_of(t->extent, PART), 1, make_keys, job);
+  reed_status status = find_varying(job, team);
   if (status == REED_OK) status = find_kth(job, steps, team, &ties);
   if (status == REED_OK) status = collect_pairs(job, steps, team, ties);
   if (status != REED_OK) return status;

@@ -11,6 +11,7 @@
 #define DIGIT_BITS 11
 #define DIGITS (1 << DIGIT_BITS)
 #define FEW 32            /* sorted by insertion */
+#define LISTED 512        /* digits */
 #define FEW_COMPARED 8192 /* k times the extent, up to which the first k are kept sorted by insertion */
 
 /* ---- select and sort, for keys of 4 and of 8 bytes ---- */
@@ -32,6 +33,22 @@ static int64_t aligned(int64_t bytes) { return (bytes + 63) & ~(int64_t)63; }
     return varying; \
   } \
 \
+  /* Counts the digits, of the bits `mask` from `shift` on, of those of n keys whose bits `known` are `prefix`. Which \
+   * are is hard to foresee, so that their digits are listed without a branch. */ \
+  static void count_matches_##suffix(const K *keys, int64_t n, K known, K prefix, int shift, K mask, \
+                                     uint32_t *count) { \
+    uint16_t digits[LISTED]; \
+    for (int64_t first = 0; first < n; first += LISTED) { \
+      const int64_t last = n - first < LISTED ? n : first + LISTED; \
+      int64_t found = 0; \
+      for (int64_t i = first; i < last; i++) { \
+        digits[found] = (uint16_t)(keys[i] >> shift & mask); \
+        found += (keys[i] & known) == prefix; \
+      } \
+      for (int64_t i = 0; i < found; i++) count[digits[i]]++; \
+    } \
+  } \
+\
   /* The key that is number k (counting from 1) in ascending order; *out_ties: how many equal to it are among the \
    * first k. */ \
   static K kth_##suffix(const K *keys, int64_t n, int64_t k, int64_t *out_ties) { \
@@ -43,8 +60,7 @@ static int64_t aligned(int64_t bytes) { return (bytes + 63) & ~(int64_t)63; }
       uint32_t count[DIGITS] = {0}; \
       shift -= bits; \
       K mask = ((K)1 << bits) - 1; \
-      for (int64_t i = 0; i < n; i++) \
-        if ((keys[i] & known) == prefix) count[keys[i] >> shift & mask]++; \
+      count_matches_##suffix(keys, n, known, prefix, shift, mask, count); \
       K digit = 0; \
       while (k > count[digit]) k -= count[digit++]; \
       prefix |= digit << shift; \
@@ -107,6 +123,10 @@ static int64_t aligned(int64_t bytes) { return (bytes + 63) & ~(int64_t)63; }
     if (is_few(t)) { \
       first_keys_##suffix(t, keys, found); \
       return found; \
+    } \
+    if (t->k == t->extent) { \
+      for (int64_t i = 0; i < t->extent; i++) found[i] = (pair_##suffix){keys[i], (uint32_t)i}; \
+      return sort_##suffix(found, found + t->k, t->k); \
     } \
     K last = kth_##suffix(keys, t->extent, t->k, &ties); \
     bool few = t->k * 8 < t->extent; \
