@@ -64,18 +64,22 @@ void CPU_LEVELED(scale_by_double)(double a, const float *x, float *y, int64_t n,
     for (int64_t i = 0; i < n; i++) y[i * stride] = (float)((double)x[i * stride] * a);
 }
 
+/* Up to n elements, and `otherwise` in the lanes after them. */
+INLINE lanes load_or(const float *x, int64_t n, float otherwise) {
+  return n >= LANES ? load(x) : load_masked(x, lanes_between(0, n), all(otherwise));
+}
+
 double CPU_LEVELED(sum_around_f32)(const float *x, float centre, int64_t n) {
   double total = 0;
   for (int64_t begin = 0; begin < n; begin += 4096) {
     int64_t end = begin + 4096 < n ? begin + 4096 : n, i = begin;
     lanes sums = {0}, sums_2 = {0};
-    float rest = 0;
     for (; i + 2 * LANES <= end; i += 2 * LANES) {
       sums += load(x + i) - centre;
       sums_2 += load(x + i + LANES) - centre;
     }
-    for (; i < end; i++) rest += x[i] - centre;
-    total += sum_of_lanes(sums + sums_2) + (double)rest;
+    for (; i < end; i += LANES) sums += load_or(x + i, end - i, centre) - centre;
+    total += sum_of_lanes(sums + sums_2);
   }
   return total;
 }
@@ -85,7 +89,6 @@ void CPU_LEVELED(sum_squares_f32)(const float *x, float centre, int64_t n, doubl
   for (int64_t begin = 0; begin < n; begin += 4096) {
     int64_t end = begin + 4096 < n ? begin + 4096 : n, i = begin;
     lanes sums = {0}, sums_2 = {0}, squares = {0}, squares_2 = {0};
-    float rest = 0, rest_squares = 0;
     for (; i + 2 * LANES <= end; i += 2 * LANES) {
       lanes d = load(x + i) - centre, d_2 = load(x + i + LANES) - centre;
       sums += d;
@@ -93,13 +96,13 @@ void CPU_LEVELED(sum_squares_f32)(const float *x, float centre, int64_t n, doubl
       squares += d * d;
       squares_2 += d_2 * d_2;
     }
-    for (; i < end; i++) {
-      float d = x[i] - centre;
-      rest += d;
-      rest_squares += d * d;
+    for (; i < end; i += LANES) {
+      lanes d = load_or(x + i, end - i, centre) - centre;
+      sums += d;
+      squares += d * d;
     }
-    sum += sum_of_lanes(sums + sums_2) + (double)rest;
-    total += sum_of_lanes(squares + squares_2) + (double)rest_squares;
+    sum += sum_of_lanes(sums + sums_2);
+    total += sum_of_lanes(squares + squares_2);
   }
   *out_sum = sum;
   *out_squares = total;

@@ -49,11 +49,43 @@ static void batch_plane(const norm_job *job, int64_t plane, int64_t first, int64
               norm_parameter(n, job->buffers, 2, c), (float *)job->buffers->outputs[0] + at, size);
 }
 
+/* Planes from `plane` on of (outer, channel), count <= PLANES_AT_ONCE, each `per` of which share a mean and a factor.
+ */
+static void instance_planes(const norm_job *job, int64_t plane, int64_t count, int64_t per, const double *means,
+                            const double *factors) {
+  const norm *n = job->n;
+  const float *scales = n->parameters[1] == REED_F32 ? job->buffers->inputs[1] : NULL,
+              *shifts = n->parameters[2] == REED_F32 ? job->buffers->inputs[2] : NULL;
+  float centre[PLANES_AT_ONCE], a[PLANES_AT_ONCE], b[PLANES_AT_ONCE];
+  for (int64_t i = 0, of = 0, left = per, c = plane % n->channels; i < count; i++) {
+    const int64_t at = norm_parameter_of(n, c);
+    const double factor = (scales ? (double)scales[at] : norm_parameter(n, job->buffers, 1, at)) * factors[of],
+                 shift = shifts ? (double)shifts[at] : norm_parameter(n, job->buffers, 2, at);
+    centre[i] = (float)means[of];
+    a[i] = (float)factor;
+    b[i] = (float)(shift + ((double)centre[i] - means[of]) * factor);
+    if (--left == 0) left = per, of++;
+    if (++c == n->channels) c = 0;
+  }
+  const int64_t first = plane * n->inner;
+  float *y = (float *)job->buffers->outputs[0] + first;
+  CPU_PICK(n->level, scale_shift_planes)
+  ((const float *)job->buffers->inputs[0] + first, centre, a, b, n->inner, y, count);
+  activation_row(&n->after, y, count * n->inner);
+}
+
 /* Part of stretch i of (outer, channels that share their statistics). */
 static void instance_stretch(const norm_job *job, int64_t i, int64_t first, int64_t size, double mean, double factor) {
   const norm *n = job->n;
   int64_t begin = i * n->shared * n->inner;
   for (int64_t k = first / n->inner, end = first + size; k * n->inner < end; k++) {
+    const int64_t whole = k * n->inner < first || n->inner >= SHORT_PLANE ? 0 : end / n->inner - k;
+    if (whole > 1) {
+      const int64_t count = whole < PLANES_AT_ONCE ? whole : PLANES_AT_ONCE;
+      instance_planes(job, i * n->shared + k, count, count, &mean, &factor);
+      k += count - 1;
+      continue;
+    }
     int64_t from = k * n->inner > first ? k * n->inner : first,
             to = (k + 1) * n->inner < end ? (k + 1) * n->inner : end,
             at = norm_parameter_of(n, i * n->shared % n->channels + k);
@@ -116,23 +148,60 @@ static void batch_planes(const norm_job *job, int64_t begin, int64_t end) {
   }
 }
 
+/* Squares of a row that have not left the range of float. */
+static bool is_in_range(double squares, double variance) { return squares < 1e37 && variance > 1e-30; }
+
 /* Of RMSNormalization the variance around 0, which its row factor takes, too, unless squares leave the range of float.
  */
 static void take_moments(const norm_job *job, const float *x, double *mean, double *variance) {
-  if (job->kind == NORM_RMS) {
+  if (!job->n->centred) {
     double unused, squares;
     CPU_PICK(job->n->level, sum_squares_f32)(x, 0, job->stretch, &unused, &squares);
     *mean = 0;
     *variance = squares / (double)job->stretch;
-    if (squares < 1e37 && *variance > 1e-30) return;
+    if (is_in_range(squares, *variance)) return;
   }
   CPU_PICK(job->n->level, moments)(x, job->stretch, mean, variance);
+}
+
+/* Stretches begin..end-1 of at most SHORT_ROW elements, none of batch normalisation. */
+static void short_stretches(const norm_job *job, int64_t begin, int64_t end) {
+  const norm *n = job->n;
+  const bool writes = n->results[1] != REED_NONE || n->results[2] != REED_NONE;
+  double means[PLANES_AT_ONCE], factors[PLANES_AT_ONCE]; /* PLANES_AT_ONCE: a multiple of NORM_ROWS_STEP */
+  for (int64_t i = begin, count; i < end; i += count) {
+    const int64_t most = PLANES_AT_ONCE / (is_of_rows(job) ? 1 : n->shared), size = job->stretch;
+    count = end - i < most ? end - i : most;
+    const float *x = (const float *)job->buffers->inputs[0] + i * size;
+    CPU_PICK(n->level, short_moments)(n->centred, x, size, count, means, factors);
+    for (int64_t k = 0; k < count && !n->centred; k++)
+      if (!is_in_range(factors[k] * (double)size, factors[k])) {
+        CPU_PICK(n->level, moments)(x + k * size, size, &means[k], &factors[k]);
+        factors[k] += means[k] * means[k];
+        means[k] = 0;
+      }
+    CPU_PICK(n->level, norm_factors)(factors, n->epsilon, count);
+    for (int64_t k = 0; k < count && writes; k++) norm_row_results(n, job->buffers, i + k, means[k], factors[k]);
+    if (!is_of_rows(job)) {
+      instance_planes(job, i * n->shared, count * n->shared, n->shared, means, factors);
+      continue;
+    }
+    float *y = (float *)job->buffers->outputs[0] + i * size;
+    CPU_PICK(n->level, normalize_short_rows)
+    (x, size, count, means, factors, job->buffers->inputs[1],
+     n->parameters[2] != REED_NONE ? job->buffers->inputs[2] : NULL, y);
+    activation_row(&n->after, y, count * size);
+  }
 }
 
 static void stretches(void *context, int64_t begin, int64_t end) {
   const norm_job *job = context;
   if (is_of_short_planes(job)) {
     batch_planes(job, begin, end);
+    return;
+  }
+  if (job->kind != NORM_BATCH && job->stretch <= SHORT_ROW) {
+    short_stretches(job, begin, end);
     return;
   }
   for (int64_t i = begin; i < end; i++) {

@@ -41,6 +41,7 @@ typedef struct reduce_state {
   int64_t piece;    /* steps of one partial result */
   int64_t n_pieces; /* of each reduction; 1: it is not cut */
   bool cut_rows;
+  bool short_rows; /* the loops take many rows, one of each reduction, at a time */
   int64_t kept[REED_MAX_RANK], kept_strides[REED_MAX_RANK]; /* strides in elements of the input */
   int64_t reduced[REED_MAX_RANK], reduced_strides[REED_MAX_RANK];
 } reduce_state;
@@ -161,6 +162,17 @@ static int64_t kept_offset(const reduce_state *s, int64_t index) {
   return s->n_kept ? offset + index * s->kept_strides[0] : 0;
 }
 
+/* n neighbouring rows into an accumulator each. */
+static void add_short_rows(const reduce_state *s, reduce_accumulator *a, const char *x, int64_t n) {
+  float converted[BLOCK];
+  const int64_t some = s->load ? BLOCK / s->inner : n;
+  for (int64_t i = 0, rows; i < n; i += rows, x += rows * s->inner * s->size) {
+    rows = n - i < some ? n - i : some;
+    if (s->load) s->load(converted, x, rows * s->inner);
+    s->loops->short_rows(a + i, s->load ? (const void *)converted : x, rows, s->inner);
+  }
+}
+
 /* Output elements begin..end, each from rows of its own. */
 static void rows_range(void *context, int64_t begin, int64_t end) {
   const reduce_job *job = context;
@@ -168,6 +180,11 @@ static void rows_range(void *context, int64_t begin, int64_t end) {
   reduce_accumulator a[BLOCK];
   for (int64_t first = begin; first < end; first += BLOCK) {
     int64_t n = end - first < BLOCK ? end - first : BLOCK;
+    if (s->short_rows) {
+      add_short_rows(s, a, job->in + first * s->inner * s->size, n);
+      write_results(s, job->out + first * s->size, a, n);
+      continue;
+    }
     s->loops->start(a, n);
     for (int64_t i = 0; i < n && s->n_reduced_elements; i++)
       add_steps(s, &a[i], job->in + kept_offset(s, first + i) * s->size, 1, 0, s->n_steps);
@@ -332,7 +349,8 @@ reed_status cpu_prepare_reduce(const reed_kernel_call *call, reed_kernel *out_ke
   const bool sums_exp = op_id_of(call->op) == OP_ReduceLogSumExp,
              short_column = s->by_columns && (!s->n_reduced || s->reduced[s->n_reduced - 1] < SHORT_COLUMN),
              slow = sums_exp && (short_column || (!s->by_columns && s->inner < 64) || (!half && in->dtype != REED_F32));
-  int64_t n_in = desc_elements(in), work = slow ? SLOW_WORK : half || sums_exp ? HALF_WORK : WORK;
+  s->short_rows = loops->short_rows && !s->by_columns && !s->n_reduced && s->inner > 0 && s->inner <= SHORT_ROW;
+  int64_t n_in = desc_elements(in), work = slow && !s->short_rows ? SLOW_WORK : half || sums_exp ? HALF_WORK : WORK;
   s->n_out = desc_elements(out);
   s->team = cpu_team_for(cpu_env_team(call), n_in * work + steps_of(s, n_in) * STEP_WORK + s->n_out * WORK_PER_ROW);
   s->n_pieces = 1;

@@ -4,10 +4,9 @@
 #include <math.h>
 #include <string.h>
 
-#include "ops/cpu/common/functions.h"
-#include "ops/cpu/common/lanes.h"
 #include "ops/cpu/common/rows_loops.h"
 #include "ops/cpu/reduce/softmax_loops.h"
+#include "ops/cpu/reduce/turned_rows.h"
 
 #define IF_FLOAT(...) __VA_ARGS__
 #define IF_SIGNED(...)
@@ -51,6 +50,22 @@ static void ReduceLogSumExp_row(reduce_accumulator *a, const void *x, int64_t n)
   double whole = (double)most;
   if (isfinite(most)) whole += log(CPU_LEVELED(softmax_sum)(true, x, most, NULL, n));
   ReduceLogSumExp_join_f32(a, (const reduce_accumulator *)&whole, 1);
+}
+
+static void ReduceLogSumExp_short_rows(reduce_accumulator *pa, const void *px, int64_t rows, int64_t n) {
+  for (int64_t first = 0; first < rows; first += LANES) {
+    lanes column[SHORT_ROW] = {0}, sum = {0};
+    float mosts[LANES], logs[LANES];
+    turn_rows((const float *)px + first * n, n, rows - first, column);
+    lanes most = column[0];
+    for (int64_t k = 1; k < n; k++) most = larger(most, column[k]);
+    for (int64_t k = 0; k < n; k++) sum += exp_lanes(column[k] - most);
+    store(mosts, most);
+    store(logs, sum);
+    for (int i = 0; i < LANES; i++) logs[i] = log_f32(logs[i]);
+    for (int64_t i = 0; i < LANES && first + i < rows; i++)
+      ((double *)pa)[first + i] = (double)mosts[i] + (isfinite(mosts[i]) ? (double)logs[i] : 0);
+  }
 }
 
 /* As the row, for blocks of columns. Sums of SUMMED_ROWS rows are added in f32, in an order that does not depend on the
@@ -108,25 +123,25 @@ ROW_OF_SUMS(ReduceL2, SQUARES)
 ROW_OF_SUMS(ReduceSumSquare, SQUARES)
 #endif
 
-#define WITH_LOOPS(op, columns) \
+#define WITH_LOOPS(op, columns, rows) \
   case OP_##op: { \
-    static const reduce_loops loops = {op##_start_f32, op##_row,        op##_column_f32, \
-                                       op##_join_f32,  op##_finish_f32, columns}; \
+    static const reduce_loops loops = {op##_start_f32, op##_row, op##_column_f32, op##_join_f32, op##_finish_f32, \
+                                       columns,        rows}; \
     return &loops; \
   }
 
 const reduce_loops *CPU_LEVELED(reduce_f32)(op_id op) {
   switch (op) {
-    WITH_LOOPS(ReduceMax, NULL)
-    WITH_LOOPS(ReduceMin, NULL)
-    WITH_LOOPS(ReduceLogSumExp, ReduceLogSumExp_columns)
+    WITH_LOOPS(ReduceMax, NULL, NULL)
+    WITH_LOOPS(ReduceMin, NULL, NULL)
+    WITH_LOOPS(ReduceLogSumExp, ReduceLogSumExp_columns, ReduceLogSumExp_short_rows)
 #ifdef __AVX512F__
-    WITH_LOOPS(ReduceSum, NULL)
-    WITH_LOOPS(ReduceMean, NULL)
-    WITH_LOOPS(ReduceLogSum, NULL)
-    WITH_LOOPS(ReduceL1, NULL)
-    WITH_LOOPS(ReduceL2, NULL)
-    WITH_LOOPS(ReduceSumSquare, NULL)
+    WITH_LOOPS(ReduceSum, NULL, NULL)
+    WITH_LOOPS(ReduceMean, NULL, NULL)
+    WITH_LOOPS(ReduceLogSum, NULL, NULL)
+    WITH_LOOPS(ReduceL1, NULL, NULL)
+    WITH_LOOPS(ReduceL2, NULL, NULL)
+    WITH_LOOPS(ReduceSumSquare, NULL, NULL)
 #endif
     default: return reductions_f32(op);
   }

@@ -26,6 +26,9 @@ typedef struct reduce_loops {
                  int64_t n); /* out[i] from a[i], each over n elements */
   /* x[k * stride + i] into a[i] over k < rows, where that is faster than `column` row by row; NULL: it is not */
   void (*columns)(reduce_accumulator *a, const void *x, int64_t stride, int64_t rows, int64_t n);
+  /* row i of n elements, n <= SHORT_ROW (short_rows.h), alone into a[i], which need not be started, over i < rows;
+   * NULL: `row` does it row by row */
+  void (*short_rows)(reduce_accumulator *a, const void *x, int64_t rows, int64_t n);
 } reduce_loops;
 
 #endif

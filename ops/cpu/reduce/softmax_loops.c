@@ -4,9 +4,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "ops/cpu/common/functions.h"
-#include "ops/cpu/common/lanes.h"
 #include "ops/cpu/common/rows_loops.h"
+#include "ops/cpu/reduce/turned_rows.h"
 
 /* ---- rows ---- */
 
@@ -77,13 +76,6 @@ static void turned_rows(bool log, const float *x, float *y, int64_t rows, int64_
   CPU_LEVELED(softmax_columns)(log, in, out, axis, TURNED, columns, scratch);
   for (int64_t k = 0; k < axis; k++)
     for (int64_t r = 0; r < rows; r++) y[r * axis + k] = out[k * TURNED + r];
-}
-
-INLINE lanes exp_lanes(lanes x) {
-  float v[LANES];
-  store(v, x);
-  for (int k = 0; k < LANES; k++) v[k] = exp_f32(v[k]);
-  return load(v);
 }
 
 /* Rows of more than n - 1 and up to n vectors (n <= HELD), which stay in registers. The last one begins before the end

@@ -81,6 +81,30 @@ START_TEST(rms_norm_of_extreme_numbers_equals_the_reference) {
 }
 END_TEST
 
+/* Rows and planes that are taken many at a time, of each length up to one that is not; in odd numbers, with each
+ * optional output. */
+START_TEST(norms_of_short_rows_equal_the_reference) {
+  static const op_id ops[] = {OP_LayerNormalization, OP_RMSNormalization, OP_InstanceNormalization,
+                              OP_GroupNormalization};
+  const int64_t n = _i + 1;
+  for (int64_t rows = 1; rows < 900; rows = rows * 6 + 1)
+    for (int k = 0; k < ROWS(ops); k++) {
+      const bool of_rows = k < 2, grouped = ops[k] == OP_GroupNormalization;
+      const int64_t channels = grouped ? 3 * rows : rows;
+      kernel_case c;
+      case_init(&c, ops[k]);
+      if (of_rows) case_input(&c, REED_F32, DIMS(rows, n), 3);
+      else case_input(&c, REED_F32, DIMS(2, channels, n), 3);
+      for (int i = 0; i < (k == 1 ? 1 : 2); i++) case_input(&c, REED_F32, 1, of_rows ? &n : &channels, 2);
+      if (k == 0) c.n_outputs = (int32_t)(rows % 3) + 1;
+      if (grouped) case_attr_int(&c, "num_groups", rows);
+      case_attr_activation(&c, rows % 2 ? "relu" : NULL);
+      case_attr_float(&c, "epsilon", 1e-2);
+      case_parity(&c, case_tolerance(REED_F32) * 16, case_tolerance(REED_F32) * 16);
+    }
+}
+END_TEST
+
 START_TEST(instance_norm_equals_the_reference) {
   static const reed_dtype dtypes[] = {REED_F32, REED_F64, REED_BF16};
   for (size_t d = 0; d < sizeof dtypes / sizeof *dtypes; d++) {
@@ -266,6 +290,7 @@ int main(void) {
   tcase_add_loop_test(t, batch_norm_of_rows_equals_the_reference, 0, 5);
   tcase_add_loop_test(t, batch_norm_of_short_planes_equals_the_reference, 0, 15);
   tcase_add_loop_test(t, rms_norm_of_extreme_numbers_equals_the_reference, 0, 5);
+  tcase_add_loop_test(t, norms_of_short_rows_equal_the_reference, 0, 18);
   tcase_add_loop_test(t, instance_norm_equals_the_reference, 0, ROWS(images));
   tcase_add_loop_test(t, layer_norm_equals_the_reference, 0, ROWS(images));
   tcase_add_loop_test(t, norms_end_with_any_activation, 0, ROWS(activations));

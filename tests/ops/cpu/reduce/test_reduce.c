@@ -65,6 +65,15 @@ START_TEST(narrow_columns_equal_the_reference) {
 }
 END_TEST
 
+/* Rows that loops take many of at a time, up to a length of which they do not; in odd numbers. */
+START_TEST(short_rows_equal_the_reference) {
+  static const reed_dtype dtypes[] = {REED_F32, REED_F16, REED_BF16, REED_F64};
+  for (int d = 0; d < ROWS(dtypes); d++)
+    for (int64_t rows = 1; rows < 700; rows = rows * 4 + 3)
+      check_reduction(OP_ReduceLogSumExp, dtypes[d], 2, (const int64_t[]){rows, _i + 1}, 2, 0);
+}
+END_TEST
+
 START_TEST(a_scalar_is_reduced_to_itself) {
   for (size_t r = 0; r < N_REDUCTIONS; r++) check_reduction(reductions[r], REED_F32, 0, NULL, 0, 1);
 }
@@ -276,6 +285,7 @@ int main(void) {
   tcase_add_test(tc, empty_axes_may_mean_no_axes);
   tcase_add_test(tc, reductions_of_nothing_give_the_identity);
   tcase_add_test(tc, nan_stays_in_max_and_min);
+  tcase_add_loop_test(tc, short_rows_equal_the_reference, 0, 18);
   tcase_add_loop_test(tc, special_numbers_in_rows_equal_the_reference, 0, 3);
   tcase_add_loop_test(tc, special_numbers_in_columns_equal_the_reference, 0, 2);
   tcase_add_test(tc, a_long_sum_of_floats_is_right_to_the_last_place);
