@@ -65,6 +65,9 @@ static void next_offsets(const pool *p, const window_taps *taps, int32_t axes, i
 #define COLUMN_PS 30
 #define DOUBLING_PS 30
 #define APART_PS 300
+/* Picoseconds more of an output, if X and Y together are so many elements that they lie in memory */
+#define FAR_PS 200
+#define FAR_ELEMENTS ((int64_t)1 << 20)
 #define BASE_TIMES 4 /* on a CPU without AVX2 */
 
 /* Rows of outputs with the same taps. */
@@ -256,6 +259,7 @@ static void divide_rows(fast_pool *f) {
     least = reach / stride + 16;
   }
   if (f->p.level < CPU_AVX2) output_ps *= BASE_TIMES;
+  if (f->p.planes * (f->p.in_plane + f->p.out_plane) > FAR_ELEMENTS) output_ps += FAR_PS;
   int64_t most = ITEM_PS / output_ps;
   if (f->p.team.threads == 1) most = out;
   if (!in_registers && most > COLUMNS / stride) most = COLUMNS / stride;

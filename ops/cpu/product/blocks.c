@@ -11,6 +11,7 @@
 #define ROWS_LEAST 128  /* of a chunk, if there are so many: filling a panel then takes a few hundredths of the time */
 #define CHUNK_PRODUCTS ((int64_t)3 << 19) /* of a chunk, about: some 25 us */
 #define CHUNK_FLOATS ((int64_t)1 << 16)   /* of A and Y that a chunk reads and writes, about: likewise */
+#define FLAT_DEPTH 16 /* products of less depth take as long as memory takes to write Y: half as many floats */
 #define OWN_PRODUCTS \
   ((int64_t)2 << 20)           /* of a chunk that fills its panel for itself, at most, if threads may share \
                                 */
@@ -30,8 +31,8 @@ void block_plan_init(block_plan *plan, cpu_team team) {
   plan->block_depth = divided(plan->depth, blocks);
   plan->n_panels = packed_panels(plan->columns);
   int64_t width = smaller(divided(plan->columns, PACKED_STEP) * PACKED_STEP, PACKED_WIDTH),
-          rows =
-              smaller(CHUNK_PRODUCTS / (width * larger(plan->depth, 1)), CHUNK_FLOATS / larger(plan->depth + width, 1));
+          floats = plan->depth < FLAT_DEPTH ? CHUNK_FLOATS / 2 : CHUNK_FLOATS,
+          rows = smaller(CHUNK_PRODUCTS / (width * larger(plan->depth, 1)), floats / larger(plan->depth + width, 1));
   plan->n_row_chunks = divided(plan->rows, rows > ROWS_LEAST ? rows : ROWS_LEAST);
   double products = (double)plan->parts * (double)plan->rows * (double)plan->columns * (double)plan->depth;
   const double touched =

@@ -7,6 +7,7 @@
 #include "ops/packed.h"
 
 #define TAPS_PER_BYTE 4 /* products of a window that take as long as a byte in cpu_team_for's count */
+#define READ_PER_BYTE 2 /* elements of X whose reading does */
 #define NARROW 8        /* the same for fewer channels than any vector has: so much longer */
 #define MOST_PRODUCTS 1e15
 #define PIECE_LEAST 24 /* columns of a piece of a row, about: tiles of all CPU levels */
@@ -95,7 +96,8 @@ reed_status conv_depthwise_prepare(const reed_kernel_call *call, bool packed, co
   if (w->n == 1) window_as_row(&d->w);
   double products = (double)desc_elements(y) * (double)d->group * (double)d->w.kernel[0] * (double)d->w.kernel[1] *
                     (d->channels < 4 ? NARROW : 1);
-  d->team = cpu_team_for(cpu_env_team(call), products < MOST_PRODUCTS ? (int64_t)products / TAPS_PER_BYTE : INT64_MAX);
+  const double work = products / TAPS_PER_BYTE + (double)desc_elements(x) / READ_PER_BYTE;
+  d->team = cpu_team_for(cpu_env_team(call), work < MOST_PRODUCTS ? (int64_t)work : INT64_MAX);
   /* too few rows for the threads' chunks: pieces of rows */
   int64_t rows = d->images * d->w.out[0],
           pieces = d->team.threads > 1 && rows < d->team.chunks ? divided(d->team.chunks, larger(rows, 1)) : 1;

@@ -22,6 +22,8 @@
 #define FEW_PRODUCTS ((int64_t)3 << 19) /* of a step of such an item, about */
 #define PIECE_GRAIN 128                 /* of the windows of a step: whole passes of the loops */
 #define FEW_PER_BYTE 4                  /* of few outputs, in cpu_team_for's count */
+#define RESULT_PRODUCTS 4               /* that take as long as the end of a result of few outputs */
+#define APART_PRODUCTS 16               /* the same if results are written apart from each other */
 #define SEGMENTS_MOST 64                /* of a panel: each has a column or more */
 #define FLOATS_GRAIN 16                 /* places in the workspace are cache lines */
 
@@ -225,7 +227,8 @@ static reed_status run_phase(planes_run *run, int64_t parts) {
   const conv_planes *c = run->c;
   if (c->few) {
     share_few(run);
-    double work = (double)parts * (double)c->p.outputs * (double)run->columns * (double)(run->row_weights + 4);
+    double work = (double)parts * (double)c->p.outputs * (double)run->columns *
+                  (double)(run->row_weights + (c->p.transposed ? APART_PRODUCTS : RESULT_PRODUCTS));
     cpu_team team = cpu_team_for(c->team, work < 1e15 ? (int64_t)work / FEW_PER_BYTE : INT64_MAX);
     const int64_t n = parts * run->part_items, steps = divided(c->p.outputs, run->step_outputs) * run->item_pieces;
     return team.chunks > n && steps > 1 ? cpu_relay(team, n, n * steps, run_few, run)

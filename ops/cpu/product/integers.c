@@ -13,6 +13,7 @@
 #define ITEM_PRODUCTS ((int64_t)3 << 19) /* of an item, about: some 25 us */
 #define ROW_DEPTH 32                     /* takes as long as a row's begin and end, in a panel of any width */
 #define ITEM_ROWS_LEAST 12               /* packing a panel takes as long as multiplying it with 4 to 8 rows */
+#define PACKED_ROW 16                    /* in cpu_team_for's count, of packing a row besides its elements */
 #define DEEP 4096                        /* from here on an item has one tile of rows */
 #define DEPTH_MOST 32768                 /* a deeper item would take too long; the reference cuts the depth */
 
@@ -115,7 +116,8 @@ static reed_status run_integers(const void *state, const reed_kernel_buffers *bu
                    .rows = (int16_t *)(void *)workspace,
                    .fits = (bool *)(workspace + s->fits_offset),
                    .panels = workspace + s->panels_offset};
-  reed_status status = cpu_parallel(cpu_team_for(s->team, s->a_rows * s->p.k * 6), s->a_rows, 1, pack_rows, &r);
+  reed_status status =
+      cpu_parallel(cpu_team_for(s->team, s->a_rows * (s->p.k * 6 + PACKED_ROW)), s->a_rows, 1, pack_rows, &r);
   if (status != REED_OK) return status;
   return cpu_parallel_scratch(s->team, s->p.batch * s->n_panels * s->n_chunks, 1, multiply_items, &r);
 }
