@@ -26,10 +26,29 @@ typedef struct sample_job {
   char *workspace;
 } sample_job;
 
+/* taps_of for linear samples of two axes, with the numbers of grid_sample_taps. */
+static int32_t linear_taps_of(const sample_job *job, int64_t sample, int64_t *places, float *weights) {
+  const grid_sample *s = &job->state->s;
+  const grid_settings settings = {SAMPLE_LINEAR, s->settings.outside, s->settings.align_corners, true};
+  int64_t columns[2], rows[2];
+  double column_shares[2], row_shares[2];
+  int32_t n = 0;
+  grid_taps(&settings, (double)job->grid[2 * sample], s->extents[1], columns, column_shares);
+  grid_taps(&settings, (double)job->grid[2 * sample + 1], s->extents[0], rows, row_shares);
+  for (int row = 0; row < 2; row++)
+    for (int column = 0; column < 2; column++) {
+      places[n] = rows[row] * s->extents[1] + columns[column];
+      weights[n] = (float)(column_shares[column] * row_shares[row]);
+      n += (rows[row] | columns[column]) >= 0;
+    }
+  return n;
+}
+
 /* The taps of sample number `sample` of all images that have a pixel: their places in a plane, and their weights.
  * Returns how many these are. */
 static int32_t taps_of(const sample_job *job, int64_t sample, int64_t *places, float *weights) {
   const grid_sample *s = &job->state->s;
+  if (s->settings.mode == SAMPLE_LINEAR && s->axes == 2) return linear_taps_of(job, sample, places, weights);
   double coordinates[AXES_MOST], shares[TAPS_MOST];
   int32_t n = 0;
   for (int32_t d = 0; d < s->axes; d++) coordinates[d] = (double)job->grid[sample * s->axes + d];

@@ -92,15 +92,19 @@ static void fill(const void *context, const float *b, const block_range *r, floa
 static void scatter(const planes_run *run, int64_t column, int64_t n, const float *from, float *y) {
   const planes *p = &run->c->p;
   const plane_axis *a = run->axes;
+  const int64_t row = column / a[2].n;
+  int64_t i[PLANE_AXES] = {row / a[1].n, row % a[1].n, column - row * a[2].n};
   while (n > 0) {
-    int64_t i[PLANE_AXES] = {column / (a[1].n * a[2].n), column / a[2].n % a[1].n, column % a[2].n};
     int64_t left = a[2].n - i[2] < n ? a[2].n - i[2] : n;
     float *to = y + ((a[0].y_first + i[0] * a[0].y_step) * p->out[1] + a[1].y_first + i[1] * a[1].y_step) * p->out[2] +
                 a[2].y_first + i[2] * a[2].y_step;
-    for (int64_t k = 0; k < left; k++) to[k * a[2].y_step] = from[k];
+    CPU_PICK(run->c->activation.level, spread)(from, left, a[2].y_step, to);
     from += left;
-    column += left;
     n -= left;
+    i[2] = 0;
+    if (++i[1] < a[1].n) continue;
+    i[1] = 0;
+    i[0]++;
   }
 }
 

@@ -30,6 +30,29 @@ CPU_UNCHECKED void CPU_LEVELED(gather_panel)(const float *x, const plane_depth *
   }
 }
 
+/* ---- rows of transposed convolutions ---- */
+
+CPU_UNCHECKED void CPU_LEVELED(spread)(const float *from, int64_t n, int64_t step, float *to) {
+  int64_t i = 0;
+#if defined(__AVX512F__)
+  const __m512i low = _mm512_setr_epi32(0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7),
+                high = _mm512_add_epi32(low, _mm512_set1_epi32(8));
+  for (; i + LANES <= n && step == 2; i += LANES) {
+    _mm512_mask_storeu_ps(to + 2 * i, 0x5555, _mm512_permutexvar_ps(low, load(from + i)));
+    _mm512_mask_storeu_ps(to + 2 * i + LANES, 0x5555, _mm512_permutexvar_ps(high, load(from + i)));
+  }
+  if (i < n && step == 2) {
+    const int64_t left = n - i;
+    const __m512 v = load_some(from + i, lanes_between(0, left));
+    _mm512_mask_storeu_ps(to + 2 * i, 0x5555 & lanes_between(0, 2 * left), _mm512_permutexvar_ps(low, v));
+    _mm512_mask_storeu_ps(to + 2 * i + LANES, 0x5555 & lanes_between(0, 2 * left - LANES),
+                          _mm512_permutexvar_ps(high, v));
+    return;
+  }
+#endif
+  for (; i < n; i++) to[i * step] = from[i];
+}
+
 /* ---- few outputs ---- */
 
 /* Vectors of a row that are summed side by side: the sums and one row of X stay in registers. */

@@ -24,6 +24,8 @@ typedef struct plane_segment {
 CPU_LOOP(void, gather_panel,
          (const float *x, const plane_depth *depth, int64_t k, int64_t n_rows, const plane_segment *segments,
           int64_t n_segments, int64_t width, float *panel));
+/* to[i * step] = from[i], i < n; writes no other element. */
+CPU_LOOP(void, spread, (const float *from, int64_t n, int64_t step, float *to));
 /* y[r][j] = sum over the depth of weights[r][depth] * x[j] there, for r < rows and j < n. Reads and writes no element
  * beyond these. */
 CPU_LOOP(void, plane_rows,

@@ -13,7 +13,7 @@
 #define SUMMED 4096 /* elements that are added in floats */
 #define SHORT 16    /* rows of fewer elements are turned into columns */
 #define TURNED 64   /* such rows at a time */
-#define HELD 4      /* vectors of a row that stay in registers */
+#define HELD 8      /* vectors of a row that stay in registers */
 
 /* TAKEN elements as e^(x - most), of which those from `first` on are added to the sums. */
 static inline __attribute__((always_inline)) void exp_some(float v[TAKEN], float most, int first, float sums[TAKEN]) {
@@ -111,6 +111,10 @@ void CPU_LEVELED(softmax_rows)(bool log, const float *x, float *y, int64_t rows,
     case 2: HELD_ROWS(2); return;
     case 3: HELD_ROWS(3); return;
     case 4: HELD_ROWS(4); return;
+    case 5: HELD_ROWS(5); return;
+    case 6: HELD_ROWS(6); return;
+    case 7: HELD_ROWS(7); return;
+    case 8: HELD_ROWS(8); return;
     default: break;
   }
 #undef HELD_ROWS
