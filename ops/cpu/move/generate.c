@@ -103,14 +103,19 @@ typedef struct range_job {
 static uint16_t bf16_from_f64(double x) { return bf16_from_f32((float)x); }
 
 static void range_elements(void *context, int64_t begin, int64_t end) {
+  enum { AT_ONCE = 8 };
   const range_job *job = context;
   const range_state *s = job->s;
-  uint64_t bits = s->start_bits + (uint64_t)begin * s->delta_bits;
+  uint64_t next[AT_ONCE]; /* an addition waits for the one before it */
+  int64_t i = begin;
+  for (int k = 0; k < AT_ONCE; k++) next[k] = s->start_bits + (uint64_t)(begin + k) * s->delta_bits;
 #define INTEGERS(T) \
-  for (int64_t i = begin; i < end; i++, bits += s->delta_bits) ((T *)job->out)[i] = (T)bits; \
+  for (T *to = job->out; i + AT_ONCE <= end; i += AT_ONCE) \
+    for (int k = 0; k < AT_ONCE; k++) to[i + k] = (T)next[k], next[k] += AT_ONCE * s->delta_bits; \
+  for (int k = 0; i < end; i++, k++) ((T *)job->out)[i] = (T)next[k]; \
   break
 #define REALS(T, from_double) \
-  for (int64_t i = begin; i < end; i++) ((T *)job->out)[i] = from_double(s->start + (double)i * s->delta); \
+  for (; i < end; i++) ((T *)job->out)[i] = from_double(s->start + (double)i * s->delta); \
   break
   switch (s->dtype) {
     case REED_F32: REALS(float, (float));
