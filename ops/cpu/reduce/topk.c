@@ -39,7 +39,7 @@ typedef struct topk_job {
   long_column at;
   uint64_t varying;       /* the bits in which the keys differ */
   uint64_t prefix, known; /* of the k-th key: the bits found so far, and their mask */
-  bool counts_all;        /* all keys begin with the prefix */
+  int pass;               /* 0: all keys begin with the prefix */
   int shift, bits;        /* the digit that is counted */
   int32_t sort_shift;
   int32_t sorted; /* of the two arrays of pairs: the one that has been sorted so far */
@@ -283,9 +283,9 @@ static void add_counts(void *context, int64_t begin, int64_t end) {
       uint32_t *count = c->counts + p * DIGITS; \
       memset(count, 0, DIGITS * sizeof *count); \
       int64_t first = p * PART, last = part_end(p, PART, job->t->extent); \
-      if (job->counts_all) \
+      if (job->pass == 0) \
         for (int64_t i = first; i < last; i++) count[keys[i] >> shift & mask]++; \
-      else count_matches_##suffix(keys + first, last - first, known, prefix, shift, mask, count); \
+      else count_matches_##suffix(job->pass, keys + first, last - first, known, prefix, shift, mask, count); \
     } \
   } \
 \
@@ -380,7 +380,7 @@ static reed_status find_kth(topk_job *job, const long_steps *steps, cpu_team tea
   job->shift = varying_end(job);
   job->known = job->shift == 64 ? 0 : UINT64_MAX << job->shift;
   job->prefix = job->known & (job->t->key_bytes == 8 ? *(const uint64_t *)c->keys : *(const uint32_t *)c->keys);
-  job->counts_all = true;
+  job->pass = 0;
   while (job->shift > 0) {
     uint64_t digit = 0;
     job->bits = job->shift < DIGIT_BITS ? job->shift : DIGIT_BITS;
@@ -390,7 +390,7 @@ static reed_status find_kth(topk_job *job, const long_steps *steps, cpu_team tea
       status = cpu_parallel(cpu_team_for(job->t->team, n * DIGITS * 4), DIGITS, 64, add_counts, job);
     if (status != REED_OK) return status;
     while (k > all[digit]) k -= all[digit++];
-    job->counts_all = false;
+    job->pass++;
     job->prefix |= digit << job->shift;
     job->known |= (((uint64_t)1 << job->bits) - 1) << job->shift;
   }

@@ -34,10 +34,13 @@ static int64_t aligned(int64_t bytes) { return (bytes + 63) & ~(int64_t)63; }
   } \
 \
   /* Counts the digits, of the bits `mask` from `shift` on, of those of n keys whose bits `known` are `prefix`. Which \
-   * are is hard to foresee, so that their digits are listed without a branch. */ \
-  static void count_matches_##suffix(const K *keys, int64_t n, K known, K prefix, int shift, K mask, \
+   * are is hard to foresee in the second pass, so that their digits are listed without a branch; later on few are. */ \
+  static void count_matches_##suffix(int pass, const K *keys, int64_t n, K known, K prefix, int shift, K mask, \
                                      uint32_t *count) { \
     uint16_t digits[LISTED]; \
+    for (int64_t i = 0; i < n && pass != 1; i++) \
+      if ((keys[i] & known) == prefix) count[keys[i] >> shift & mask]++; \
+    if (pass != 1) return; \
     for (int64_t first = 0; first < n; first += LISTED) { \
       const int64_t last = n - first < LISTED ? n : first + LISTED; \
       int64_t found = 0; \
@@ -53,14 +56,14 @@ static int64_t aligned(int64_t bytes) { return (bytes + 63) & ~(int64_t)63; }
    * first k. */ \
   static K kth_##suffix(const K *keys, int64_t n, int64_t k, int64_t *out_ties) { \
     const K varying = varying_##suffix(keys, n, sizeof *keys); \
-    int shift = varying ? 64 - __builtin_clzll(varying) : 0; \
+    int shift = varying ? 64 - __builtin_clzll(varying) : 0, pass = 0; \
     K known = shift == 8 * sizeof(K) ? 0 : (K)-1 << shift, prefix = keys[0] & known; /* the bits found so far */ \
     while (shift > 0) { \
       int bits = shift < DIGIT_BITS ? shift : DIGIT_BITS; \
       uint32_t count[DIGITS] = {0}; \
       shift -= bits; \
       K mask = ((K)1 << bits) - 1; \
-      count_matches_##suffix(keys, n, known, prefix, shift, mask, count); \
+      count_matches_##suffix(pass++, keys, n, known, prefix, shift, mask, count); \
       K digit = 0; \
       while (k > count[digit]) k -= count[digit++]; \
       prefix |= digit << shift; \
