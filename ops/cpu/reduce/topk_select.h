@@ -10,8 +10,10 @@
 
 #define DIGIT_BITS 11
 #define DIGITS (1 << DIGIT_BITS)
-#define FEW 32            /* sorted by insertion */
-#define LISTED 512        /* digits */
+#define FEW 32     /* sorted by insertion */
+#define LISTED 512 /* digits */
+#define FEW_BITS 8 /* of a digit of the sort of fewer pairs than this, where the table of long digits takes longest */
+#define FEW_OF_DIGITS 1024
 #define FEW_COMPARED 8192 /* k times the extent, up to which the first k are kept sorted by insertion */
 
 /* ---- select and sort, for keys of 4 and of 8 bytes ---- */
@@ -86,16 +88,18 @@ static int64_t aligned(int64_t bytes) { return (bytes + 63) & ~(int64_t)63; }
     } \
     pair_##suffix *to = spare; \
     const K varying = varying_##suffix(&from->key, n, sizeof *from); \
-    const int end = varying ? 64 - __builtin_clzll(varying) : 0; \
-    for (int shift = varying ? __builtin_ctzll(varying) : 0; shift < end; shift += DIGIT_BITS) { \
-      uint32_t begin[DIGITS] = {0}, total = 0; \
-      for (int64_t i = 0; i < n; i++) begin[from[i].key >> shift & (DIGITS - 1)]++; \
-      for (int d = 0; d < DIGITS; d++) { \
+    const int end = varying ? 64 - __builtin_clzll(varying) : 0, bits = n < FEW_OF_DIGITS ? FEW_BITS : DIGIT_BITS; \
+    const K mask = ((K)1 << bits) - 1; \
+    for (int shift = varying ? __builtin_ctzll(varying) : 0; shift < end; shift += bits) { \
+      uint32_t begin[DIGITS], total = 0; \
+      memset(begin, 0, sizeof *begin << bits); \
+      for (int64_t i = 0; i < n; i++) begin[from[i].key >> shift & mask]++; \
+      for (K d = 0; d <= mask; d++) { \
         uint32_t here = begin[d]; \
         begin[d] = total; \
         total += here; \
       } \
-      for (int64_t i = 0; i < n; i++) to[begin[from[i].key >> shift & (DIGITS - 1)]++] = from[i]; \
+      for (int64_t i = 0; i < n; i++) to[begin[from[i].key >> shift & mask]++] = from[i]; \
       pair_##suffix *swapped = from; \
       from = to; \
       to = swapped; \

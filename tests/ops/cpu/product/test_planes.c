@@ -1,8 +1,9 @@
-/* Convolutions with channels second: constant weights of transposed ones, which a program packs once. Their results are
- * in test_linear.c. */
+/* Convolutions with channels second: constant weights of transposed ones, which a program packs once, and the rows that
+ * transposed ones write apart. Other results are in test_linear.c. */
 #include <stdlib.h>
 
 #include "ops/cpu/common/cpu.h"
+#include "tests/ops/cpu/kernel_case.h"
 #include "tests/ops/cpu/product/direct.h"
 #include "tests/suite.h"
 
@@ -35,10 +36,31 @@ START_TEST(conv_transpose_packs_constant_weights_once) {
 }
 END_TEST
 
+/* Rows of up to some vectors, which are written every second or third element, with many and with few outputs. */
+START_TEST(conv_transpose_writes_rows_of_any_width) {
+  static const struct {
+    int64_t w[4], group, stride, pad;
+  } rows[] = {{{8, 30, 2, 2}, 1, 2, 0}, {{5, 17, 4, 4}, 1, 2, 1}, {{6, 2, 3, 3}, 1, 3, 1}, {{7, 1, 4, 4}, 7, 2, 1}};
+  const int64_t stride = rows[_i].stride, pad = rows[_i].pad;
+  for (int64_t width = 1; width < 70; width += width < 40 ? 3 : 13) {
+    kernel_case c;
+    case_init(&c, OP_ConvTranspose);
+    case_input(&c, REED_F32, DIMS(2, rows[_i].w[0], 3, width), 1);
+    case_input(&c, REED_F32, 4, rows[_i].w, 1);
+    case_attr_int(&c, "group", rows[_i].group);
+    case_attr_ints(&c, "strides", (int64_t[]){stride, stride}, 2);
+    case_attr_ints(&c, "pads", (int64_t[]){pad, pad, pad, pad}, 4);
+    case_parity(&c, case_tolerance(REED_F32) * 16, case_tolerance(REED_F32) * 16);
+  }
+}
+END_TEST
+
 int main(void) {
   Suite *suite = suite_create("planes");
   TCase *t = tcase_create("planes");
   suite_add_tcase(suite, t);
+  tcase_set_timeout(t, 240);
   tcase_add_test(t, conv_transpose_packs_constant_weights_once);
+  tcase_add_loop_test(t, conv_transpose_writes_rows_of_any_width, 0, 4);
   return suite_run(suite);
 }
