@@ -15,14 +15,6 @@
 #define TURNED 64   /* such rows at a time */
 #define HELD 8      /* vectors of a row that stay in registers */
 
-/* TAKEN elements as e^(x - most), of which those from `first` on are added to the sums. */
-static inline __attribute__((always_inline)) void exp_some(float v[TAKEN], float most, int first, float sums[TAKEN]) {
-  for (int k = 0; k < TAKEN; k++) {
-    v[k] = exp_f32(v[k] - most);
-    sums[k] += k >= first ? v[k] : 0;
-  }
-}
-
 static inline __attribute__((always_inline)) double sum_of(const float sums[TAKEN]) {
   double add[TAKEN];
   for (int k = 0; k < TAKEN; k++) add[k] = (double)sums[k];
@@ -31,27 +23,33 @@ static inline __attribute__((always_inline)) double sum_of(const float sums[TAKE
   return add[0];
 }
 
-/* The sum of e^(x - most), put to y if there is one, of up to SUMMED elements. x and y may be the same: all is copied,
- * which a compiler makes loads and stores of. The last elements come in a block with some that are not added again. */
+/* The sum of e^(x - most), put to y if there is one, of up to SUMMED elements. x and y may be the same. The last
+ * elements come in a block with some that are not added again. */
 static inline __attribute__((always_inline)) double exp_part(const float *x, float most, float *y, int64_t n) {
-  float sums[TAKEN] = {0}, v[TAKEN], last[TAKEN];
-  const int64_t rest = n % TAKEN;
+  enum { PARTS = TAKEN / LANES };
+  float sums[TAKEN] = {0};
   if (n < TAKEN) {
-    for (int k = 0; k < TAKEN; k++) v[k] = k < n ? x[k] : -INFINITY;
-    exp_some(v, most, 0, sums);
-    for (int64_t k = 0; y && k < n; k++) y[k] = v[k];
+    for (int k = 0; k < n; k++) sums[k] = exp_f32(x[k] - most);
+    for (int64_t k = 0; y && k < n; k++) y[k] = sums[k];
     return sum_of(sums);
   }
-  memcpy(last, x + n - TAKEN, sizeof last);
-  for (int64_t i = 0; i + TAKEN <= n; i += TAKEN) {
-    memcpy(v, x + i, sizeof v);
-    exp_some(v, most, 0, sums);
-    if (y) memcpy(y + i, v, sizeof v);
+  const int64_t rest = n % TAKEN;
+  lanes sum[PARTS], last[PARTS];
+  for (int p = 0; p < PARTS; p++) sum[p] = (lanes){0}, last[p] = load(x + n - TAKEN + p * LANES);
+  for (int64_t i = 0; i + TAKEN <= n; i += TAKEN)
+    for (int p = 0; p < PARTS; p++) {
+      const lanes v = exp_lanes(load(x + i + p * LANES) - most);
+      sum[p] += v;
+      if (y) store(y + i + p * LANES, v);
+    }
+  float added[TAKEN];
+  for (int k = 0; k < TAKEN; k++) added[k] = k >= TAKEN - rest ? 1 : 0;
+  for (int p = 0; p < PARTS && rest; p++) {
+    const lanes v = exp_lanes(last[p] - most);
+    sum[p] += v * load(added + p * LANES);
+    if (y) store(y + n - TAKEN + p * LANES, v);
   }
-  if (rest) {
-    exp_some(last, most, (int)(TAKEN - rest), sums);
-    if (y) memcpy(y + n - TAKEN, last, sizeof last);
-  }
+  for (int p = 0; p < PARTS; p++) store(sums + p * LANES, sum[p]);
   return sum_of(sums);
 }
 
