@@ -21,6 +21,7 @@ reed_status inner_wrap(reed_status status, reed_kernel_run_fn run, void *state, 
                               .free = inner_free,
                               .workspace_bytes = inner->workspace_at + inner->kernel.workspace_bytes,
                               .state_bytes = (int64_t)own_bytes + inner->kernel.state_bytes,
-                              .variant = inner->kernel.variant};
+                              .variant = inner->kernel.variant,
+                              .apart = inner->kernel.apart};
   return REED_OK;
 }

@@ -154,8 +154,13 @@ static void put_reasons(json_writer *json, const reed_op *op) {
 
 static void put_operator(json_writer *json, const reed_op *op, capability *const *targets) {
   static const char *const aliases[] = {
-      [REED_ALIAS_NONE] = "none", [REED_ALIAS_INPLACE] = "in_place", [REED_ALIAS_INPLACE_FIRST] = "in_place_first",
-      [REED_ALIAS_VIEW] = "view", [REED_ALIAS_JOIN] = "join",        [REED_ALIAS_PART] = "part",
+      [REED_ALIAS_NONE] = "none",
+      [REED_ALIAS_INPLACE] = "in_place",
+      [REED_ALIAS_INPLACE_FIRST] = "in_place_first",
+      [REED_ALIAS_VIEW] = "view",
+      [REED_ALIAS_JOIN] = "join",
+      [REED_ALIAS_PART] = "part",
+      [REED_ALIAS_INPLACE_LAST] = "in_place_last",
   };
   json_begin_object(json, NULL);
   json_string(json, "name", op->name);

@@ -70,7 +70,7 @@ static const char *flaw(const reed_op *op) {
   if (op->n_inputs > REED_MAX_OPERANDS || op->n_outputs > REED_MAX_OPERANDS) return "has too many inputs or outputs";
   if ((op->n_inputs && !op->inputs) || !op->outputs || (op->n_attrs && !op->attrs))
     return "lacks its inputs, outputs or attributes";
-  if ((unsigned)op->alias > REED_ALIAS_PART) return "has an unknown alias rule";
+  if ((unsigned)op->alias > REED_ALIAS_INPLACE_LAST) return "has an unknown alias rule";
   if (op->properties & ~(uint32_t)(REED_OP_EXTENTS_ONLY | REED_OP_ANY_RANK)) return "has unknown properties";
   if (op->alias == REED_ALIAS_VIEW && !op->n_inputs) return "is a view of nothing";
   if (op->alias == REED_ALIAS_PART && !op->n_inputs) return "is a part of nothing";

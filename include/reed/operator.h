@@ -264,6 +264,8 @@ typedef struct reed_kernel {
                              library */
   const char *variant;    /* the algorithm, for reports, such as "winograd 4x4"; lives as long as `state`. NULL: the
                              operator's usual one */
+  bool apart;             /* output 0 must not lie over an input, although the operator's REED_ALIAS_INPLACE... allows
+                             it */
 } reed_kernel;
 
 /* Picks the algorithm and builds the state for `run`. On failure *out_kernel stays zero. Callable from any thread. */
@@ -342,8 +344,10 @@ typedef enum reed_alias {
   REED_ALIAS_JOIN, /* output 0 is the concatenation of the inputs along attribute `axis`. If all extents before the axis
                       are 1, an input may already lie at its place in the output; the kernel does not copy such an input
                     */
-  REED_ALIAS_PART /* the outputs are parts of input 0. An output that is a contiguous part (reed_kernel.part_at) may lie
-                     inside input 0; the kernel does not copy such an output */
+  REED_ALIAS_PART, /* the outputs are parts of input 0. An output that is a contiguous part (reed_kernel.part_at) may
+                      lie inside input 0; the kernel does not copy such an output */
+  REED_ALIAS_INPLACE_LAST /* the kernel may write output 0 over the last input that the operator declares, but over no
+                             other input */
 } reed_alias;
 
 /* A custom operator's kernel for devices of one name ("sim", "cuda"). prepare NULL: the operator has no kernel on these

@@ -25,9 +25,13 @@ static const struct {
 #include "ops/op.def"
 };
 
-static const char *const aliases[] = {
-    [REED_ALIAS_NONE] = "NONE", [REED_ALIAS_INPLACE] = "INPLACE", [REED_ALIAS_INPLACE_FIRST] = "INPLACE_FIRST",
-    [REED_ALIAS_VIEW] = "VIEW", [REED_ALIAS_JOIN] = "JOIN",       [REED_ALIAS_PART] = "PART"};
+static const char *const aliases[] = {[REED_ALIAS_NONE] = "NONE",
+                                      [REED_ALIAS_INPLACE] = "INPLACE",
+                                      [REED_ALIAS_INPLACE_FIRST] = "INPLACE_FIRST",
+                                      [REED_ALIAS_VIEW] = "VIEW",
+                                      [REED_ALIAS_JOIN] = "JOIN",
+                                      [REED_ALIAS_PART] = "PART",
+                                      [REED_ALIAS_INPLACE_LAST] = "INPLACE_LAST"};
 
 START_TEST(a_row_is_found_by_its_name_and_is_what_the_table_spells) {
   const reed_op *op = op_builtin((op_id)_i);

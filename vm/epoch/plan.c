@@ -320,7 +320,7 @@ static void plan_growth(epoch_planner *p, const insn_invoke *i) {
 static reed_status output_root(epoch_planner *p, const insn_invoke *i, uint32_t k, int32_t device, int32_t step,
                                const reed_kernel *kernel, int32_t *out_root, int64_t *out_at) {
   *out_at = 0;
-  *out_root = k == 0 ? share_in_place(p, i) : NO_ROOT;
+  *out_root = k == 0 ? share_in_place(p, i, kernel) : NO_ROOT;
   if (*out_root == NO_ROOT) *out_root = share_part(p, i, k, kernel, out_at);
   return *out_root == NO_ROOT ? root_new(p, device, reg_of(p, i->outputs[k])->bytes, step, out_root) : REED_OK;
 }

@@ -54,14 +54,15 @@ static inline register_note *note_of(epoch_planner *p, uint32_t reg) {
 
 static inline ref *reg_of(const epoch_planner *p, uint32_t reg) { return &p->r[reg]; }
 
-/* The first so many inputs of an operator that computes in place may give their memory to output 0. */
-static inline uint32_t share_candidates(const reed_op *op, uint32_t n_inputs) {
-  return op->alias == REED_ALIAS_INPLACE_FIRST && n_inputs > 1 ? 1 : n_inputs;
+/* True if input k of the operator may give its memory to output 0. */
+static inline bool share_may_give(const reed_op *op, uint32_t k) {
+  return op->alias == REED_ALIAS_INPLACE || (op->alias == REED_ALIAS_INPLACE_FIRST && k == 0) ||
+         (op->alias == REED_ALIAS_INPLACE_LAST && (int32_t)k == op->n_inputs - 1);
 }
-/* The root of an input whose memory output 0 may take over; NO_ROOT: none. Conditions: the operator allows it, dtype,
- * element count and device agree, the input fills the root, and the kills right after the invoke kill every register on
- * the root. */
-int32_t share_in_place(epoch_planner *p, const insn_invoke *i);
+/* The root of an input whose memory output 0 may take over; NO_ROOT: none. Conditions: operator and kernel allow it,
+ * dtype, element count and device agree, the input fills the root, and the kills right after the invoke kill every
+ * register on the root. */
+int32_t share_in_place(epoch_planner *p, const insn_invoke *i, const reed_kernel *kernel);
 /* The root of input 0 if the output is a contiguous part of input 0 and may lie in its memory, from byte *out_at of the
  * root on; else NO_ROOT. */
 int32_t share_part(epoch_planner *p, const insn_invoke *i, uint32_t output, const reed_kernel *kernel, int64_t *out_at);

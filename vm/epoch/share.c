@@ -12,15 +12,13 @@ static bool dies_here(epoch_planner *p, int32_t root, const uint32_t *next) {
 
 /* Other inputs on the same root are allowed only if the operator maps element for element; equal element counts tell.
  */
-int32_t share_in_place(epoch_planner *p, const insn_invoke *i) {
+int32_t share_in_place(epoch_planner *p, const insn_invoke *i, const reed_kernel *kernel) {
   const reed_op *op = p->run->program->site_ops[i->site];
   const ref *output = reg_r(p->run, i->outputs[0]);
-  if (op->alias != REED_ALIAS_INPLACE && op->alias != REED_ALIAS_INPLACE_FIRST) return NO_ROOT;
-  if (output->bounded_axis >= 0) return NO_ROOT;
+  if (kernel->apart || output->bounded_axis >= 0) return NO_ROOT;
   int64_t elements = desc_elements(&output->t.desc);
-  uint32_t n_candidates = share_candidates(op, i->n_inputs);
-  for (uint32_t k = 0; k < n_candidates; k++) {
-    if (i->inputs[k] == MODULE_ABSENT) continue;
+  for (uint32_t k = 0; k < i->n_inputs; k++) {
+    if (!share_may_give(op, k) || i->inputs[k] == MODULE_ABSENT) continue;
     int32_t root = note_of(p, i->inputs[k])->root;
     const ref *r = reg_r(p->run, i->inputs[k]);
     if (root == NO_ROOT || r->t.desc.dtype != output->t.desc.dtype || desc_elements(&r->t.desc) != elements ||

@@ -204,14 +204,14 @@ static int64_t bytes_of_root(const content *c, int32_t root) {
 }
 
 /* Whether each input of a call that may give its place to output 0 has as many elements, and fills its root: two bits
- * each. Of the other inputs of an operator that takes the first one's place, nothing but their roots decides. Nothing
- * else of the sizes decides which input's place the output takes (share_in_place). */
-static uint64_t place_bits(const content *c, const variant_call *call, const ref *const *inputs, uint32_t n_candidates,
-                           const ref *output) {
+ * each. Of the other inputs of an operator that takes one input's place, nothing but their roots decides. Nothing else
+ * of the sizes decides which input's place the output takes (share_in_place). */
+static uint64_t place_bits(const content *c, const reed_op *op, const variant_call *call, const ref *const *inputs,
+                           uint32_t n_inputs, const ref *output) {
   uint64_t bits = 0;
-  for (uint32_t k = 0; k < n_candidates; k++) {
+  for (uint32_t k = 0; k < n_inputs; k++) {
     int32_t root = c->whole->places->operands.items[call->operands + k];
-    if (root == NO_ROOT) continue;
+    if (root == NO_ROOT || !share_may_give(op, k)) continue;
     bool same = desc_elements(&inputs[k]->t.desc) == desc_elements(&output->t.desc);
     bool fills = inputs[k]->bytes == bytes_of_root(c, root);
     bits = bits * 4 + same * 2 + fills;
@@ -236,18 +236,20 @@ static uint32_t bound_of(const reed_session *s, const epoch_entry *whole, uint32
 static bool shares_alike(const reed_session *s, const epoch_entry *whole, const epoch_entry *e,
                          const variant_call *call, const insn_invoke *i) {
   const reed_op *op = s->run.program->site_ops[i->site];
-  if (op->alias != REED_ALIAS_INPLACE && op->alias != REED_ALIAS_INPLACE_FIRST) return true;
+  uint32_t n = 0; /* of inputs up to the last one that may give its place */
+  for (uint32_t k = 0; k < i->n_inputs; k++)
+    if (i->inputs[k] != MODULE_ABSENT && share_may_give(op, k)) n = k + 1;
+  if (n == 0) return true;
   const ref *now[REED_MAX_OPERANDS], *then[REED_MAX_OPERANDS];
-  if (i->n_inputs > 30 || i->outputs[0] == MODULE_ABSENT) return false;
-  for (uint32_t k = 0; k < i->n_inputs; k++) {
+  if (n > 30 || i->outputs[0] == MODULE_ABSENT) return false;
+  for (uint32_t k = 0; k < n; k++) {
     if (i->inputs[k] == MODULE_ABSENT) continue;
     now[k] = reg_r(&s->run, i->inputs[k]);
     then[k] = before(s, whole, i->inputs[k]);
   }
   const content new_content = {whole, e}, old_content = {whole, NULL};
-  uint32_t n = share_candidates(op, i->n_inputs);
-  return place_bits(&new_content, call, now, n, reg_r(&s->run, i->outputs[0])) ==
-         place_bits(&old_content, call, then, n, before(s, whole, i->outputs[0]));
+  return place_bits(&new_content, op, call, now, n, reg_r(&s->run, i->outputs[0])) ==
+         place_bits(&old_content, op, call, then, n, before(s, whole, i->outputs[0]));
 }
 
 static bool sizes_changed(const epoch_entry *whole, const epoch_entry *e, const variant_call *call, uint32_t n) {
@@ -296,6 +298,7 @@ static bool prepare(reed_session *s, const epoch_entry *whole, epoch_entry *e, c
   for (uint32_t k = 0; joins && k < i->n_inputs; k++)
     if (whole->places->operands.items[call->operands + k] != NO_ROOT) return false;
   return (prepared->kernel.workspace_bytes > 0) == (had->workspace_root != NO_ROOT) &&
+         prepared->kernel.apart == had->prepared->kernel.apart &&
          parts_stay(s, whole, e, call, i, &prepared->kernel, &had->prepared->kernel) &&
          (prepared->kernel.dense_bytes > 0) == (had->prepared->kernel.dense_bytes > 0);
 }

@@ -200,5 +200,7 @@ reed_status cuda_prepare_conv(const reed_kernel_call *call, reed_kernel *out_ker
     cuda_plan_count(&plan, offsetof(conv_args, counted));
     CUDA_OUTPUT(&plan, conv_args, y, 0);
   }
-  return cuda_plan_close(&plan, 0, out_kernel);
+  status = cuda_plan_close(&plan, 0, out_kernel);
+  out_kernel->apart = cpu_present(call, 3); /* cuDNN's plans want it (convolutions.c) */
+  return status;
 }

@@ -22,13 +22,12 @@ static void add_results(void *context, int64_t begin, int64_t end) {
   const cpu_level level = s->activation->level;
   while (begin < end) {
     const int64_t column = begin % s->columns, n = smaller(s->columns - column, end - begin);
-    float *y = s->y + begin;
-    memcpy(y, s->sums + begin, (size_t)n * sizeof *y);
-    for (int64_t i = 1; i < s->n_pieces; i++)
-      CPU_PICK(level, add_rows)(s->sums + i * s->rows * s->columns + begin, y, n);
-    if (s->bias) CPU_PICK(level, add_rows)(s->bias + column, y, n);
-    if (s->residual) CPU_PICK(level, add_rows)(s->residual + begin, y, n);
-    activation_row(s->activation, y, n);
+    float *sums = s->sums + begin;
+    for (int64_t i = 1; i < s->n_pieces; i++) CPU_PICK(level, add_rows)(sums + i * s->rows * s->columns, sums, n);
+    if (s->bias) CPU_PICK(level, add_rows)(s->bias + column, sums, n);
+    if (s->residual) CPU_PICK(level, add_rows)(s->residual + begin, sums, n);
+    activation_row(s->activation, sums, n);
+    memcpy(s->y + begin, sums, (size_t)n * sizeof *sums);
     begin += n;
   }
 }

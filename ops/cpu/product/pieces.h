@@ -14,8 +14,8 @@ int64_t depth_pieces(int64_t rows, int64_t columns, int64_t width, int64_t depth
 /* Y = activation(the sum of the pieces + bias + residual). */
 typedef struct piece_sums {
   int64_t n_pieces, rows, columns;
-  const float *sums;            /* [pieces][rows][columns] */
-  const float *bias, *residual; /* one for each column; like y. Both may be NULL */
+  float *sums;                  /* [pieces][rows][columns]; undefined afterwards */
+  const float *bias, *residual; /* one for each column; like y, may be y. Both may be NULL */
   float *y;                     /* dense */
   const activation *activation;
 } piece_sums;

@@ -125,6 +125,7 @@ reed_status widen_prepare(const reed_kernel_call *call, reed_kernel_prepare_fn p
                               .free = widened_free,
                               .workspace_bytes = w->inner.workspace_at + w->inner.kernel.workspace_bytes,
                               .state_bytes = (int64_t)sizeof *w + w->inner.kernel.state_bytes,
-                              .variant = w->inner.kernel.variant};
+                              .variant = w->inner.kernel.variant,
+                              .apart = w->inner.kernel.apart};
   return REED_OK;
 }

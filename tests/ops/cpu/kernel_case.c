@@ -296,10 +296,11 @@ reed_status case_run(kernel_case *c, const char *level) {
     c->outputs[i] = value_open(&made.out[i]);
     results[i] = c->outputs[i].data;
   }
-  if (c->in_place >= 0) {
-    ck_assert_int_eq(desc_bytes(&c->inputs[c->in_place].desc), desc_bytes(&made.out[0]));
-    if (results[0]) memcpy(results[0], data[c->in_place], (size_t)desc_bytes(&made.out[0]));
-    data[c->in_place] = results[0];
+  const int in_place = kernel.apart ? -1 : c->in_place;
+  if (in_place >= 0) {
+    ck_assert_int_eq(desc_bytes(&c->inputs[in_place].desc), desc_bytes(&made.out[0]));
+    if (results[0]) memcpy(results[0], data[in_place], (size_t)desc_bytes(&made.out[0]));
+    data[in_place] = results[0];
   }
   for (int32_t i = 0; i < c->n_outputs && c->parts && kernel.part_at; i++)
     if (results[i] && kernel.part_at[i] >= 0) results[i] = (char *)c->inputs[0].data + kernel.part_at[i], c->n_parts++;
@@ -318,7 +319,7 @@ reed_status case_run(kernel_case *c, const char *level) {
     made.cancel = false;
     fault = (reed_fault){0};
   }
-  if (c->in_place >= 0 && results[0]) memcpy(results[0], c->inputs[c->in_place].data, (size_t)desc_bytes(&made.out[0]));
+  if (in_place >= 0 && results[0]) memcpy(results[0], c->inputs[in_place].data, (size_t)desc_bytes(&made.out[0]));
   memset(c->extents, 0xff, sizeof c->extents);
   status = kernel.run(kernel.state, &buffers);
   if (!(status == (fault.code ? fault_say(&fault, &made.call) : REED_OK))) case_fail(c, "%s", reed_status_name(status));
@@ -360,7 +361,8 @@ static bool may_share(const kernel_case *c, int32_t i, const reed_desc *out) {
   reed_alias alias = op_builtin(c->op)->alias;
   if (c->inputs[i].desc.dtype != out->dtype || desc_bytes(&c->inputs[i].desc) != desc_bytes(out)) return false;
   return alias == REED_ALIAS_INPLACE || (alias == REED_ALIAS_INPLACE_FIRST && i == 0) ||
-         (alias == REED_ALIAS_VIEW && i == 0);
+         (alias == REED_ALIAS_VIEW && i == 0) ||
+         (alias == REED_ALIAS_INPLACE_LAST && i == op_builtin(c->op)->n_inputs - 1);
 }
 
 /* [N,C,spatial...] <-> [N,spatial...,C], extents and elements. */

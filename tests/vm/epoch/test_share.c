@@ -1,7 +1,9 @@
-/* Memory that tensors of an epoch share: inputs of a join computed in its place, and parts that stay in their source.
- */
+/* Memory that tensors of an epoch share: inputs of a join computed in its place, parts that stay in their source, and
+ * outputs over an operator's last input. */
 #include <check.h>
+#include <stdlib.h>
 
+#include "reed/operator.h"
 #include "reed/reed.h"
 #include "tests/suite.h"
 #include "tests/vm/hand.h"
@@ -231,6 +233,147 @@ START_TEST(a_part_that_outlives_its_epoch_has_memory_of_its_own) {
 }
 END_TEST
 
+/* ---- over the last input ---- */
+
+/* test.Mix: y = 2 a, in reverse, + b, which y may overwrite; `apart`: its kernel does not allow it. */
+enum { N_MIXES = 5 };
+static int over[N_MIXES], n_mixes; /* the input over which each call wrote: 0, 1; -1: neither */
+
+static reed_status mix_shape(reed_shape_call *call) {
+  call->outputs[0].rank = call->inputs[0].rank;
+  for (int32_t k = 0; k < call->inputs[0].rank; k++) call->outputs[0].dims[k] = call->inputs[0].dims[k];
+  return call->status;
+}
+
+static reed_status mix_run(const void *state, const reed_kernel_buffers *buffers) {
+  const int64_t n = *(const int64_t *)state;
+  const float *a = buffers->inputs[0], *b = buffers->inputs[1];
+  float *y = buffers->outputs[0];
+  if (n_mixes < N_MIXES) over[n_mixes++] = y == a ? 0 : y == b ? 1 : -1;
+  for (int64_t i = 0; i < n; i++) y[i] = 2 * a[n - 1 - i] + b[i];
+  return REED_OK;
+}
+
+static reed_status mix_prepare(const reed_kernel_call *call, reed_kernel *out_kernel) {
+  int64_t *n = malloc(sizeof *n);
+  *n = call->outputs[0].dims[0] * call->outputs[0].dims[1];
+  *out_kernel =
+      (reed_kernel){.run = mix_run, .state = n, .free = free, .apart = reed_attrs_int(call->attrs, "apart", 0) != 0};
+  return REED_OK;
+}
+
+static const reed_op_input mixed[] = {{.name = "a", .reads = REED_READS_SHAPE, .dtypes = 1u << REED_F32},
+                                      {.name = "b", .reads = REED_READS_SHAPE, .dtypes = 1u << REED_F32}};
+static const reed_op_output mix_output = {.name = "y", .type_rule = REED_TYPE_LIKE};
+static const reed_op_attr mix_attr = {.name = "apart", .type = REED_ATTR_INT};
+static const reed_op mix = {.domain = "test",
+                            .name = "Mix",
+                            .inputs = mixed,
+                            .n_inputs = 2,
+                            .outputs = &mix_output,
+                            .n_outputs = 1,
+                            .attrs = &mix_attr,
+                            .n_attrs = 1,
+                            .alias = REED_ALIAS_INPLACE_LAST,
+                            .shape = mix_shape,
+                            .cpu = mix_prepare};
+
+static const char mixes[] = ".module \"m\" producer \"test\" \"1\" devices 2\n"
+                            ".type t0 = f32[n, 4] \"x\"\n"
+                            ".type t1 = f32[n, 4] \"y\"\n"
+                            ".inputs t0\n"
+                            ".outputs t1\n"
+                            ".site add = Add (2 -> 1) \"add\"\n"
+                            ".site mix = Mix in \"test\" (2 -> 1) \"mix\"\n"
+                            ".site apart = Mix in \"test\" (2 -> 1) \"apart\" {apart = 1}\n"
+                            ".function main (t0) -> (t1) registers 11 0\n"
+                            "  assert.shape r0, t0\n"
+                            "  epoch.enter 0, plan, [r0:shape], []\n"
+                            "  shape.like r1, r0, device\n"
+                            "  shape add, device, [r2], [r1:shape, r1:shape]\n"
+                            "  shape add, device, [r3], [r2:shape, r1:shape]\n"
+                            "  shape mix, device, [r4], [r2:shape, r3:shape]\n"
+                            "  shape mix, device, [r5], [r2:shape, r4:shape]\n"
+                            "  shape mix, device, [r6], [r5:shape, r5:shape]\n"
+                            "  shape apart, device, [r7], [r6:shape, r4:shape]\n"
+                            "  shape mix, device, [r8], [r7:shape, r7:shape]\n"
+                            "  shape add, device, [r9], [r8:shape, r7:shape]\n"
+                            "plan:\n"
+                            "  epoch.plan 0\n"
+                            "  copy r1, r0, input, add, 0\n"
+                            "  invoke add, device, [r2], [r1, r1]\n"
+                            "  invoke add, device, [r3], [r2, r1]\n"
+                            "  kill r1\n"
+                            "  invoke mix, device, [r4], [r2, r3]\n" /* b dies */
+                            "  kill r3\n"
+                            "  invoke mix, device, [r5], [r2, r4]\n" /* a dies */
+                            "  kill r2\n"
+                            "  invoke mix, device, [r6], [r5, r5]\n" /* b dies, which is a */
+                            "  kill r5\n"
+                            "  invoke apart, device, [r7], [r6, r4]\n" /* both die */
+                            "  kill r4\n"
+                            "  kill r6\n"
+                            "  invoke mix, device, [r8], [r7, r7]\n" /* none dies */
+                            "  invoke add, device, [r9], [r8, r7]\n"
+                            "  kill r7\n"
+                            "  kill r8\n"
+                            "  epoch.end 0\n"
+                            "  readback r10, r9, output, add, 0\n"
+                            "  sync\n"
+                            "  kill r9\n"
+                            "  return [r10], []\n";
+
+static void mixed_expected(int64_t n, float first, float *y) {
+  float *r[10];
+  for (int k = 1; k < 10; k++) r[k] = malloc((size_t)n * sizeof **r);
+  for (int64_t i = 0; i < n; i++) r[1][i] = first + (float)i, r[2][i] = 2 * r[1][i], r[3][i] = r[2][i] + r[1][i];
+  static const int calls[N_MIXES][3] = {{4, 2, 3}, {5, 2, 4}, {6, 5, 5}, {7, 6, 4}, {8, 7, 7}};
+  for (int c = 0; c < N_MIXES; c++)
+    for (int64_t i = 0; i < n; i++) r[calls[c][0]][i] = 2 * r[calls[c][1]][n - 1 - i] + r[calls[c][2]][i];
+  for (int64_t i = 0; i < n; i++) y[i] = r[8][i] + r[7][i];
+  for (int k = 1; k < 10; k++) free(r[k]);
+}
+
+START_TEST(an_output_lies_over_the_last_input_where_that_dies) {
+  static const int expected[N_MIXES] = {1, -1, -1, -1, -1};
+  static const char *const devices[] = {"host", "sim"};
+  reed_registry *registry;
+  ck_assert_int_eq(reed_registry_open(&registry), REED_OK);
+  ck_assert_int_eq(reed_registry_add(registry, &mix, diagnosis), REED_OK);
+  void *bytes;
+  size_t n_bytes;
+  reed_program *program;
+  ck_assert_msg(reed_module_assemble(mixes, registry, &bytes, &n_bytes, diagnosis) == REED_OK, "%s",
+                reed_diagnosis_message(diagnosis));
+  ck_assert_int_eq(
+      reed_program_open_bytes(bytes, n_bytes, &(reed_program_options){.registry = registry}, &program, diagnosis),
+      REED_OK);
+  for (int d = 0; d < 2; d++) {
+    reed_session *session;
+    ck_assert_int_eq(reed_session_open(program, &(reed_session_options){.device = devices[d]}, &session, diagnosis),
+                     REED_OK);
+    static const int64_t rows[] = {1000, 1000, 999, 20, 1001, 20};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+      reed_tensor *output;
+      float *y = malloc((size_t)rows[i] * 4 * sizeof *y);
+      n_mixes = 0;
+      ck_assert_msg(run_floats(session, rows[i], -(float)i, &output) == REED_OK, "%s",
+                    reed_diagnosis_message(diagnosis));
+      mixed_expected(rows[i] * 4, -(float)i, y);
+      ck_assert_mem_eq(reed_tensor_data(output), y, (size_t)rows[i] * 4 * sizeof *y);
+      ck_assert_int_eq(n_mixes, N_MIXES);
+      for (int c = 0; c < N_MIXES; c++) ck_assert_msg(over[c] == expected[c], "call %d: over %d", c, over[c]);
+      reed_tensor_close(&output);
+      free(y);
+    }
+    reed_session_close(&session);
+  }
+  reed_program_close(&program);
+  reed_text_free(bytes);
+  reed_registry_close(&registry);
+}
+END_TEST
+
 int main(void) {
   Suite *suite = suite_create("sharing");
   TCase *cases = tcase_create("run");
@@ -239,6 +382,7 @@ int main(void) {
   tcase_add_test(cases, what_is_joined_is_computed_in_its_place);
   tcase_add_test(cases, what_is_cut_out_lies_where_it_was);
   tcase_add_test(cases, a_part_that_outlives_its_epoch_has_memory_of_its_own);
+  tcase_add_test(cases, an_output_lies_over_the_last_input_where_that_dies);
   suite_add_tcase(suite, cases);
   return suite_run(suite);
 }

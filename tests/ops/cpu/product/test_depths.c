@@ -13,15 +13,16 @@ START_TEST(long_depths_equal_the_reference) {
   const int64_t m = deep[_i].rows, k = deep[_i].depth, n = deep[_i].columns;
   static const reed_dtype dtypes[] = {REED_F32, REED_F64, REED_I32};
   for (int d = 0; d < ROWS(dtypes); d++)
-    for (int form = 0; form < 4; form++) {
-      const bool gemm = form > 1, a_turned = form == 3, b_turned = form == 2;
+    for (int form = 0; form < 5; form++) {
+      const bool gemm = form == 2 || form == 3, a_turned = form == 3, b_turned = form == 2;
       kernel_case c;
       case_init(&c, gemm ? OP_Gemm : OP_MatMul);
-      c.hide_values = form != 1; /* constant weights are packed */
+      c.hide_values = form != 1 && form != 4; /* constant weights are packed */
       case_input(&c, dtypes[d], DIMS(a_turned ? k : m, a_turned ? m : k), 1);
       case_input(&c, dtypes[d], DIMS(b_turned ? n : k, b_turned ? k : n), 1);
-      if (form == 1) case_input(&c, dtypes[d], DIMS(m, n), 1); /* a residual */
+      if (form == 1) case_input(&c, dtypes[d], DIMS(m, n), 1); /* like a residual */
       else case_input(&c, dtypes[d], DIMS(n), 1);
+      if (form == 4 && dtypes[d] != REED_I32) case_input(&c, dtypes[d], DIMS(m, n), 1); /* a residual */
       if (a_turned) case_attr_int(&c, "transA", 1);
       if (b_turned) case_attr_int(&c, "transB", 1);
       if (gemm && dtypes[d] != REED_I32) case_attr_float(&c, "alpha", -.5);
