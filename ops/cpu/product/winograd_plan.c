@@ -19,8 +19,7 @@
 #define OWN_BYTES (384 << 10)     /* of V and M of a block that is a chunk, about: they stay in a core's own cache */
 #define OWN_MOST (1 << 20)        /* and at most */
 #define OWN_BLOCKS 2              /* of each thread, at least */
-#define OWN_BLOCKS_EVEN 4 /* of each thread: fewer are as many for each, because the last leaves others without work \
-                           */
+#define OWN_BLOCKS_EVEN 4         /* of each thread: if fewer, as many for each */
 
 /* A row of n floats in V or M. */
 static int64_t row_of(int64_t n) {
