@@ -12,7 +12,7 @@
 #define DEPTH_MOST 768         /* else */
 #define TILES 4                /* of the upper rows of a block */
 #define PIECES 4               /* of a block's rows, at most */
-#define ITEM_TIME 40e6         /* ps, of an item where threads share the work, at most */
+#define ITEM_TIME 40e6         /* ps, of the products of an item where threads share the work, at most */
 #define ITEMS 32               /* of each thread, at least */
 #define OWN_ROWS 400           /* of a worker, for which it adds panels for itself, at least */
 #define JOB_BYTES (4 << 20)    /* of sums of panels that a job needs, about */
