@@ -45,8 +45,7 @@ typedef struct job {
   _Atomic(void *) context;
   _Atomic uint32_t n_chunks;
   _Atomic uint32_t max_helpers;
-  _Atomic int32_t cpu;          /* on which the caller published the job */
-  _Atomic(struct job *) within; /* the work aside of which the job is a part; NULL: none */
+  _Atomic int32_t cpu; /* on which the caller published the job */
   _Alignas(64) _Atomic uint32_t n_done;
   atomic_bool used;    /* a caller has the place */
   atomic_bool waiting; /* the caller sleeps */
@@ -73,7 +72,6 @@ static struct {
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static _Thread_local int32_t n_entered; /* calls of team_enter without team_leave */
 static _Thread_local uint64_t n_jobs;   /* worth waking helpers */
-static _Thread_local job *aside;        /* the work aside that the thread does */
 static _Thread_local team_measure *measure;
 static _Atomic int32_t n_measuring; /* threads that have a measure */
 
@@ -365,27 +363,6 @@ static void run_alone(int64_t n_chunks, team_fn *fn, void *context) {
   for (int64_t i = 0; i < n_chunks; i++) fn(context, i, 0);
 }
 
-/* Opens the job's gate. Returns its generation, in the gate's place. */
-static uint64_t publish(job *j, team_fn *fn, void *context, uint32_t n_chunks, uint32_t n_helpers) {
-  const uint64_t gate = atomic_load_explicit(&j->gate, memory_order_relaxed);
-  atomic_store_explicit(&j->fn, fn, memory_order_relaxed);
-  atomic_store_explicit(&j->context, context, memory_order_relaxed);
-  atomic_store_explicit(&j->n_chunks, n_chunks, memory_order_relaxed);
-  atomic_store_explicit(&j->max_helpers, n_helpers, memory_order_relaxed);
-  atomic_store_explicit(&j->cpu, sched_getcpu(), memory_order_relaxed);
-  atomic_store_explicit(&j->within, aside, memory_order_relaxed);
-  atomic_store_explicit(&j->n_done, 0, memory_order_relaxed);
-  const uint64_t generation = gate / ONE_GENERATION * ONE_GENERATION + ONE_GENERATION;
-  atomic_store_explicit(&j->gate, generation, memory_order_release);
-  return generation;
-}
-
-/* Gives the place of a job back, all of whose chunks are done. */
-static void withdraw(job *j, uint64_t generation) {
-  atomic_store_explicit(&j->gate, generation | CLOSED, memory_order_release);
-  atomic_store_explicit(&j->used, false, memory_order_release);
-}
-
 /* The caller's chunks and those of up to `wanted` helpers. */
 static void run_together(int32_t wanted, int64_t n_chunks, team_fn *fn, void *context) {
   int32_t n_helpers = helpers_worth(wanted);
@@ -395,68 +372,20 @@ static void run_together(int32_t wanted, int64_t n_chunks, team_fn *fn, void *co
     j = place_take();
   }
   if (!j) return run_alone(n_chunks, fn, context);
-  const uint64_t generation = publish(j, fn, context, (uint32_t)n_chunks, (uint32_t)n_helpers);
+  uint64_t gate = atomic_load_explicit(&j->gate, memory_order_relaxed);
+  atomic_store_explicit(&j->fn, fn, memory_order_relaxed);
+  atomic_store_explicit(&j->context, context, memory_order_relaxed);
+  atomic_store_explicit(&j->n_chunks, (uint32_t)n_chunks, memory_order_relaxed);
+  atomic_store_explicit(&j->max_helpers, (uint32_t)n_helpers, memory_order_relaxed);
+  atomic_store_explicit(&j->cpu, sched_getcpu(), memory_order_relaxed);
+  atomic_store_explicit(&j->n_done, 0, memory_order_relaxed);
+  uint64_t generation = gate / ONE_GENERATION * ONE_GENERATION + ONE_GENERATION;
+  atomic_store_explicit(&j->gate, generation, memory_order_release);
   wake(n_helpers);
   run_chunks(j, false, generation / ONE_GENERATION);
   wait_for_others(j, (uint32_t)n_chunks);
-  withdraw(j, generation);
-}
-
-/* ---- work aside ---- */
-
-/* The helper's jobs are those of a caller that has entered already. */
-static void run_aside(void *context, int64_t chunk, int32_t worker) {
-  (void)chunk, (void)worker;
-  team_aside *a = context;
-  const uint64_t before = n_jobs;
-  aside = a->job;
-  n_entered++;
-  a->fn(a->context);
-  n_entered--;
-  aside = NULL;
-  a->n_jobs = n_jobs - before;
-}
-
-bool team_begin_aside(team_aside *out_aside, team_aside_fn *fn, void *context) {
-  job *j = atomic_load(&team.n_polling) > 0 && helpers_worth(1) > 0 ? place_take() : NULL;
-  if (!j) return false;
-  *out_aside = (team_aside){.fn = fn, .context = context, .job = j};
-  publish(j, run_aside, out_aside, 1, 1);
-  atomic_fetch_add(&team.posted, 1);
-  return true;
-}
-
-/* Runs chunks of the jobs within the work. False: there was none. */
-static bool help_aside(const job *work) {
-  uint32_t n = 0;
-  for (int32_t i = 0; i < atomic_load_explicit(&team.n_places, memory_order_acquire); i++) {
-    job *j = &team.jobs[i];
-    if ((atomic_load_explicit(&j->gate, memory_order_acquire) & CLOSED) != CLOSED &&
-        atomic_load_explicit(&j->within, memory_order_relaxed) == work)
-      n += run_chunks(j, true, 0);
-  }
-  return n > 0;
-}
-
-bool team_end_aside(team_aside *a) {
-  job *j = a->job;
-  uint64_t gate = atomic_load(&j->gate);
-  const uint64_t generation = gate / ONE_GENERATION * ONE_GENERATION;
-  if (gate == generation && atomic_compare_exchange_strong(&j->gate, &gate, generation | CLOSED)) {
-    withdraw(j, generation);
-    return false;
-  }
-  for (int64_t begin = now_ns(); !is_done(j, 1);) {
-    if (help_aside(j)) {
-      begin = now_ns();
-      continue;
-    }
-    for (int i = 0; i < LOOKS_PER_TIME_CHECK && !is_done(j, 1); i++) relax();
-    if (now_ns() > begin + WAIT_NS) wait_for_others(j, 1);
-  }
-  withdraw(j, generation);
-  n_jobs += a->n_jobs;
-  return true;
+  atomic_store_explicit(&j->gate, generation | CLOSED, memory_order_release);
+  atomic_store_explicit(&j->used, false, memory_order_release);
 }
 
 /* More chunks than a gate can count: several become one. */

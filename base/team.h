@@ -10,8 +10,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "reed/status.h"
-
 #define TEAM_MAX_WORKERS 128
 
 /* Runs chunk number `chunk`. worker: 0..n_workers-1, 0 for the caller; no two threads have one worker number in one
@@ -25,23 +23,6 @@ void team_run(int32_t n_workers, int64_t n_chunks, team_fn *fn, void *context);
  * few chunks alone, until those of one burst have taken as long as waking a helper is worth. A program whose jobs are
  * all short, and which pauses between them, wakes nobody. */
 void team_run_lazy(int32_t n_workers, int64_t n_chunks, team_fn *fn, void *context);
-
-/* Work that a helper does while the calling thread does other work. The work's own jobs (team_run in fn) are shared
- * with the calling thread as soon as that thread ends the work. */
-typedef void team_aside_fn(void *context);
-struct job;
-typedef struct team_aside {
-  team_aside_fn *fn;
-  void *context;
-  struct job *job;
-  uint64_t n_jobs; /* those of the work that were worth waking helpers */
-} team_aside;
-/* Gives fn to a helper that polls for work. Until team_end_aside *out_aside is borrowed. False: there is no such
- * helper, or none has a CPU. */
-bool team_begin_aside(team_aside *out_aside, team_aside_fn *fn, void *context) REED_MUST_CHECK;
-/* Returns when fn has returned; the calling thread takes chunks of its jobs meanwhile, and their number counts as its
- * own (team_n_jobs). False: no helper had come yet, and fn will not be called. */
-bool team_end_aside(team_aside *aside) REED_MUST_CHECK;
 
 /* Around work of the calling thread of which jobs are a part, such as a session's run: from team_enter on the thread
  * has a CPU of its own, which other callers' helpers leave to it, also while it has no job. Calls nest. */

@@ -7,7 +7,6 @@
 #include "shapefuncs/shapefn.h"
 #include "vm/append.h"
 #include "vm/bound.h"
-#include "vm/epoch/planner.h"
 #include "vm/epoch/twin.h"
 #include "vm/memory.h"
 
@@ -257,16 +256,11 @@ static void note_cost(vm_run *run, const insn_invoke *i, profile_event *event) {
   event->bytes = cost.bytes;
 }
 
-/* Counts a kernel that the run launches. */
-static void count_launch(reed_session *s) {
-  s->run.profile.n_kernels++;
-  if (++s->run.n_launched == s->run.cancel_at) claim_cancel(&s->claim);
-}
-
 static reed_status launch(reed_session *s, const insn_invoke *i, int32_t device, const site_kernel *prepared,
                           const reed_kernel_buffers *buffers, profile_kind kind) {
   const reed_kernel *kernel = &prepared->kernel;
-  if (kind == PROFILE_KERNEL) count_launch(s);
+  s->run.profile.n_kernels += kind == PROFILE_KERNEL;
+  if (kind == PROFILE_KERNEL && ++s->run.n_launched == s->run.cancel_at) claim_cancel(&s->claim);
   if (device == 0 && !s->run.profile.spans) return kernel->run(kernel->state, buffers); /* as the host's launch does */
   vm_device *on = &s->devices.items[device];
   const uint32_t number = site_launch_number(&s->kernels, i->site, prepared);
@@ -403,8 +397,7 @@ reed_status exec_invoke(reed_session *s, const uint32_t *w) {
     return invoke_now(s, &i);
   }
 
-  const int32_t number = (int32_t)s->epoch.kernel_cursor++;
-  const epoch_kernel *kernel = &e->kernels.items[number];
+  const epoch_kernel *kernel = &e->kernels.items[s->epoch.kernel_cursor++];
   int32_t device = s->devices.bind[i.device];
   const void *in[REED_MAX_OPERANDS];
   void *out[REED_MAX_OPERANDS];
@@ -426,12 +419,7 @@ reed_status exec_invoke(reed_session *s, const uint32_t *w) {
     buffers.input_extents = extents;
   }
   status = append_save(s, device, &kernel->prepared->kernel, &buffers);
-  if (status == REED_OK && number < s->epoch.n_early) {
-    count_launch(s);
-    status = early_result(s->planner, number, &i, &buffers);
-  } else if (status == REED_OK) {
-    status = launch(s, &i, device, kernel->prepared, &buffers, PROFILE_KERNEL);
-  }
+  if (status == REED_OK) status = launch(s, &i, device, kernel->prepared, &buffers, PROFILE_KERNEL);
   if (status != REED_OK) return at_kernel(&s->run, i.site, kernel->prepared, status);
   for (uint32_t k = 0; k < i.n_outputs; k++)
     if (i.outputs[k] != MODULE_ABSENT)

@@ -181,47 +181,6 @@ START_TEST(a_helper_is_woken_before_its_job) {
 }
 END_TEST
 
-/* Two jobs, of which the second one's chunks are one thread's each: the caller must come. */
-static void share_two_jobs(void *context) {
-  atomic_int *missing = context;
-  work w = {.us = CHUNK_US};
-  team_run(2, 2, spend, &w);
-  for (int64_t i = 0; i < 2; i++) ck_assert_int_eq(w.runs[i], 1);
-  team_run(2, 2, meet, missing);
-}
-
-START_TEST(a_helper_works_aside_until_its_caller_comes) {
-  team_aside aside;
-  ck_assert(!team_begin_aside(&aside, share_two_jobs, NULL)); /* nobody polls */
-  for (int round = 0; round < 3; round++) {
-    start_polling();
-    atomic_int missing = 2;
-    uint64_t before = team_n_jobs();
-    team_enter();
-    ck_assert(team_begin_aside(&aside, share_two_jobs, &missing));
-    while (atomic_load(&missing) == 2) sched_yield(); /* the caller's own work */
-    ck_assert_int_eq(missing, 1);
-    ck_assert(team_end_aside(&aside));
-    team_leave();
-    ck_assert_int_eq(missing, 0);
-    ck_assert_uint_eq(team_n_jobs(), before + 2);
-  }
-  ck_assert_int_eq(atomic_load(&team.n_callers), 0);
-}
-END_TEST
-
-START_TEST(work_aside_that_no_helper_takes_is_not_done) {
-  team_aside aside;
-  start_polling();
-  rest_helpers();
-  atomic_fetch_add(&team.n_polling, 1); /* as if a helper were about to sleep */
-  ck_assert(team_begin_aside(&aside, share_two_jobs, NULL));
-  ck_assert(!team_end_aside(&aside));
-  atomic_fetch_sub(&team.n_polling, 1);
-  ck_assert(is_shared(LAZY_CHUNKS, CHUNK_US)); /* the place is free again, and the helper is well */
-}
-END_TEST
-
 START_TEST(nobody_is_woken_on_a_crowded_machine) {
   start_polling();
   rest_helpers();
@@ -241,8 +200,6 @@ int main(void) {
   tcase_add_test(tc, jobs_that_are_worth_it_are_counted);
   tcase_add_test(tc, an_expected_job_keeps_a_helper_awake);
   tcase_add_test(tc, a_helper_is_woken_before_its_job);
-  tcase_add_test(tc, a_helper_works_aside_until_its_caller_comes);
-  tcase_add_test(tc, work_aside_that_no_helper_takes_is_not_done);
   tcase_add_test(tc, nobody_is_woken_on_a_crowded_machine);
   Suite *suite = suite_create("lazy jobs of the team");
   suite_add_tcase(suite, tc);

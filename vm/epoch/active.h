@@ -38,7 +38,6 @@ typedef struct epoch_active {
   size_t host_cursor;                  /* next of the base's host kernels */
   int32_t n_repeated;                  /* shape functions whose results the base had */
   size_t kernel_cursor;                /* next of the entry's kernels */
-  int32_t n_early;                     /* of the entry's kernels, those that have run (early.h) */
   size_t copy_cursor;                  /* next of the entry's copies */
   VEC_OF(storage *) root_storages;     /* storage of roots that outlive the epoch, while memory is given out */
   VEC_OF(int64_t) key;                 /* scratch of epoch.enter */

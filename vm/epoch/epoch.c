@@ -38,7 +38,6 @@ reed_status epoch_enter(reed_session *s, const uint32_t *w, uint32_t *pc) {
   uint32_t epoch = enter.epoch;
   bool memoizable = false;
   const struct replay *list = s->epoch.list = NULL;
-  s->epoch.n_early = 0;
   profile_epoch *note = profile_note_epoch(&s->run.profile, epoch);
   int64_t begin = clock_now_ns();
   if (note) note->begin_ns = begin;

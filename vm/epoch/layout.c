@@ -39,15 +39,6 @@ static bool in_arena(const epoch_root *root, int32_t device) {
   return root->device == device && root->inside == NO_ROOT && !root->outlives;
 }
 
-int64_t layout_offset(const layout_root *slots, size_t n_slots, const epoch_entry *e, int32_t root) {
-  const epoch_root *r = &e->roots.items[root];
-  const layout_root *slot = &slots[root];
-  if ((size_t)root >= n_slots || r->inside != NO_ROOT || slot->inside != NO_ROOT || slot->outlives || r->device != 0 ||
-      slot->device != 0 || slot->first != r->first || slot->room < r->bytes)
-    return -1;
-  return slot->offset;
-}
-
 /* True if the layout is of the same roots, whatever their bytes are. */
 static bool same_roots(const epoch_layout *layout, const epoch_entry *e) {
   if (!layout->roots || layout->n_roots != e->roots.n) return false;
@@ -61,38 +52,22 @@ static bool same_roots(const epoch_layout *layout, const epoch_entry *e) {
   return true;
 }
 
-/* True if roots of these bytes fit their slots, and no arena is much larger than they need. The bytes at the layout's
- * fullest step stand for the lower bound of a plan. Negative bytes are a guess, which counts no more than the slot's
- * room. *out_end: of the host's arena. */
-static bool slots_serve(const epoch_layout *layout, const int64_t *root_bytes, int64_t *out_end) {
+/* True if every root fits its slot and no arena is much larger than the entry needs. The bytes at the layout's fullest
+ * step stand for the entry's lower bound. */
+static bool layout_serves(const epoch_layout *layout, const epoch_entry *e) {
+  if (!same_roots(layout, e)) return false;
   int64_t need[MODULE_MAX_DEVICES] = {0}, end[MODULE_MAX_DEVICES] = {0};
-  for (size_t i = 0; i < layout->n_roots; i++) {
+  for (size_t i = 0; i < e->roots.n; i++) {
     const layout_root *slot = &layout->roots[i];
-    const int64_t guess = -root_bytes[i], exact = guess <= 0 ? root_bytes[i] : guess < slot->room ? guess : slot->room;
-    if (slot->room < exact) return false;
-    if (slot->inside != NO_ROOT || slot->outlives) continue;
-    int64_t bytes = round_up(exact);
-    if (slot->fullest) need[slot->device] += bytes;
-    if (bytes && end[slot->device] < slot->offset + bytes) end[slot->device] = slot->offset + bytes;
+    const epoch_root *root = &e->roots.items[i];
+    if (slot->room < root->bytes) return false;
+    if (!in_arena(root, root->device)) continue;
+    int64_t bytes = round_up(root->bytes);
+    if (slot->fullest) need[root->device] += bytes;
+    if (bytes && end[root->device] < slot->offset + bytes) end[root->device] = slot->offset + bytes;
   }
-  *out_end = end[0];
   for (int32_t d = 0; d < MODULE_MAX_DEVICES; d++)
     if (end[d] > SMALL_BYTES && end[d] / FILL > need[d]) return false;
-  return true;
-}
-
-/* The bytes that the roots of the entry are likely to have, once it is planned: its registers lie on the roots on which
- * they lie in the base. Of workspaces the base's bytes are a guess. */
-static bool guess_bytes(epoch_planner *p) {
-  const epoch_entry *base = p->base;
-  if (!VEC_RESERVE(&p->root_bytes, base->roots.n)) return false;
-  int64_t *bytes = p->root_bytes.items;
-  for (size_t i = 0; i < base->roots.n; i++) bytes[i] = -base->roots.items[i].bytes;
-  for (size_t i = 0; i < base->writes.n; i++) {
-    const epoch_write *had = &base->writes.items[i];
-    const int64_t now = p->entry->writes.items[i].value.bytes;
-    if (had->root != NO_ROOT && had->at == 0 && bytes[had->root] < now) bytes[had->root] = now;
-  }
   return true;
 }
 
@@ -101,19 +76,6 @@ static void make_first(epoch_layout *layouts, int i) {
   epoch_layout first = layouts[i];
   memmove(layouts + 1, layouts, (size_t)i * sizeof *layouts);
   layouts[0] = first;
-}
-
-bool layout_guess(epoch_planner *p, const layout_root **out_slots, size_t *out_n, int64_t *out_bytes) {
-  if (!p->base || !guess_bytes(p)) return false;
-  int i = 0;
-  while (i < EPOCH_LAYOUTS && !(p->layouts[i].roots && p->layouts[i].n_roots == p->base->roots.n &&
-                                slots_serve(&p->layouts[i], p->root_bytes.items, out_bytes)))
-    i++;
-  if (i == EPOCH_LAYOUTS) return false;
-  make_first(p->layouts, i);
-  *out_slots = p->layouts[0].roots;
-  *out_n = p->layouts[0].n_roots;
-  return true;
 }
 
 /* Gives the entry its arenas' sizes: up to its own last byte. */
@@ -196,7 +158,7 @@ static void keep_rooms(epoch_planner *p, int32_t device, const epoch_layout *bef
 
 /* Places one arena's intervals exactly, or with headroom for roots that have changed since `before` (NULL: exactly) if
  * the arena stays within a tenth of its lower bound. */
-static reed_status lay_out_arena(epoch_planner *p, int32_t device, const epoch_layout *before, plan_figures *out) {
+static reed_status place_arena(epoch_planner *p, int32_t device, const epoch_layout *before, plan_figures *out) {
   reed_diagnosis *d = p->run->diagnosis;
   plan_figures exact = {0};
   reed_status status = list_intervals(p, device, before, 0, 0);
@@ -243,7 +205,7 @@ static reed_status layout_make(epoch_planner *p, const epoch_layout *before, epo
                                   .bytes = r->bytes};
   }
   for (int32_t d = 0; d < p->devices->n; d++) {
-    reed_status status = lay_out_arena(p, d, before, &made.arenas[d]);
+    reed_status status = place_arena(p, d, before, &made.arenas[d]);
 #ifndef NDEBUG
     if (status == REED_OK && p->intervals.n)
       status = plan_check(p->intervals.items, (int32_t)p->intervals.n, made.arenas[d].bytes, p->run->diagnosis);
@@ -265,16 +227,12 @@ static reed_status layout_make(epoch_planner *p, const epoch_layout *before, epo
   return REED_OK;
 }
 
-reed_status layout_roots(epoch_planner *p, bool *out_reused) {
+reed_status layout_roots(epoch_planner *p, epoch_layout *layouts, bool *out_reused) {
   epoch_entry *e = p->entry;
-  epoch_layout *layouts = p->layouts;
   for (size_t i = 0; i < e->roots.n; i++) e->roots.items[i].outlives = p->alive.items[i] > 0;
   settle_copies(p);
-  if (!VEC_RESERVE(&p->root_bytes, e->roots.n)) return diag_no_memory(p->run->diagnosis, "epoch plan");
-  for (size_t i = 0; i < e->roots.n; i++) p->root_bytes.items[i] = e->roots.items[i].bytes;
   int i = 0;
-  int64_t end;
-  while (i < EPOCH_LAYOUTS && !(same_roots(&layouts[i], e) && slots_serve(&layouts[i], p->root_bytes.items, &end))) i++;
+  while (i < EPOCH_LAYOUTS && !layout_serves(&layouts[i], e)) i++;
   *out_reused = i < EPOCH_LAYOUTS;
   if (*out_reused) {
     make_first(layouts, i);

@@ -187,7 +187,6 @@ typedef struct epoch_memo {
         evictions, entries, bytes, layouts_reused, variants /* misses that made one (variant.h) */;
     int64_t missed[MEMO_MISSES]; /* misses by reason */
     int64_t trials, trial_bytes; /* entries on trial now */
-    int64_t early;               /* kernels that ran while their epochs were planned (early.h) */
     int64_t admitted;            /* entries that were admitted so far */
     int64_t freed_bytes;         /* of freed entries whose place no new entry has taken, since the heap was trimmed */
   } figures;

@@ -5,22 +5,17 @@
 #define ARENA_KEPT_BYTES \
   ((int64_t)1 << 20) /* an arena up to this size is kept for the next epoch, however small the next epoch's is */
 
-bool place_keeps_arena(const vm_devices *devices, int64_t bytes) {
-  const vm_device *d = &devices->items[0];
-  const int64_t held = d->arena ? pool_capacity(d->arena) : 0;
-  return held >= bytes && (held <= ARENA_KEPT_BYTES || held / 2 <= bytes) && !d->arena_is_read;
-}
-
 /* On an accelerator one arena grows in place to the largest epoch's size, so that addresses stay. On the host the
  * present arena is used again, unless copies of an earlier epoch still read it, it is too small, or it is so large that
  * storage outside the arena can use the rest better. In a session with an accelerator the host's arena is pinned. */
-reed_status place_arena(vm_devices *devices, int32_t device, int64_t bytes, reed_diagnosis *diagnosis) {
+static reed_status ensure_arena(vm_devices *devices, int32_t device, int64_t bytes, reed_diagnosis *diagnosis) {
   vm_device *d = &devices->items[device];
   storage **arena = &d->arena;
   d->at_border = true;
   if (d->arena_bytes < bytes) d->arena_bytes = bytes;
   if (device != 0) return bytes ? pool_arena(d->memory, bytes, arena, diagnosis) : REED_OK;
-  if (place_keeps_arena(devices, bytes)) return REED_OK;
+  int64_t held = *arena ? pool_capacity(*arena) : 0;
+  if (held >= bytes && (held <= ARENA_KEPT_BYTES || held / 2 <= bytes) && !d->arena_is_read) return REED_OK;
   /* The old arena is released first, so that the two need not exist together. Copies in flight hold their own
    * references. */
   storage_release(*arena);
@@ -40,7 +35,7 @@ static storage *take_bound(reed_session *s, const epoch_entry *e, const epoch_ro
 reed_status place_begin(reed_session *s, size_t n_roots) {
   const epoch_entry *e = s->epoch.entry;
   for (int32_t d = 0; d < s->devices.n; d++) {
-    reed_status status = place_arena(&s->devices, d, e->arenas[d].bytes, s->run.diagnosis);
+    reed_status status = ensure_arena(&s->devices, d, e->arenas[d].bytes, s->run.diagnosis);
     if (status != REED_OK) return status;
   }
   if (!VEC_RESERVE(&s->epoch.root_storages, n_roots))

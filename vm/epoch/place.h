@@ -15,10 +15,6 @@ reed_status place_begin(reed_session *s, size_t n_roots) REED_MUST_CHECK;
 reed_status place_root(reed_session *s, uint32_t i) REED_MUST_CHECK;
 /* Drops the references of root_storages, because registers hold their own. Also after a failure. */
 void place_end(reed_session *s);
-/* Sees to the arena of one device, for an entry that needs so many bytes of it. */
-reed_status place_arena(vm_devices *devices, int32_t device, int64_t bytes, reed_diagnosis *diagnosis) REED_MUST_CHECK;
-/* True if the host's arena stays then. */
-bool place_keeps_arena(const vm_devices *devices, int64_t bytes);
 /* Writes the entry's scalars to their registers. */
 void place_scalars(reed_session *s);
 

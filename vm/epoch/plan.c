@@ -15,6 +15,56 @@
 
 #include <string.h>
 
+void epoch_planner_close(epoch_planner **planner) {
+  epoch_planner *p = *planner;
+  if (!p) return;
+  mem_free(p->registers);
+  VEC_FREE(&p->alive);
+  VEC_FREE(&p->dying);
+  VEC_FREE(&p->intervals);
+  mem_free(p);
+  *planner = NULL;
+}
+
+/* Reserves as many roots, kernels and copies as the base's plan has, so that each array grows once. False: no memory.
+ */
+static bool reserve_as(epoch_entry *e, const epoch_entry *base) {
+  return VEC_RESERVE(&e->roots, base->roots.n) && VEC_RESERVE(&e->kernels, base->kernels.n) &&
+         VEC_RESERVE(&e->copies, base->copies.n);
+}
+
+static reed_status planner_begin(reed_session *s, epoch_planner **out_planner) {
+  if (!s->planner && !(s->planner = mem_calloc(1, sizeof *s->planner)))
+    return diag_no_memory(s->run.diagnosis, "epoch planner");
+  epoch_planner *p = s->planner;
+  size_t n_r = frame_top(&s->run)->function->n_r;
+  if (p->n_registers < n_r) {
+    register_note *grown = mem_resize(p->registers, n_r, sizeof *grown);
+    if (!grown) return diag_no_memory(s->run.diagnosis, "epoch planner");
+    memset(grown + p->n_registers, 0, (n_r - p->n_registers) * sizeof *grown);
+    p->registers = grown;
+    p->n_registers = n_r;
+  }
+  p->run = &s->run;
+  p->devices = &s->devices;
+  p->kernels = &s->kernels;
+  p->active = &s->epoch;
+  p->has_jobs = s->memo.epochs[s->epoch.entry->epoch].has_jobs;
+  p->entry = s->epoch.entry;
+  p->base = s->epoch.base;
+  p->r = &s->run.r.items[frame_top(&s->run)->r_base];
+  p->returned = frame_top(&s->run)->function_index == 0 ? s->run.program->returned : NULL;
+  p->rooms = p->entry->rooms = s->run.rooms;
+  if (p->base) p->rooms |= p->base->rooms;
+  if (p->base && p->base->writes.n != p->entry->writes.n) p->base = NULL;
+  if (p->base && !reserve_as(p->entry, p->base)) return diag_no_memory(s->run.diagnosis, "epoch plan");
+  p->stamp++;
+  p->alive.n = p->dying.n = 0;
+  p->ahead.n = p->ahead.at = 0;
+  *out_planner = p;
+  return REED_OK;
+}
+
 /* Keeps the registers that the shape section wrote: the entry's own references. */
 static reed_status capture_writes(epoch_planner *p) {
   epoch_entry *e = p->entry;
@@ -358,10 +408,8 @@ static reed_status plan_invoke(epoch_planner *p, const uint32_t *w, int32_t step
 
 /* Attaches `target` to the memory of `source`: a view, a move, or a copy on the same device. */
 static void plan_alias(epoch_planner *p, uint32_t target, uint32_t source, int32_t step) {
-  const register_note *from = note_of(p, source);
   touch(p, p->entry, source, step);
-  attach(p, target, from->root, from->at);
-  if (from->root == NO_ROOT) note_of(p, target)->outside = from->outside ? from->outside : source + 1;
+  attach(p, target, note_of(p, source)->root, note_of(p, source)->at);
   ref *r = reg_of(p, target);
   if (p->rooms) {
     tensor view = r->t;
@@ -371,10 +419,10 @@ static void plan_alias(epoch_planner *p, uint32_t target, uint32_t source, int32
   if (r->kind != REF_SHAPED) return;
   r->kind = r->bounded_axis >= 0 ? REF_PENDING : REF_STORED;
   if (r->bounded_axis < 0) return;
-  const epoch_write *counted = &p->entry->writes.items[from->write];
+  const epoch_write *from = &p->entry->writes.items[note_of(p, source)->write];
   epoch_write *to = &p->entry->writes.items[note_of(p, target)->write];
-  to->extent_root = counted->extent_root;
-  to->extent_index = counted->extent_index;
+  to->extent_root = from->extent_root;
+  to->extent_index = from->extent_index;
 }
 
 /* Gives a copy to an accelerator its slot: a root of pinned host memory from which the copy reads. */
@@ -489,16 +537,10 @@ static reed_status walk(epoch_planner *p, uint32_t pc) {
     uint32_t next = pc + insn_length_at(w);
     reed_status status = REED_OK;
     switch (insn_id_at(w)) {
-      case INSN_INVOKE:
-        status = plan_invoke(p, w, step);
-        if (status == REED_OK) early_list(p, w);
-        break;
+      case INSN_INVOKE: status = plan_invoke(p, w, step); break;
       case INSN_COPY: status = plan_copy(p, w, step); break;
       case INSN_VIEW: status = plan_view(p, w, step); break;
-      case INSN_R_MOVE:
-        plan_move(p, w, step);
-        early_close(p); /* the target's address may not be known yet */
-        break;
+      case INSN_R_MOVE: plan_move(p, w, step); break;
       case INSN_KILL: plan_kill(p, w); break;
       case INSN_JUMP: next = insn_jump_at(w).target; break;
       case INSN_BRANCH_IF: next = branch_target(p, w, false, next); break;
@@ -527,27 +569,22 @@ reed_status epoch_plan(reed_session *s, uint32_t pc_after_plan) {
   epoch_entry *e = s->epoch.entry;
   int64_t begin = clock_now_ns();
   epoch_planner *p = NULL;
-  reed_status status = epoch_planner_begin(s, &p);
+  reed_status status = planner_begin(s, &p);
   if (status == REED_OK) status = capture_writes(p);
   if (status != REED_OK) return status;
-  early_begin(p);
   status = walk(p, pc_after_plan);
   undo_walk(p);
   bool reused = false;
-  if (status == REED_OK) status = layout_roots(p, &reused);
-  if (status == REED_OK) {
-    s->memo.figures.layouts_reused += reused;
-    e->n_kernels = (int32_t)e->kernels.n;
-    e->n_repeated = s->epoch.n_repeated;
-    active_end_shapes(&s->epoch);
-    bool memoizable = e->remembered;
-    e->remembered = false;
-    if (memoizable) memo_remember(&s->memo, e, devices_busy(&s->devices));
-  }
-  s->epoch.n_jobs = team_n_jobs(); /* without those of kernels being prepared */
-  s->epoch.n_early = early_end(p, status == REED_OK);
-  s->memo.figures.early += s->epoch.n_early;
-  if (status == REED_OK) status = epoch_place(s, false);
+  if (status == REED_OK) status = layout_roots(p, s->memo.epochs[e->epoch].layouts, &reused);
+  if (status != REED_OK) return status;
+  s->memo.figures.layouts_reused += reused;
+  e->n_kernels = (int32_t)e->kernels.n;
+  e->n_repeated = s->epoch.n_repeated;
+  active_end_shapes(&s->epoch);
+  bool memoizable = e->remembered;
+  e->remembered = false;
+  if (memoizable) memo_remember(&s->memo, e, devices_busy(&s->devices));
+  status = epoch_place(s, false);
   int64_t end = clock_now_ns();
   if (s->run.profile.epochs.n) {
     profile_epoch *note = &s->run.profile.epochs.items[s->run.profile.epochs.n - 1];
@@ -558,5 +595,6 @@ reed_status epoch_plan(reed_session *s, uint32_t pc_after_plan) {
     event = profile_note(&s->run.profile, PROFILE_PLAN, e->epoch, 0);
     if (event) event->span = (device_span){begin, end};
   }
+  s->epoch.n_jobs = team_n_jobs(); /* without those of kernels being prepared */
   return status;
 }

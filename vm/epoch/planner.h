@@ -7,7 +7,6 @@
 #include "base/vec.h"
 #include "vm/epoch/active.h"
 #include "vm/epoch/ahead.h"
-#include "vm/epoch/early.h"
 #include "vm/epoch/memo.h"
 #include "vm/run.h"
 
@@ -19,7 +18,6 @@ typedef struct register_note {
   int64_t at;    /* byte of the root where the elements begin */
   uint32_t mark; /* number of the last look-ahead that met the register */
   int32_t write; /* index into the entry's writes; -1: not written by the shape section */
-  uint32_t outside; /* the register, + 1, of which it is a view, if this one has memory from outside; 0: none */
 } register_note;
 
 /* Scratch of epoch.plan, one per session. run, devices, kernels, active, entry and base are borrowed for the plan in
@@ -30,7 +28,6 @@ typedef struct epoch_planner {
   site_kernels *kernels;
   epoch_active *active; /* which registers differ from those in the base */
   epoch_entry *entry;
-  epoch_layout *layouts;    /* of the entry's epoch */
   const epoch_entry *base;  /* so far its plan has the same kernels on the same roots; NULL: there is none */
   ref *r;                   /* registers of the frame */
   const uint32_t *returned; /* program->returned in main; NULL in other functions */
@@ -39,17 +36,13 @@ typedef struct epoch_planner {
   register_note *registers;
   size_t n_registers;
   uint32_t stamp, mark;
-  ahead_list ahead;           /* the calls that come next */
-  early_run early;            /* the calls that a helper makes meanwhile */
-  int32_t end;                /* step of epoch.end, once the walk is done */
-  VEC_OF(int32_t) alive;      /* per root: registers attached */
-  VEC_OF(int32_t) dying;      /* per root: registers that die at the instruction in hand; 0 between two questions */
-  VEC_OF(int64_t) root_bytes; /* per root: of a plan that is compared with a layout */
+  ahead_list ahead;      /* the calls that come next */
+  int32_t end;           /* step of epoch.end, once the walk is done */
+  VEC_OF(int32_t) alive; /* per root: registers attached */
+  VEC_OF(int32_t) dying; /* per root: registers that die at the instruction in hand; 0 between two questions */
   VEC_OF(plan_interval) intervals; /* of one device */
 } epoch_planner;
 
-/* The session's scratch, for a plan of the epoch that is being executed. */
-reed_status epoch_planner_begin(reed_session *s, epoch_planner **out_planner) REED_MUST_CHECK;
 /* Closes the scratch and nulls. */
 void epoch_planner_close(epoch_planner **planner);
 
@@ -84,13 +77,6 @@ void share_join(epoch_planner *p, const insn_invoke *i, int32_t whole);
  * it, and the entry fills it well enough (*out_reused true); else a new one is packed. On error the layouts are
  * unchanged.
  */
-reed_status layout_roots(epoch_planner *p, bool *out_reused) REED_MUST_CHECK;
-/* The layout that the entry is likely to get, before its roots are known, becomes the first of the epoch's: its slots,
- * and the bytes of the host's arena that the entry needs in it. The base's registers are the entry's. False: the entry
- * gets a new layout. */
-bool layout_guess(epoch_planner *p, const struct layout_root **out_slots, size_t *out_n, int64_t *out_bytes);
-/* The offset that root number `root` of the entry has in the host's arena if the entry gets the layout with these
- * slots; -1: the root has no slot of its own there, or does not fit it. */
-int64_t layout_offset(const struct layout_root *slots, size_t n_slots, const epoch_entry *e, int32_t root);
+reed_status layout_roots(epoch_planner *p, epoch_layout *layouts, bool *out_reused) REED_MUST_CHECK;
 
 #endif

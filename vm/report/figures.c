@@ -148,7 +148,6 @@ static reed_status stats_json(reed_session *s, char **out_json, reed_diagnosis *
   json_integer(json, "trials", s->memo.figures.trials);
   json_integer(json, "admitted", s->memo.figures.admitted);
   json_integer(json, "plans_reused", s->memo.figures.layouts_reused);
-  json_integer(json, "early", s->memo.figures.early);
   json_integer(json, "variants", s->memo.figures.variants);
   json_integer(json, "renewed", s->memo.figures.renewed);
   json_integer(json, "kernels_found", s->kernels.figures.found);

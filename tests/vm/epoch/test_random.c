@@ -11,7 +11,6 @@
 
 #include "base/text.h"
 #include "tests/alloc_hook.h"
-#include "tests/vm/epoch/early_runs.h"
 #include "tests/vm/epoch/same_entry.h"
 #include "tests/vm/hand.h"
 #include "vm/epoch/variant.h"
@@ -366,32 +365,6 @@ START_TEST(an_entry_made_from_another_equals_one_made_from_nothing) {
 }
 END_TEST
 
-/* Sizes near each other fit the layouts of those before, sizes far apart do not, and take other arenas. */
-START_TEST(kernels_that_run_early_give_the_same_results) {
-  int64_t early = 0;
-  for (int attempt = 0; attempt < 100 && early < 100; attempt++) {
-    for (int seed = 0; seed < N_SEEDS; seed++) {
-      program p;
-      make(&p, (uint64_t)seed + 1, 6 + seed % 30);
-      char *text = text_of(&p);
-      reed_session *session =
-          opened(text, &(reed_session_options){.device = "host", .memo_entries = 3, .n_threads = 2 + seed % 3});
-      for (int step = 0; step < 16; step++) {
-        const int64_t x = 40 + 2 * below(&p, 6), z = step % 5 == 4 ? 8000 : 60 - 2 * below(&p, 6);
-        early_expect(session);
-        if (run_both(&p, session, x, z, 0) != REED_OK) ck_abort_msg("%s\n%s", reed_diagnosis_message(diagnosis), text);
-        check_plan(&p, session);
-      }
-      early += (int64_t)memo_figure(session, "early");
-      reed_session_close(&session);
-      free(text);
-    }
-    if (early < 100) early_pause();
-  }
-  ck_assert_int_ge(early, 100);
-}
-END_TEST
-
 /* An accelerator's arena grows in place: its address stays, however much the epoch needs. */
 START_TEST(the_arena_of_an_accelerator_grows_where_it_is) {
   program p;
@@ -456,10 +429,5 @@ int main(void) {
   tcase_add_test(t, the_arena_of_an_accelerator_grows_where_it_is);
   tcase_add_loop_test(t, every_failed_allocation_of_an_epoch_is_reported, 0, N_DEVICES);
   suite_add_tcase(suite, t);
-  TCase *early = tcase_create("early kernels");
-  tcase_add_checked_fixture(early, open_diagnosis, close_diagnosis);
-  tcase_set_timeout(early, 120);
-  tcase_add_test(early, kernels_that_run_early_give_the_same_results);
-  suite_add_tcase(suite, early);
   return suite_run(suite);
 }
