@@ -61,8 +61,8 @@ scripts/install-deps.sh || { failed=1; finish; }
 # (-g1: lines in backtraces, no variables, which takes a third off the compiler's time)
 lines=(-Dc_args=-g1 -Dcpp_args=-g1)
 
-title "build: optimised, with assertions"
-[ -f build-test/build.ninja ] || must meson setup build-test --buildtype=debugoptimized -Doptimization=2 "${lines[@]}"
+title "build: optimised as a release (compilers' faults show nowhere else), with assertions"
+[ -f build-test/build.ninja ] || must meson setup build-test --buildtype=debugoptimized -Doptimization=3 "${lines[@]}"
 must ninja -C build-test
 
 title "tests"

@@ -106,13 +106,14 @@ static void range_elements(void *context, int64_t begin, int64_t end) {
   enum { AT_ONCE = 8 };
   const range_job *job = context;
   const range_state *s = job->s;
-  uint64_t next[AT_ONCE]; /* an addition waits for the one before it */
+  /* gcc 12 makes wrong code of eight sums that go on side by side (-O3): one goes on, eight steps are added to it */
+  uint64_t bits = s->start_bits + (uint64_t)begin * s->delta_bits, steps[AT_ONCE];
   int64_t i = begin;
-  for (int k = 0; k < AT_ONCE; k++) next[k] = s->start_bits + (uint64_t)(begin + k) * s->delta_bits;
+  for (int k = 0; k < AT_ONCE; k++) steps[k] = (uint64_t)k * s->delta_bits;
 #define INTEGERS(T) \
-  for (T *to = job->out; i + AT_ONCE <= end; i += AT_ONCE) \
-    for (int k = 0; k < AT_ONCE; k++) to[i + k] = (T)next[k], next[k] += AT_ONCE * s->delta_bits; \
-  for (int k = 0; i < end; i++, k++) ((T *)job->out)[i] = (T)next[k]; \
+  for (T *to = job->out; i + AT_ONCE <= end; i += AT_ONCE, bits += AT_ONCE * s->delta_bits) \
+    for (int k = 0; k < AT_ONCE; k++) to[i + k] = (T)(bits + steps[k]); \
+  for (; i < end; i++, bits += s->delta_bits) ((T *)job->out)[i] = (T)bits; \
   break
 #define REALS(T, from_double) \
   for (; i < end; i++) ((T *)job->out)[i] = from_double(s->start + (double)i * s->delta); \

@@ -161,7 +161,7 @@ static void sum_column_pieces(void *context, int64_t begin, int64_t end) {
   }
 }
 
-/* The factor, or the shift, of each column of blocks begin..end-1. */
+/* The factor, or what is subtracted after the largest element, of each column of blocks begin..end-1. */
 static void join_column_sums(void *context, int64_t begin, int64_t end) {
   const softmax_job *job = context;
   for (int64_t i = begin; i < end; i++)
@@ -169,8 +169,7 @@ static void join_column_sums(void *context, int64_t begin, int64_t end) {
       double sum = 0;
       for (int64_t k = 0; k < job->n_pieces; k++)
         sum += (double)job->column_sums[(i * job->n_pieces + k) * COLUMNS_LEAST + c];
-      job->row_rest[i * COLUMNS_LEAST + c] =
-          job->s->kind == SOFTMAX_LOG ? job->row_most[i * COLUMNS_LEAST + c] + logf((float)sum) : (float)(1 / sum);
+      job->row_rest[i * COLUMNS_LEAST + c] = job->s->kind == SOFTMAX_LOG ? logf((float)sum) : (float)(1 / sum);
     }
 }
 
@@ -179,8 +178,8 @@ static void finish_column_pieces(void *context, int64_t begin, int64_t end) {
   for (int64_t i = begin, n_rows; i < end; i++) {
     column_block b = column_piece(job, i, &n_rows);
     CPU_PICK(job->s->level, softmax_columns_end)
-    (job->s->kind == SOFTMAX_LOG, job->x + b.at, job->row_rest + i / job->n_pieces * COLUMNS_LEAST, job->y + b.at,
-     n_rows, job->s->inner, b.n);
+    (job->s->kind == SOFTMAX_LOG ? job->row_most + i / job->n_pieces * COLUMNS_LEAST : NULL, job->x + b.at,
+     job->row_rest + i / job->n_pieces * COLUMNS_LEAST, job->y + b.at, n_rows, job->s->inner, b.n);
   }
 }
 

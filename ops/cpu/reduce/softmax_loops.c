@@ -175,21 +175,22 @@ void CPU_LEVELED(softmax_columns_sum)(bool log, const float *x, const float *mos
     add_exp(log, x + k * inner, most, log ? NULL : y + k * inner, sum, n);
 }
 
-static inline void end_row(bool log, const float *x, const float *rest, float *y, int64_t n) {
-  if (log)
-    for (int64_t i = 0; i < n; i++) y[i] = x[i] - rest[i];
+static inline void end_row(const float *most, const float *x, const float *rest, float *y, int64_t n) {
+  if (most)
+    for (int64_t i = 0; i < n; i++) y[i] = x[i] - most[i] - rest[i];
   else
     for (int64_t i = 0; i < n; i++) y[i] *= rest[i];
 }
 
-void CPU_LEVELED(softmax_columns_end)(bool log, const float *x, const float *rest, float *y, int64_t axis,
+void CPU_LEVELED(softmax_columns_end)(const float *most, const float *x, const float *rest, float *y, int64_t axis,
                                       int64_t inner, int64_t n) {
   const int64_t abreast = rows_abreast(axis, inner, n), first = axis / abreast * abreast;
-  float rests[ABREAST];
+  float mosts[ABREAST], rests[ABREAST];
   if (abreast > 1) repeat_abreast(rest, n, abreast, rests);
+  if (abreast > 1 && most) repeat_abreast(most, n, abreast, mosts);
   for (int64_t k = 0; k < first && abreast > 1; k += abreast)
-    end_row(log, x + k * inner, rests, y + k * inner, abreast * n);
-  for (int64_t k = abreast > 1 ? first : 0; k < axis; k++) end_row(log, x + k * inner, rest, y + k * inner, n);
+    end_row(most ? mosts : NULL, x + k * inner, rests, y + k * inner, abreast * n);
+  for (int64_t k = abreast > 1 ? first : 0; k < axis; k++) end_row(most, x + k * inner, rest, y + k * inner, n);
 }
 
 void CPU_LEVELED(softmax_columns)(bool log, const float *x, float *y, int64_t axis, int64_t inner, int64_t n,
@@ -197,6 +198,6 @@ void CPU_LEVELED(softmax_columns)(bool log, const float *x, float *y, int64_t ax
   float *most = scratch, *sum = scratch + n;
   CPU_LEVELED(softmax_columns_most)(x, axis, inner, n, most);
   CPU_LEVELED(softmax_columns_sum)(log, x, most, y, axis, inner, n, sum);
-  for (int64_t i = 0; i < n; i++) sum[i] = log ? most[i] + log_f32(sum[i]) : 1.0f / sum[i];
-  CPU_LEVELED(softmax_columns_end)(log, x, sum, y, axis, inner, n);
+  for (int64_t i = 0; i < n; i++) sum[i] = log ? log_f32(sum[i]) : 1.0f / sum[i];
+  CPU_LEVELED(softmax_columns_end)(log ? most : NULL, x, sum, y, axis, inner, n);
 }

@@ -15,11 +15,11 @@ CPU_LOOP(double, softmax_sum, (bool log, const float *x, float most, float *y, i
 CPU_LOOP(void, softmax_columns,
          (bool log, const float *x, float *y, int64_t axis, int64_t inner, int64_t n, float *scratch));
 /* Its steps for `axis` elements of longer columns: the largest; the sum of e^(x - most), with log false each also put
- * to y; y = y * rest or, with log true, x - rest. The order of a sum follows from axis, inner and n. */
+ * to y; y = y * rest or, with `most` not NULL, x - most - rest. The order of a sum follows from axis, inner and n. */
 CPU_LOOP(void, softmax_columns_most, (const float *x, int64_t axis, int64_t inner, int64_t n, float *most));
 CPU_LOOP(void, softmax_columns_sum,
          (bool log, const float *x, const float *most, float *y, int64_t axis, int64_t inner, int64_t n, float *sum));
 CPU_LOOP(void, softmax_columns_end,
-         (bool log, const float *x, const float *rest, float *y, int64_t axis, int64_t inner, int64_t n));
+         (const float *most, const float *x, const float *rest, float *y, int64_t axis, int64_t inner, int64_t n));
 
 #endif

@@ -1,4 +1,5 @@
-/* Kernels that move elements by indices or conditions, on so many elements that threads share them out. */
+/* Kernels that move elements by indices or conditions, or make them, on so many elements that threads share them out.
+ */
 #include <math.h>
 
 #include "tests/ops/cpu/kernel_case.h"
@@ -83,6 +84,28 @@ START_TEST(bad_indices_among_many_are_found) {
 }
 END_TEST
 
+/* Rows of eight numbers, a rest, and the chunks of several threads. */
+START_TEST(range_of_many_integers) {
+  static const reed_dtype dtypes[] = {REED_I16, REED_I32, REED_I64};
+  static const int64_t counts[] = {7, 8, 9, 15, 16, 17, 24, 100, 100003}, steps[] = {1, 3, -2};
+  static double expected[100003];
+  for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
+    for (int step = 0; step < 3; step++) {
+      const int64_t n = dtypes[_i] == REED_I16 && counts[i] > 10000 ? 10000 : counts[i], by = steps[step];
+      for (int64_t k = 0; k < n; k++) expected[k] = (double)(11 + k * by);
+      for (int threads = 1; threads <= 3; threads += 2) {
+        kernel_case c;
+        case_init(&c, OP_Range);
+        c.n_threads = threads;
+        case_scalar(&c, dtypes[_i], 11);
+        case_scalar(&c, dtypes[_i], (double)(11 + n * by));
+        case_scalar(&c, dtypes[_i], (double)by);
+        case_expect(&c, expected, n);
+      }
+    }
+}
+END_TEST
+
 int main(void) {
   Suite *suite = suite_create("many elements");
   TCase *tc = tcase_create("many");
@@ -90,6 +113,7 @@ int main(void) {
   tcase_add_test(tc, nonzero_is_the_same_for_any_number_of_threads);
   tcase_add_test(tc, scatter_of_many);
   tcase_add_test(tc, bad_indices_among_many_are_found);
+  tcase_add_loop_test(tc, range_of_many_integers, 0, 3);
   suite_add_tcase(suite, tc);
   return suite_run(suite);
 }

@@ -42,9 +42,26 @@ START_TEST(softmax_of_large_and_masked_logits) {
 }
 END_TEST
 
-/* Rows of each length up to three vectors, masked at the end, and where the largest element is the last. */
+/* The logarithm of the sum is not lost beside large elements, in rows and in columns of any length. */
+START_TEST(log_softmax_of_large_elements) {
+  static const int64_t lengths[] = {2, 4, 15, 16, 33, 150};
+  for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++)
+    for (int columns = 0; columns < 3; columns++) {
+      const int64_t n = lengths[i], wide = columns == 2 ? 20 : 1;
+      double expected[150 * 20];
+      kernel_case c;
+      case_init(&c, OP_LogSoftmax);
+      value *x = columns ? case_input(&c, REED_F32, DIMS(n, wide), 0) : case_input(&c, REED_F32, DIMS(1, n), 0);
+      if (columns) case_attr_int(&c, "axis", 0);
+      for (int64_t k = 0; k < n * wide; k++) case_set(x, k, 1e8), expected[k] = (float)-log((double)n);
+      case_expect(&c, expected, n * wide);
+    }
+}
+END_TEST
+
+/* Rows of each length up to more than eight vectors, masked at the end, and where the largest element is the last. */
 START_TEST(softmax_of_rows_with_a_rest) {
-  for (int64_t n = 1; n < 50; n++) {
+  for (int64_t n = 1; n < 140; n++) {
     kernel_case c;
     case_init(&c, _i ? OP_LogSoftmax : OP_Softmax);
     value *x = case_input(&c, REED_F32, DIMS(5, n), 8);
@@ -123,6 +140,7 @@ int main(void) {
   tcase_add_test(t, hardmax_is_one_at_the_first_of_the_largest);
   tcase_add_test(t, lp_normalization_divides_by_the_length_if_there_is_one);
   tcase_add_loop_test(t, softmax_equals_the_reference, 0, ROWS(softmaxes));
+  tcase_add_test(t, log_softmax_of_large_elements);
   tcase_add_loop_test(t, softmax_of_rows_with_a_rest, 0, 2);
   tcase_add_test(t, softmax_of_large_and_masked_logits);
   suite_add_tcase(suite, t);
