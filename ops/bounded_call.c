@@ -178,5 +178,6 @@ reed_status bounded_prepare(const reed_kernel_call *call, reed_kernel_prepare_fn
   }
   b->workspace_bytes = b->kernel.workspace_bytes;
   *out_kernel = (reed_kernel){run_bounded, b, bounded_free, b->workspace_bytes, b->kernel.state_bytes};
+  out_kernel->apart = b->kernel.apart;
   return REED_OK;
 }

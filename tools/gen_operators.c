@@ -141,8 +141,13 @@ static void put_properties(text_buffer *doc, const reed_op *op) {
 }
 
 static void put_document(text_buffer *doc) {
-  static const char *const memory[] = {"",     "in place",        "in place, first input",
-                                       "view", "joined in place", "parts in place"};
+  static const char *const memory[] = {[REED_ALIAS_NONE] = "",
+                                       [REED_ALIAS_INPLACE] = "in place",
+                                       [REED_ALIAS_INPLACE_FIRST] = "in place, first input",
+                                       [REED_ALIAS_VIEW] = "view",
+                                       [REED_ALIAS_JOIN] = "joined in place",
+                                       [REED_ALIAS_PART] = "parts in place",
+                                       [REED_ALIAS_INPLACE_LAST] = "in place, last input"};
   text_append(doc, "%s", intro);
   for (int id = 0; id < OP_COUNT; id++) {
     const reed_op *op = op_builtin((op_id)id);

@@ -77,6 +77,7 @@ reed_status rooms_prepare(const reed_kernel_call *call, reed_kernel_prepare_fn p
   if (status == REED_OK) {
     out_kernel->reads_rooms = true;
     out_kernel->dense_bytes = copies.bytes;
+    out_kernel->apart = inner.apart;
   }
   return status;
 }

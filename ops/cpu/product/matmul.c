@@ -229,7 +229,7 @@ static void prepare_plain(const reed_kernel_call *call, fast_product *f, reed_ke
   int64_t bytes = f->matrix_offset + cut_depth(call, f);
   *out_kernel = (reed_kernel){run_fast, f, fast_free, bytes, (int64_t)sizeof *f};
   out_kernel->reads_rooms = cpu_rooms_only(call, 1u << 0 | 1u << 1); /* both matrices are read with their strides */
-  out_kernel->apart = f->p.has_residual; /* which is added to whole rows of Y */
+  out_kernel->apart = f->p.has_residual;                             /* which is added to whole rows of Y */
 }
 
 /* True if a constant B in pairs takes less time than the same B in f32, widened once. */

@@ -301,6 +301,7 @@ reed_status case_run(kernel_case *c, const char *level) {
     ck_assert_int_eq(desc_bytes(&c->inputs[in_place].desc), desc_bytes(&made.out[0]));
     if (results[0]) memcpy(results[0], data[in_place], (size_t)desc_bytes(&made.out[0]));
     data[in_place] = results[0];
+    c->n_in_place++;
   }
   for (int32_t i = 0; i < c->n_outputs && c->parts && kernel.part_at; i++)
     if (results[i] && kernel.part_at[i] >= 0) results[i] = (char *)c->inputs[0].data + kernel.part_at[i], c->n_parts++;
@@ -519,6 +520,7 @@ static void run_parity(kernel_case *c, const void *argument) {
     case_attr_int(c, "channels_last", 1);
     compare_levels(c, expected, CPU_REFERENCE, true, relative, absolute);
   }
+  if (c->wants_in_place && c->n_in_place == 0 && !case_devices_only()) case_fail(c, "output 0 never lay over an input");
   for (int32_t i = 0; i < c->n_outputs; i++) value_close(&expected[i]);
 }
 

@@ -37,9 +37,11 @@ typedef struct kernel_case {
   int in_place;   /* this input's memory is output 0 as well; -1: none */
   int room_input; /* this input's memory has room for ROOM_MORE elements more along room_axis; -1: none */
   int32_t room_axis;
-  bool no_rooms; /* case_parity runs without room: the test has a loop with case_rooms of its own */
-  bool parts;    /* outputs that the kernel says lie in input 0 are given that memory */
-  int n_parts;   /* the number of such outputs, over all runs */
+  bool no_rooms;       /* case_parity runs without room: the test has a loop with case_rooms of its own */
+  bool parts;          /* outputs that the kernel says lie in input 0 are given that memory */
+  int n_parts;         /* the number of such outputs, over all runs */
+  bool wants_in_place; /* case_parity fails unless the host's kernel wrote output 0 over an input in some run */
+  int n_in_place;      /* such runs */
   /* false: all inputs are constants on the host, and the call has a program's cache; true: the host has only the values
    * of inputs that the operator's table flags */
   bool hide_values;

@@ -141,6 +141,7 @@ static void check_conv(const conv_row *row, bool turn_x, reed_dtype dtype, bool 
   case_attr_ints(&c, "dilations", row->dilations, axes);
   case_attr_ints(&c, "pads", row->pads, 2 * axes);
   case_attr_activation(&c, activation);
+  c.wants_in_place = residual;
   int64_t terms = row->w[1];
   for (int64_t i = 0; i < axes; i++) terms *= row->w[2 + i];
   /* of f32: a sum of many terms may be small, and Winograd's transforms round their sums (test_winograd.c) */

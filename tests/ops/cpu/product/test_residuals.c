@@ -24,6 +24,7 @@ START_TEST(products_add_residuals) {
         else case_input(&c, dtypes[d], DIMS(2, 13, n), 1);
         if (gemm) case_attr_float(&c, "beta", 0.5);
         case_attr_activation(&c, w % 2 ? "relu" : NULL);
+        c.wants_in_place = true;
         double tolerance = dtypes[d] == REED_F32 ? 1e-5 : case_tolerance(dtypes[d]);
         case_parity(&c, tolerance, tolerance * 10);
       }
