@@ -73,11 +73,14 @@ static const char *const tails[][3] = {
     /* as many rows as before, until n is less than 3 */
     {".site t = Least in \"test\" (1 -> 1) \"t\"\n", "  shape t, device, [r6], [r4:shape]\n",
      "  kill r2\n  kill r5\n  invoke t, device, [r6], [r4]\n  kill r4\n"},
+    /* in its operand's place only if n is even: the kernel decides */
+    {".site t = Even in \"test\" (1 -> 1) \"t\"\n", "  shape t, device, [r6], [r4:shape]\n",
+     "  kill r2\n  kill r5\n  invoke t, device, [r6], [r4]\n  kill r4\n"},
     /* no workspace if n is 1 */
     {".site t = Work in \"test\" (1 -> 1) \"t\"\n", "  shape t, device, [r6], [r4:shape]\n",
      "  kill r2\n  kill r5\n  invoke t, device, [r6], [r4]\n  kill r4\n"},
 };
-enum { N_TAILS = sizeof tails / sizeof *tails, WORK = N_TAILS - 1 };
+enum { N_TAILS = sizeof tails / sizeof *tails, WORK = N_TAILS - 1, EVEN = N_TAILS - 2 };
 
 /* Tails in which a size decides more than shapes and kernels: every miss is planned. */
 static const char *const deciding[][3] = {
