@@ -135,14 +135,13 @@ static void check_conv(const conv_row *row, bool turn_x, reed_dtype dtype, bool 
   if (bias) case_input(&c, dtype, 1, &row->w[0], 1);
   else if (residual) case_absent(&c);
   if (residual) case_input(&c, dtype, row->rank, y, 1);
-  int64_t axes = row->rank - 2;
+  int64_t axes = row->rank - 2, terms = row->w[1];
   case_attr_int(&c, "group", row->group);
   case_attr_ints(&c, "strides", row->strides, axes);
   case_attr_ints(&c, "dilations", row->dilations, axes);
   case_attr_ints(&c, "pads", row->pads, 2 * axes);
   case_attr_activation(&c, activation);
   c.wants_in_place = residual;
-  int64_t terms = row->w[1];
   for (int64_t i = 0; i < axes; i++) terms *= row->w[2 + i];
   /* of f32: a sum of many terms may be small, and Winograd's transforms round their sums (test_winograd.c) */
   double relative = dtype == REED_F32 ? 1e-4 : case_tolerance(dtype),
