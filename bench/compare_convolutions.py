@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Reed beside onnxruntime, MNN and ncnn, which use Winograd's convolutions too, on convolution nets of fixed size: VGG-16's convolutions at 300x300, ResNet-50 at 224x224, RetinaNet's backbone and heads at
+"""Reed beside onnxruntime, OpenVINO, MNN and ncnn (the last two use Winograd's convolutions too), on convolution nets of fixed size: VGG-16's convolutions at 300x300, ResNet-50 at 224x224, RetinaNet's backbone and heads at
 800x1088.
 
     compare_convolutions.py --folder DIR --build BUILD [--models vgg16,resnet50,retinanet] [--threads 2] [--rounds 5] [--json FILE]
 
-The program installs nothing: the Python that runs it has torch, torchvision, onnx and onnxruntime, and from PyPI MNN, ncnn and pnnx; an engine whose package is missing is left out. DIR gets the models (seeded weights),
+The program installs nothing: the Python that runs it has torch, torchvision, onnx and onnxruntime, and from PyPI openvino, MNN, ncnn and pnnx; an engine whose package is missing is left out. DIR gets the models (seeded weights),
 exported and converted by the engines' own tools.
 
 Each engine has a process of its own; one engine works at a time, and they take turns; a figure is the median of the rounds, one run each, after one to warm up. Every engine's outputs are compared with
@@ -22,7 +22,7 @@ from worker import Worker, answers
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SIZES = {"vgg16": (300, 300), "resnet50": (224, 224), "retinanet": (800, 1088)}
-PEERS = ("onnxruntime", "mnn", "ncnn")
+PEERS = ("onnxruntime", "openvino", "mnn", "ncnn")
 RELATIVE = 1e-3  # of the largest element: peers and Reed round in orders of their own
 PAUSE_S = .05
 
@@ -74,7 +74,7 @@ def prepare(arguments, name):
 def available(engine):
     """Whether the engine's packages are there, without loading them."""
     from importlib.util import find_spec
-    needed = {"onnxruntime": ["onnxruntime"], "mnn": ["MNN"], "ncnn": ["ncnn", "pnnx"]}
+    needed = {"onnxruntime": ["onnxruntime"], "openvino": ["openvino"], "mnn": ["MNN"], "ncnn": ["ncnn", "pnnx"]}
     return all(find_spec(p) for p in needed.get(engine, []))
 
 
@@ -100,6 +100,19 @@ class Onnxruntime:
 
     def __call__(self):
         return self.session.run(None, {"x": self.x})
+
+
+class Openvino:
+    def __init__(self, arguments, name, x):
+        import openvino
+        core = openvino.Core()
+        options = {"INFERENCE_NUM_THREADS": arguments.threads, "PERFORMANCE_HINT": "LATENCY", "INFERENCE_PRECISION_HINT": "f32"}
+        self.compiled = core.compile_model(core.read_model(path_of(arguments, name, ".onnx")), "CPU", options)
+        self.request, self.x = self.compiled.create_infer_request(), x
+
+    def __call__(self):
+        found = self.request.infer({0: self.x})
+        return [found[output] for output in self.compiled.outputs]
 
 
 class Mnn:
@@ -141,7 +154,7 @@ class Ncnn:
             return [np.array(run.extract(name)[1], copy=True)[None] for name in self.net.output_names()]
 
 
-OPENERS = {"reed": Reed, "onnxruntime": Onnxruntime, "mnn": Mnn, "ncnn": Ncnn}
+OPENERS = {"reed": Reed, "onnxruntime": Onnxruntime, "openvino": Openvino, "mnn": Mnn, "ncnn": Ncnn}
 
 
 def work(arguments):
@@ -215,12 +228,12 @@ def main():
     if arguments.worker:
         return work(arguments)
     if not available("onnxruntime"):
-        parser.error("onnxruntime is missing: pip install onnxruntime MNN ncnn pnnx")
+        parser.error("onnxruntime is missing: pip install onnxruntime openvino MNN ncnn pnnx")
     os.makedirs(arguments.folder, exist_ok=True)
     engines = ["reed", *(p for p in PEERS if available(p))]
     for p in PEERS:
         if p not in engines:
-            print(f"{p} is left out: pip install onnxruntime MNN ncnn pnnx")
+            print(f"{p} is left out: pip install onnxruntime openvino MNN ncnn pnnx")
     report, failed = {}, False
     for name in arguments.models.split(","):
         prepare(arguments, name)
