@@ -11,6 +11,7 @@ Each engine has a process of its own; one engine works at a time, and they take 
 onnxruntime's. A ratio is a peer's time over Reed's, so above 1 Reed is better. The exit status is 1 if Reed fails or differs.
 """
 import argparse
+import functools
 import json
 import os
 import statistics
@@ -18,9 +19,9 @@ import subprocess
 import sys
 import time
 
+from engines import Onnxruntime, Openvino, Reed
 from worker import Worker, answers
 
-HERE = os.path.dirname(os.path.abspath(__file__))
 SIZES = {"vgg16": (300, 300), "resnet50": (224, 224), "retinanet": (800, 1088)}
 PEERS = ("onnxruntime", "openvino", "mnn", "ncnn")
 RELATIVE = 1e-3  # of the largest element: peers and Reed round in orders of their own
@@ -80,39 +81,16 @@ def available(engine):
 
 # ---- engines: opened with the input; a call gives all outputs ----
 
-class Reed:
-    def __init__(self, arguments, name, x):
-        sys.path.append(os.path.join(HERE, "..", "tests", "random"))
-        import reed
-        self.session, self.x = reed.Session(reed.Library(arguments.build), path_of(arguments, name, ".reed"), n_threads=arguments.threads), x
-
-    def __call__(self):
-        return self.session.run([self.x])
+def reed(arguments, name, x):
+    return functools.partial(Reed(arguments.folder, name, arguments.threads, arguments.build, ahead=True), [x])
 
 
-class Onnxruntime:
-    def __init__(self, arguments, name, x):
-        import onnxruntime
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads, options.log_severity_level = arguments.threads, 4
-        self.session = onnxruntime.InferenceSession(path_of(arguments, name, ".onnx"), options, providers=["CPUExecutionProvider"])
-        self.x = x
-
-    def __call__(self):
-        return self.session.run(None, {"x": self.x})
+def onnxruntime(arguments, name, x):
+    return functools.partial(Onnxruntime(arguments.folder, name, arguments.threads), [x])
 
 
-class Openvino:
-    def __init__(self, arguments, name, x):
-        import openvino
-        core = openvino.Core()
-        options = {"INFERENCE_NUM_THREADS": arguments.threads, "PERFORMANCE_HINT": "LATENCY", "INFERENCE_PRECISION_HINT": "f32"}
-        self.compiled = core.compile_model(core.read_model(path_of(arguments, name, ".onnx")), "CPU", options)
-        self.request, self.x = self.compiled.create_infer_request(), x
-
-    def __call__(self):
-        found = self.request.infer({0: self.x})
-        return [found[output] for output in self.compiled.outputs]
+def openvino(arguments, name, x):
+    return functools.partial(Openvino(arguments.folder, name, arguments.threads), [x])
 
 
 class Mnn:
@@ -154,7 +132,7 @@ class Ncnn:
             return [np.array(run.extract(name)[1], copy=True)[None] for name in self.net.output_names()]
 
 
-OPENERS = {"reed": Reed, "onnxruntime": Onnxruntime, "openvino": Openvino, "mnn": Mnn, "ncnn": Ncnn}
+OPENERS = {"reed": reed, "onnxruntime": onnxruntime, "openvino": openvino, "mnn": Mnn, "ncnn": Ncnn}
 
 
 def work(arguments):

@@ -11,7 +11,6 @@
 #define ROWS_LEAST 128  /* of a chunk, if there are so many: filling a panel then takes a few hundredths of the time */
 #define CHUNK_PRODUCTS ((int64_t)3 << 19) /* of a chunk, about: some 25 us */
 #define CHUNK_FLOATS ((int64_t)1 << 16)   /* of A and Y that a chunk reads and writes, about: likewise */
-#define FLAT_DEPTH 16 /* products of less depth take as long as memory takes to write Y: half as many floats */
 #define OWN_PRODUCTS \
   ((int64_t)2 << 20)           /* of a chunk that fills its panel for itself, at most, if threads may share \
                                 */

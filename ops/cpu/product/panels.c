@@ -24,7 +24,6 @@
   1024 /* of a block of several taps: 256 KB of a panel, which stay in the second-level cache while a chunk's tiles \
           pass */
 #define WHOLE_UNITS 2.5         /* times as many products in the same time where units compute whole vectors */
-#define DEPTH_FLAT 16           /* of products that memory decides, at most */
 #define DEPTH_SHALLOW 32        /* of shallow tiles, at most */
 #define COPIED_SHALLOW 48       /* shallow tiles of a copy of X */
 #define CHANNELS_MOST 512       /* of a block of one tap, whose X has no overlap between taps to live on */
@@ -142,10 +141,10 @@ static void share_tiles(panel_plan *plan, bool few_weights) {
   cut_items(plan, wanted);
 }
 
-/* The team for the work, whose chunks take as long where units compute whole vectors: fewer of them there. Products of
- * so little depth take as long as memory takes to write Y. */
+/* The team for the work, whose chunks take as long where units compute whole vectors: fewer of them there, but of
+ * flat products, which memory decides. */
 static cpu_team team_of(const reed_kernel_call *call, const panel_problem *p, cpu_level level) {
-  const bool flat = p->taps[0] * p->taps[1] * p->taps[2] * p->channels <= DEPTH_FLAT;
+  const bool flat = p->taps[0] * p->taps[1] * p->taps[2] * p->channels < FLAT_DEPTH;
   cpu_team team = cpu_team_for(cpu_env_team(call), panel_work(p));
   if (team.threads > 1 && level >= CPU_AVX512 && cpu_units_are_whole() && !flat)
     team.chunks = (int32_t)round_up((int64_t)(team.chunks / WHOLE_UNITS) + 1, team.threads);

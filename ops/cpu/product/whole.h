@@ -9,6 +9,9 @@
 /* Products that take as long as a byte in cpu_team_for's count. */
 #define PRODUCTS_PER_BYTE 8
 
+/* Products of less depth take as long as memory takes to write Y. */
+#define FLAT_DEPTH 16
+
 /* Reading so many weights, in cpu_team_for's count: from the second-level cache twice as fast as from memory. */
 #define WEIGHTS_NEAR_BYTES ((double)(1 << 20))
 static inline double weights_work(double n) {

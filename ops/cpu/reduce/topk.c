@@ -28,8 +28,8 @@ static int64_t room_of(const topk *t) { return 2 * t->k + t->extent / 64; }
 typedef struct long_column {
   void *keys, *pairs[2];
   uint32_t *counts;     /* [part][digit], and one row more: of all parts */
-  int64_t *less, *ties; /* by part: at first the bits that any, or all, of its keys have; then how many keys are less
-                         * than the k-th, or equal; later the sums before the part */
+  int64_t *less, *ties; /* by part: how many keys are less than the k-th, or equal; later the sums before the part.
+                         * `less` has the bits in which a part's keys differ first */
 } long_column;
 
 typedef struct topk_job {
@@ -202,27 +202,23 @@ static void make_keys(void *context, int64_t begin, int64_t end) {
                  part_end(p, PART, job->t->extent) - p * PART, 1);
 }
 
-/* The bits that any of n keys has, and those that all have. */
-#define BITS_OF(K, suffix) \
-  static void bits_of_##suffix(const K *keys, int64_t n, int64_t *out_any, int64_t *out_each) { \
-    K any = 0, each = (K)-1; \
-    for (int64_t i = 0; i < n; i++) any |= keys[i], each &= keys[i]; \
-    *out_any = (int64_t)any; \
-    *out_each = (int64_t)each; \
-  }
-BITS_OF(uint32_t, 32)
-BITS_OF(uint64_t, 64)
-
-/* Makes the keys and finds their bits. */
+/* Makes the keys and finds the bits in which those of a part differ. */
 static void make_compared_keys(void *context, int64_t begin, int64_t end) {
   const topk_job *job = context;
   const long_column *c = &job->at;
   make_keys(context, begin, end);
   for (int64_t p = begin; p < end; p++) {
     const int64_t n = part_end(p, PART, job->t->extent) - p * PART;
-    if (job->t->key_bytes == 8) bits_of_64((const uint64_t *)c->keys + p * PART, n, &c->less[p], &c->ties[p]);
-    else bits_of_32((const uint32_t *)c->keys + p * PART, n, &c->less[p], &c->ties[p]);
+    c->less[p] = job->t->key_bytes == 8
+                     ? (int64_t)varying_64((const uint64_t *)c->keys + p * PART, n, sizeof(uint64_t))
+                     : (int64_t)varying_32((const uint32_t *)c->keys + p * PART, n, sizeof(uint32_t));
   }
+}
+
+/* Key i of a long column. */
+static uint64_t key_at(const topk_job *job, int64_t i) {
+  const void *keys = job->at.keys;
+  return job->t->key_bytes == 8 ? ((const uint64_t *)keys)[i] : ((const uint32_t *)keys)[i];
 }
 
 /* Makes the keys and counts the candidates among them. */
@@ -361,9 +357,9 @@ static reed_status find_varying(topk_job *job, cpu_team team) {
   const int64_t n = parts_of(job->t->extent, PART);
   const long_column *c = &job->at;
   reed_status status = cpu_parallel(team, n, 1, make_compared_keys, job);
-  uint64_t any = 0, each = UINT64_MAX;
-  for (int64_t p = 0; p < n && status == REED_OK; p++) any |= (uint64_t)c->less[p], each &= (uint64_t)c->ties[p];
-  job->varying = any & ~each;
+  job->varying = 0;
+  for (int64_t p = 0; p < n && status == REED_OK; p++)
+    job->varying |= (uint64_t)c->less[p] | (key_at(job, p * PART) ^ key_at(job, 0));
   return status;
 }
 
@@ -379,7 +375,7 @@ static reed_status find_kth(topk_job *job, const long_steps *steps, cpu_team tea
   }
   job->shift = varying_end(job);
   job->known = job->shift == 64 ? 0 : UINT64_MAX << job->shift;
-  job->prefix = job->known & (job->t->key_bytes == 8 ? *(const uint64_t *)c->keys : *(const uint32_t *)c->keys);
+  job->prefix = job->known & key_at(job, 0);
   job->pass = 0;
   while (job->shift > 0) {
     uint64_t digit = 0;

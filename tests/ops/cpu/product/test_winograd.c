@@ -451,12 +451,18 @@ static void prepare(kernel_cache *cache, const void *packed, const reed_desc *sh
 /* The products of the plain level take so long beside a transform of weights that none is kept. */
 static bool keeps_weights(void) { return cpu_level_now() != CPU_REFERENCE && cpu_level_now() >= CPU_AVX2; }
 
+/* An empty cache of a program; prepared kernels have the forms for half units. */
+static kernel_cache *cache_for_half_units(void) {
+  kernel_cache *cache;
+  cpu_units_use("half");
+  ck_assert_int_eq(kernel_cache_open(&cache), REED_OK);
+  return cache;
+}
+
 /* Two sessions and two small maps share one value; a large map has none. */
 START_TEST(small_maps_share_stored_weights) {
   if (!keeps_weights()) return;
-  cpu_units_use("half");
-  kernel_cache *cache;
-  ck_assert_int_eq(kernel_cache_open(&cache), REED_OK);
+  kernel_cache *cache = cache_for_half_units();
   const reed_desc shape = {REED_F32, 1, {256 * 256 * 9}};
   float *packed = numbers(shape.dims[0]);
   reed_kernel kernels[4];
@@ -477,9 +483,7 @@ END_TEST
 /* Weights that convolutions of several extents read are not kept, not even beside one that keeps them. */
 START_TEST(weights_of_several_extents_are_not_stored) {
   if (!keeps_weights()) return;
-  cpu_units_use("half");
-  kernel_cache *cache;
-  ck_assert_int_eq(kernel_cache_open(&cache), REED_OK);
+  kernel_cache *cache = cache_for_half_units();
   const reed_desc shape = {REED_F32, 1, {256 * 256 * 9}};
   float *packed = numbers(shape.dims[0]);
   reed_kernel kernels[5];
@@ -498,13 +502,11 @@ END_TEST
 /* Halves are widened for their stored transform alone: the program keeps one value for them. */
 START_TEST(weights_of_half_precision_are_stored_transformed) {
   if (!keeps_weights()) return;
-  cpu_units_use("half");
   static const reed_dtype dtypes[] = {REED_F16, REED_BF16};
   const reed_desc shape = {dtypes[_i], 1, {256 * 256 * 9}};
   uint16_t *packed = calloc((size_t)shape.dims[0], sizeof *packed);
-  kernel_cache *cache;
+  kernel_cache *cache = cache_for_half_units();
   ck_assert(packed);
-  ck_assert_int_eq(kernel_cache_open(&cache), REED_OK);
   reed_kernel kernel;
   int64_t values, bytes;
   prepare(cache, packed, &shape, 256, 12, 1, &kernel);
@@ -520,9 +522,7 @@ END_TEST
  * it Winograd is faster than the direct convolution on maps of 8x8 already. */
 START_TEST(weights_of_few_channels_are_not_stored) {
   if (cpu_level_now() == CPU_REFERENCE) return;
-  cpu_units_use("half");
-  kernel_cache *cache;
-  ck_assert_int_eq(kernel_cache_open(&cache), REED_OK);
+  kernel_cache *cache = cache_for_half_units();
   const reed_desc shape = {REED_F32, 1, {64 * 64 * 9}};
   float *packed = numbers(shape.dims[0]);
   for (int64_t side = 8; side <= 32; side += 4) {
