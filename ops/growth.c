@@ -13,6 +13,11 @@ static const struct growth_row {
 #include "ops/growth.def"
 };
 
+int32_t growth_axis(const growth *g, int32_t rank) {
+  int32_t axis = g->axis < 0 ? g->axis + rank : g->axis;
+  return axis < rank ? axis : -1;
+}
+
 bool growth_of(const reed_op *op, const reed_attrs *attrs, int32_t input, growth *out_growth) {
   op_id id = op_id_of(op);
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {

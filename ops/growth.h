@@ -12,6 +12,8 @@ typedef struct growth {
   bool overwrites; /* new rows take the place of rows of the past; false: they come behind it */
 } growth;
 
+/* The axis of a tensor of that rank along which rows come; -1: the tensor has no such axis. */
+int32_t growth_axis(const growth *g, int32_t rank);
 /* The growth of a call's input; false: the operator gives this input no rows. */
 bool growth_of(const reed_op *op, const reed_attrs *attrs, int32_t input, growth *out_growth);
 

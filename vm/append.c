@@ -59,12 +59,6 @@ static bool is_there(const reed_session *s, const model_cache *c, const reed_ten
   return devices_find(&s->devices, past->on) == s->devices.bind[c->device];
 }
 
-/* The axis of the cache; -1: the tensor has no such axis. */
-static int32_t axis_of(const model_cache *c, int32_t rank) {
-  int32_t axis = c->growth.axis < 0 ? c->growth.axis + rank : c->growth.axis;
-  return axis < rank ? axis : -1;
-}
-
 /* True if the past is empty, or lies in the (dense) memory as the first of its rows. */
 static bool lies_in(const reed_tensor *past, const reed_tensor *memory) {
   bool same = past->on == memory->on && past->data == memory->data;
@@ -77,7 +71,7 @@ static bool lies_in(const reed_tensor *past, const reed_tensor *memory) {
 static bool may_grow(const reed_session *s, const model_cache *c, const output_destination *w,
                      const reed_tensor *past) {
   const reed_desc *have = &past->desc, *memory = &w->memory->desc;
-  int32_t axis = axis_of(c, have->rank);
+  int32_t axis = growth_axis(&c->growth, have->rank);
   if (axis < 0 || !w->memory->dense || have->rank != memory->rank || have->dtype != memory->dtype ||
       memory->dims[axis] == 0)
     return false;
@@ -90,7 +84,7 @@ static bool may_grow(const reed_session *s, const model_cache *c, const output_d
 static void decide(const reed_session *s, const model_cache *c, output_destination *w, const reed_tensor *past) {
   if (w->held) return; /* a cache of several inputs: the first one decided */
   bool fits = may_grow(s, c, w, past);
-  int64_t rows = fits ? past->desc.dims[axis_of(c, past->desc.rank)] : 0;
+  int64_t rows = fits ? past->desc.dims[growth_axis(&c->growth, past->desc.rank)] : 0;
   w->overwrites = c->growth.overwrites;
   if (rows > 0) {
     w->held = w->grows = w->has_rows =
@@ -136,7 +130,7 @@ bool append_take(reed_session *s, uint32_t input, const reed_tensor *given, ref 
   for (; i < caches->items.n && caches->items.items[i].input == input; i++) {
     const model_cache *c = &caches->items.items[i];
     const output_destination *w = &s->bindings.outputs[c->output];
-    int32_t axis = axis_of(c, given->desc.rank);
+    int32_t axis = growth_axis(&c->growth, given->desc.rank);
     int64_t room;
     bool grows = w->memory && w->grows && w->grown_input == input;
     if (!grows && (given->dense || axis < 0 || !is_there(s, c, given) || !reads_strides(s, c) ||

@@ -15,17 +15,27 @@ bool room_of_view(const tensor *from, tensor *to) {
   }
   const reed_desc *desc = &from->desc;
   int64_t row = product(desc->dims, from->room_axis + 1, desc->rank);
-  for (int32_t axis = 0; axis < to->desc.rank; axis++) {
-    if (to->desc.dims[axis] != desc->dims[from->room_axis] || product(to->desc.dims, axis + 1, to->desc.rank) != row)
-      continue;
+  int32_t found = -1;
+  for (int32_t axis = 0; axis < to->desc.rank && (found < 0 || found != from->room_axis); axis++)
+    if (to->desc.dims[axis] == desc->dims[from->room_axis] && product(to->desc.dims, axis + 1, to->desc.rank) == row)
+      found = axis;
+  if (found >= 0) {
     to->room = from->room;
-    to->room_axis = axis;
+    to->room_axis = found;
     return true;
   }
   int64_t strides[REED_MAX_RANK];
   tensor_strides(from, strides);
   if (!strides_are_dense(desc, strides)) return false;
   to->room = 0;
+  return true;
+}
+
+bool room_holds(const tensor *t, int32_t axis, const reed_desc *grown) {
+  if (axis < 0 || grown->dims[axis] > t->room) return false;
+  int32_t low = axis < t->room_axis ? axis : t->room_axis, high = axis < t->room_axis ? t->room_axis : axis;
+  for (int32_t i = low; low != high && i <= high; i++)
+    if (t->desc.dims[i] != 1) return false;
   return true;
 }
 

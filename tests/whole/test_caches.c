@@ -198,6 +198,30 @@ START_TEST(a_cache_grows_in_place) {
 }
 END_TEST
 
+/* One head and one row: several axes of extent 1 lie side by side. The rows of each batch go to their places, and rows
+ * that do not fit are not written. */
+START_TEST(a_cache_of_one_row_and_one_head_grows_in_place) {
+  EACH_DEVICE_AND_SPELLING;
+  if (s == FLAT) return; /* has six heads */
+  for (int64_t batch = 1; batch < 4; batch++) {
+    cache c = cache_open(s, device, batch, 1, 4);
+    past none = nothing(&c), p = step(&c, &none, 1, 0), made;
+    ck_assert_int_eq(try_step(&c, &p, 60, 1, &made), REED_ERROR_SHAPE);
+    assert_past(&p);
+    for (int i = 2; i < 4; i++) {
+      made = step(&c, &p, i - 1, i);
+      ck_assert(lies_there(&c, &made));
+      assert_counts(&c, 2, 0);
+      assert_past(&p);
+      past_close(&p);
+      p = made;
+    }
+    past_close(&none), past_close(&p);
+    cache_close(&c);
+  }
+}
+END_TEST
+
 /* The second of two continuations is computed elsewhere, and so are its own continuations while the first is open. */
 START_TEST(two_continuations_of_a_past_do_not_meet) {
   EACH_DEVICE_AND_SPELLING;
@@ -543,6 +567,7 @@ int main(void) {
   TCase *cases = tcase_create("caches");
   tcase_set_timeout(cases, 60);
   tcase_add_loop_test(cases, a_cache_grows_in_place, 0, n * N_SPELLINGS);
+  tcase_add_loop_test(cases, a_cache_of_one_row_and_one_head_grows_in_place, 0, n * N_SPELLINGS);
   tcase_add_loop_test(cases, two_continuations_of_a_past_do_not_meet, 0, n * N_SPELLINGS);
   tcase_add_loop_test(cases, a_tensor_that_is_kept_stays_as_it_is, 0, n);
   tcase_add_loop_test(cases, a_full_cache_says_so_and_moves_to_larger_memory, 0, n * N_SPELLINGS);

@@ -297,7 +297,7 @@ const model_cache *plan_grown_cache(const vm_run *run, const insn_invoke *i, uin
     if (c->site != i->site || c->growth.output != (int32_t)k) continue;
     const tensor *past = &reg_r(run, i->inputs[c->growth.input])->t;
     const reed_desc *grown = &reg_r(run, i->outputs[k])->t.desc;
-    if (past->cache == c->output + 1 && grown->dims[past->room_axis] <= past->room) return c;
+    if (past->cache == c->output + 1 && room_holds(past, growth_axis(&c->growth, grown->rank), grown)) return c;
   }
   return NULL;
 }
@@ -311,7 +311,7 @@ static void plan_growth(epoch_planner *p, const insn_invoke *i) {
     if (i->outputs[k] == MODULE_ABSENT) continue;
     const model_cache *c = any ? plan_grown_cache(p->run, i, k) : NULL;
     const tensor *past = c ? &reg_of(p, i->inputs[c->growth.input])->t : NULL;
-    give_room(p, i->outputs[k], past ? past->room : 0, past ? past->room_axis : 0, 0);
+    give_room(p, i->outputs[k], past ? past->room : 0, past ? growth_axis(&c->growth, past->desc.rank) : 0, 0);
     if (c) p->entry->writes.items[note_of(p, i->outputs[k])->write].bound = c->output + 1;
   }
 }
