@@ -14,10 +14,10 @@
 #include "ops/packed.h"
 
 #define FEW_OUTPUTS 8     /* groups of fewer outputs have no panels, */
-#define FEWER_OUTPUTS 24  /* nor have those of so many, if a chunk's X stays in the second-level cache, */
+#define FEWER_OUTPUTS 32  /* nor have those of so many, if a chunk's X stays in the second-level cache, */
 #define FEWER_CHANNELS 64 /* because it has at most so many channels, and rows are not shorter than this */
 #define FEWER_WINDOWS 16
-#define COPY_BYTES ((int64_t)4 << 20)   /* of a batch's copies, unless one part needs more */
+#define COPY_BYTES ((int64_t)3 << 18)   /* of a batch's copies, unless one part needs more */
 #define CHUNK_FLOATS 1024               /* of an output that few-outputs items compute at a time, about */
 #define FEW_PRODUCTS ((int64_t)3 << 19) /* of a step of such an item, about */
 #define PIECE_GRAIN 128                 /* of the windows of a step: whole passes of the loops */
@@ -115,14 +115,12 @@ static void give(const void *context, const block_place *at, const block_row *ro
 
 /* ---- few outputs ---- */
 
-/* Finishes an output's sums of `rows` pieces of rows, `apart` floats from each other, and writes them to windows column
- * .. column + n of the first row and of those after it. */
+/* Finishes an output's sums, which have its bias, of `rows` pieces of rows, `apart` floats from each other, and writes
+ * them to windows column .. column + n of the first row and of those after it. */
 static void finish(const planes_run *run, const block_place *at, int64_t output, int64_t rows, int64_t apart,
                    int64_t column, int64_t n, float *sums) {
   const conv_planes *c = run->c;
   int64_t y = output * plane_of_y(c), all = (rows - 1) * apart + n;
-  float bias = at->row_bias ? at->row_bias[output] : 0;
-  for (int64_t i = 0; at->row_bias && i < all; i++) sums[i] += bias;
   for (int64_t k = 0; at->residual && k < rows; k++) {
     const float *residual = at->residual + y + column + k * run->extents[2];
     for (int64_t i = 0; i < n; i++) sums[k * apart + i] += residual[i];
@@ -156,8 +154,8 @@ static bool run_few(void *context, int64_t index, int64_t step, int32_t place_nu
           pieces = larger(smaller(sums / run->piece_floats, run->item_pieces), 1), piece = step % run->item_pieces,
           from = piece * run->piece_floats, to = piece + 1 < pieces ? from + run->piece_floats : sums;
   for (int64_t o = first; o < end && piece < pieces; o += PLANE_ROWS) CPU_PICK(c->activation.level, plane_rows)
-  ((int)smaller(end - o, PLANE_ROWS), x + from, &run->depth, at.a + o * run->row_weights, run->row_weights, to - from,
-   scratch + o * CHUNK_FLOATS + from, CHUNK_FLOATS);
+  ((int)smaller(end - o, PLANE_ROWS), x + from, &run->depth, at.a + o * run->row_weights, run->row_weights,
+   at.row_bias ? at.row_bias + o : NULL, to - from, scratch + o * CHUNK_FLOATS + from, CHUNK_FLOATS);
   if (piece + 1 < run->item_pieces) return true;
   for (int64_t o = first; o < end; o++)
     finish(run, &at, o, rows, apart, (slab * height + row) * width + column, n, scratch + o * CHUNK_FLOATS);
@@ -180,7 +178,7 @@ static void share_few(planes_run *run) {
   run->row_items = (width + run->item_columns - 1) / run->item_columns;
   bool close = run->row_items == 1 && rows_are_close(run->windows[1], width);
   run->rows_per_item = close && run->windows[1] < CHUNK_FLOATS ? CHUNK_FLOATS / run->windows[1] : 1;
-  if (run->rows_per_item > height) run->rows_per_item = height;
+  run->rows_per_item = divided(height, larger(divided(height, run->rows_per_item), 1)); /* about equal */
   const int64_t sums = run->rows_per_item > 1 ? CHUNK_FLOATS : run->item_columns,
                 products = PLANE_ROWS * larger(run->row_weights, 1);
   run->piece_floats = round_up(larger(FEW_PRODUCTS / products, 1), PIECE_GRAIN);
@@ -254,7 +252,7 @@ static void copy_rows(void *context, int64_t begin, int64_t end) {
   for (int64_t i = begin, next; i < end; i = next) {
     const int64_t channel = i / rows, first = channel * rows;
     next = smaller(first + rows, end);
-    planes_copy(p, x + channel * p->in[0] * p->in[1] * p->in[2], i - first, next - first,
+    planes_copy(p, run->c->activation.level, x + channel * p->in[0] * p->in[1] * p->in[2], i - first, next - first,
                 run->workspace + run->c->copies + channel * p->channel);
   }
 }

@@ -25,7 +25,7 @@
 #define TURN_PS 150
 #define PACK_PS 220
 #define FILL_PS 60
-#define COPY_PS 100
+#define COPY_PS 40
 #define PLANES_TIME 1.1
 #define WINOGRAD_GAIN .8 /* of the direct time, at most: the transform of weights gains little from a second thread */
 #define GAIN .95         /* of the time in conv_planes.h: at most so much, for the memory that the copies take */

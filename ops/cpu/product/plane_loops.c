@@ -53,6 +53,65 @@ CPU_UNCHECKED void CPU_LEVELED(spread)(const float *from, int64_t n, int64_t ste
   for (; i < n; i++) to[i * step] = from[i];
 }
 
+/* ---- copies of X under strides ---- */
+
+/* Whole vectors of two or four lanes. Returns the number of places that are done. */
+INLINE int64_t part_twos(const float *from, int64_t n, float *to, int64_t apart) {
+  int64_t i = 0;
+  for (; 2 * (i + LANES) <= n; i += LANES) {
+    const lanes a = load(from + 2 * i), b = load(from + 2 * i + LANES);
+    store(to + i, ordered(evens(a, b)));
+    store(to + apart + i, ordered(odds(a, b)));
+  }
+  return i;
+}
+INLINE int64_t part_fours(const float *from, int64_t n, float *to, int64_t apart) {
+  int64_t i = 0;
+  for (; 4 * (i + LANES) <= n; i += LANES) {
+    const float *x = from + 4 * i;
+    const lanes a = load(x), b = load(x + LANES), c = load(x + 2 * LANES), d = load(x + 3 * LANES),
+                even_low = ordered(evens(a, b)), even_high = ordered(evens(c, d)), odd_low = ordered(odds(a, b)),
+                odd_high = ordered(odds(c, d));
+    store(to + i, ordered(evens(even_low, even_high)));
+    store(to + apart + i, ordered(evens(odd_low, odd_high)));
+    store(to + 2 * apart + i, ordered(odds(even_low, even_high)));
+    store(to + 3 * apart + i, ordered(odds(odd_low, odd_high)));
+  }
+  return i;
+}
+
+/* Places 0 .. first and last .. n of a lane are 0; the others are written later. */
+INLINE void clear_ends(float *to, int64_t first, int64_t last, int64_t n) {
+  int64_t i = 0;
+  if (n >= LANES) {
+    for (; i < first; i += LANES) store(to + (i + LANES <= n ? i : n - LANES), all(0));
+    for (i = n; i > last; i -= LANES) store(to + (i >= LANES ? i - LANES : 0), all(0));
+    return;
+  }
+  for (; i < n; i++) to[i] = 0;
+}
+
+CPU_UNCHECKED void CPU_LEVELED(part_row)(const plane_row *r, const float *x, float *to) {
+  const int64_t n = r->lanes, begin = x ? r->begin : 0, end = x ? r->end : 0, first = n == 1 ? begin : begin / n,
+                last = n == 1 ? end : end / n;
+  for (int64_t lane = 0; lane < n; lane++)
+    clear_ends(to + lane * r->apart, first + (lane < begin - first * n), last + (lane < end - last * n), r->places);
+  if (begin == end) return;
+  if (n == 1) return copy_segment(x + begin, to + begin, end - begin);
+  int64_t i = begin, place = first;
+  for (int64_t lane = begin - first * n; lane > 0 && i < end; i++) {
+    to[lane * r->apart + place] = x[i];
+    if (++lane == n) lane = 0, place++;
+  }
+  const int64_t done = n == 2   ? part_twos(x + i, end - i, to + place, r->apart)
+                       : n == 4 ? part_fours(x + i, end - i, to + place, r->apart)
+                                : 0;
+  for (int64_t lane = 0; lane < n; lane++) {
+    float *row = to + lane * r->apart + place;
+    for (int64_t k = done; i + k * n + lane < end; k++) row[k] = x[i + k * n + lane];
+  }
+}
+
 /* ---- few outputs ---- */
 
 /* Vectors of a row that are summed side by side: the sums and one row of X stay in registers. */
@@ -70,7 +129,7 @@ CPU_UNCHECKED void CPU_LEVELED(spread)(const float *from, int64_t n, int64_t ste
 
 /* `vectors` vectors from element j on; rows and vectors are constants after inlining. */
 INLINE void sum_vectors(int rows, int vectors, const float *x, const plane_depth *depth, const float *weights,
-                        int64_t w_row, int64_t j, float *y, int64_t y_row) {
+                        int64_t w_row, const float *bias, int64_t j, float *y, int64_t y_row) {
   lanes sum[PLANE_ROWS][8];
 #pragma GCC unroll 4
   for (int r = 0; r < rows; r++)
@@ -80,43 +139,63 @@ INLINE void sum_vectors(int rows, int vectors, const float *x, const plane_depth
   for (int64_t c = 0; c < depth->channels; c++, x += depth->channel)
     for (int64_t tap = 0; tap < depth->n_taps; tap++, weights++) {
       const float *from = x + depth->taps[tap];
+      lanes weight[PLANE_ROWS];
+#pragma GCC unroll 4
+      for (int r = 0; r < rows; r++) weight[r] = held(all(weights[r * w_row]));
 #pragma GCC unroll 8
       for (int v = 0; v < vectors; v++) {
-        lanes element = load(from + v * LANES);
+        const lanes element = rows > 1 ? held(load(from + v * LANES)) : load(from + v * LANES);
 #pragma GCC unroll 4
-        for (int r = 0; r < rows; r++) sum[r][v] += weights[r * w_row] * element;
+        for (int r = 0; r < rows; r++) sum[r][v] += weight[r] * element;
       }
     }
 #pragma GCC unroll 4
-  for (int r = 0; r < rows; r++)
+  for (int r = 0; r < rows; r++) {
+    if (bias)
+#pragma GCC unroll 8
+      for (int v = 0; v < vectors; v++) sum[r][v] += all(bias[r]);
 #pragma GCC unroll 8
     for (int v = 0; v < vectors; v++) store(y + r * y_row + j + v * LANES, sum[r][v]);
+  }
 }
 
 /* n is less than a vector. */
 static void sum_narrow(int rows, const float *x, const plane_depth *depth, const float *weights, int64_t w_row,
-                       int64_t n, float *y, int64_t y_row) {
+                       const float *bias, int64_t n, float *y, int64_t y_row) {
   for (int r = 0; r < rows; r++)
     for (int64_t j = 0; j < n; j++) {
       float sum = 0;
       const float *w = weights + r * w_row;
       for (int64_t c = 0; c < depth->channels; c++)
         for (int64_t tap = 0; tap < depth->n_taps; tap++, w++) sum += *w * x[c * depth->channel + depth->taps[tap] + j];
-      y[r * y_row + j] = sum;
+      y[r * y_row + j] = bias ? sum + bias[r] : sum;
     }
 }
 
+/* The last vectors may sum some elements once more. */
 #define ROWS_OF(rows) \
-  static void rows_of_##rows(const float *x, const plane_depth *depth, const float *weights, int64_t w_row, int64_t n, \
-                             float *y, int64_t y_row) { \
+  static void rows_of_##rows(const float *x, const plane_depth *depth, const float *weights, int64_t w_row, \
+                             const float *bias, int64_t n, float *y, int64_t y_row) { \
+    enum { MOST = VECTORS_OF_##rows }; \
     int64_t j = 0; \
-    for (; j + VECTORS_OF_##rows * LANES <= n; j += VECTORS_OF_##rows * LANES) \
-      sum_vectors(rows, VECTORS_OF_##rows, x, depth, weights, w_row, j, y, y_row); \
-    for (; j + 2 * LANES <= n; j += 2 * LANES) sum_vectors(rows, 2, x, depth, weights, w_row, j, y, y_row); \
-    for (; j + LANES <= n; j += LANES) sum_vectors(rows, 1, x, depth, weights, w_row, j, y, y_row); \
+    for (; j + MOST * LANES <= n; j += MOST * LANES) \
+      sum_vectors(rows, MOST, x, depth, weights, w_row, bias, j, y, y_row); \
     if (j == n) return; \
-    if (n >= LANES) sum_vectors(rows, 1, x, depth, weights, w_row, n - LANES, y, y_row); /* some once more */ \
-    else sum_narrow(rows, x, depth, weights, w_row, n, y, y_row); \
+    if (n < LANES) return sum_narrow(rows, x, depth, weights, w_row, bias, n, y, y_row); \
+    const int64_t left = n - j, \
+                  wanted = left > 4 * LANES   ? MOST \
+                           : left > 2 * LANES ? 4 \
+                           : left > LANES     ? 2 \
+                                              : 1, \
+                  vectors = wanted < MOST ? wanted : MOST; \
+    if (n < vectors * LANES) { \
+      for (; j + 2 * LANES <= n; j += 2 * LANES) sum_vectors(rows, 2, x, depth, weights, w_row, bias, j, y, y_row); \
+      if (j + LANES <= n) sum_vectors(rows, 1, x, depth, weights, w_row, bias, j, y, y_row); \
+      if (j < n) sum_vectors(rows, 1, x, depth, weights, w_row, bias, n - LANES, y, y_row); \
+    } else if (vectors == 1) sum_vectors(rows, 1, x, depth, weights, w_row, bias, n - LANES, y, y_row); \
+    else if (vectors == 2) sum_vectors(rows, 2, x, depth, weights, w_row, bias, n - 2 * LANES, y, y_row); \
+    else if (vectors == 4 && MOST > 4) sum_vectors(rows, 4, x, depth, weights, w_row, bias, n - 4 * LANES, y, y_row); \
+    else sum_vectors(rows, MOST, x, depth, weights, w_row, bias, n - MOST * LANES, y, y_row); \
   }
 ROWS_OF(1)
 ROWS_OF(2)
@@ -124,11 +203,11 @@ ROWS_OF(3)
 ROWS_OF(4)
 
 void CPU_LEVELED(plane_rows)(int rows, const float *x, const plane_depth *depth, const float *weights, int64_t w_row,
-                             int64_t n, float *y, int64_t y_row) {
+                             const float *bias, int64_t n, float *y, int64_t y_row) {
   switch (rows) {
-    case 1: rows_of_1(x, depth, weights, w_row, n, y, y_row); break;
-    case 2: rows_of_2(x, depth, weights, w_row, n, y, y_row); break;
-    case 3: rows_of_3(x, depth, weights, w_row, n, y, y_row); break;
-    case 4: rows_of_4(x, depth, weights, w_row, n, y, y_row); break;
+    case 1: rows_of_1(x, depth, weights, w_row, bias, n, y, y_row); break;
+    case 2: rows_of_2(x, depth, weights, w_row, bias, n, y, y_row); break;
+    case 3: rows_of_3(x, depth, weights, w_row, bias, n, y, y_row); break;
+    case 4: rows_of_4(x, depth, weights, w_row, bias, n, y, y_row); break;
   }
 }

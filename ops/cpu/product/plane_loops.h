@@ -26,10 +26,18 @@ CPU_LOOP(void, gather_panel,
           int64_t n_segments, int64_t width, float *panel));
 /* to[i * step] = from[i], i < n; writes no other element. */
 CPU_LOOP(void, spread, (const float *from, int64_t n, int64_t step, float *to));
-/* y[r][j] = sum over the depth of weights[r][depth] * x[j] there, for r < rows and j < n. Reads and writes no element
- * beyond these. */
+/* A row of X in a copy: position i lies at place i / lanes of lane i % lanes; positions that X does not have are 0. */
+typedef struct plane_row {
+  int64_t lanes, places, apart; /* places of a lane; from a lane to the next */
+  int64_t begin, end;           /* positions that X has */
+} plane_row;
+
+/* Copies a row. x: position 0, which X need not have; NULL: X has no position. */
+CPU_LOOP(void, part_row, (const plane_row *r, const float *x, float *to));
+/* y[r][j] = sum over the depth of weights[r][depth] * x[j] there, then bias[r] (bias may be NULL), for r < rows and
+ * j < n. Reads and writes no element beyond these. */
 CPU_LOOP(void, plane_rows,
-         (int rows, const float *x, const plane_depth *depth, const float *weights, int64_t w_row, int64_t n, float *y,
-          int64_t y_row));
+         (int rows, const float *x, const plane_depth *depth, const float *weights, int64_t w_row, const float *bias,
+          int64_t n, float *y, int64_t y_row));
 
 #endif

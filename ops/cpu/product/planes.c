@@ -1,6 +1,8 @@
 /* Geometry of convolutions with channels second (planes.h), and the copy of X that their windows read. */
 #include "ops/cpu/product/planes.h"
 
+#include "ops/cpu/product/whole.h"
+
 #define COPY_FACTOR 8                  /* a copy of X may have this many times its elements, */
 #define COPY_ANYWAY ((int64_t)1 << 22) /* or a channel of it so many */
 #define PHASES_MOST 4096               /* of an axis */
@@ -82,46 +84,32 @@ int64_t planes_at(const planes *p, const int64_t *position) {
   if (p->in_place) return (position[0] * p->in[1] + position[1]) * p->in[2] + position[2];
   int64_t lane[PLANE_AXES], place[PLANE_AXES];
   for (int i = 0; i < PLANE_AXES; i++) {
-    lane[i] = (position[i] - p->low[i]) % p->lanes[i];
-    place[i] = (position[i] - p->low[i]) / p->lanes[i];
+    place[i] = p->lanes[i] == 1 ? position[i] - p->low[i] : (position[i] - p->low[i]) / p->lanes[i];
+    lane[i] = position[i] - p->low[i] - place[i] * p->lanes[i];
   }
   return (lane[0] * p->each[0] + place[0]) * p->window[0] +
          (lane[1] * p->lanes[2] + lane[2]) * p->each[1] * p->each[2] + place[1] * p->each[2] + place[2];
 }
 
-/* One lane of a row, with zeros around it: position p of X belongs to lane (p - low) % lanes. x NULL: all zeros. */
-static void copy_lane(const planes *p, const float *x, int64_t lane, float *to) {
-  const int64_t lanes = p->lanes[2], n = p->each[2], at = p->low[2] + lane;
-  int64_t first = at < 0 ? (-at + lanes - 1) / lanes : 0; /* places first .. end lie in X */
-  int64_t end = x && p->in[2] > at ? (p->in[2] - at + lanes - 1) / lanes : 0;
-  if (end > n) end = n;
-  if (end < first) end = first = 0;
-  for (int64_t i = 0; i < first; i++) to[i] = 0;
-  if (lanes == 1 && end > first) memcpy(to + first, x + at + first, (size_t)(end - first) * sizeof *to);
-  else if (lanes == 2) {
-    for (int64_t i = first; i < end; i++) to[i] = x[at + 2 * i];
-  } else {
-    for (int64_t i = first; i < end; i++) to[i] = x[at + lanes * i];
-  }
-  for (int64_t i = end; i < n; i++) to[i] = 0;
-}
+int64_t planes_rows(const planes *p) { return p->lanes[0] * p->each[0] * p->lanes[1] * p->each[1]; }
 
-int64_t planes_rows(const planes *p) { return p->lanes[0] * p->each[0] * p->lanes[1] * p->each[1] * p->lanes[2]; }
-
-void planes_copy(const planes *p, const float *x, int64_t begin, int64_t end, float *to) {
-  const int64_t rows = p->lanes[1] * p->each[1];
-  int64_t lane = begin % p->lanes[2], y = begin / p->lanes[2] % rows, z = begin / p->lanes[2] / rows;
-  for (int64_t row = begin; row < end; row++) {
-    const int64_t position[PLANE_AXES] = {p->low[0] + z, p->low[1] + y, p->low[2] + lane};
+void planes_copy(const planes *p, cpu_level level, const float *x, int64_t begin, int64_t end, float *to) {
+  const int64_t rows = p->lanes[1] * p->each[1], all = p->lanes[2] * p->each[2];
+  const int64_t from = cpu_clamp(-p->low[2], 0, all), until = cpu_clamp(p->in[2] - p->low[2], from, all);
+  plane_row r = {
+      .lanes = p->lanes[2], .places = p->each[2], .apart = p->each[1] * p->each[2], .begin = from, .end = until};
+  int64_t z = begin / rows, y = begin % rows, lane = y % p->lanes[1], place = y / p->lanes[1];
+  for (int64_t i = begin; i < end; i++) {
+    const int64_t slab = p->low[0] + z, row = p->low[1] + y;
     /* rows behind the span make lanes equally long */
-    const bool is_inside = z < p->span[0] && y < p->span[1] && position[0] >= 0 && position[0] < p->in[0] &&
-                           position[1] >= 0 && position[1] < p->in[1];
-    copy_lane(p, is_inside ? x + (position[0] * p->in[1] + position[1]) * p->in[2] : NULL, lane,
-              to + planes_at(p, position));
-    if (++lane < p->lanes[2]) continue;
-    lane = 0;
-    if (++y < rows) continue;
-    y = 0;
-    z++;
+    const bool is_inside =
+        z < p->span[0] && y < p->span[1] && slab >= 0 && slab < p->in[0] && row >= 0 && row < p->in[1];
+    CPU_PICK(level, part_row)
+    (&r, is_inside ? x + (slab * p->in[1] + row) * p->in[2] + p->low[2] : NULL,
+     to + (z % p->lanes[0] * p->each[0] + z / p->lanes[0]) * p->window[0] + lane * p->lanes[2] * r.apart +
+         place * r.places);
+    y++;
+    if (++lane == p->lanes[1]) lane = 0, place++;
+    if (y == rows) z++, y = lane = place = 0;
   }
 }

@@ -1,5 +1,5 @@
-/* Convolutions with channels second: constant weights of transposed ones, which a program packs once, and the rows that
- * transposed ones write apart. Other results are in test_linear.c. */
+/* Convolutions with channels second: constant weights of transposed ones, which a program packs once, the rows that
+ * transposed ones write apart, and copies of X. Other results are in test_linear.c. */
 #include <stdlib.h>
 
 #include "ops/cpu/common/cpu.h"
@@ -55,6 +55,46 @@ START_TEST(conv_transpose_writes_rows_of_any_width) {
 }
 END_TEST
 
+/* Copies of X under strides, of every width, with pads and cropped, for few and for many outputs. */
+START_TEST(conv_copies_rows_under_any_stride) {
+  static const struct {
+    int64_t w[4], group, stride[2], dilation[2], pads[4];
+  } rows[] = {{{5, 3, 3, 3}, 1, {2, 2}, {1, 1}, {1, 1, 1, 1}},   {{30, 3, 3, 3}, 1, {2, 2}, {1, 1}, {0, 3, 1, 2}},
+              {{3, 2, 4, 4}, 1, {4, 4}, {1, 1}, {0, 0, 0, 0}},   {{40, 3, 4, 4}, 1, {4, 4}, {1, 1}, {1, 3, 2, 5}},
+              {{4, 3, 5, 7}, 1, {4, 2}, {1, 1}, {-1, -2, 3, 2}}, {{6, 1, 5, 5}, 3, {3, 4}, {2, 1}, {4, -3, 2, 9}},
+              {{7, 2, 3, 5}, 1, {1, 3}, {1, 2}, {2, 5, 0, 1}},   {{2, 3, 8, 8}, 1, {8, 8}, {1, 1}, {0, 5, 0, 6}},
+              {{1, 2, 3, 3}, 1, {1, 1}, {1, 1}, {2, 20, 1, 3}},  {{4, 2, 3, 3}, 2, {5, 4}, {1, 3}, {1, 6, 1, 6}}};
+  for (int64_t width = 9; width < 160; width += width < 40 ? 1 : 11) {
+    kernel_case c;
+    case_init(&c, OP_Conv);
+    case_input(&c, REED_F32, DIMS(2, rows[_i].w[1] * rows[_i].group, 11, width), 1);
+    case_input(&c, REED_F32, 4, rows[_i].w, 1);
+    if (width % 2) case_input(&c, REED_F32, DIMS(rows[_i].w[0]), 1);
+    case_attr_int(&c, "group", rows[_i].group);
+    case_attr_ints(&c, "strides", rows[_i].stride, 2);
+    case_attr_ints(&c, "dilations", rows[_i].dilation, 2);
+    case_attr_ints(&c, "pads", rows[_i].pads, 4);
+    case_parity(&c, case_tolerance(REED_F32) * 16, case_tolerance(REED_F32) * 16);
+  }
+}
+END_TEST
+
+/* Copies of more than one batch of images, with a residual, of odd rows. */
+START_TEST(conv_copies_images_in_batches) {
+  for (int is_transposed = 0; is_transposed < 2; is_transposed++) {
+    kernel_case c;
+    case_init(&c, is_transposed ? OP_ConvTranspose : OP_Conv);
+    case_input(&c, REED_F32, DIMS(7, 64, 33, 29), 1);
+    case_input(&c, REED_F32, 4, is_transposed ? (int64_t[]){64, 3, 4, 4} : (int64_t[]){3, 64, 3, 3}, 1);
+    case_input(&c, REED_F32, DIMS(3), 1);
+    if (!is_transposed) case_input(&c, REED_F32, DIMS(7, 3, 33, 29), 1);
+    case_attr_ints(&c, "strides", is_transposed ? (int64_t[]){2, 2} : (int64_t[]){1, 1}, 2);
+    case_attr_ints(&c, "pads", (int64_t[]){1, 1, 1, 1}, 4);
+    case_parity(&c, case_tolerance(REED_F32) * 64, case_tolerance(REED_F32) * 64);
+  }
+}
+END_TEST
+
 int main(void) {
   Suite *suite = suite_create("planes");
   TCase *t = tcase_create("planes");
@@ -62,5 +102,7 @@ int main(void) {
   tcase_set_timeout(t, 240);
   tcase_add_test(t, conv_transpose_packs_constant_weights_once);
   tcase_add_loop_test(t, conv_transpose_writes_rows_of_any_width, 0, 4);
+  tcase_add_loop_test(t, conv_copies_rows_under_any_stride, 0, 10);
+  tcase_add_test(t, conv_copies_images_in_batches);
   return suite_run(suite);
 }
