@@ -10,8 +10,10 @@
 /* PIXELS sums, TAPS_MOST weights and one vector of X stay in registers. */
 #if LANES == 16
 #define PIXELS 12
+#define VECTORS_SLIDING 2 /* of a tile of three taps, side by side */
 #else
 #define PIXELS 8
+#define VECTORS_SLIDING 1
 #endif
 #define ODD_MOST 7  /* pixels of a tile whose number is odd, at most */
 #define TAPS_MOST 7 /* most columns of a sliding window */
@@ -64,18 +66,25 @@ INLINE void finish(const tile *t, int64_t channel, int kept, int count, int64_t 
 }
 
 /* A tap row's weights stay in registers, and every pixel of X, t->x_step after the one before, is read once for all its
- * windows, whose taps are `apart` pixels apart. edge: X does not have some of these pixels. */
-INLINE void tile_sliding(const tile *t, int64_t channel, int kept, int pixels, int stride, int taps, int apart,
-                         bool edge) {
-  lanes sum[PIXELS], bias = t->bias ? load(t->bias + channel) : (lanes){0};
+ * windows, whose taps are `apart` pixels apart. edge: X does not have some of these pixels. vectors: neighbouring ones
+ * of channels. */
+INLINE void tile_sliding(const tile *t, int64_t channel, int kept, int pixels, int vectors, int stride, int taps,
+                         int apart, bool edge) {
+  lanes sum[VECTORS_SLIDING][PIXELS];
+#pragma GCC unroll 2
+  for (int v = 0; v < vectors; v++) {
+    const lanes bias = t->bias ? load(t->bias + channel + v * LANES) : (lanes){0};
 #pragma GCC unroll 12
-  for (int p = 0; p < pixels; p++) sum[p] = bias;
+    for (int p = 0; p < pixels; p++) sum[v][p] = bias;
+  }
   const int64_t channels = t->channels, step = t->x_step;
   const float *x = t->x + t->first * step + channel, *w = t->weights + channel;
   for (int64_t row = 0; row < t->tap_rows; row++, x += t->x_row, w += t->w_row) {
-    lanes weights[TAPS_MOST];
+    lanes weights[VECTORS_SLIDING][TAPS_MOST];
 #pragma GCC unroll 8
-    for (int k = 0; k < taps; k++) weights[k] = held(load(w + k * channels));
+    for (int k = 0; k < taps; k++)
+#pragma GCC unroll 2
+      for (int v = 0; v < vectors; v++) weights[v][k] = held(load(w + k * channels + v * LANES));
     const float *near = x;
 #pragma GCC unroll 32
     for (int i = 0; i <= (pixels - 1) * stride + (taps - 1) * apart; i++) {
@@ -84,15 +93,19 @@ INLINE void tile_sliding(const tile *t, int64_t channel, int kept, int pixels, i
         __asm__("" : "+r"(near)); /* keeps gcc from holding a distance for each pixel, in memory */
       }
       if (edge && (uint64_t)(t->first + i) >= (uint64_t)t->width) continue;
-      lanes v = held(load(near + i % NEAR * step));
+#pragma GCC unroll 2
+      for (int j = 0; j < vectors; j++) {
+        const lanes v = held(load(near + i % NEAR * step + j * LANES));
 #pragma GCC unroll 8
-      for (int k = 0; k < taps; k++) {
-        const int from = i - k * apart; /* the first window that has the pixel under tap k */
-        if (from >= 0 && from % stride == 0 && from / stride < pixels) sum[from / stride] += v * weights[k];
+        for (int k = 0; k < taps; k++) {
+          const int from = i - k * apart; /* the first window that has the pixel under tap k */
+          if (from >= 0 && from % stride == 0 && from / stride < pixels) sum[j][from / stride] += v * weights[j][k];
+        }
       }
     }
   }
-  finish(t, channel, kept, pixels, t->y_pixel, sum);
+#pragma GCC unroll 2
+  for (int v = 0; v < vectors; v++) finish(t, channel + v * LANES, kept, pixels, t->y_pixel, sum[v]);
 }
 
 /* Of a pixel's vector from `channel` on: input `input` of each channel's group, in all channels of the group. x: the
@@ -176,12 +189,18 @@ INLINE void tile_eights(const tile *t, int64_t channel, int kept, int pixels) {
 #endif
 
 /* All vectors of a tile; the last one ends with the channels and may overlap the one before. taps 0: any number, in
- * groups of `group`. */
+ * groups of `group`. Two vectors side by side share the decisions at an edge, and read two lines of a pixel of X in
+ * turn, which the caches fetch sooner; tiles of neighbouring pixels inside are faster apart, because the core's window
+ * of instructions then holds the end of one tile and the beginning of the next. */
 INLINE void tile_channels(const tile *t, int pixels, int stride, int taps, int apart, bool edge, int group) {
-  for (int64_t c = 0; c < t->channels; c += LANES) {
+  int64_t c = 0;
+  for (; taps == 3 && (edge || apart > 1 || stride > 1) && VECTORS_SLIDING == 2 && c + 2 * LANES <= t->channels;
+       c += 2 * LANES)
+    tile_sliding(t, c, LANES, pixels, VECTORS_SLIDING, stride, taps, apart, edge);
+  for (; c < t->channels; c += LANES) {
     int64_t left = t->channels - c, channel = left < LANES ? t->channels - LANES : c;
     int kept = left < LANES ? (int)left : LANES;
-    if (taps) tile_sliding(t, channel, kept, pixels, stride, taps, apart, edge);
+    if (taps) tile_sliding(t, channel, kept, pixels, 1, stride, taps, apart, edge);
 #if LANES == 16
     else if (group == 8) tile_eights(t, channel, kept, pixels);
 #endif
