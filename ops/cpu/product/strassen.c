@@ -250,9 +250,21 @@ static void add_rows(const strassen_run *run, worker_rows *worker, const row_pai
   worker->is_direct = !run->plan->add_rows(&rows, &worker->scales);
 }
 
+/* The panels of a group: a pair, or a panel after the pairs. */
+static int64_t group_panel(const strassen_plan *plan, int64_t group) {
+  return group < plan->n_pairs ? 2 * group : group + plan->n_pairs;
+}
+static int64_t group_panels(const strassen_plan *plan, int64_t group) { return group < plan->n_pairs ? 2 : 1; }
+
+/* The group after this one in the order in which a thread takes items: helpers take the last ones first. */
+static int64_t group_after(const strassen_run *run, int64_t group, int32_t id) {
+  const int64_t step = id > 0 ? run->n_groups - 1 : 1;
+  return run->first_pair + (group - run->first_pair + step) % run->n_groups;
+}
+
 /* Rows by a pair of panels. False, before anything of Y is written, if they cannot be scaled. */
 static bool multiply_pair(const strassen_run *run, worker_rows *worker, const row_pairs *r, int64_t pair,
-                          pair_columns *columns) {
+                          pair_columns *columns, int32_t id) {
   const strassen_plan *plan = run->plan;
   const strassen_problem *p = &plan->p;
   const int64_t row = r->row, rows = r->rows;
@@ -286,6 +298,7 @@ static bool multiply_pair(const strassen_run *run, worker_rows *worker, const ro
                       .n_rows = rows,
                       .n_lines = lines,
                       .each = divided(rows * lines, N * n_tiles)};
+  const void *after = panel_at(run, group_panel(plan, group_after(run, pair, id)));
   for (int i = 0; i < N; i++) {
     const block_product *of = &all[i];
     const bool new_a = i < OF_A && !has_sums;
@@ -307,7 +320,7 @@ static bool multiply_pair(const strassen_run *run, worker_rows *worker, const ro
                                .columns = PACKED_WIDTH,
                                .next = (const char *)(new_a       ? of->a + plan->tile_rows * of->a_row
                                                       : i + 1 < N ? all[i + 1].b
-                                                                  : b11),
+                                                                  : after),
                                .next_step = new_a ? plan->tile_rows * 2 * (int64_t)sizeof(float) : share,
                                .first = of->first},
                   rows, &fetch);
@@ -327,12 +340,6 @@ static bool multiply_pair(const strassen_run *run, worker_rows *worker, const ro
   return true;
 }
 
-/* The panels of a group: a pair, or a panel after the pairs. */
-static int64_t group_panel(const strassen_plan *plan, int64_t group) {
-  return group < plan->n_pairs ? 2 * group : group + plan->n_pairs;
-}
-static int64_t group_panels(const strassen_plan *plan, int64_t group) { return group < plan->n_pairs ? 2 : 1; }
-
 /* Rows by a group's panels, in Strassen's form if they can be. */
 static void multiply_group(const strassen_run *run, const row_pairs *r, int64_t group, int32_t id) {
   const strassen_plan *plan = run->plan;
@@ -340,7 +347,7 @@ static void multiply_group(const strassen_run *run, const row_pairs *r, int64_t 
   if (group < plan->n_pairs) {
     pair_columns *columns = pair_at(run, id, group);
     if (!columns->has_sums) add_pair(run, group, columns);
-    if (multiply_pair(run, worker_at(run, id), r, group, columns)) return;
+    if (multiply_pair(run, worker_at(run, id), r, group, columns, id)) return;
     if (r->rows > cut) { /* the pieces are tried, whether or not they are items of their own */
       multiply_group(run, &(row_pairs){r->row, cut, r->lower}, group, id);
       multiply_group(run, &(row_pairs){r->row + cut, r->rows - cut, r->lower}, group, id);

@@ -5,6 +5,7 @@
 
 typedef int32_t whole_lanes __attribute__((vector_size(4 * LANES)));
 
+#define ABREAST (PACKED_WIDTH / LANES < 8 ? PACKED_WIDTH / LANES : 8) /* vectors, which registers hold */
 #define EXPONENT_BITS 23
 #define EXPONENT_MOST 240 /* of a scaled value: no sum of scaled blocks, scaled back, overflows before Y does */
 #define BIAS_TWICE 254    /* exponents that sum to it are those of a power of two and its inverse */
@@ -40,12 +41,15 @@ bool CPU_LEVELED(strassen_add_columns)(const strassen_columns *c, strassen_scale
   const float *panels[2] = {c->left, c->right};
   bool fits = true;
   for (int side = 0; side < 2; side++)
-    for (int j = 0; j < PACKED_WIDTH; j += LANES) {
-      whole_lanes most = {0};
+    for (int first = 0; first < PACKED_WIDTH; first += ABREAST * LANES) {
+      whole_lanes most[ABREAST] = {{0}};
       for (int64_t k = 0; k < 2 * c->half; k++)
-        most = larger_bits(most, magnitude(panels[side] + k * PACKED_WIDTH + j));
-      for (int i = 0; i < LANES; i++)
-        fits &= scale_of(most[i], &out_scales->by[side][j + i], &out_scales->back[side][j + i]);
+#pragma GCC unroll 8
+        for (int j = 0; j < ABREAST; j++)
+          most[j] = larger_bits(most[j], magnitude(panels[side] + k * PACKED_WIDTH + first + j * LANES));
+      for (int i = 0; i < ABREAST * LANES; i++)
+        fits &=
+            scale_of(most[i / LANES][i % LANES], &out_scales->by[side][first + i], &out_scales->back[side][first + i]);
     }
   if (!fits) return false;
   const int64_t block = c->half * PACKED_WIDTH;
