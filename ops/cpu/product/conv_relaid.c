@@ -22,7 +22,7 @@
 /* Picoseconds (Zen 4 and 5): to turn a value of X, Y or the residual, and to pack a weight; of conv_planes.h to fill a
  * panel with a value, and to copy a value of X from under strides. The time of products in conv_planes.h over that of
  * direct_time. */
-#define TURN_PS 150
+#define TURN_PS 170
 #define PACK_PS 220
 #define FILL_PS 60
 #define COPY_PS 40
