@@ -57,8 +57,6 @@ typedef struct planner {
   int32_t fullest; /* the step of the lower bound */
 } planner;
 
-static int64_t round_up(int64_t bytes) { return (bytes + PLAN_ALIGNMENT - 1) / PLAN_ALIGNMENT * PLAN_ALIGNMENT; }
-
 static bool in_order(const entry *a, const entry *b) {
   return a->key < b->key || (a->key == b->key && a->second <= b->second);
 }
@@ -300,10 +298,10 @@ static reed_status plan(plan_interval *intervals, int32_t n, bool place, plan_fi
       status = diag_fail(diagnosis, REED_ERROR_ARGUMENT, "block %d has %lld bytes and lives from step %d to %d", i,
                          (long long)v->bytes, v->first, v->last);
     else if (v->bytes > INT64_MAX - PLAN_ALIGNMENT ||
-             __builtin_add_overflow(without_reuse, round_up(v->bytes), &without_reuse))
+             __builtin_add_overflow(without_reuse, plan_round_up(v->bytes), &without_reuse))
       status = diag_fail(diagnosis, REED_ERROR_MEMORY, "%d blocks of together more than %lld bytes", n,
                          (long long)INT64_MAX);
-    else p.bytes[i] = round_up(v->bytes);
+    else p.bytes[i] = plan_round_up(v->bytes);
   }
   if (status == REED_OK) {
     sweep(&p, n);

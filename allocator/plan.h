@@ -9,6 +9,11 @@
 
 #define PLAN_ALIGNMENT 64
 
+/* The bytes that a block takes in an arena. bytes: 0 to INT64_MAX - PLAN_ALIGNMENT. */
+static inline int64_t plan_round_up(int64_t bytes) {
+  return (bytes + PLAN_ALIGNMENT - 1) / PLAN_ALIGNMENT * PLAN_ALIGNMENT;
+}
+
 /* One block, live from step `first` to step `last` inclusive. For in-place reuse the caller passes one interval for
  * both tensors. */
 typedef struct plan_interval {

@@ -249,6 +249,13 @@ static runner open_layers(void) {
   return r;
 }
 
+/* The last run's largest arena over its lower bound. */
+static double arena_ratio(const runner *r, int64_t n) {
+  double ratio = (double)figure(r, "host", "arena_bytes") / (double)figure(r, "host", "arena_lower_bound");
+  ck_assert_msg(ratio >= 1, "%lld rows: the arena is %f of what no arena can be below", (long long)n, ratio);
+  return ratio;
+}
+
 /* Runs with n rows. Returns the arena's bytes over its lower bound; *out_again: the layout was an earlier entry's. */
 static double arena_of(const runner *r, int64_t n, bool *out_again) {
   int64_t before = figure(r, "memo", "plans_reused");
@@ -259,7 +266,7 @@ static double arena_of(const runner *r, int64_t n, bool *out_again) {
   reed_tensor_close(&in);
   reed_tensor_close(&out);
   *out_again = figure(r, "memo", "plans_reused") > before;
-  return (double)figure(r, "host", "arena_bytes") / (double)figure(r, "host", "arena_lower_bound");
+  return arena_ratio(r, n);
 }
 
 /* The first layout is exact, later ones are within a tenth of the entry's lower bound; a layout serves sizes that fill
@@ -313,6 +320,7 @@ START_TEST(sizes_that_vary_are_laid_out_twice_in_a_small_arena) {
     runner_run(&r, &in, 1, &out, 1, "a run");
     reed_tensor_close(&in);
     reed_tensor_close(&out);
+    (void)arena_ratio(&r, rows[i]);
   }
   int64_t n_planned = figure(&r, "memo", "misses") - figure(&r, "memo", "variants");
   ck_assert_int_ge(n_planned, 3);

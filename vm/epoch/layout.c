@@ -33,8 +33,6 @@ typedef struct layout_root {
   int64_t offset;
 } layout_root;
 
-static int64_t round_up(int64_t bytes) { return (bytes + PLAN_ALIGNMENT - 1) / PLAN_ALIGNMENT * PLAN_ALIGNMENT; }
-
 static bool in_arena(const epoch_root *root, int32_t device) {
   return root->device == device && root->inside == NO_ROOT && !root->outlives;
 }
@@ -62,7 +60,7 @@ static bool layout_serves(const epoch_layout *layout, const epoch_entry *e) {
     const epoch_root *root = &e->roots.items[i];
     if (slot->room < root->bytes) return false;
     if (!in_arena(root, root->device)) continue;
-    int64_t bytes = round_up(root->bytes);
+    int64_t bytes = plan_round_up(root->bytes);
     if (slot->fullest) need[root->device] += bytes;
     if (bytes && end[root->device] < slot->offset + bytes) end[root->device] = slot->offset + bytes;
   }
@@ -78,15 +76,19 @@ static void make_first(epoch_layout *layouts, int i) {
   layouts[0] = first;
 }
 
-/* Gives the entry its arenas' sizes: up to its own last byte. */
+/* Gives the entry its arenas' figures: their sizes up to its own last byte, and as their lower bounds its bytes at the
+ * layout's fullest step. */
 static void size_arenas(const epoch_layout *layout, epoch_entry *e) {
-  memcpy(e->arenas, layout->arenas, sizeof e->arenas);
-  for (int32_t d = 0; d < MODULE_MAX_DEVICES; d++) e->arenas[d].bytes = 0;
+  for (int32_t d = 0; d < MODULE_MAX_DEVICES; d++) e->arenas[d] = (plan_figures){.fullest = layout->arenas[d].fullest};
   for (size_t i = 0; i < e->roots.n; i++) {
-    const epoch_root *root = &e->roots.items[i];
+    epoch_root *root = &e->roots.items[i];
     plan_figures *arena = &e->arenas[root->device];
+    root->fullest = layout->roots[i].fullest;
     if (!in_arena(root, root->device) || !root->bytes) continue;
-    if (arena->bytes < root->offset + round_up(root->bytes)) arena->bytes = root->offset + round_up(root->bytes);
+    int64_t bytes = plan_round_up(root->bytes);
+    if (arena->bytes < root->offset + bytes) arena->bytes = root->offset + bytes;
+    arena->bytes_without_reuse += bytes;
+    if (root->fullest) arena->lower_bound += bytes;
   }
 }
 
@@ -219,7 +221,7 @@ static reed_status layout_make(epoch_planner *p, const epoch_layout *before, epo
       if (!in_arena(&e->roots.items[i], d)) continue;
       const plan_interval *v = &p->intervals.items[k++];
       e->roots.items[i].offset = made.roots[i].offset = v->offset;
-      made.roots[i].room = round_up(v->bytes);
+      made.roots[i].room = plan_round_up(v->bytes);
       made.roots[i].fullest = v->first <= made.arenas[d].fullest && v->last >= made.arenas[d].fullest;
     }
   }

@@ -33,6 +33,7 @@ typedef struct epoch_root {
   int32_t first, last;    /* steps of the run section in which the root is live */
   int64_t bytes;
   bool bounded;   /* the root holds a tensor at its bound, of which perhaps only the beginning is written */
+  bool fullest;   /* live at the fullest step of its arena's layout (plan_figures) */
   bool copied;    /* a copy to an accelerator may read the root until the epoch's end, so the root is not overwritten */
   int32_t inside; /* the root that holds this one at its byte `at`, with a higher index; -1: none */
   int32_t top;    /* the outermost root that holds this one, or itself */

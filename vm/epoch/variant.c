@@ -356,7 +356,7 @@ static bool size_results(const epoch_entry *whole, epoch_entry *e) {
   return true;
 }
 
-/* Sizes of workspaces, and of the arena. */
+/* Sizes of workspaces, and the arena's figures. */
 static bool size_arena(const epoch_entry *whole, epoch_entry *e) {
   const variant_places *p = whole->places;
   e->arenas[0].bytes = p->rest_end;
@@ -369,9 +369,12 @@ static bool size_arena(const epoch_entry *whole, epoch_entry *e) {
       e->content->root_bytes[i] = bytes;
     }
     int64_t bytes = e->content->root_bytes[i];
-    if (root->outlives || !bytes) continue;
-    int64_t end = root->offset + (bytes + PLAN_ALIGNMENT - 1) / PLAN_ALIGNMENT * PLAN_ALIGNMENT;
+    if (root->outlives) continue;
+    int64_t more = plan_round_up(bytes) - plan_round_up(root->bytes),
+            end = bytes ? root->offset + plan_round_up(bytes) : 0;
     if (e->arenas[0].bytes < end) e->arenas[0].bytes = end;
+    e->arenas[0].bytes_without_reuse += more;
+    if (root->fullest) e->arenas[0].lower_bound += more;
   }
   return true;
 }

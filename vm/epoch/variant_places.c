@@ -464,7 +464,7 @@ static void find_rooms(finder *f) {
   for (size_t i = 0; i < e->roots.n; i++) {
     const epoch_root *r = &e->roots.items[i];
     if (r->outlives || r->inside != NO_ROOT || !r->bytes || p->root_numbers[i] >= 0) continue;
-    if (p->rest_end < r->offset + r->bytes) p->rest_end = r->offset + r->bytes;
+    if (p->rest_end < r->offset + plan_round_up(r->bytes)) p->rest_end = r->offset + plan_round_up(r->bytes);
   }
   for (size_t k = 0; k < p->roots.n; k++) {
     variant_root *v = &p->roots.items[k];

@@ -1,6 +1,6 @@
-/* Comparison of two entries of an epoch: registers, roots, places of kernels. Offsets may differ, because a layout
- * depends on the layouts before it. The entries are of two sessions of one program, or of programs without constants.
- */
+/* Comparison of two entries of an epoch: registers, roots, places of kernels, figures of arenas. Offsets may differ,
+ * because a layout depends on the layouts before it. The entries are of two sessions of one program, or of programs
+ * without constants. */
 #ifndef TESTS_VM_EPOCH_SAME_ENTRY_H_
 #define TESTS_VM_EPOCH_SAME_ENTRY_H_
 
@@ -15,6 +15,11 @@ static inline void check_same_entry(const epoch_entry *a, const epoch_entry *b) 
     ck_assert(r->bytes == q->bytes && r->first == q->first && r->last == q->last && r->inside == q->inside &&
               r->at == q->at && r->outlives == q->outlives && r->copied == q->copied && r->device == q->device &&
               r->returned == q->returned && r->returned_write == q->returned_write);
+  }
+  for (int32_t d = 0; d < MODULE_MAX_DEVICES; d++) { /* b has a layout of its own, so its lower bound is exact */
+    ck_assert_int_eq(a->arenas[d].bytes_without_reuse, b->arenas[d].bytes_without_reuse);
+    ck_assert_int_le(a->arenas[d].lower_bound, b->arenas[d].lower_bound);
+    ck_assert_int_le(a->arenas[d].lower_bound, a->arenas[d].bytes);
   }
   for (size_t i = 0; i < a->writes.n; i++) {
     const epoch_write *r = &a->writes.items[i], *q = &b->writes.items[i];
