@@ -14,18 +14,25 @@
 #include "ops/packed.h"
 
 #define FEW_OUTPUTS 8     /* groups of fewer outputs have no panels, */
-#define FEWER_OUTPUTS 32  /* nor have those of so many, if a chunk's X stays in the second-level cache, */
-#define FEWER_CHANNELS 64 /* because it has at most so many channels, and rows are not shorter than this */
+#define FEWER_OUTPUTS 24  /* nor have those of so many, if a chunk's X stays in the second-level cache, */
+#define FEWER_CHANNELS 64 /* because it has at most so many channels, and rows are not shorter than this; */
 #define FEWER_WINDOWS 16
 #define COPY_BYTES ((int64_t)3 << 18)   /* of a batch's copies, unless one part needs more */
 #define CHUNK_FLOATS 1024               /* of an output that few-outputs items compute at a time, about */
 #define FEW_PRODUCTS ((int64_t)3 << 19) /* of a step of such an item, about */
 #define PIECE_GRAIN 128                 /* of the windows of a step: whole passes of the loops */
 #define FEW_PER_BYTE 4                  /* of few outputs, in cpu_team_for's count */
+#define ITEMS_FEW 4                     /* of a thread: with fewer, one item more is a large share */
 #define RESULT_PRODUCTS 4               /* that take as long as the end of a result of few outputs */
 #define APART_PRODUCTS 16               /* the same if results are written apart from each other */
 #define SEGMENTS_MOST 64                /* of a panel: each has a column or more */
 #define FLOATS_GRAIN 16                 /* places in the workspace are cache lines */
+
+/* Groups of more outputs than FEWER_OUTPUTS read X more often: up to this many have no panels, with at most so many
+ * channels and lanes of channels (planes.h). */
+#define SOME_OUTPUTS(level) ((level) >= CPU_AVX512 ? 64 : 32)
+#define SOME_CHANNELS 40
+#define SOME_LANES 64
 
 typedef struct conv_planes {
   planes p;
@@ -153,12 +160,17 @@ static bool run_few(void *context, int64_t index, int64_t step, int32_t place_nu
           end = smaller(first + run->step_outputs, c->p.outputs), sums = (rows - 1) * apart + n,
           pieces = larger(smaller(sums / run->piece_floats, run->item_pieces), 1), piece = step % run->item_pieces,
           from = piece * run->piece_floats, to = piece + 1 < pieces ? from + run->piece_floats : sums;
-  for (int64_t o = first; o < end && piece < pieces; o += PLANE_ROWS) CPU_PICK(c->activation.level, plane_rows)
-  ((int)smaller(end - o, PLANE_ROWS), x + from, &run->depth, at.a + o * run->row_weights, run->row_weights,
-   at.row_bias ? at.row_bias + o : NULL, to - from, scratch + o * CHUNK_FLOATS + from, CHUNK_FLOATS);
+  for (int64_t o = first; o < end; o += PLANE_ROWS) {
+    const int64_t n_rows = smaller(end - o, PLANE_ROWS);
+    float *own =
+        scratch + (run->item_pieces > 1 ? o * CHUNK_FLOATS : 0); /* one call's sums stay in the nearest cache */
+    if (piece < pieces) CPU_PICK(c->activation.level, plane_rows)
+    ((int)n_rows, x + from, &run->depth, at.a + o * run->row_weights, run->row_weights,
+     at.row_bias ? at.row_bias + o : NULL, to - from, own + from, CHUNK_FLOATS);
+    for (int64_t i = 0; i < n_rows && piece + 1 == run->item_pieces; i++)
+      finish(run, &at, o + i, rows, apart, (slab * height + row) * width + column, n, own + i * CHUNK_FLOATS);
+  }
   if (piece + 1 < run->item_pieces) return true;
-  for (int64_t o = first; o < end; o++)
-    finish(run, &at, o, rows, apart, (slab * height + row) * width + column, n, scratch + o * CHUNK_FLOATS);
   return end < c->p.outputs;
 }
 
@@ -172,10 +184,14 @@ static void run_few_items(void *context, int64_t begin, int64_t end, int32_t wor
 static bool rows_are_close(int64_t apart, int64_t width) { return apart >= width && apart - width <= width / 4 + 4; }
 
 /* How the windows of a phase are shared out. */
-static void share_few(planes_run *run) {
+static void share_few(planes_run *run, int64_t parts) {
   int64_t width = run->extents[2], height = run->extents[1];
-  run->item_columns = smaller(width, CHUNK_FLOATS);
-  run->row_items = (width + run->item_columns - 1) / run->item_columns;
+  const int64_t rows = parts * run->extents[0] * height, threads = run->c->team.threads;
+  run->row_items = divided(width, CHUNK_FLOATS);
+  if (run->row_items > 1 && rows * run->row_items < ITEMS_FEW * threads) /* as many items for each thread */
+    run->row_items = divided(round_up(rows * run->row_items, threads), rows);
+  run->item_columns = divided(width, run->row_items);
+  run->row_items = divided(width, run->item_columns);
   bool close = run->row_items == 1 && rows_are_close(run->windows[1], width);
   run->rows_per_item = close && run->windows[1] < CHUNK_FLOATS ? CHUNK_FLOATS / run->windows[1] : 1;
   run->rows_per_item = divided(height, larger(divided(height, run->rows_per_item), 1)); /* about equal */
@@ -228,7 +244,7 @@ static block_plan blocks_of(const planes_run *run, int64_t parts) {
 static reed_status run_phase(planes_run *run, int64_t parts) {
   const conv_planes *c = run->c;
   if (c->few) {
-    share_few(run);
+    share_few(run, parts);
     double work = (double)parts * (double)c->p.outputs * (double)run->columns *
                   (double)(run->row_weights + (c->p.transposed ? APART_PRODUCTS : RESULT_PRODUCTS));
     cpu_team team = cpu_team_for(c->team, work < 1e15 ? (int64_t)work / FEW_PER_BYTE : INT64_MAX);
@@ -435,21 +451,35 @@ static void plan_phases(const conv_planes *c, int64_t *out_taps, int64_t *out_sc
 
 /* True for groups of few outputs. */
 static bool without_panels(const planes *p) {
+  const int64_t lanes = p->channels * p->lanes[0] * p->lanes[1] * p->lanes[2];
   if (p->outputs < FEW_OUTPUTS) return true;
-  if (p->outputs > FEWER_OUTPUTS || p->channels > FEWER_CHANNELS) return false;
+  if (p->outputs > FEWER_OUTPUTS) {
+    if (p->outputs > SOME_OUTPUTS(cpu_level_now()) || p->channels > SOME_CHANNELS || lanes > SOME_LANES) return false;
+  } else if (p->channels > FEWER_CHANNELS) return false;
   int64_t width = p->out[2] / p->n_phases[2];
   if (rows_are_close(p->window[1], width)) width *= p->out[1] / p->n_phases[1];
   return width >= FEWER_WINDOWS;
 }
 
-reed_status conv_planes_prepare(const reed_kernel_call *call, bool transposed, reed_kernel *out_kernel) {
+static bool planes_of(const reed_kernel_call *call, bool transposed, planes *p) {
   const reed_desc *x = &call->inputs[0], *weights = &call->inputs[1], *y = &call->outputs[0];
+  const int64_t groups = op_attr_int(call->attrs, "group");
   window w;
-  planes p;
   (transposed ? window_init_transposed : window_init)(call, weights->dims + 2, &w);
   window_drop_units(&w);
-  int64_t groups = op_attr_int(call->attrs, "group");
-  if (!planes_init(&w, transposed, groups, x->dims[1] / groups, y->dims[1] / groups, &p)) return REED_OK;
+  return planes_init(&w, transposed, groups, x->dims[1] / groups, y->dims[1] / groups, p);
+}
+
+bool conv_planes_has_panels(const reed_kernel_call *call) {
+  planes p;
+  return planes_of(call, false, &p) && !without_panels(&p);
+}
+
+reed_status conv_planes_prepare(const reed_kernel_call *call, bool transposed, reed_kernel *out_kernel) {
+  const reed_desc *x = &call->inputs[0], *weights = &call->inputs[1];
+  const int64_t groups = op_attr_int(call->attrs, "group");
+  planes p;
+  if (!planes_of(call, transposed, &p)) return REED_OK;
   conv_planes *c = mem_calloc(1, sizeof *c);
   if (!c) return cpu_no_memory(call);
   *c = (conv_planes){.p = p,

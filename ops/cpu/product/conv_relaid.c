@@ -6,6 +6,7 @@
 #include "ops/cpu/common/kept.h"
 #include "ops/cpu/product/conv_groups.h"
 #include "ops/cpu/product/conv_panels.h"
+#include "ops/cpu/product/conv_planes.h"
 #include "ops/cpu/product/conv_winograd.h"
 #include "ops/cpu/product/rates.h"
 #include "ops/cpu/product/turned_loops.h"
@@ -22,10 +23,10 @@
 /* Picoseconds (Zen 4 and 5): to turn a value of X, Y or the residual, and to pack a weight; of conv_planes.h to fill a
  * panel with a value, and to copy a value of X from under strides. The time of products in conv_planes.h over that of
  * direct_time. */
-#define TURN_PS 170
+#define TURN_PS 150
 #define PACK_PS 220
 #define FILL_PS 60
-#define COPY_PS 40
+#define COPY_PS 100
 #define PLANES_TIME 1.1
 #define WINOGRAD_GAIN .8 /* of the direct time, at most: the transform of weights gains little from a second thread */
 #define GAIN .95         /* of the time in conv_planes.h: at most so much, for the memory that the copies take */
@@ -229,7 +230,8 @@ static bool is_faster(const reed_kernel_call *call, const packed_order *o, const
   const double columns = (double)round_up((int64_t)windows, PACKED_STEP) * images * groups,
                product = PLANES_TIME * product_rates_of(act->level)->direct * (double)o->outputs,
                copied = w->n > 0 && w->stride[w->n - 1] > 1 ? (double)desc_elements(x) * COPY_PS : 0;
-  return o->outputs >= FEW_OUTPUTS && relaid < (columns * depth * (product + FILL_PS) + copied) * GAIN;
+  const double fill = conv_planes_has_panels(call) ? FILL_PS : 0;
+  return o->outputs >= FEW_OUTPUTS && relaid < (columns * depth * (product + fill) + copied) * GAIN;
 }
 
 /* ---- preparing ---- */

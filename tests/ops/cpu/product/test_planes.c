@@ -95,6 +95,27 @@ START_TEST(conv_copies_images_in_batches) {
 }
 END_TEST
 
+/* Few outputs of great depth, whose sums are computed in pieces, and of long rows, which threads share. */
+START_TEST(conv_shares_sums_of_few_outputs) {
+  static const struct {
+    int64_t channels, outputs, in, taps, stride;
+  } rows[] = {
+      {120, 5, 1700, 9, 1}, {700, 3, 1100, 3, 1}, {3, 23, 3001, 5, 1}, {9, 37, 4200, 4, 2}, {40, 64, 2100, 3, 1}};
+  for (int64_t images = 1; images < 4; images++) {
+    kernel_case c;
+    case_init(&c, OP_Conv);
+    case_input(&c, REED_F32, DIMS(images, rows[_i].channels, rows[_i].in), 1);
+    case_input(&c, REED_F32, DIMS(rows[_i].outputs, rows[_i].channels, rows[_i].taps), 1);
+    case_input(&c, REED_F32, DIMS(rows[_i].outputs), 1);
+    case_attr_ints(&c, "strides", &rows[_i].stride, 1);
+    case_attr_ints(&c, "pads", (int64_t[]){2, 1}, 2);
+    case_attr_activation(&c, images == 2 ? "relu" : NULL);
+    const double tolerance = case_tolerance(REED_F32) * (double)(rows[_i].channels * rows[_i].taps);
+    case_parity(&c, tolerance, tolerance);
+  }
+}
+END_TEST
+
 int main(void) {
   Suite *suite = suite_create("planes");
   TCase *t = tcase_create("planes");
@@ -104,5 +125,6 @@ int main(void) {
   tcase_add_loop_test(t, conv_transpose_writes_rows_of_any_width, 0, 4);
   tcase_add_loop_test(t, conv_copies_rows_under_any_stride, 0, 10);
   tcase_add_test(t, conv_copies_images_in_batches);
+  tcase_add_loop_test(t, conv_shares_sums_of_few_outputs, 0, 5);
   return suite_run(suite);
 }
