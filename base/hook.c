@@ -1,6 +1,8 @@
 /* The host allocator hook (reed/memory.h): the C library's allocator until a program sets its own. */
 #include "base/hook.h"
 
+#include "base/rows.h"
+
 #include <stdlib.h>
 #ifdef __GLIBC__
 #include <malloc.h>
@@ -27,10 +29,13 @@ static void libc_release(void *context, void *block) {
 
 reed_allocator reed_allocator_hook = LIBC_ALLOCATOR;
 
+reed_rows reed_rows_shared = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
 void hook_trim(void) {
 #ifdef __GLIBC__
   if (hook_is_libc()) (void)malloc_trim(0);
 #endif
+  rows_trim();
 }
 
 void reed_set_allocator(const reed_allocator *allocator) {

@@ -7,12 +7,25 @@
 #include "base/cancel.h"
 #include "base/hook.h"
 #include "base/kept.h"
+#include "base/rows.h"
 
 #define HUGE_PAGE_BYTES ((size_t)2 << 20)
 #define HUGE_FROM \
   (2 * HUGE_PAGE_BYTES) /* of less, most may stay unused; clearing one takes 0.2 ms, to make room for it up to 4 */
 
-void *mem_alloc(size_t bytes) { return reed_allocator_hook.allocate(reed_allocator_hook.context, bytes ? bytes : 1); }
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define MAPPINGS false /* a sanitizer watches the heap only */
+#else
+#define MAPPINGS true
+#endif
+
+/* True if a block may be a mapping of its own, or lie in a row. */
+static bool may_map(void) { return MAPPINGS && hook_is_libc(); }
+
+void *mem_alloc(size_t bytes) {
+  void *block = may_map() ? rows_alloc(bytes) : NULL;
+  return block ? block : reed_allocator_hook.allocate(reed_allocator_hook.context, bytes ? bytes : 1);
+}
 
 void *mem_calloc(size_t n, size_t bytes) {
   size_t total;
@@ -25,11 +38,18 @@ void *mem_calloc(size_t n, size_t bytes) {
 void *mem_resize(void *block, size_t n, size_t bytes) {
   size_t total;
   if (__builtin_mul_overflow(n, bytes, &total)) return NULL;
-  return reed_allocator_hook.resize(reed_allocator_hook.context, block, total ? total : 1);
+  if (!rows_have(block)) return reed_allocator_hook.resize(reed_allocator_hook.context, block, total ? total : 1);
+  void *moved = mem_alloc(total);
+  if (!moved) return NULL;
+  const size_t behind = rows_bytes_behind(block); /* the block's own number is not known */
+  memcpy(moved, block, total < behind ? total : behind);
+  rows_free(block);
+  return moved;
 }
 
 void mem_free(void *block) {
-  if (block) reed_allocator_hook.release(reed_allocator_hook.context, block);
+  if (rows_have(block)) rows_free(block);
+  else if (block) reed_allocator_hook.release(reed_allocator_hook.context, block);
 }
 
 void *mem_copy(const void *source, size_t bytes) {
@@ -51,16 +71,7 @@ void *mem_alloc_aligned(size_t bytes, size_t alignment) {
   return (void *)aligned;
 }
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define MAPPINGS false /* a sanitizer watches the heap only */
-#else
-#define MAPPINGS true
-#endif
-
 #define MAPPED_FROM ((size_t)1 << 20)
-
-/* True if a block may be a mapping of its own. */
-static bool may_map(void) { return MAPPINGS && hook_is_libc(); }
 
 /* A mapping begins with this word's page, and its block a page later. The word before the block tells mappings (lowest
  * bit set) from blocks of the heap. */
