@@ -9,8 +9,10 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "base/rows.h"
 #include "base/table.h"
 #include "base/vec.h"
+#include "ops/facts.h"
 #include "ops/kernel.h"
 
 #define IDLE_BYTES_MAX ((int64_t)256 << 20)
@@ -38,9 +40,13 @@ struct kernel_cache {
   table by_key, by_data;  /* of entry numbers; by_data has the ready entries only */
   entry *oldest, *newest; /* ends of the list of idle values */
   int64_t idle_bytes, n_idle;
-  int64_t bytes, n_ready; /* of all values that are built */
-  int64_t window;         /* number of the window of runs */
+  int64_t bytes, n_ready;     /* of all values that are built */
+  int64_t window;             /* number of the window of runs */
+  const op_facts_list *facts; /* of the program's sites; borrowed; NULL: none */
 };
+
+void kernel_cache_set_facts(kernel_cache *cache, const op_facts_list *list) { cache->facts = list; }
+const op_facts_list *kernel_cache_facts(const kernel_cache *cache) { return cache->facts; }
 
 static uint64_t hash_pointer(const void *p) { return hash_bytes(&p, sizeof p, 0); }
 
@@ -166,9 +172,9 @@ void kernel_cache_close(kernel_cache **cache) {
   *cache = NULL;
 }
 
-reed_status kernel_cache_get(kernel_cache *cache, const void *key, size_t key_bytes,
-                             reed_status (*build)(void *context, kernel_cache_value *out_value), void *context,
-                             void **out_data) {
+static reed_status get(kernel_cache *cache, const void *key, size_t key_bytes,
+                       reed_status (*build)(void *context, kernel_cache_value *out_value), void *context,
+                       void **out_data) {
   uint64_t hash = hash_bytes(key, key_bytes, 0);
   pthread_mutex_lock(&cache->lock);
   entry *e;
@@ -211,6 +217,16 @@ reed_status kernel_cache_get(kernel_cache *cache, const void *key, size_t key_by
   pthread_cond_broadcast(&cache->built);
   pthread_mutex_unlock(&cache->lock);
   if (status != REED_OK) mem_free(e);
+  return status;
+}
+
+/* A value may outlive the state of the kernel that is being prepared: it is no neighbour of it in memory. */
+reed_status kernel_cache_get(kernel_cache *cache, const void *key, size_t key_bytes,
+                             reed_status (*build)(void *context, kernel_cache_value *out_value), void *context,
+                             void **out_data) {
+  mem_row *before = rows_use(NULL);
+  const reed_status status = get(cache, key, key_bytes, build, context, out_data);
+  (void)rows_use(before);
   return status;
 }
 

@@ -5,6 +5,7 @@
 #define OPS_CALL_H_
 
 #include "ops/capability.h"
+#include "ops/facts.h"
 #include "ops/kernel.h"
 
 /* An input. The shape function and `prepare` get its elements only if the operator's row lets them read these or the
@@ -24,6 +25,7 @@ typedef struct op_call {
   const op_call_input *inputs;
   reed_diagnosis *diagnosis; /* NULL allowed */
   bool values_checked;       /* shapefn_values_fit has told that the attributes' values fit the row */
+  const op_facts *facts;     /* of the attributes; NULL: none are known */
   /* The members below are for the kernel only. */
   const reed_desc *outputs;                    /* dtype REED_NONE: an absent output */
   const reed_room *input_rooms, *output_rooms; /* per operand; NULL: no operand has room */

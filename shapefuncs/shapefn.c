@@ -127,12 +127,14 @@ static bool has_unknown_rank(const reed_shape_call *call) {
 }
 
 /* Sets the outputs' dtypes by the row, with unknown extents. */
-static reed_status preset(reed_shape_call *call) {
+static reed_status preset(reed_shape_call *call, const op_facts *facts) {
   reed_dtype inputs[REED_MAX_OPERANDS];
   for (int32_t i = 0; i < call->n_inputs; i++) inputs[i] = call->inputs[i].dtype;
   for (int32_t i = 0; i < call->n_outputs; i++) {
     reed_shape_output *out = &call->outputs[i];
-    *out = (reed_shape_output){.dtype = op_output_dtype(call->op, call->attrs, i, call->n_inputs, inputs),
+    *out = (reed_shape_output){.dtype = facts && i == 0
+                                            ? op_facts_dtype(facts, call->op, call->n_inputs, inputs)
+                                            : op_output_dtype(call->op, call->attrs, i, call->n_inputs, inputs),
                                .bounded_axis = -1};
     if (out->dtype == REED_DTYPE_COUNT) {
       const char *attr = reed_op_output_at(call->op, i)->type_attr;
@@ -217,25 +219,60 @@ static reed_status see_plain_weights(reed_shape_call *call, reed_shape_input *se
   return REED_OK;
 }
 
-/* Runs the call's shape function; `checked`: the attributes' values have been checked. */
-static reed_status run(reed_shape_call call, bool checked) {
-  struct reed_symbols *symbols = call.symbols;
-  const reed_shape_fn shape = shapefn_of(call.op);
-  if (!shape) return reed_shape_fail(&call, REED_ERROR_ARGUMENT, -1, "control flow has no shape function");
-  reed_status status = symbols ? REED_OK : check_dtypes(&call);
-  if (!status) status = preset(&call);
-  if (!status && !checked) status = check_values(&call);
-  if (status) return status;
+/* The extents of a Conv with packed weights, as shapefn_conv has them. False: it has an error to tell. */
+static bool conv_extents(const reed_shape_call *call, const op_conv_facts *f, reed_dim *out_dims) {
+  const reed_shape_input *x = &call->inputs[0], *weights = &call->inputs[1];
+  const int32_t rank = f->n_axes + 2, channel = f->last ? rank - 1 : 1, spatial = f->last ? 1 : 2,
+                x_channel = f->first_input ? 1 : channel, x_spatial = f->first_input ? 2 : spatial;
+  if (call->n_inputs < 2 || call->n_inputs > PACKED_INPUTS || x->rank != rank || weights->rank != 1) return false;
+  if (weights->dims[0] != f->n_packed || (f->order.pairs && weights->dtype != REED_BF16) ||
+      weights->dtype == REED_F64 || x->dims[x_channel] != f->order.plain.dims[1] * f->group)
+    return false;
+  out_dims[0] = x->dims[0];
+  out_dims[channel] = f->order.plain.dims[0];
+  for (int32_t i = 0; i < f->n_axes; i++) {
+    const int64_t in = x->dims[x_spatial + i], stride = f->strides[i];
+    if (in < 1 || in > INT32_MAX) return false;
+    if (f->auto_pad == FACTS_PAD_SAME_UPPER || f->auto_pad == FACTS_PAD_SAME_LOWER) {
+      out_dims[spatial + i] = (in + stride - 1) / stride;
+      continue;
+    }
+    const bool padded = f->auto_pad == FACTS_PAD_NOTSET;
+    const int64_t slack = in + (padded ? f->pads[i] + f->pads[f->n_axes + i] : 0) -
+                          ((f->order.plain.dims[2 + i] - 1) * f->dilations[i] + 1);
+    if (slack < 0) return false;
+    out_dims[spatial + i] = slack / stride + 1;
+  }
+  return true;
+}
+
+/* Calls the shape function, with packed weights seen as ONNX has them. */
+static reed_status call_function(reed_shape_call call, reed_shape_fn shape) {
   reed_shape_input seen[PACKED_INPUTS];
-  if (packed_is(call.op, call.attrs)) status = see_plain_weights(&call, seen);
+  reed_status status = packed_is(call.op, call.attrs) ? see_plain_weights(&call, seen) : REED_OK;
   if (status) return status;
   if (has_unknown_rank(&call) && !op_has(call.op, REED_OP_ANY_RANK)) {
-    if (!symbols) return reed_shape_fail(&call, REED_ERROR_SHAPE, -1, "an input has no rank");
+    if (!call.symbols) return reed_shape_fail(&call, REED_ERROR_SHAPE, -1, "an input has no rank");
     for (int32_t i = 0; i < call.n_outputs; i++) shapecall_unknown(&call, i);
   } else {
     status = shape(&call);
   }
-  if (status && !call.status) return reed_shape_fail(&call, status, -1, "the shape function failed");
+  return status && !call.status ? reed_shape_fail(&call, status, -1, "the shape function failed") : call.status;
+}
+
+/* Runs the call's shape function; `checked`: the attributes' values have been checked. */
+static reed_status run(reed_shape_call call, bool checked, const op_facts *facts) {
+  struct reed_symbols *symbols = call.symbols;
+  const reed_shape_fn shape = shapefn_of(call.op);
+  if (!shape) return reed_shape_fail(&call, REED_ERROR_ARGUMENT, -1, "control flow has no shape function");
+  reed_status status = symbols ? REED_OK : check_dtypes(&call);
+  if (!status) status = preset(&call, facts);
+  if (!status && !checked) status = check_values(&call);
+  if (status) return status;
+  if (facts && facts->conv && call.n_outputs == 1 && conv_extents(&call, facts->conv, call.outputs[0].dims))
+    call.outputs[0].rank = facts->conv->n_axes + 2;
+  else status = call_function(call, shape);
+  if (status) return status;
   for (int32_t i = 0; !call.status && i < call.n_outputs; i++) (void)check_output(&call, i);
   if (call.status) return call.status;
   if (symbols && symbols_status(symbols)) return diag_no_memory(call.diagnosis, "symbolic extents");
@@ -254,7 +291,7 @@ reed_status shapefn_run(const reed_op *op, const reed_attrs *attrs, const char *
                           .outputs = outputs,
                           .symbols = symbols,
                           .diagnosis = diagnosis};
-  return run(call, false);
+  return run(call, false, NULL);
 }
 
 bool shapefn_values_fit(const reed_op *op, const reed_attrs *attrs) {
@@ -279,5 +316,5 @@ reed_status shapefn_call(const op_call *call, reed_shape_output *outputs) {
                           .inputs = inputs,
                           .outputs = outputs,
                           .diagnosis = call->diagnosis};
-  return run(made, call->values_checked);
+  return run(made, call->values_checked, call->facts);
 }

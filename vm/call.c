@@ -1,6 +1,7 @@
 /* Calls of operators: shape functions, preparing kernels, launching them. Kernels themselves are in the devices; calls
  * planned as part of an epoch: epoch/plan.c. */
 #include "vm/call.h"
+#include "base/fetch.h"
 #include "base/team.h"
 #include "ops/bound.h"
 #include "ops/cost.h"
@@ -14,13 +15,15 @@
 
 /* The site's call; without its operands. */
 static op_call call_of(const vm_run *run, uint32_t site, uint32_t n_inputs, uint32_t n_outputs) {
-  return (op_call){.op = run->program->site_ops[site],
-                   .attrs = &run->program->site_attrs[site],
-                   .node = string_of(run, run->program->module->sites[site].node),
+  const program_site *known = &run->program->sites[site];
+  return (op_call){.op = known->op,
+                   .attrs = &known->attrs,
+                   .node = known->node,
                    .n_inputs = (int32_t)n_inputs,
                    .n_outputs = (int32_t)n_outputs,
                    .diagnosis = run->diagnosis,
-                   .values_checked = run->program->values_fit[site]};
+                   .values_checked = known->values_fit,
+                   .facts = known->facts};
 }
 
 static op_call_input input_of(const vm_run *run, const ref *r) {
@@ -81,13 +84,14 @@ reed_status call_shape(vm_run *run, uint32_t site, const uint32_t *inputs, uint3
 }
 
 enum {
-  LINE_BYTES = 64,   /* of the CPU's caches */
   FETCHED_AHEAD = 2, /* `shape`s behind the one in hand */
   LOOKED_AT = 6      /* instructions behind it, at most */
 };
 
-static void fetch(const void *at, size_t bytes) {
-  for (size_t i = 0; i < bytes; i += LINE_BYTES) __builtin_prefetch((const char *)at + i);
+void call_fetch(const vm_run *run, uint32_t site) {
+  const program_site *known = &run->program->sites[site];
+  fetch_bytes(known->read, known->n_read);
+  if (known->facts) fetch_line(&run->program->facts.of[known->attrs.items - run->program->facts.items]);
 }
 
 /* Fetches the attributes and the output of the calls that come next into the CPU's caches. After a run of the model
@@ -100,10 +104,9 @@ static void fetch_next_shapes(const vm_run *run, const uint32_t *w) {
     if (id == INSN_EPOCH_PLAN) return;
     if (id != INSN_SHAPE) continue;
     const insn_shape i = insn_shape_at(w);
-    const reed_attrs *attrs = &run->program->site_attrs[i.site];
     if (++n < FETCHED_AHEAD) continue;
-    fetch(attrs->items, (size_t)attrs->n * sizeof *attrs->items);
-    if (i.n_outputs && i.outputs[0] != MODULE_ABSENT) fetch(reg_r(run, i.outputs[0]), sizeof(ref));
+    call_fetch(run, i.site);
+    if (i.n_outputs && i.outputs[0] != MODULE_ABSENT) fetch_bytes(reg_r(run, i.outputs[0]), sizeof(ref));
   }
 }
 

@@ -19,6 +19,8 @@ bool call_is_shaped(const vm_run *run, const insn_invoke *i);
  * prepared. */
 reed_status call_prepare(vm_run *run, vm_devices *devices, site_kernels *kernels, int32_t device, const insn_invoke *i,
                          const site_call *formed, site_kernel **out_kernel, bool *out_made) REED_MUST_CHECK;
+/* Fetches what a call of the site reads of its attributes into the CPU's caches. */
+void call_fetch(const vm_run *run, uint32_t site);
 /* Appends the call's words to the session's list (vm/site.h). No operand has room. False: no memory. */
 bool call_form(const vm_run *run, site_kernels *kernels, int32_t device, const insn_invoke *i,
                site_call *out_call) REED_MUST_CHECK;

@@ -17,6 +17,8 @@ void program_release(reed_program *p) {
   if (!p || atomic_fetch_sub(&p->n_references, 1) != 1) return;
   kernel_cache_close(&p->cache);
   module_close(&p->module);
+  op_facts_list_close(&p->facts);
+  mem_free(p->sites);
   mem_free(p->site_attrs);
   mem_free(p->attrs);
   mem_free(p->families);
@@ -58,7 +60,7 @@ static reed_status find_returned(reed_program *p, reed_diagnosis *diagnosis) {
 }
 
 /* Completes the attributes of every site, in one block for all sites. */
-static reed_status complete_sites(reed_program *p, reed_diagnosis *diagnosis) {
+static reed_status complete_sites(reed_program *p, size_t *out_n_attrs, reed_diagnosis *diagnosis) {
   const module *m = p->module;
   size_t n_attrs = 0;
   p->site_ops = m->site_ops;
@@ -71,6 +73,7 @@ static reed_status complete_sites(reed_program *p, reed_diagnosis *diagnosis) {
     p->site_attrs[i] = op_attrs_complete(p->site_ops[i], &m->sites[i].attrs, items);
     items += p->site_attrs[i].n;
   }
+  *out_n_attrs = n_attrs;
   return REED_OK;
 }
 
@@ -87,6 +90,33 @@ static reed_status check_values(reed_program *p, reed_diagnosis *diagnosis) {
   for (size_t i = 0; i < p->module->n_sites; i++) {
     const size_t first = p->families[i] & ~FAMILY_OF_ONE;
     p->values_fit[i] = first < i ? p->values_fit[first] : shapefn_values_fit(p->site_ops[i], &p->site_attrs[i]);
+  }
+  return REED_OK;
+}
+
+/* Reads the attributes that calls read. */
+static reed_status read_facts(reed_program *p, size_t n_attrs, reed_diagnosis *diagnosis) {
+  bool ok = op_facts_list_open(p->attrs, n_attrs, &p->facts);
+  for (size_t i = 0; ok && i < p->module->n_sites; i++)
+    if (p->values_fit[i]) ok = op_facts_list_add(&p->facts, p->site_ops[i], &p->site_attrs[i]);
+  return ok ? REED_OK : diag_no_memory(diagnosis, "a program's call sites");
+}
+
+/* Gathers what calls read. */
+static reed_status gather_sites(reed_program *p, reed_diagnosis *diagnosis) {
+  const module *m = p->module;
+  p->sites = mem_calloc(m->n_sites, sizeof *p->sites);
+  if (!p->sites) return diag_no_memory(diagnosis, "a program's call sites");
+  for (size_t i = 0; i < m->n_sites; i++) {
+    const reed_attrs *attrs = &p->site_attrs[i];
+    const op_facts *facts = op_facts_find(&p->facts, attrs);
+    p->sites[i] = (program_site){.op = p->site_ops[i],
+                                 .attrs = *attrs,
+                                 .node = m->strings[m->sites[i].node],
+                                 .facts = facts,
+                                 .read = facts ? (const void *)facts : attrs->items,
+                                 .n_read = (uint32_t)(facts ? facts->bytes : (size_t)attrs->n * sizeof *attrs->items),
+                                 .values_fit = p->values_fit[i]};
   }
   return REED_OK;
 }
@@ -112,16 +142,20 @@ static reed_status open_module(module *m, const load_options *options, reed_prog
   atomic_init(&p->n_references, 1);
   p->module = m;
   p->registry = options->registry;
-  reed_status status = complete_sites(p, diagnosis);
+  size_t n_attrs = 0;
+  reed_status status = complete_sites(p, &n_attrs, diagnosis);
   if (status == REED_OK && !families_find(m->site_ops, p->site_attrs, m->n_sites, &p->families))
     status = diag_no_memory(diagnosis, "a program's call sites");
   if (status == REED_OK) share_attrs(p);
   if (status == REED_OK) status = check_values(p, diagnosis);
+  if (status == REED_OK) status = read_facts(p, n_attrs, diagnosis);
+  if (status == REED_OK) status = gather_sites(p, diagnosis);
   if (status == REED_OK) status = find_returned(p, diagnosis);
   if (status == REED_OK) status = diag_check_cancel(diagnosis, options->cancel);
   if (status == REED_OK) status = find_uses(p, diagnosis);
   if (status == REED_OK && kernel_cache_open(&p->cache) != REED_OK)
     status = diag_no_memory(diagnosis, "a program's kernel cache");
+  if (status == REED_OK) kernel_cache_set_facts(p->cache, &p->facts);
   if (status == REED_OK) status = diag_check_cancel(diagnosis, options->cancel);
   if (status != REED_OK) {
     program_release(p);

@@ -6,10 +6,22 @@
 #include <uv.h>
 
 #include "bytecode/module.h"
+#include "ops/facts.h"
 #include "ops/kernel.h"
 #include "reed/reed.h"
 #include "vm/growth.h"
 #include "vm/residence.h"
+
+/* A site, as its calls read it. The sites lie one behind the other, in the order in which most programs call them. */
+typedef struct program_site {
+  const reed_op *op;
+  reed_attrs attrs; /* as in site_attrs */
+  const char *node;
+  const op_facts *facts; /* NULL: none */
+  const void *read;      /* what a call reads of the attributes: the facts or the list */
+  uint32_t n_read;       /* its bytes */
+  bool values_fit;
+} program_site;
 
 struct reed_program {
   atomic_int n_references;
@@ -17,9 +29,11 @@ struct reed_program {
   const reed_registry *registry;
   const reed_op *const *site_ops; /* per site: the module's own list */
   reed_attrs *site_attrs;         /* per site: the module's attributes completed from the operator's row (ops/op.h) */
+  program_site *sites;            /* per site */
   reed_attr *attrs;               /* the memory of the lists in site_attrs */
   uint32_t *families;             /* per site (vm/family.h) */
   bool *values_fit;               /* per site: the attributes' values need no check in a run (shapefn_values_fit) */
+  op_facts_list facts;            /* of the sites' attributes, where values_fit */
   uint32_t *returned;             /* per r register of main: the output that its tensor may become, + 1; 0: none */
   residence residence;            /* which inputs and results the host reads */
   model_caches caches;            /* inputs that leave as outputs with rows joined to them */

@@ -33,6 +33,7 @@ void site_kernels_close(site_kernels *kernels) {
   VEC_FREE(&kernels->items);
   VEC_FREE(&kernels->free);
   VEC_FREE(&kernels->words);
+  rows_close(&kernels->states);
 }
 
 /* ---- the words of a call ---- */
@@ -212,8 +213,13 @@ void site_prefetch_kernel(const site_kernels *kernels, const site_call *formed, 
 reed_status site_make(site_kernels *kernels, const op_call *call, const site_call *formed, uint32_t site,
                       site_kernel **out_kernel) {
   const size_t n_words = formed->n;
+  const bool host = (kernels->words.items[formed->first + 1] & 0xffff) == 0;
+  mem_row *before = rows_use(host ? &kernels->states : NULL);
   site_kernel *k = mem_alloc(sizeof *k + n_words * sizeof(int64_t));
-  if (!k) return diag_no_memory(call->diagnosis, "a prepared kernel");
+  if (!k) {
+    (void)rows_use(before);
+    return diag_no_memory(call->diagnosis, "a prepared kernel");
+  }
   *k = (site_kernel){.family = kernels->families[site],
                      .number = TABLE_NONE,
                      .listed = formed->listed,
@@ -222,6 +228,7 @@ reed_status site_make(site_kernels *kernels, const op_call *call, const site_cal
                      .n_words = n_words};
   memcpy(k->words, kernels->words.items + formed->first, n_words * sizeof(int64_t));
   reed_status status = op_call_prepare(call, &k->kernel);
+  (void)rows_use(before);
   if (status == REED_OK && !enlist(kernels, k)) {
     if (k->kernel.free) k->kernel.free(k->kernel.state);
     status = diag_no_memory(call->diagnosis, "a prepared kernel");

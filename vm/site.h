@@ -7,6 +7,7 @@
 
 #include <string.h>
 
+#include "base/rows.h"
 #include "base/table.h"
 #include "base/vec.h"
 #include "ops/call.h"
@@ -47,6 +48,7 @@ typedef struct site_kernels {
   VEC_OF(site_kernel *) items; /* by number, all kernels, without references; NULL: the number is free */
   VEC_OF(uint32_t) free;       /* free numbers; has room for all */
   VEC_OF(int64_t) words;       /* scratch: the calls being looked for */
+  mem_row states;              /* where the kernels of the host lie */
   struct {
     int64_t found, made, live; /* calls that found their kernel; kernels prepared; kernels that exist */
   } figures;

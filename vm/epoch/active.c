@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/desc.h"
+#include "base/fetch.h"
 #include "vm/bound.h"
 #include "vm/epoch/variant_list.h"
 
@@ -91,6 +92,14 @@ static reed_status push_write(epoch_active *active, uint32_t reg, bool changed, 
   return REED_OK;
 }
 
+enum { FETCHED_AHEAD = 3 }; /* writes */
+
+/* Fetches a write of the base that comes soon into the CPU's caches. */
+static void fetch_write(const epoch_active *active, size_t number) {
+  if (!active->base || number >= active->base->writes.n) return;
+  fetch_bytes(&active->base->writes.items[number], sizeof(epoch_write));
+}
+
 reed_status active_note_write(epoch_active *active, uint32_t reg, reed_diagnosis *diagnosis) {
   if (active_wrote(active, reg)) {
     /* The notes have one content for each register. */
@@ -98,6 +107,7 @@ reed_status active_note_write(epoch_active *active, uint32_t reg, reed_diagnosis
     active->base = NULL;
     return REED_OK;
   }
+  fetch_write(active, active->entry->writes.n + FETCHED_AHEAD);
   const epoch_write *before = base_write(active, (int32_t)active->entry->writes.n, reg);
   return push_write(active, reg, !before || !same_content(reg_r(active->run, reg), &before->value), diagnosis);
 }

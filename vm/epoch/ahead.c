@@ -5,6 +5,7 @@
 
 #include <assert.h>
 
+#include "base/fetch.h"
 #include "base/team.h"
 #include "vm/call.h"
 #include "vm/epoch/planner.h"
@@ -24,7 +25,7 @@ static void list_call(epoch_planner *p, const uint32_t *w, size_t number) {
   const insn_invoke i = insn_invoke_at(w);
   const epoch_entry *base = p->base;
   ahead_call *call = &p->ahead.calls[p->ahead.n++];
-  *call = (ahead_call){.next = i.next, .number = TABLE_NONE};
+  *call = (ahead_call){.next = i.next, .site = i.site, .number = TABLE_NONE};
   const epoch_kernel *before = base && number < base->kernels.n ? &base->kernels.items[number] : NULL;
   if (before && before->site == i.site && !active_any_changed(p->active, i.inputs, i.n_inputs) &&
       !active_any_changed(p->active, i.outputs, i.n_outputs)) {
@@ -51,8 +52,19 @@ static void list_calls(epoch_planner *p, const uint32_t *w) {
     if (p->ahead.calls[k].formed.n)
       site_prefetch_number(p->kernels, &p->ahead.calls[k].formed, &p->ahead.calls[k].number);
   for (uint32_t k = 0; k < p->ahead.n; k++)
+    if (p->ahead.calls[k].formed.n && p->ahead.calls[k].number == TABLE_NONE)
+      call_fetch(p->run, p->ahead.calls[k].site);
+  for (uint32_t k = 0; k < p->ahead.n; k++)
     if (p->ahead.calls[k].formed.n)
       site_prefetch_kernel(p->kernels, &p->ahead.calls[k].formed, p->ahead.calls[k].number);
+}
+
+void ahead_begin(epoch_planner *p) {
+  const epoch_entry *base = p->base;
+  p->ahead.n = p->ahead.at = 0;
+  if (!base) return;
+  fetch_bytes(base->roots.items, base->roots.n * sizeof *base->roots.items);
+  fetch_bytes(base->kernels.items, base->kernels.n * sizeof *base->kernels.items);
 }
 
 void ahead_go(epoch_planner *p, const uint32_t *w) {

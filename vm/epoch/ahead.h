@@ -12,8 +12,9 @@ enum { AHEAD_CALLS = 16 };
 
 typedef struct ahead_call {
   const uint32_t *next; /* of the `invoke`: the instruction behind it */
-  site_call formed;     /* n 0: the call is not formed ahead */
-  uint32_t number;      /* of the kernel that the call may find */
+  uint32_t site;
+  site_call formed; /* n 0: the call is not formed ahead */
+  uint32_t number;  /* of the kernel that the call may find */
 } ahead_call;
 
 /* The calls from the last `invoke` on at which the list was made. */
@@ -24,6 +25,8 @@ typedef struct ahead_list {
 
 struct epoch_planner;
 
+/* Begins the walk, and fetches the lists of the base, which the walk compares with its own. */
+void ahead_begin(struct epoch_planner *p);
 /* Goes to the invoke at w. The list is made anew, from w on, if its calls are used up. */
 void ahead_go(struct epoch_planner *p, const uint32_t *w);
 /* The words of the invoke i, to which ahead_go went last; NULL: they are not formed, because an operand has room, has a

@@ -7,6 +7,7 @@
 
 #include <string.h>
 
+#include "base/fetch.h"
 #include "base/hash.h"
 #include "base/hook.h"
 #include "vm/epoch/replay_list.h"
@@ -44,6 +45,17 @@ static void free_content(epoch_memo *memo, variant_content *c) {
   mem_free(c);
 }
 
+enum { FETCHED_AHEAD = 4 }; /* kernels */
+
+/* Fetches the state of a kernel that will be freed soon into the CPU's caches, and the struct of a later one, which
+ * tells where its state is. */
+static void fetch_state(const epoch_entry *e, size_t number) {
+  const size_t later = number + FETCHED_AHEAD;
+  if (later < e->kernels.n) fetch_line(e->kernels.items[later].prepared);
+  const site_kernel *k = number < e->kernels.n ? e->kernels.items[number].prepared : NULL;
+  if (k) fetch_line(k->kernel.state);
+}
+
 void memo_free_entry(epoch_memo *memo, epoch_entry *e) {
   memo->figures.freed_bytes += e->bytes;
   if (e->whole) drop_whole(memo, e);
@@ -52,7 +64,10 @@ void memo_free_entry(epoch_memo *memo, epoch_entry *e) {
   replay_free(&e->replay);
   graph_list_fini(&e->graphs);
   for (size_t i = 0; i < e->writes.n; i++) ref_clear(memo->objects, &e->writes.items[i].value);
-  for (size_t i = 0; i < e->kernels.n; i++) drop_kernel(memo, e->kernels.items[i].prepared);
+  for (size_t i = 0; i < e->kernels.n; i++) {
+    fetch_state(e, i + FETCHED_AHEAD);
+    drop_kernel(memo, e->kernels.items[i].prepared);
+  }
   for (size_t i = 0; i < e->host_kernels.n; i++) drop_kernel(memo, e->host_kernels.items[i]);
   for (size_t i = 0; i < e->values.n; i++) storage_release(e->values.items[i]);
   VEC_FREE(&e->writes);

@@ -60,7 +60,7 @@ static reed_status planner_begin(reed_session *s, epoch_planner **out_planner) {
   if (p->base && !reserve_as(p->entry, p->base)) return diag_no_memory(s->run.diagnosis, "epoch plan");
   p->stamp++;
   p->alive.n = p->dying.n = 0;
-  p->ahead.n = p->ahead.at = 0;
+  ahead_begin(p);
   *out_planner = p;
   return REED_OK;
 }

@@ -2,6 +2,7 @@
 #include "ops/cpu/calls/fused.h"
 
 #include "ops/cpu/formulas/formulas.h"
+#include "ops/facts.h"
 
 /* The result's dtype by the rule of op.def; REED_NONE for operands whose dtypes do not agree. */
 static reed_dtype result_dtype(const fused_typed *p, const fused_step *from, const fused_typed_step *step) {
@@ -39,14 +40,16 @@ static reed_status type_step(const reed_kernel_call *call, const fused_step *fro
 }
 
 static reed_status type_steps(const reed_kernel_call *call, fused_typed *p) {
-  fused_program program;
-  const char *wrong = fused_read(call->attrs, call->n_inputs, &program);
+  fused_program read;
+  const fused_program *program = op_facts_program(op_facts_of(call), call->n_inputs);
+  const char *wrong = program ? NULL : fused_read(call->attrs, call->n_inputs, &read);
   if (wrong) return reed_kernel_fail(call, REED_ERROR_VALUE, "program: %s", wrong);
-  p->n_inputs = program.n_inputs;
-  p->n_steps = program.n_steps;
+  if (!program) program = &read;
+  p->n_inputs = call->n_inputs;
+  p->n_steps = program->n_steps;
   for (int32_t k = 0; k < p->n_inputs; k++) p->dtypes[k] = call->inputs[k].dtype;
   for (int32_t j = 0; j < p->n_steps; j++) {
-    reed_status status = type_step(call, &program.steps[j], p, j);
+    reed_status status = type_step(call, &program->steps[j], p, j);
     if (status != REED_OK) return status;
   }
   return REED_OK;

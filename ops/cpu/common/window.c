@@ -1,6 +1,8 @@
 /* Reading the windows of convolutions and pools from a call's attributes (window.h). */
 #include "ops/cpu/common/window.h"
 
+#include "ops/facts.h"
+
 /* Reads attribute `name` of n ints into out; an absent attribute has the row's number for each axis. The shape
  * function has checked number and range. */
 static void read_ints(const reed_kernel_call *call, const char *name, int64_t n, int64_t *out) {
@@ -23,13 +25,13 @@ static void read_geometry(const reed_kernel_call *call, const int64_t *kernel, w
   read_ints(call, "dilations", w->n, w->dilation);
 }
 
-/* Divides the padding `total` into begin and end by auto_pad. A stride larger than the kernel makes `total` negative:
- * then there is no padding, and windows begin at the input's start (ONNX leaves this case open). */
-static void cut_pads(const char *auto_pad, int64_t total, int64_t *out_begin, int64_t *out_end) {
-  bool lower = strcmp(auto_pad, "SAME_LOWER") == 0;
+/* Divides an axis's padding into begin and end, for SAME_LOWER or SAME_UPPER. A stride larger than the kernel makes the
+ * total negative: then there is no padding, and windows begin at the input's start (ONNX leaves this case open). */
+static void cut_same(window *w, int32_t i, bool lower) {
+  int64_t total = (w->out[i] - 1) * w->stride[i] + (w->kernel[i] - 1) * w->dilation[i] + 1 - w->in[i];
   if (total < 0) total = 0;
-  *out_begin = (lower ? total + 1 : total) / 2;
-  *out_end = total - *out_begin;
+  w->pad_begin[i] = (lower ? total + 1 : total) / 2;
+  w->pad_end[i] = total - w->pad_begin[i];
 }
 
 static void read_pads(const reed_kernel_call *call, window *w) {
@@ -43,9 +45,25 @@ void window_init(const reed_kernel_call *call, const int64_t *kernel, window *w)
   read_geometry(call, kernel, w);
   const char *auto_pad = op_attr_string(call->attrs, "auto_pad");
   if (strcmp(auto_pad, "NOTSET") == 0) read_pads(call, w);
-  for (int32_t i = 0; i < w->n && strncmp(auto_pad, "SAME", 4) == 0; i++) {
-    int64_t total = (w->out[i] - 1) * w->stride[i] + (w->kernel[i] - 1) * w->dilation[i] + 1 - w->in[i];
-    cut_pads(auto_pad, total, &w->pad_begin[i], &w->pad_end[i]);
+  for (int32_t i = 0; i < w->n && strncmp(auto_pad, "SAME", 4) == 0; i++)
+    cut_same(w, i, strcmp(auto_pad, "SAME_LOWER") == 0);
+}
+
+void window_init_conv(const reed_kernel_call *call, const op_conv_facts *f, window *w) {
+  const reed_desc *x = &call->inputs[0], *y = &call->outputs[0];
+  *w = (window){.n = f->n_axes};
+  for (int32_t i = 0; i < w->n; i++) {
+    w->in[i] = x->dims[2 + i];
+    w->out[i] = y->dims[2 + i];
+    w->kernel[i] = f->order.plain.dims[2 + i];
+    w->stride[i] = f->strides[i];
+    w->dilation[i] = f->dilations[i];
+    if (f->auto_pad == FACTS_PAD_NOTSET) {
+      w->pad_begin[i] = f->pads[i];
+      w->pad_end[i] = f->pads[f->n_axes + i];
+    } else if (f->auto_pad != FACTS_PAD_VALID) {
+      cut_same(w, i, f->auto_pad == FACTS_PAD_SAME_LOWER);
+    }
   }
 }
 

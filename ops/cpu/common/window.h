@@ -18,6 +18,9 @@ typedef struct window {
  * `kernel` (one extent an axis) comes from the weights or from kernel_shape. The shape function has checked all of
  * them. */
 void window_init(const reed_kernel_call *call, const int64_t *kernel, window *out_window);
+/* As window_init for a Conv with known facts. */
+struct op_conv_facts;
+void window_init_conv(const reed_kernel_call *call, const struct op_conv_facts *facts, window *out_window);
 /* As window_init for a transposed convolution: `in` is x's extent, `out` y's; pads follow ONNX ConvTranspose (opset
  * 11), output_shape and auto_pad included. */
 void window_init_transposed(const reed_kernel_call *call, const int64_t *kernel, window *out_window);

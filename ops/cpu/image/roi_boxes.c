@@ -1,5 +1,6 @@
 /* Position-sensitive bins of whole pixels (ps_roi_pool) on blocks of channels: a unit's bin of many regions is one loop
  * (roi_boxes_loops.h). */
+#include "base/fetch.h"
 #include "ops/cpu/image/roi_boxes_loops.h"
 #include "ops/cpu/image/roi_lanes_job.h"
 
@@ -13,9 +14,9 @@ static void prefetch_bins(const roi_lanes_job *j, const roi_lanes_unit *u, int64
   roi_lane_form form = roi_lanes_bins_form(s, u, s->c.dtype, region, &at);
   const char *first = (const char *)(s->c.backward ? j->buffers->inputs[0] : j->buffers->outputs[0]) + at * bytes;
   if (s->c.last)
-    for (int64_t b = 0; b < u->slots * form.pixel * bytes; b += CACHE_LINE) __builtin_prefetch(first + b);
+    for (int64_t b = 0; b < u->slots * form.pixel * bytes; b += CACHE_LINE) fetch_line(first + b);
   else
-    for (int32_t k = 0; k < u->n; k++) __builtin_prefetch(first + k * form.lane * bytes);
+    for (int32_t k = 0; k < u->n; k++) fetch_line(first + k * form.lane * bytes);
 }
 
 /* The unit's bins of regions begin..end-1 of the order, in w->bins, ROI_BOXES_PART pixels for each bin: written to the

@@ -50,6 +50,13 @@ reed_status cpu_prepare_conv_transpose_second(const reed_kernel_call *call, reed
   return is_computed(call, false) ? conv_planes_prepare(call, true, out_kernel) : REED_OK;
 }
 
+/* The packed weights, if the program may keep them transformed: constants, but not those that convolutions of several
+ * extents read, because the largest of these take most of the time. */
+static const void *kept_constant(const cpu_view *view) {
+  const bool shared = view->facts ? view->facts->shared : op_attr_int(view->call->attrs, SHARED_WEIGHTS_ATTR) != 0;
+  return shared ? NULL : view->unpack.constant;
+}
+
 /* Convolutions over packed weights that need fewer products than a direct one. Weights of half precision: only forms
  * that store transformed weights in f32, or multiply pairs in fixed point. */
 static reed_status prepare_indirect(const cpu_view *view, const window *w, const activation *act,
@@ -58,11 +65,11 @@ static reed_status prepare_indirect(const cpu_view *view, const window *w, const
   if (halves && !images && conv_few_is_faster(view->call, view->order, w)) return REED_OK;
   reed_status status = halves || images ? REED_OK : conv_few_prepare(view->call, view->order, w, act, out_kernel);
   if (status != REED_OK || out_kernel->run) return status;
-  return conv_winograd_prepare(view->call, view->order, view->unpack.constant, w, act, out_kernel);
+  return conv_winograd_prepare(view->call, view->order, kept_constant(view), w, act, out_kernel);
 }
 static bool indirect_is_faster(const cpu_view *view, const window *w, const activation *act) {
   return (!conv_has_halves(view->call) && conv_few_is_faster(view->call, view->order, w)) ||
-         conv_winograd_is_faster(view->call, view->order, view->unpack.constant, w, act);
+         conv_winograd_is_faster(view->call, view->order, kept_constant(view), w, act);
 }
 
 /* True if constant weights in pairs take less time than the same weights in f32, widened once. Each tap of a transposed
@@ -84,9 +91,18 @@ static bool pairs_are_faster(const cpu_view *view, const window *w, bool transpo
   return !widen_once(view->call, view->unpack.constant) || direct_pairs_are_faster(&d, cpu_level_now());
 }
 
+/* As activation_read. */
+static void activation_of(const op_conv_facts *f, activation *out_activation) {
+  *out_activation = (activation){.kind = (activation_kind)(ACTIVATION_NONE + f->activation),
+                                 .level = cpu_level_now(),
+                                 .alpha = f->alpha,
+                                 .beta = f->beta};
+}
+
 static reed_status prepare(const cpu_view *view, bool transposed, reed_kernel *out_kernel) {
   const reed_kernel_call *call = view->call;
-  bool last_in = transposed || !op_attr_int(call->attrs, "channels_first_input");
+  const op_conv_facts *facts = view->facts;
+  bool last_in = transposed || !(facts ? facts->first_input : op_attr_int(call->attrs, "channels_first_input"));
   const reed_desc *weights = &call->inputs[1];
   if (!is_computed(call, view->order && last_in && !transposed)) return REED_OK;
   const bool halves = !transposed && conv_has_halves(call);
@@ -94,9 +110,14 @@ static reed_status prepare(const cpu_view *view, bool transposed, reed_kernel *o
   activation act;
   reed_status status = convolution_check_addends(call);
   if (status != REED_OK) return status;
-  (transposed ? window_init_transposed : window_init)(call, weights->dims + 2, &w);
+  if (facts) {
+    window_init_conv(call, facts, &w);
+    activation_of(facts, &act);
+  } else {
+    (transposed ? window_init_transposed : window_init)(call, weights->dims + 2, &w);
+    activation_read(call, &act);
+  }
   window_drop_units(&w);
-  activation_read(call, &act);
   if (view->order && last_in && !transposed) {
     status = prepare_indirect(view, &w, &act, out_kernel);
     if (status != REED_OK || out_kernel->run) return status;

@@ -79,8 +79,8 @@ static cpu_level filled_level(cpu_level level, int64_t channels) {
 reed_status conv_depthwise_prepare(const reed_kernel_call *call, bool packed, const window *w, const activation *act,
                                    reed_kernel *out_kernel) {
   const reed_desc *x = &call->inputs[0], *weights = &call->inputs[1], *y = &call->outputs[0];
-  if (x->dtype != REED_F32 || w->n > 2 || !packed_has_small_groups(weights, op_attr_int(call->attrs, "group")))
-    return REED_OK;
+  if (x->dtype != REED_F32 || w->n > 2) return REED_OK;
+  if (!packed && !packed_has_small_groups(weights, op_attr_int(call->attrs, "group"))) return REED_OK;
   depthwise *d = mem_calloc(1, sizeof *d);
   if (!d) return cpu_no_memory(call);
   *d = (depthwise){.w = *w,

@@ -199,7 +199,8 @@ static bool is_faster(const window *w, int64_t inputs) {
 reed_status conv_groups_prepare(const reed_kernel_call *call, const packed_order *order, const window *given,
                                 const activation *act, reed_kernel *out_kernel) {
   const reed_desc *x = &call->inputs[0], *y = &call->outputs[0];
-  const int64_t groups = op_attr_int(call->attrs, "group"), inputs = x->dims[1] / groups, outputs = y->dims[1] / groups;
+  const int64_t groups = order ? order->n_parts : op_attr_int(call->attrs, "group"), inputs = x->dims[1] / groups,
+                outputs = y->dims[1] / groups;
   window w = *given;
   if (w.n == 1) window_as_row(&w);
   const bool pairs = order && order->pairs && act->level == CPU_AVX512_BF16;

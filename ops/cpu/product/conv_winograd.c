@@ -83,10 +83,10 @@ static reed_status run_winograd(const void *state, const reed_kernel_buffers *bu
                            buffers->outputs[0], buffers->workspace);
 }
 
-/* True if the program may keep transformed weights: not those that convolutions of several extents read, because the
- * largest of these take most of the time. Depends on the program alone, so that all its sessions choose the same. */
+/* True if the program may keep transformed weights. Depends on the program alone, so that all its sessions choose the
+ * same. */
 static bool may_keep(const reed_kernel_call *call, const void *constant) {
-  return call->env && call->env->cache && constant && !op_attr_int(call->attrs, SHARED_WEIGHTS_ATTR);
+  return call->env && call->env->cache && constant;
 }
 
 /* The problem of the call, if its form allows one, and the form that is estimated fastest. False: a direct convolution

@@ -8,9 +8,9 @@
 #include "ops/packed.h"
 
 /* Leaves *out_kernel alone for any other convolution. The call is seen with channels second and plain weights.
- * constant: the packed weights, if they outlive the kernel; else NULL. Weights of half precision are taken for a form
- * that stores its transformed weights, or for fixed point of pairs, if it is estimated faster than the direct
- * convolution over them. */
+ * constant: the packed weights, if they outlive the kernel and may be kept transformed; else NULL. Weights of half
+ * precision are taken for a form that stores its transformed weights, or for fixed point of pairs, if it is estimated
+ * faster than the direct convolution over them. */
 reed_status conv_winograd_prepare(const reed_kernel_call *call, const packed_order *order, const void *constant,
                                   const window *w, const activation *act, reed_kernel *out_kernel) REED_MUST_CHECK;
 /* True if a Winograd form is estimated faster than the direct convolution over these weights, which may be pairs of

@@ -1,7 +1,7 @@
 /* A copy of a call whose operands a view replaces (call_copy.h). */
 #include "ops/cpu/views/call_copy.h"
 
-reed_status call_copy_init(const reed_kernel_call *call, call_copy *c) {
+static reed_status copy_operands(const reed_kernel_call *call, call_copy *c) {
   if (call->n_inputs > CALL_COPY_INPUTS || call->n_outputs > CALL_COPY_OUTPUTS || call->attrs->n > CALL_COPY_ATTRS)
     return reed_kernel_fail(call, REED_ERROR_UNSUPPORTED, "%d inputs, %d outputs and %d attributes in a view",
                             (int)call->n_inputs, (int)call->n_outputs, (int)call->attrs->n);
@@ -12,14 +12,25 @@ reed_status call_copy_init(const reed_kernel_call *call, call_copy *c) {
     c->constant[i] = call->constant[i];
   }
   for (int32_t i = 0; i < call->n_outputs; i++) c->outputs[i] = call->outputs[i];
-  for (int32_t i = 0; i < call->attrs->n; i++) c->items[i] = call->attrs->items[i];
-  c->attrs = (reed_attrs){c->items, call->attrs->n};
   c->call.inputs = c->inputs;
   c->call.outputs = c->outputs;
   c->call.host_values = c->host_values;
   c->call.constant = c->constant;
   c->call.attrs = &c->attrs;
   return REED_OK;
+}
+
+reed_status call_copy_init(const reed_kernel_call *call, call_copy *c) {
+  reed_status status = copy_operands(call, c);
+  if (status != REED_OK) return status;
+  for (int32_t i = 0; i < call->attrs->n; i++) c->items[i] = call->attrs->items[i];
+  c->attrs = (reed_attrs){c->items, call->attrs->n};
+  return REED_OK;
+}
+
+reed_status call_copy_init_with(const reed_kernel_call *call, const reed_attrs *attrs, call_copy *c) {
+  c->attrs = *attrs;
+  return copy_operands(call, c);
 }
 
 reed_attr *call_copy_attr(call_copy *c, const char *name) {

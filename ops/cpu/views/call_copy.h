@@ -21,6 +21,9 @@ typedef struct call_copy {
 
 /* ERROR_UNSUPPORTED for a call with more operands or attributes than a copy holds. */
 reed_status call_copy_init(const reed_kernel_call *call, call_copy *out_copy) REED_MUST_CHECK;
+/* As call_copy_init with attributes of another list, which the copy borrows: no attribute may be changed. */
+reed_status call_copy_init_with(const reed_kernel_call *call, const reed_attrs *attrs,
+                                call_copy *out_copy) REED_MUST_CHECK;
 /* The copy's own attribute of that name; NULL: the call has none. */
 reed_attr *call_copy_attr(call_copy *copy, const char *name);
 void call_copy_drop_attr(call_copy *copy, const char *name);

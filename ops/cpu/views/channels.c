@@ -5,8 +5,7 @@
 #include "ops/cpu/common/strided.h"
 #include "ops/inner.h"
 
-/* [N,spatial...,C] -> [N,C,spatial...] */
-static void see_channels_second(reed_desc *d) {
+void channels_see_second(reed_desc *d) {
   if (d->dtype == REED_NONE || d->rank < 3) return;
   int64_t channels = d->dims[d->rank - 1];
   memmove(&d->dims[2], &d->dims[1], (size_t)(d->rank - 2) * sizeof *d->dims);
@@ -23,10 +22,10 @@ reed_status channels_view_init(const reed_kernel_call *call, uint32_t images, ch
   if (status != REED_OK) return status;
   for (int32_t i = 0; i < call->n_inputs; i++) {
     if (!(images >> i & 1)) continue;
-    see_channels_second(&v->copy.inputs[i]);
+    channels_see_second(&v->copy.inputs[i]);
     call_copy_hide_values(&v->copy, i);
   }
-  for (int32_t i = 0; i < call->n_outputs; i++) see_channels_second(&v->copy.outputs[i]);
+  for (int32_t i = 0; i < call->n_outputs; i++) channels_see_second(&v->copy.outputs[i]);
   call_copy_attr(&v->copy, "channels_last")->i = 0;
   v->call = &v->copy.call;
   return REED_OK;

@@ -5,11 +5,13 @@
 
 #include "ops/cpu/views/channels.h"
 #include "ops/cpu/views/unpack.h"
+#include "ops/facts.h"
 
 /* Must stay at its address while it is used. */
 typedef struct cpu_view {
   const reed_kernel_call *call; /* weights with plain extents, images with channels second */
   bool last;                    /* images have their channels last in memory */
+  const op_conv_facts *facts;   /* of a Conv with packed weights; NULL: not known */
   const packed_order *order;    /* of the packed weights in memory; NULL: the weights are plain */
   unpack_view unpack;
   channels_view channels;

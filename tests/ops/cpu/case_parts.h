@@ -1,4 +1,4 @@
-/* Functions shared by the parts of the kernel cases: kernel_case.c, device_case.c, case_log.c,
+/* Functions shared by the parts of the kernel cases: kernel_case.c, device_case.c, case_facts.c, case_log.c,
  * case_tolerance.c. Tests include kernel_case.h. */
 #ifndef TESTS_OPS_CPU_CASE_PARTS_H_
 #define TESTS_OPS_CPU_CASE_PARTS_H_
@@ -20,12 +20,16 @@ typedef struct case_call {
   int cancel;
   reed_kernel_env env;
   op_call call;
+  op_facts_list facts; /* of `completed`; none at level "reference" */
 } case_call;
 
 /* Puts the call together at that CPU level and runs the shape function; `prepare` and the device are the caller's. On
  * success case_call_fini must follow. */
 reed_status case_call_init(kernel_case *c, const char *level, case_call *out);
 void case_call_fini(case_call *made);
+/* Reads the facts of the call's attributes and gives them to the call. Compares the shapes that it has with them, and
+ * the shape function's status, with those without, and returns this status. */
+reed_status case_facts_init(kernel_case *c, case_call *made, reed_status without);
 /* True if the list of capabilities has the call. */
 bool case_call_listed(const case_call *made, const capability *list);
 /* The elements of all operands together. */

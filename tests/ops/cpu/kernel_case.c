@@ -208,14 +208,16 @@ reed_status case_call_init(kernel_case *c, const char *level, case_call *out) {
                         .env = &out->env,
                         .diagnosis = &c->diagnosis};
   reed_status status = shapefn_call(&out->call, out->shapes);
-  if (status) return status;
+  if (!status && !c->hide_values) ck_assert_int_eq(kernel_cache_open(&out->env.cache), REED_OK);
+  if (strcmp(level, "reference") != 0) status = case_facts_init(c, out, status);
+  if (status) {
+    case_call_fini(out);
+    return status;
+  }
   for (int32_t i = 0; i < c->n_outputs; i++)
     if (!c->unwanted[i]) out->out[i] = shapefn_desc(&out->shapes[i]);
-  if (!c->hide_values) ck_assert_int_eq(kernel_cache_open(&out->env.cache), REED_OK);
   return REED_OK;
 }
-
-void case_call_fini(case_call *made) { kernel_cache_close(&made->env.cache); }
 
 bool case_call_listed(const case_call *made, const capability *list) {
   reed_dtype dtypes[CASE_INPUTS + CASE_OUTPUTS];
