@@ -65,6 +65,12 @@ static bool reads_packed(const ir_module *m, const ir_node *n) {
   return capability_has(m->targets, &call);
 }
 
+/* One column of f32 stays as it is: panels would read sixteen. */
+static bool is_column(const ir_node *n, const packed_order *order) {
+  const bool matrix = n->op == op_builtin(OP_MatMul) || n->op == op_builtin(OP_Gemm);
+  return matrix && order->outputs == 1 && order->plain.dtype == REED_F32;
+}
+
 static reed_status visit(void *context, ir_node *n) {
   packing *p = context;
   reed_attrs attrs = ir_attrs(n);
@@ -73,7 +79,7 @@ static reed_status visit(void *context, ir_node *n) {
   if (!reads_packed(p->m, n)) return REED_OK;
   ir_value *weights = n->n_inputs > 1 ? n->inputs[1] : NULL;
   if (!ir_is_constant(weights) || weights->packed || !ir_desc(weights, &plain) ||
-      !packed_order_of(n->op, &attrs, &plain, &order))
+      !packed_order_of(n->op, &attrs, &plain, &order) || is_column(n, &order))
     return REED_OK;
   ir_value *packed = packed_value(p, weights, &order, n->outputs[0]);
   if (!packed || !ir_set_attr_ints(n, PACKED_ATTR, plain.dims, plain.rank))

@@ -64,6 +64,20 @@ static reed_status read_gemm(const reed_kernel_call *call, product *p) {
   return REED_OK;
 }
 
+bool product_one_each(const product *p, const int64_t *strides, int64_t matrix) {
+  for (int32_t i = p->batch_rank - 1; i >= 0; i--) {
+    if (p->batch_dims[i] != 1 && strides[i] != matrix) return false;
+    matrix *= p->batch_dims[i];
+  }
+  return true;
+}
+
+bool product_only_one(const product *p, const int64_t *strides) {
+  for (int32_t i = 0; i < p->batch_rank; i++)
+    if (strides[i] != 0 && p->batch_dims[i] != 1) return false;
+  return true;
+}
+
 reed_status product_read(const reed_kernel_call *call, bool gemm, product *p) {
   const reed_desc *y = &call->outputs[0];
   *p = (product){.dtype = call->inputs[0].dtype, .team = cpu_env_team(call), .alpha = 1, .beta = 1};

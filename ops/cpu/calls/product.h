@@ -35,6 +35,11 @@ static inline product_place product_place_of(const product *p, int64_t matrix) {
   return at;
 }
 
+/* True if an operand with these batch strides has one matrix for each of the batch, `matrix` elements apart. */
+bool product_one_each(const product *p, const int64_t *strides, int64_t matrix);
+/* True if it has one matrix for the whole batch. */
+bool product_only_one(const product *p, const int64_t *strides);
+
 /* Reads a Gemm or MatMul call; ERROR_SHAPE with a diagnosis for extents that do not fit together. */
 reed_status product_read(const reed_kernel_call *call, bool gemm, product *out_product) REED_MUST_CHECK;
 

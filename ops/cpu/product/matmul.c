@@ -1,9 +1,10 @@
 /* MatMul (ONNX opset 13, with Reed's bias) and Gemm (opset 13): choosing the implementation. A packed B is one
  * tall product over panels (ops/cpu/product/panels.h). Products of plain matrices (ops/cpu/product/matrix.h): one B for
- * all of A's matrices makes one tall product, otherwise each matrix of the batch is a part. Products of i32:
- * product/integers.h. The reference: reference/matmul.c. */
+ * all of A's matrices makes one tall product, otherwise each matrix of the batch is a part. Products of f64, and of f32
+ * with few columns: product/general.h; of i32: product/integers.h. The reference: reference/matmul.c. */
 #include "ops/cpu/calls/product.h"
 #include "ops/cpu/common/strided.h"
+#include "ops/cpu/product/general.h"
 #include "ops/cpu/product/integers.h"
 #include "ops/cpu/product/matrix.h"
 #include "ops/cpu/product/panels.h"
@@ -135,21 +136,6 @@ static reed_status run_fast(const void *state, const reed_kernel_buffers *buffer
   return activation_apply(&p->activation, p->team, y, p->batch * p->m * p->n);
 }
 
-/* True if the operand has one matrix for each of the batch, `matrix` elements apart. */
-static bool one_each(const product *p, const int64_t *strides, int64_t matrix) {
-  for (int32_t i = p->batch_rank - 1; i >= 0; i--) {
-    if (p->batch_dims[i] != 1 && strides[i] != matrix) return false;
-    matrix *= p->batch_dims[i];
-  }
-  return true;
-}
-
-static bool only_one(const product *p, const int64_t *strides) {
-  for (int32_t i = 0; i < p->batch_rank; i++)
-    if (strides[i] != 0 && p->batch_dims[i] != 1) return false;
-  return true;
-}
-
 /* A product over packed weights is one image of one row; its pixels are the rows of A. */
 static reed_status prepare_panels(const reed_kernel_call *call, fast_product *f, const packed_order *order,
                                   reed_kernel *out_kernel) {
@@ -208,7 +194,7 @@ static int64_t cut_depth(const reed_kernel_call *call, fast_product *f) {
 
 static void prepare_plain(const reed_kernel_call *call, fast_product *f, reed_kernel *out_kernel) {
   product *p = &f->p;
-  bool tall = only_one(p, p->b_batch) && one_each(p, p->a_batch, p->m * p->a_row);
+  bool tall = product_only_one(p, p->b_batch) && product_one_each(p, p->a_batch, p->m * p->a_row);
   if (p->a_column != 1) { /* of Gemm, which has no batch */
     int64_t extents[] = {p->m, p->k}, from[] = {p->a_row, p->a_column}, to[] = {p->k, 1};
     strided_plan(&f->transpose, 2, extents, from, 0, to, 0, sizeof(float), cpu_env_team(call));
@@ -239,21 +225,33 @@ static bool pairs_are_faster(const cpu_view *view, const product *p) {
   return !widen_once(view->call, view->unpack.constant) || direct_pairs_are_faster(&d, cpu_level_now());
 }
 
+/* Few columns of packed weights are one panel of whole vectors. */
+static bool is_general(const cpu_view *view, product *p) {
+  if (view->order && (view->order->pairs || view->order->plain.dtype != REED_F32 || p->n > PACKED_STEP)) return false;
+  if (!general_product_suits(p)) return false;
+  if (view->order) p->b_row = PACKED_STEP, p->b_column = 1;
+  return true;
+}
+
 static reed_status prepare(const cpu_view *view, bool gemm, reed_kernel *out_kernel) {
   const reed_kernel_call *call = view->call;
   product p;
   reed_status status = product_read(call, gemm, &p);
   if (status == REED_OK && p.dtype == REED_I32 && !gemm) return integer_product_prepare(call, &p, out_kernel);
+  const bool empty = p.k == 0 || p.batch * p.m * p.n == 0;
+  if (status == REED_OK && p.dtype == REED_F64 && !empty && !p.has_residual)
+    return general_product_prepare(call, &p, false, out_kernel);
   if (status != REED_OK || p.dtype != REED_F32 || p.k == 0 || !packed_computes(view->order, call->inputs[1].dtype))
     return status;
   if (view->order && view->order->pairs && !pairs_are_faster(view, &p)) return REED_OK; /* B is widened (table.c) */
+  if (!empty && is_general(view, &p)) return general_product_prepare(call, &p, view->order != NULL, out_kernel);
   fast_product *f = mem_calloc(1, sizeof *f);
   if (!f) return cpu_no_memory(call);
   f->p = p;
-  f->bias_inside =
-      p.has_c && p.beta == 1 && only_one(&p, p.c_batch) && (p.c_row == 0 || p.m == 1) && (p.c_column == 1 || p.n == 1);
+  f->bias_inside = p.has_c && p.beta == 1 && product_only_one(&p, p.c_batch) && (p.c_row == 0 || p.m == 1) &&
+                   (p.c_column == 1 || p.n == 1);
   f->residual_inside = p.has_c && !f->bias_inside && !p.has_residual && p.beta == 1 && p.c_row == p.n &&
-                       p.c_column == 1 && one_each(&p, p.c_batch, p.m * p.n);
+                       p.c_column == 1 && product_one_each(&p, p.c_batch, p.m * p.n);
   f->activation_inside = !p.has_c || f->bias_inside || f->residual_inside;
   if (!view->order) {
     prepare_plain(call, f, out_kernel);

@@ -13,6 +13,7 @@
 #define DEPTH_GRAIN 8      /* steps that few_rows adds together */
 #define COLUMNS_MOST 4096  /* of a chunk: Y's row stays in the first-level cache; of several rows as many together */
 #define DOTS_ROWS 16       /* the most rows whose products are dots: of more rows a transposed panel costs little */
+#define DOTS_SHORTEST 32   /* a shorter depth is mostly the ends of dots */
 #define NEAR_FLOATS 4096   /* of B's columns in dots of several tiles of rows: half a first-level cache */
 #define DOT_BYTES 40       /* that take as long as the end of a dot in cpu_team_for's count */
 #define DOTS_GRAIN 24      /* columns of whole tiles of several rows */
@@ -61,10 +62,10 @@ static void init_few(matrix_plan *plan, cpu_team team) {
 }
 
 void matrix_plan_init(matrix_plan *plan, cpu_team team) {
-  plan->form = plan->columns == 1 && plan->b_row == 1          ? MATRIX_COLUMN
-               : plan->rows <= FEW_ROWS && plan->b_column == 1 ? MATRIX_ROWS
-               : plan->rows <= DOTS_ROWS && plan->b_row == 1   ? MATRIX_DOTS
-                                                               : MATRIX_BLOCKS;
+  plan->form = plan->columns == 1 && plan->b_row == 1                                        ? MATRIX_COLUMN
+               : plan->rows <= FEW_ROWS && plan->b_column == 1                               ? MATRIX_ROWS
+               : plan->rows <= DOTS_ROWS && plan->b_row == 1 && plan->depth >= DOTS_SHORTEST ? MATRIX_DOTS
+                                                                                             : MATRIX_BLOCKS;
   if (plan->form != MATRIX_BLOCKS) {
     init_few(plan, team);
     return;

@@ -95,9 +95,9 @@ static const char *const activations[] = {
 #include "ops/activation.def"
 };
 
-/* The most products of a case of another type than f32 on the host: every level computes such a case with the
- * reference, which has no blocks, so that a longer one would only compare the reference with itself again, for most of
- * the test's time. Other devices have kernels of their own for these types. */
+/* The most products of a case of another type than f32 on the host: every level computes a convolution of such a type
+ * with the reference, so that a longer case would only compare the reference with itself again, for most of the test's
+ * time; longer matrices of f64 are in test_general.c. Other devices have kernels of their own for these types. */
 #define OTHER_TYPES_MOST (1 << 20)
 static bool is_long(int64_t n_products) {
   if (n_products <= OTHER_TYPES_MOST || case_devices_only()) return false;
