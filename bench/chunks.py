@@ -33,7 +33,6 @@ KNOWN = (
     (("ScatterElements", "ScatterND"), 100, "updates of random places: as long as the caches make it"),
     (("Unique 200000",), 70, "a part's elements are written to their places in the order: as long as the caches make it"),
     (("TopK 60000x20", "TopK 3x170000:float64"), 75, "a column of 60,000 elements is one chunk; the candidates of a row are sorted by the caller"),
-    (("ReduceLogSumExp 500003x2:float64",), 60, "a logarithm for each element"),
 )
 
 

@@ -170,7 +170,7 @@ static inline float mod_f32(float a, float b) {
 static inline float pow_f32(float a, float b) { return powf(a, b); }
 #define largest_f32 __FLT_MAX__
 
-/* Double: the C library's. */
+/* Double: the C library's. Loops that vectorise have those of functions_double.h. */
 #define largest_f64 __DBL_MAX__
 #define acos_f64 acos
 #define acosh_f64 acosh

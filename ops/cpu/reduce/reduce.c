@@ -22,7 +22,8 @@
 #define WORK 8
 #define HALF_WORK 24
 #define SLOW_WORK 128
-#define STEP_WORK 32 /* of a row, or a row's block of columns, besides */
+#define F64_EXP_WORK 64 /* an exponential in f64 */
+#define STEP_WORK 32    /* of a row, or a row's block of columns, besides */
 
 typedef struct reduce_state {
   const reduce_loops *loops;
@@ -350,7 +351,11 @@ reed_status cpu_prepare_reduce(const reed_kernel_call *call, reed_kernel *out_ke
              short_column = s->by_columns && (!s->n_reduced || s->reduced[s->n_reduced - 1] < SHORT_COLUMN),
              slow = sums_exp && (short_column || (!s->by_columns && s->inner < 64) || (!half && in->dtype != REED_F32));
   s->short_rows = loops->short_rows && !s->by_columns && !s->n_reduced && s->inner > 0 && s->inner <= SHORT_ROW;
-  int64_t n_in = desc_elements(in), work = slow && !s->short_rows ? SLOW_WORK : half || sums_exp ? HALF_WORK : WORK;
+  const bool f64_exp = sums_exp && in->dtype == REED_F64;
+  int64_t n_in = desc_elements(in), work = f64_exp                  ? F64_EXP_WORK
+                                           : slow && !s->short_rows ? SLOW_WORK
+                                           : half || sums_exp       ? HALF_WORK
+                                                                    : WORK;
   s->n_out = desc_elements(out);
   s->team = cpu_team_for(cpu_env_team(call), n_in * work + steps_of(s, n_in) * STEP_WORK + s->n_out * WORK_PER_ROW);
   s->n_pieces = 1;

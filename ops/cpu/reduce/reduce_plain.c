@@ -1,9 +1,11 @@
-/* The reductions on all dtypes but f32, at one CPU level. f32: reduce_f32.c. Axes and threads: reduce.c. */
+/* The reductions on all dtypes but f32, at one CPU level. f32: reduce_f32.c; ReduceLogSumExp of f64:
+ * exp_loops.c. Axes and threads: reduce.c. */
 #include "ops/cpu/reduce/reduce_plain.h"
 
 #include <math.h>
 
 #include "ops/cpu/common/cpu.h"
+#include "ops/cpu/reduce/exp_loops.h"
 
 #define IF_BOOL(...)
 #define IF_FLOAT(...) __VA_ARGS__
@@ -99,7 +101,7 @@
 
 const reduce_loops *reduce_plain(reed_dtype dtype, op_id op) {
   switch (dtype) {
-    case REED_F64: return reductions_f64(op);
+    case REED_F64: return op == OP_ReduceLogSumExp ? CPU_PICK(cpu_level_now(), log_sum_exp_f64)() : reductions_f64(op);
     case REED_I8: return reductions_i8(op);
     case REED_I16: return reductions_i16(op);
     case REED_I32: return reductions_i32(op);

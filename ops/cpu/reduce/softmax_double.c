@@ -2,10 +2,15 @@
  * largest elements, the sums, the results; sums are added piece by piece. The reference: reference/softmax.c. */
 #include <math.h>
 
+#include "ops/cpu/reduce/exp_loops.h"
 #include "ops/cpu/reduce/lines_double.h"
+
+#define SHORT_COLUMN 1024 /* elements of columns of which a chunk takes several */
+#define COLUMNS_ABREAST 8 /* so many: a vector */
 
 typedef struct softmax_job {
   const softmax *s;
+  cpu_level level;
   const double *x;
   double *y;
   int64_t n_pieces;
@@ -26,6 +31,8 @@ static piece piece_at(const softmax_job *job, int64_t i) {
                  left < DOUBLE_PIECE ? left : DOUBLE_PIECE};
 }
 
+static bool takes_exp(const softmax *s) { return s->kind == SOFTMAX || s->kind == SOFTMAX_LOG; }
+
 static void find_most(void *context, int64_t begin, int64_t end) {
   const softmax_job *job = context;
   int64_t step = job->s->inner;
@@ -33,7 +40,9 @@ static void find_most(void *context, int64_t begin, int64_t end) {
     piece p = piece_at(job, i);
     const double *x = job->x + p.at;
     double most = -INFINITY;
-    for (int64_t k = 0; k < p.n; k++) most = x[k * step] > most ? x[k * step] : most;
+    if (step == 1 && takes_exp(job->s)) most = CPU_PICK(job->level, most_f64)(x, p.n);
+    else
+      for (int64_t k = 0; k < p.n; k++) most = x[k * step] > most ? x[k * step] : most;
     job->most[i] = most;
   }
 }
@@ -48,10 +57,14 @@ static void sum_pieces(void *context, int64_t begin, int64_t end) {
     double *y = job->y + p.at, sum = 0, most = s->kind == SOFTMAX_LP ? 0 : job->line_most[p.line];
     switch (s->kind) {
       case SOFTMAX:
-        for (int64_t k = 0; k < p.n; k++) sum += y[k * step] = exp(x[k * step] - most);
+        if (step == 1) sum = CPU_PICK(job->level, exp_sum_f64)(x, most, y, p.n);
+        else
+          for (int64_t k = 0; k < p.n; k++) sum += y[k * step] = exp(x[k * step] - most);
         break;
       case SOFTMAX_LOG:
-        for (int64_t k = 0; k < p.n; k++) sum += exp(x[k * step] - most);
+        if (step == 1) sum = CPU_PICK(job->level, exp_sum_f64)(x, most, NULL, p.n);
+        else
+          for (int64_t k = 0; k < p.n; k++) sum += exp(x[k * step] - most);
         break;
       default:
         for (int64_t k = 0; k < p.n; k++) sum += s->p == 1 ? fabs(x[k * step]) : x[k * step] * x[k * step];
@@ -136,18 +149,46 @@ static void whole_lines(void *context, int64_t begin, int64_t end) {
   }
 }
 
+/* Rows of one piece each. */
+static void whole_rows(void *context, int64_t begin, int64_t end) {
+  const softmax_job *job = context;
+  const int64_t n = job->s->axis;
+  CPU_PICK(job->level, softmax_rows_f64)
+  (job->s->kind == SOFTMAX_LOG, job->x + begin * n, job->y + begin * n, end - begin, n);
+}
+
+/* Columns of one piece each. */
+static void whole_columns(void *context, int64_t begin, int64_t end) {
+  const softmax_job *job = context;
+  const softmax *s = job->s;
+  int64_t n;
+  for (int64_t line = begin; line < end; line += n) {
+    const piece p = piece_at(job, line);
+    n = s->inner - line % s->inner < end - line ? s->inner - line % s->inner : end - line;
+    CPU_PICK(job->level, softmax_columns_f64)
+    (s->kind == SOFTMAX_LOG, job->x + p.at, job->y + p.at, s->axis, s->inner, n);
+  }
+}
+
 static int64_t pieces_of(const softmax *s) { return (s->axis + DOUBLE_PIECE - 1) / DOUBLE_PIECE; }
 
 static reed_status run_double(const void *state, const reed_kernel_buffers *buffers) {
   const softmax *s = state;
   int64_t lines = s->outer * s->inner, n = lines * pieces_of(s);
-  softmax_job job = {
-      .s = s, .x = buffers->inputs[0], .y = buffers->outputs[0], .n_pieces = pieces_of(s), .most = buffers->workspace};
+  softmax_job job = {.s = s,
+                     .level = cpu_level_now(),
+                     .x = buffers->inputs[0],
+                     .y = buffers->outputs[0],
+                     .n_pieces = pieces_of(s),
+                     .most = buffers->workspace};
   job.sums = job.most + n;
   job.line_most = job.sums + n;
   job.line_rest = job.line_most + lines;
   cpu_team team = cpu_team_for(s->team, lines * s->axis * 64),
            joining = cpu_team_for(s->team, n * 16 + (s->kind == SOFTMAX_HARD ? lines * DOUBLE_PIECE * 8 : 0));
+  if (job.n_pieces == 1 && s->inner == 1 && takes_exp(s)) return cpu_parallel(team, lines, 1, whole_rows, &job);
+  const int64_t abreast = s->axis <= SHORT_COLUMN ? COLUMNS_ABREAST : 1;
+  if (job.n_pieces == 1 && takes_exp(s)) return cpu_parallel(team, lines, abreast, whole_columns, &job);
   if (job.n_pieces == 1) return cpu_parallel(team, lines, 1, whole_lines, &job);
   reed_status status = REED_OK;
   if (seeks_most(s)) {
