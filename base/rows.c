@@ -26,6 +26,10 @@ mem_row *rows_use(mem_row *row) {
   return before;
 }
 
+/* A fork waits for the lock, so that the child's copy is free. */
+static void lock_rows(void) { pthread_mutex_lock(&reed_rows_shared.lock); }
+static void unlock_rows(void) { pthread_mutex_unlock(&reed_rows_shared.lock); }
+
 /* Takes the addresses, once. False: there are none. The lock is held. */
 static bool have_addresses(void) {
   reed_rows *rows = &reed_rows_shared;
@@ -33,7 +37,7 @@ static bool have_addresses(void) {
   if (rows->refused) return false;
   const size_t all = ROWS_BYTES + ROWS_PAGE;
   char *begin = mmap(NULL, all, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  rows->refused = begin == MAP_FAILED;
+  rows->refused = begin == MAP_FAILED || pthread_atfork(lock_rows, unlock_rows, unlock_rows) != 0;
   if (rows->refused) return false;
   const uintptr_t base = ((uintptr_t)begin + ROWS_PAGE - 1) & ~(uintptr_t)(ROWS_PAGE - 1);
   atomic_store_explicit(&rows->base, base, memory_order_release);
@@ -54,7 +58,7 @@ static void add_pages(void) {
   rows->n_used += n;
 }
 
-/* A thread that would have to wait takes no page: after a fork the lock may be held for ever. */
+/* A thread that would have to wait, while memory is asked for, takes no page. */
 static row_page *take_page(void) {
   reed_rows *rows = &reed_rows_shared;
   row_page *page = NULL;

@@ -4,6 +4,8 @@
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "base/mem.h"
 #include "tests/suite.h"
@@ -104,6 +106,49 @@ START_TEST(other_blocks_are_the_heaps) {
 }
 END_TEST
 
+/* A child forked while another thread takes and frees pages has rows that work. */
+static atomic_bool busy;
+static void *use_pages(void *unused) {
+  (void)unused;
+  while (atomic_load(&busy)) {
+    mem_row row = {0};
+    (void)rows_use(&row);
+    void *blocks[40];
+    for (int i = 0; i < 40; i++) blocks[i] = mem_alloc(4000);
+    (void)rows_use(NULL);
+    for (int i = 0; i < 40; i++) mem_free(blocks[i]);
+    rows_close(&row);
+    rows_trim(); /* holds the lock for long */
+  }
+  return NULL;
+}
+START_TEST(children_have_rows) {
+  pthread_t thread;
+  atomic_store(&busy, true);
+  ck_assert_int_eq(pthread_create(&thread, NULL, use_pages, NULL), 0);
+  for (int round = 0; round < 200; round++) {
+    const pid_t child = fork();
+    ck_assert_int_ge(child, 0);
+    if (child == 0) {
+      alarm(20);
+      mem_row row = {0};
+      (void)rows_use(&row);
+      void *block = mem_alloc(100);
+      (void)rows_use(NULL);
+      mem_free(block);
+      rows_close(&row);
+      rows_trim();
+      _exit(0);
+    }
+    int status;
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert_int_eq(status, 0);
+  }
+  atomic_store(&busy, false);
+  ck_assert_int_eq(pthread_join(thread, NULL), 0);
+}
+END_TEST
+
 /* A program's own allocator makes every block. */
 static int n_made;
 static void *make(void *context, size_t bytes) {
@@ -146,11 +191,13 @@ int main(void) {
   tcase_add_test(t, pages_are_used_again);
   tcase_add_test(t, blocks_outlive_their_row);
   tcase_add_test(t, other_blocks_are_the_heaps);
+  tcase_add_test(t, children_have_rows);
 #else
   (void)blocks_lie_side_by_side;
   (void)pages_are_used_again;
   (void)blocks_outlive_their_row;
   (void)other_blocks_are_the_heaps;
+  (void)children_have_rows;
 #endif
   tcase_add_test(t, another_allocator_has_no_rows);
   return suite_run(suite);
