@@ -1,4 +1,4 @@
-/* The table of bench_conv: every row at every CPU level, as Markdown (docs/performance.md). */
+/* The table of bench_conv: every row at every CPU level, as Markdown (docs/measurements.md). */
 #ifndef BENCH_CONV_TABLE_H_
 #define BENCH_CONV_TABLE_H_
 

@@ -6,7 +6,7 @@
 
 /* Prints a row for each layer whose text has the word: GFLOP/s of a direct convolution's arithmetic over CPU time on
  * one thread, the least of `runs` runs; and the largest difference from float64 over the root mean square of the
- * results. markdown: as a table for docs/performance.md. */
+ * results. markdown: as a table for docs/measurements.md. */
 void measure_layers(int runs, const char *word, bool markdown);
 
 #endif

@@ -7,7 +7,7 @@
 
 /* A product keeps f32 if the longest way from its result to a choice has more products. Of 500 detections of Mask R-CNN
  * ResNet-50-FPN with random weights, in five pictures, 486 are found again with a limit of 16 products for bf16, 469
- * with 22, 408 with 40; f16 rounds to an eighth of that, and loses fewer with 40. docs/performance.md has what the
+ * with 22, 408 with 40; f16 rounds to an eighth of that, and loses fewer with 40. docs/measurements.md has what the
  * limits cost. */
 #define PRODUCTS_AFTER_BF16 16
 #define PRODUCTS_AFTER_F16 40
