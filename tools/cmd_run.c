@@ -163,12 +163,32 @@ typedef struct job {
   double inputs_us, session_us, run_us, results_us;
 } job;
 
+/* Complains of a tolerance for an output that is not compared. */
+static int check_names(const words *tolerances, const char *flag, const options *o, const job *j, complaint *c) {
+  for (size_t i = 0; i < tolerances->n; i++) {
+    const char *word = tolerances->items[i], *number = strrchr(word, '=');
+    if (!number) continue;
+    size_t n = (size_t)(number - word);
+    bool found = false;
+    for (size_t k = 0; k < o->expected.n && !found; k++) {
+      const char *name = j->m.output_names[j->expected[k].output];
+      found = strlen(name) == n && strncmp(word, name, n) == 0;
+    }
+    if (!found)
+      return complain(c, MISUSE, "%s %s: output '%.*s' is not compared, for lack of --expect %.*s=FILE", flag, word,
+                      (int)n, word, (int)n, word);
+  }
+  return DONE;
+}
+
 static int prepare(const options *o, job *j, complaint *c) {
   tolerance any;
   int status = tolerance_find(&o->rtol, &o->atol, "", &any, c); /* wrong numbers are always reported */
   if (!status) status = model_open(o, o->arguments.items[0], &j->m, c);
   if (!status) status = find_outputs(&o->outputs, &j->m, false, &j->written, c);
   if (!status) status = find_outputs(&o->expected, &j->m, true, &j->expected, c);
+  if (!status) status = check_names(&o->rtol, "--rtol", o, j, c);
+  if (!status) status = check_names(&o->atol, "--atol", o, j, c);
   double begin = now_us();
   if (!status) status = model_make_inputs(o, &j->m, false, &j->inputs, c);
   j->references = need(o->expected.n, sizeof *j->references);

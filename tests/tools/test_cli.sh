@@ -205,6 +205,8 @@ expect 2 "with k, M or G behind it, not '1kk'" run add.reed -i "$x" -i "$b" --me
 expect 2 "with k, M or G behind it, not '-1'" run add.reed -i "$x" -i "$b" --memory-cap -1
 expect 2 "with k, M or G behind it, not '9999999999G'" run add.reed -i "$x" -i "$b" --memory-cap 9999999999G
 expect 2 'takes a number from 0 up' run add.reed -i "$x" -i "$b" --rtol inf
+expect 2 "'z' is not compared" run add.reed -i "$x" -i "$b" --expect y=2x3xf32=1 --rtol 0.1 --rtol z=1
+expect 2 "'y' is not compared" run add.reed -i "$x" -i "$b" --atol y=1
 expect 2 'takes a number from 0 up' run add.reed -i "$x" -i "$b" --min-score 1e999
 expect 2 'takes a whole number' bench add.reed --runs many
 expect 2 'takes a whole number from 1 to 1000000000' bench add.reed --runs 1000000001
