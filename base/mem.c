@@ -42,7 +42,7 @@ void *mem_resize(void *block, size_t n, size_t bytes) {
   void *moved = mem_alloc(total);
   if (!moved) return NULL;
   const size_t behind = rows_bytes_behind(block); /* the block's own number is not known */
-  memcpy(moved, block, total < behind ? total : behind);
+  memmove(moved, block, total < behind ? total : behind);
   rows_free(block);
   return moved;
 }

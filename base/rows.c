@@ -9,7 +9,7 @@
 #define BLOCK_ALIGN ((size_t)16)
 #define BLOCK_MOST (ROWS_PAGE / 8)
 #define PAGES_AT_ONCE 8   /* whose memory is asked for in one call */
-#define FREE_MOST 64      /* free pages that keep their memory */
+#define FREE_MOST 64      /* free pages that keep their memory, the last ones that became free */
 #define WRITTEN_AHEAD 512 /* bytes fetched behind a new block, which the next blocks will write */
 
 typedef struct row_page {
@@ -26,18 +26,24 @@ mem_row *rows_use(mem_row *row) {
   return before;
 }
 
-/* A fork waits for the lock, so that the child's copy is free. */
+/* A fork waits for the lock, so that the child's copy is free. Of several copies of base/ the one that is loaded first
+ * sees to it, before any thread can take the lock. */
 static void lock_rows(void) { pthread_mutex_lock(&reed_rows_shared.lock); }
 static void unlock_rows(void) { pthread_mutex_unlock(&reed_rows_shared.lock); }
+__attribute__((constructor)) static void watch_forks(void) {
+  if (reed_rows_shared.watched) return;
+  reed_rows_shared.watched = pthread_atfork(lock_rows, unlock_rows, unlock_rows) == 0;
+  reed_rows_shared.refused = !reed_rows_shared.watched;
+}
 
-/* Takes the addresses, once. False: there are none. The lock is held. */
+/* Takes the addresses, once; their pages have no memory yet. False: there are none. The lock is held. */
 static bool have_addresses(void) {
   reed_rows *rows = &reed_rows_shared;
   if (atomic_load_explicit(&rows->base, memory_order_relaxed)) return true;
   if (rows->refused) return false;
   const size_t all = ROWS_BYTES + ROWS_PAGE;
-  char *begin = mmap(NULL, all, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  rows->refused = begin == MAP_FAILED || pthread_atfork(lock_rows, unlock_rows, unlock_rows) != 0;
+  char *begin = mmap(NULL, all, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  rows->refused = begin == MAP_FAILED;
   if (rows->refused) return false;
   const uintptr_t base = ((uintptr_t)begin + ROWS_PAGE - 1) & ~(uintptr_t)(ROWS_PAGE - 1);
   atomic_store_explicit(&rows->base, base, memory_order_release);
@@ -52,7 +58,7 @@ static row_page *page_at(size_t number) {
 static void add_pages(void) {
   reed_rows *rows = &reed_rows_shared;
   const size_t left = ROWS_BYTES / ROWS_PAGE - rows->n_used, n = left < PAGES_AT_ONCE ? left : PAGES_AT_ONCE;
-  if (!n) return;
+  if (!n || mprotect(page_at(rows->n_used), n * ROWS_PAGE, PROT_READ | PROT_WRITE) != 0) return;
   (void)mem_warm(page_at(rows->n_used), n * ROWS_PAGE, NULL);
   for (size_t i = n; i > 0; i--) rows->free[rows->n_free++] = (uint16_t)(rows->n_used + i - 1);
   rows->n_used += n;
@@ -66,9 +72,19 @@ static row_page *take_page(void) {
   if (have_addresses()) {
     if (!rows->n_free) add_pages();
     if (rows->n_free) page = page_at(rows->free[--rows->n_free]);
+    if (rows->n_cold > rows->n_free) {
+      rows->n_cold = rows->n_free;
+      (void)mem_warm(page, ROWS_PAGE, NULL);
+    }
   }
   pthread_mutex_unlock(&rows->lock);
   return page;
+}
+
+/* Gives the memory of the first free page that has some back to the system. The lock is held. */
+static void cool_page(void) {
+  reed_rows *rows = &reed_rows_shared;
+  (void)madvise(page_at(rows->free[rows->n_cold++]), ROWS_PAGE, MADV_DONTNEED); /* zeros, if it is used again */
 }
 
 static void drop_block(row_page *page) {
@@ -76,8 +92,8 @@ static void drop_block(row_page *page) {
   if (atomic_fetch_sub_explicit(&page->n_blocks, 1, memory_order_acq_rel) != 1) return;
   pthread_mutex_lock(&rows->lock);
   const uintptr_t base = atomic_load_explicit(&rows->base, memory_order_relaxed);
-  if (rows->n_free >= FREE_MOST) (void)madvise(page, ROWS_PAGE, MADV_DONTNEED); /* zeros, if it is used again */
   rows->free[rows->n_free++] = (uint16_t)(((uintptr_t)page - base) / ROWS_PAGE);
+  if (rows->n_free - rows->n_cold > FREE_MOST) cool_page();
   pthread_mutex_unlock(&rows->lock);
 }
 
@@ -115,6 +131,6 @@ size_t rows_bytes_behind(const void *block) { return ROWS_PAGE - ((uintptr_t)blo
 void rows_trim(void) {
   reed_rows *rows = &reed_rows_shared;
   pthread_mutex_lock(&rows->lock);
-  for (size_t i = 0; i < rows->n_free; i++) (void)madvise(page_at(rows->free[i]), ROWS_PAGE, MADV_DONTNEED);
+  while (rows->n_cold < rows->n_free) cool_page();
   pthread_mutex_unlock(&rows->lock);
 }

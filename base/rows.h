@@ -28,8 +28,10 @@ typedef struct mem_row {
 typedef struct reed_rows {
   _Atomic(uintptr_t) base; /* 0: none yet */
   pthread_mutex_t lock;    /* guards the members below */
+  bool watched;            /* forks wait for the lock */
   bool refused;            /* the system has no addresses */
   size_t n_used, n_free;   /* pages used so far; free ones among them */
+  size_t n_cold;           /* of the free pages, the first ones, whose memory the system has back */
   uint16_t free[ROWS_BYTES / ROWS_PAGE];
 } reed_rows;
 extern REED_API reed_rows reed_rows_shared;

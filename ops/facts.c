@@ -20,11 +20,10 @@ static bool read_ints(const reed_op *op, const reed_attrs *attrs, const char *na
 
 /* True unless the attribute kernel_shape says otherwise than the weights. */
 static bool has_kernel(const reed_attrs *attrs, const reed_desc *plain) {
-  int64_t n;
+  int64_t n = 0;
+  if (!reed_attrs_find(attrs, "kernel_shape")) return true;
   const int64_t *given = reed_attrs_ints(attrs, "kernel_shape", &n);
-  for (int64_t i = 0; given && i < n; i++)
-    if (n != plain->rank - 2 || given[i] != plain->dims[2 + i]) return false;
-  return true;
+  return given && n == plain->rank - 2 && memcmp(given, &plain->dims[2], (size_t)n * sizeof *given) == 0;
 }
 
 static bool read_conv(const reed_op *op, const reed_attrs *attrs, op_conv_facts *f) {
@@ -67,6 +66,7 @@ static void see(const reed_attrs *attrs, reed_attr *items, op_conv_facts *f) {
 static op_facts *facts_new(const reed_op *op, const reed_attrs *attrs, size_t bytes) {
   op_facts *f = mem_calloc(1, sizeof *f + bytes);
   if (!f) return NULL;
+  f->ops = op_builtin((op_id)0);
   f->bytes = sizeof *f + bytes;
   f->output = op_output_dtype(op, attrs, 0, 0, NULL); /* without inputs the attribute's alone */
   return f;
@@ -109,7 +109,7 @@ static bool open_program(const reed_op *op, const reed_attrs *attrs, op_facts **
 }
 
 const fused_program *op_facts_program(const op_facts *facts, int32_t n_inputs) {
-  const fused_program *p = facts ? facts->program : NULL;
+  const fused_program *p = facts && n_inputs >= 1 && n_inputs <= FUSED_INPUTS ? facts->program : NULL;
   for (int32_t j = 0; p && j < p->n_steps; j++)
     for (int32_t k = 0; k < p->steps[j].n_operands; k++)
       if (p->steps[j].operands[k] >= n_inputs + j) return NULL;

@@ -28,10 +28,12 @@ typedef struct op_conv_facts {
 } op_conv_facts;
 
 typedef struct op_facts {
-  size_t bytes;           /* of the block that has all of the facts */
-  reed_dtype output;      /* of output 0, if an attribute gives it; else REED_NONE */
-  op_conv_facts *conv;    /* NULL: no Conv with packed weights */
-  fused_program *program; /* of a Fused or FusedColumns call, for any number of inputs (op_facts_program); NULL: none */
+  const reed_op *ops;  /* the first built-in operator of the copy of ops/ whose operators these facts name */
+  size_t bytes;        /* of the block that has all of the facts */
+  reed_dtype output;   /* of output 0, if an attribute gives it; else REED_NONE */
+  op_conv_facts *conv; /* NULL: no Conv with packed weights */
+  fused_program
+      *program; /* of a Fused or FusedColumns call of 1 to FUSED_INPUTS inputs (op_facts_program); NULL: none */
 } op_facts;
 
 /* The facts of a program's sites: those of the list of attributes that begins with items[k] are of[k], which may be
@@ -63,14 +65,16 @@ static inline reed_dtype op_facts_dtype(const op_facts *f, const reed_op *op, in
 /* A program's facts are found by its kernels through the cache, which borrows the list. */
 void kernel_cache_set_facts(kernel_cache *cache, const op_facts_list *list);
 const op_facts_list *kernel_cache_facts(const kernel_cache *cache);
-/* The facts of a kernel's call; NULL: none. */
+/* The facts of a kernel's call; NULL: none, or those of another copy of ops/: a device's module has its own. */
 static inline const op_facts *op_facts_of(const reed_kernel_call *call) {
-  return call->env && call->env->cache ? op_facts_find(kernel_cache_facts(call->env->cache), call->attrs) : NULL;
+  const op_facts *f =
+      call->env && call->env->cache ? op_facts_find(kernel_cache_facts(call->env->cache), call->attrs) : NULL;
+  return f && f->ops == op_builtin((op_id)0) ? f : NULL;
 }
 
 /* The order of packed weights, as packed_order_read; false if they are not of this order. */
 bool op_conv_order(const op_conv_facts *facts, const reed_desc *packed, packed_order *out_order);
-/* The program, if its operands are inputs of a call with n_inputs or results of earlier steps; else NULL. */
+/* The program, if a call of n_inputs may have it: its operands are inputs or results of earlier steps; else NULL. */
 const fused_program *op_facts_program(const op_facts *facts, int32_t n_inputs);
 
 #endif

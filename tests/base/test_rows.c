@@ -4,6 +4,7 @@
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -58,6 +59,29 @@ START_TEST(pages_are_used_again) {
     }
     if (round % 100 == 0) rows_trim();
   }
+  rows_close(&row);
+}
+END_TEST
+
+/* Of many free pages the ones taken next have their memory. */
+START_TEST(free_pages_keep_memory) {
+  enum { PAGES = 200, TAKEN = 10 };
+  static void *blocks[PAGES * 8];
+  mem_row row = {0};
+  long faults = 0;
+  for (int round = 0; round < 5; round++) {
+    struct rusage before, after;
+    const int n = round == 0 ? PAGES * 8 : TAKEN * 8;
+    ck_assert_int_eq(getrusage(RUSAGE_SELF, &before), 0);
+    (void)rows_use(&row);
+    for (int i = 0; i < n; i++) memset(blocks[i] = mem_alloc(4000), i, 4000);
+    (void)rows_use(NULL);
+    for (int i = 0; i < n; i++) mem_free(blocks[i]);
+    ck_assert_int_eq(getrusage(RUSAGE_SELF, &after), 0);
+    if (round > 0) faults += after.ru_minflt - before.ru_minflt;
+  }
+  ck_assert_int_lt(faults, TAKEN);
+  rows_trim();
   rows_close(&row);
 }
 END_TEST
@@ -189,12 +213,14 @@ int main(void) {
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) /* a sanitizer watches blocks one by one */
   tcase_add_test(t, blocks_lie_side_by_side);
   tcase_add_test(t, pages_are_used_again);
+  tcase_add_test(t, free_pages_keep_memory);
   tcase_add_test(t, blocks_outlive_their_row);
   tcase_add_test(t, other_blocks_are_the_heaps);
   tcase_add_test(t, children_have_rows);
 #else
   (void)blocks_lie_side_by_side;
   (void)pages_are_used_again;
+  (void)free_pages_keep_memory;
   (void)blocks_outlive_their_row;
   (void)other_blocks_are_the_heaps;
   (void)children_have_rows;

@@ -96,8 +96,8 @@ enum { FETCHED_AHEAD = 3 }; /* writes */
 
 /* Fetches a write of the base that comes soon into the CPU's caches. */
 static void fetch_write(const epoch_active *active, size_t number) {
-  if (!active->base || number >= active->base->writes.n) return;
-  fetch_bytes(&active->base->writes.items[number], sizeof(epoch_write));
+  const epoch_write *soon = active->base ? write_numbered(active, number) : NULL;
+  if (soon) fetch_bytes(soon, sizeof *soon);
 }
 
 reed_status active_note_write(epoch_active *active, uint32_t reg, reed_diagnosis *diagnosis) {
