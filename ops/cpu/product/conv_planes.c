@@ -40,6 +40,7 @@ typedef struct conv_planes {
   bool with_bias, with_residual, few;
   int64_t images, weights_group;                      /* elements of a group's weights */
   int64_t batch;                                      /* parts */
+  int64_t few_floats;                                 /* few outputs: a thread's scratch */
   int64_t copies, taps, packed, packed_taps, scratch; /* places in the workspace, in floats */
   cpu_team team;
   kernel_cache *cache;
@@ -147,7 +148,7 @@ static bool run_few(void *context, int64_t index, int64_t step, int32_t place_nu
   const planes_run *run = context;
   const conv_planes *c = run->c;
   int64_t width = run->extents[2], height = run->extents[1];
-  float *scratch = run->workspace + c->scratch + place_number * c->p.outputs * CHUNK_FLOATS;
+  float *scratch = run->workspace + c->scratch + place_number * c->few_floats;
   block_place at;
   place(run, index / run->part_items, &at);
   int64_t item = index % run->part_items, column = item % run->row_items * run->item_columns,
@@ -183,10 +184,22 @@ static void run_few_items(void *context, int64_t begin, int64_t end, int32_t wor
 /* True for rows of `width` windows that are computed as one, with the sums between them. */
 static bool rows_are_close(int64_t apart, int64_t width) { return apart >= width && apart - width <= width / 4 + 4; }
 
-/* How the windows of a phase are shared out. */
-static void share_few(planes_run *run, int64_t parts) {
+/* The windows of a step whose outputs have weights of `row_weights` products each. */
+static int64_t few_piece(int64_t row_weights) {
+  return round_up(larger(FEW_PRODUCTS / (PLANE_ROWS * larger(row_weights, 1)), 1), PIECE_GRAIN);
+}
+
+/* The scratch of a thread, in floats: the sums of all outputs if an item is computed in pieces, else of one call's.
+ * row_weights: the most of a phase. */
+static int64_t few_scratch(const planes *p, int64_t row_weights) {
+  const bool in_pieces = CHUNK_FLOATS / few_piece(row_weights) > 1;
+  return (in_pieces ? p->outputs : smaller(p->outputs, PLANE_ROWS)) * CHUNK_FLOATS;
+}
+
+/* How the windows of a phase are shared out over so many threads. */
+static void share_few(planes_run *run, int64_t parts, int64_t threads) {
   int64_t width = run->extents[2], height = run->extents[1];
-  const int64_t rows = parts * run->extents[0] * height, threads = run->c->team.threads;
+  const int64_t rows = parts * run->extents[0] * height;
   run->row_items = divided(width, CHUNK_FLOATS);
   if (run->row_items > 1 && rows * run->row_items < ITEMS_FEW * threads) /* as many items for each thread */
     run->row_items = divided(round_up(rows * run->row_items, threads), rows);
@@ -197,7 +210,7 @@ static void share_few(planes_run *run, int64_t parts) {
   run->rows_per_item = divided(height, larger(divided(height, run->rows_per_item), 1)); /* about equal */
   const int64_t sums = run->rows_per_item > 1 ? CHUNK_FLOATS : run->item_columns,
                 products = PLANE_ROWS * larger(run->row_weights, 1);
-  run->piece_floats = round_up(larger(FEW_PRODUCTS / products, 1), PIECE_GRAIN);
+  run->piece_floats = few_piece(run->row_weights);
   run->item_pieces = larger(sums / run->piece_floats, 1);
   run->step_outputs = PLANE_ROWS * larger(FEW_PRODUCTS / (products * larger(sums, 1)), 1);
   run->part_items = run->extents[0] * ((height + run->rows_per_item - 1) / run->rows_per_item) * run->row_items;
@@ -244,10 +257,10 @@ static block_plan blocks_of(const planes_run *run, int64_t parts) {
 static reed_status run_phase(planes_run *run, int64_t parts) {
   const conv_planes *c = run->c;
   if (c->few) {
-    share_few(run, parts);
     double work = (double)parts * (double)c->p.outputs * (double)run->columns *
                   (double)(run->row_weights + (c->p.transposed ? APART_PRODUCTS : RESULT_PRODUCTS));
     cpu_team team = cpu_team_for(c->team, work < 1e15 ? (int64_t)work / FEW_PER_BYTE : INT64_MAX);
+    share_few(run, parts, team.threads);
     const int64_t n = parts * run->part_items, steps = divided(c->p.outputs, run->step_outputs) * run->item_pieces;
     return team.chunks > n && steps > 1 ? cpu_relay(team, n, n * steps, run_few, run)
                                         : cpu_parallel_scratch(team, n, 1, run_few_items, run);
@@ -259,15 +272,15 @@ static reed_status run_phase(planes_run *run, int64_t parts) {
 
 /* ---- running ---- */
 
-/* Copies rows begin..end of the channels of the batch's parts. */
-static void copy_rows(void *context, int64_t begin, int64_t end) {
+/* Copies pieces begin..end of the rows of the channels of the batch's parts. */
+static void copy_pieces(void *context, int64_t begin, int64_t end) {
   const planes_run *run = context;
   const planes *p = &run->c->p;
   const float *x = run->x + run->part * part_of_x(run->c);
-  const int64_t rows = planes_rows(p);
+  const int64_t pieces = planes_pieces(p);
   for (int64_t i = begin, next; i < end; i = next) {
-    const int64_t channel = i / rows, first = channel * rows;
-    next = smaller(first + rows, end);
+    const int64_t channel = i / pieces, first = channel * pieces;
+    next = smaller(first + pieces, end);
     planes_copy(p, run->c->activation.level, x + channel * p->in[0] * p->in[1] * p->in[2], i - first, next - first,
                 run->workspace + run->c->copies + channel * p->channel);
   }
@@ -398,7 +411,7 @@ static reed_status run_batch(const planes_run *given, int64_t parts) {
   reed_status status = REED_OK;
   if (!p->in_place) {
     cpu_team team = cpu_team_for(c->team, parts * p->channels * p->channel * 8);
-    status = cpu_parallel(team, parts * p->channels * planes_rows(p), 1, copy_rows, &run);
+    status = cpu_parallel(team, parts * p->channels * planes_pieces(p), 1, copy_pieces, &run);
   }
   int64_t phases[PLANE_AXES] = {0};
   if (p->transposed) run.weights = c->kept ? c->kept : run.workspace + c->packed;
@@ -436,7 +449,7 @@ static int64_t reserve(int64_t *end, int64_t floats) {
 }
 
 /* The most that a phase needs beside X's copies. */
-static void plan_phases(const conv_planes *c, int64_t *out_taps, int64_t *out_scratch) {
+static void plan_phases(conv_planes *c, int64_t *out_taps, int64_t *out_scratch) {
   const planes *p = &c->p;
   int64_t most[PLANE_AXES] = {0}; /* taps of a phase along the axis */
   for (int i = 0; i < PLANE_AXES; i++)
@@ -445,8 +458,9 @@ static void plan_phases(const conv_planes *c, int64_t *out_taps, int64_t *out_sc
       if (a.n_taps > most[i]) most[i] = a.n_taps;
     }
   *out_taps = most[0] * most[1] * most[2];
-  *out_scratch = c->team.threads *
-                 (c->few ? p->outputs * CHUNK_FLOATS : block_worker_floats_most(p->outputs, p->channels * *out_taps));
+  c->few_floats = few_scratch(p, p->channels * *out_taps);
+  *out_scratch =
+      c->team.threads * (c->few ? c->few_floats : block_worker_floats_most(p->outputs, p->channels * *out_taps));
 }
 
 /* True for groups of few outputs. */
@@ -470,9 +484,11 @@ static bool planes_of(const reed_kernel_call *call, bool transposed, planes *p) 
   return planes_init(&w, transposed, groups, x->dims[1] / groups, y->dims[1] / groups, p);
 }
 
-bool conv_planes_has_panels(const reed_kernel_call *call) {
+bool conv_planes_takes(const reed_kernel_call *call, bool *out_has_panels) {
   planes p;
-  return planes_of(call, false, &p) && !without_panels(&p);
+  const bool takes = planes_of(call, false, &p);
+  *out_has_panels = takes && !without_panels(&p);
+  return takes;
 }
 
 reed_status conv_planes_prepare(const reed_kernel_call *call, bool transposed, reed_kernel *out_kernel) {

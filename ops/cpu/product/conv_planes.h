@@ -10,7 +10,8 @@
  * more than three spatial axes. */
 reed_status conv_planes_prepare(const reed_kernel_call *call, bool transposed, reed_kernel *out_kernel) REED_MUST_CHECK;
 
-/* True for such a call of Conv whose products fill panels with X; with few outputs they read X in place or a copy. */
-bool conv_planes_has_panels(const reed_kernel_call *call);
+/* False for such a call of Conv for which out_kernel->run stays NULL. *out_has_panels: its products fill panels with X;
+ * with few outputs they read X in place or a copy. */
+bool conv_planes_takes(const reed_kernel_call *call, bool *out_has_panels);
 
 #endif

@@ -230,7 +230,9 @@ static bool is_faster(const reed_kernel_call *call, const packed_order *o, const
   const double columns = (double)round_up((int64_t)windows, PACKED_STEP) * images * groups,
                product = PLANES_TIME * product_rates_of(act->level)->direct * (double)o->outputs,
                copied = w->n > 0 && w->stride[w->n - 1] > 1 ? (double)desc_elements(x) * COPY_PS : 0;
-  const double fill = conv_planes_has_panels(call) ? FILL_PS : 0;
+  bool has_panels;
+  if (!conv_planes_takes(call, &has_panels)) return true; /* than the reference */
+  const double fill = has_panels ? FILL_PS : 0;
   return o->outputs >= FEW_OUTPUTS && relaid < (columns * depth * (product + fill) + copied) * GAIN;
 }
 

@@ -6,6 +6,8 @@
 #define COPY_FACTOR 8                  /* a copy of X may have this many times its elements, */
 #define COPY_ANYWAY ((int64_t)1 << 22) /* or a channel of it so many */
 #define PHASES_MOST 4096               /* of an axis */
+#define PIECE_FLOATS 16384             /* of a row that are copied at a time, about, */
+#define PIECE_GRAIN 16                 /* in lanes of whole vectors */
 
 static int64_t greatest_divisor(int64_t a, int64_t b) { return b ? greatest_divisor(b, a % b) : a; }
 
@@ -91,23 +93,32 @@ int64_t planes_at(const planes *p, const int64_t *position) {
          (lane[1] * p->lanes[2] + lane[2]) * p->each[1] * p->each[2] + place[1] * p->each[2] + place[2];
 }
 
-int64_t planes_rows(const planes *p) { return p->lanes[0] * p->each[0] * p->lanes[1] * p->each[1]; }
+/* Places of a lane in a piece of a row, and the pieces of a row. */
+static int64_t piece_places(const planes *p) { return round_up(divided(PIECE_FLOATS, p->lanes[2]), PIECE_GRAIN); }
+static int64_t row_pieces(const planes *p) { return divided(p->each[2], piece_places(p)); }
+
+int64_t planes_pieces(const planes *p) { return p->lanes[0] * p->each[0] * p->lanes[1] * p->each[1] * row_pieces(p); }
 
 void planes_copy(const planes *p, cpu_level level, const float *x, int64_t begin, int64_t end, float *to) {
-  const int64_t rows = p->lanes[1] * p->each[1], all = p->lanes[2] * p->each[2];
-  const int64_t from = cpu_clamp(-p->low[2], 0, all), until = cpu_clamp(p->in[2] - p->low[2], from, all);
-  plane_row r = {
-      .lanes = p->lanes[2], .places = p->each[2], .apart = p->each[1] * p->each[2], .begin = from, .end = until};
-  int64_t z = begin / rows, y = begin % rows, lane = y % p->lanes[1], place = y / p->lanes[1];
+  const int64_t rows = p->lanes[1] * p->each[1], lanes = p->lanes[2], most = piece_places(p), pieces = row_pieces(p);
+  plane_row r = {.lanes = lanes, .apart = p->each[1] * p->each[2]};
+  int64_t piece = begin % pieces, z = begin / pieces / rows, y = begin / pieces % rows, lane = y % p->lanes[1],
+          place = y / p->lanes[1];
   for (int64_t i = begin; i < end; i++) {
-    const int64_t slab = p->low[0] + z, row = p->low[1] + y;
+    const int64_t slab = p->low[0] + z, row = p->low[1] + y, first = piece * most,
+                  column = p->low[2] + first * lanes; /* the piece's first */
     /* rows behind the span make lanes equally long */
     const bool is_inside =
         z < p->span[0] && y < p->span[1] && slab >= 0 && slab < p->in[0] && row >= 0 && row < p->in[1];
+    r.places = smaller(p->each[2] - first, most);
+    r.begin = cpu_clamp(-column, 0, lanes * r.places);
+    r.end = cpu_clamp(p->in[2] - column, r.begin, lanes * r.places);
     CPU_PICK(level, part_row)
-    (&r, is_inside ? x + (slab * p->in[1] + row) * p->in[2] + p->low[2] : NULL,
-     to + (z % p->lanes[0] * p->each[0] + z / p->lanes[0]) * p->window[0] + lane * p->lanes[2] * r.apart +
-         place * r.places);
+    (&r, is_inside ? x + (slab * p->in[1] + row) * p->in[2] + column : NULL,
+     to + (z % p->lanes[0] * p->each[0] + z / p->lanes[0]) * p->window[0] + lane * lanes * r.apart +
+         place * p->each[2] + first);
+    if (++piece < pieces) continue;
+    piece = 0;
     y++;
     if (++lane == p->lanes[1]) lane = 0, place++;
     if (y == rows) z++, y = lane = place = 0;

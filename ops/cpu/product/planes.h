@@ -37,9 +37,9 @@ bool planes_init(const window *w, bool transposed, int64_t groups, int64_t chann
 plane_axis planes_axis(const planes *p, int axis, int64_t phase);
 /* The place of a tap of the first window, in the memory: the taps' positions along the axes. */
 int64_t planes_at(const planes *p, const int64_t *position);
-/* Copies rows begin..end of the planes_rows of a channel, which are a row of X each, with zeros around them. `to`: of
- * the channel. */
-int64_t planes_rows(const planes *p);
+/* Copies pieces begin..end of the planes_pieces of a channel, which are a row of X each or a part of a long one, with
+ * zeros around them. `to`: of the channel. */
+int64_t planes_pieces(const planes *p);
 void planes_copy(const planes *p, cpu_level level, const float *x, int64_t begin, int64_t end, float *to);
 
 #endif

@@ -6,6 +6,8 @@
 #include "ops/cpu/common/functions_double.h"
 #include "ops/cpu/reduce/short_rows.h"
 
+#define INLINE static inline __attribute__((always_inline))
+#define NARROW 8  /* of fewer columns the exponentials of several rows are taken together */
 #define SUMS 16   /* independent sums or maxima of a row, which hide the latency of an addition */
 #define BLOCK 256 /* elements whose exponentials are taken at a time: a multiple of SUMS */
 
@@ -96,35 +98,111 @@ void CPU_LEVELED(softmax_rows_f64)(bool log, const double *x, double *y, int64_t
   }
 }
 
+/* ---- columns, at most BLOCK side by side ---- */
+
+INLINE void most_of_columns(const double *x, int64_t n, int64_t stride, int64_t m, double *most) {
+  for (int64_t i = 0; i < m; i++) most[i] = x[i];
+  for (int64_t k = 1; k < n; k++)
+    for (int64_t i = 0; i < m; i++) most[i] = larger_or_nan(most[i], x[k * stride + i]);
+}
+
+static __attribute__((noinline)) void exp_all(double *x, int64_t n) {
+  for (int64_t k = 0; k < n; k++) x[k] = exp_double(x[k]);
+}
+
+/* The exponentials of some rows are one loop. */
+INLINE void exp_sum_of_few_columns(const double *x, const double *most, double *y, int64_t n, int64_t stride, int64_t m,
+                                   double *sums) {
+  const int64_t together = rows_together(m);
+  double some[BLOCK];
+  for (int64_t first = 0; first < n; first += together) {
+    const int64_t rows = n - first < together ? n - first : together;
+    const double *from = x + first * stride;
+    for (int64_t k = 0; k < rows; k++)
+      for (int64_t i = 0; i < m; i++) some[k * m + i] = from[k * stride + i] - most[i];
+    exp_all(some, rows * m);
+    for (int64_t k = 0; k < rows; k++)
+      for (int64_t i = 0; i < m; i++) sums[i] += some[k * m + i];
+    for (int64_t k = 0; y && k < rows; k++)
+      for (int64_t i = 0; i < m; i++) y[(first + k) * stride + i] = some[k * m + i];
+  }
+}
+
+INLINE void exp_sum_of_columns(const double *x, const double *most, double *y, int64_t n, int64_t stride, int64_t m,
+                               double *sums) {
+  for (int64_t i = 0; i < m; i++) sums[i] = 0;
+  if (m < NARROW) return exp_sum_of_few_columns(x, most, y, n, stride, m, sums);
+  for (int64_t k = 0; k < n; k++) {
+    const double *from = x + k * stride;
+    if (!y) {
+      for (int64_t i = 0; i < m; i++) sums[i] += exp_double(from[i] - most[i]);
+    } else {
+      double *to = y + k * stride;
+#pragma GCC ivdep
+      for (int64_t i = 0; i < m; i++) sums[i] += to[i] = exp_double(from[i] - most[i]);
+    }
+  }
+}
+
+INLINE void finish_of_columns(bool log, const double *x, const double *most, const double *rest, double *y, int64_t n,
+                              int64_t stride, int64_t m) {
+  for (int64_t k = 0; k < n; k++) {
+    const double *from = x + k * stride;
+    double *to = y + k * stride;
+    if (log) {
+#pragma GCC ivdep
+      for (int64_t i = 0; i < m; i++) to[i] = from[i] - most[i] - rest[i];
+    } else {
+#pragma GCC ivdep
+      for (int64_t i = 0; i < m; i++) to[i] /= rest[i];
+    }
+  }
+}
+
+/* Calls form(columns), with a constant for the numbers that are frequent. */
+#define OF_COLUMNS(columns, form) \
+  switch (columns) { \
+    case 2: form(2); break; \
+    case 3: form(3); break; \
+    case 4: form(4); break; \
+    case COLUMNS_ABREAST: form(COLUMNS_ABREAST); break; \
+    default: form(columns); \
+  }
+
+void CPU_LEVELED(most_columns_f64)(const double *x, int64_t n, int64_t stride, int64_t columns, double *most) {
+#define MOST(m) most_of_columns(x, n, stride, m, most)
+  OF_COLUMNS(columns, MOST);
+}
+
+void CPU_LEVELED(exp_sum_columns_f64)(const double *x, const double *most, double *y, int64_t n, int64_t stride,
+                                      int64_t columns, double *sums) {
+  double less[BLOCK], all[BLOCK]; /* which are not Y's memory, as far as the compiler knows */
+  for (int64_t i = 0; i < columns; i++) less[i] = most[i];
+#define EXP_SUM(m) exp_sum_of_columns(x, less, y, n, stride, m, all)
+  OF_COLUMNS(columns, EXP_SUM);
+  for (int64_t i = 0; i < columns; i++) sums[i] = all[i];
+}
+
+void CPU_LEVELED(finish_columns_f64)(bool log, const double *x, const double *most, const double *rest, double *y,
+                                     int64_t n, int64_t stride, int64_t columns) {
+#define FINISH(m) finish_of_columns(log, x, most, rest, y, n, stride, m)
+  OF_COLUMNS(columns, FINISH);
+}
+
+INLINE void softmax_of_columns(bool log, const double *x, double *y, int64_t n, int64_t stride, int64_t m) {
+  double most[BLOCK], sums[BLOCK];
+  most_of_columns(x, n, stride, m, most);
+  exp_sum_of_columns(x, most, log ? NULL : y, n, stride, m, sums);
+  for (int64_t i = 0; log && i < m; i++) sums[i] = log_double(sums[i]);
+  finish_of_columns(log, x, most, sums, y, n, stride, m);
+}
+
 void CPU_LEVELED(softmax_columns_f64)(bool log, const double *x, double *y, int64_t n, int64_t stride,
                                       int64_t columns) {
-  double most[BLOCK], sums[BLOCK];
   for (int64_t first = 0; first < columns; first += BLOCK, x += BLOCK, y += BLOCK) {
-    const int64_t m = columns - first < BLOCK ? columns - first : BLOCK;
-    for (int64_t i = 0; i < m; i++) most[i] = x[i], sums[i] = 0;
-    for (int64_t k = 1; k < n; k++)
-      for (int64_t i = 0; i < m; i++) most[i] = larger_or_nan(most[i], x[k * stride + i]);
-    for (int64_t k = 0; k < n; k++) {
-      const double *from = x + k * stride;
-      double *to = y + k * stride;
-      if (log) {
-        for (int64_t i = 0; i < m; i++) sums[i] += exp_double(from[i] - most[i]);
-      } else {
-#pragma GCC ivdep
-        for (int64_t i = 0; i < m; i++) sums[i] += to[i] = exp_double(from[i] - most[i]);
-      }
-    }
-    for (int64_t i = 0; log && i < m; i++) sums[i] = log_double(sums[i]);
-    for (int64_t k = 0; k < n; k++) {
-      const double *from = x + k * stride;
-      double *to = y + k * stride;
-      if (log) {
-#pragma GCC ivdep
-        for (int64_t i = 0; i < m; i++) to[i] = from[i] - most[i] - sums[i];
-      } else {
-        for (int64_t i = 0; i < m; i++) to[i] /= sums[i];
-      }
-    }
+    const int64_t some = columns - first < BLOCK ? columns - first : BLOCK;
+#define SOFTMAX_OF(m) softmax_of_columns(log, x, y, n, stride, m)
+    OF_COLUMNS(some, SOFTMAX_OF);
   }
 }
 

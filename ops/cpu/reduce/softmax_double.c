@@ -5,9 +5,6 @@
 #include "ops/cpu/reduce/exp_loops.h"
 #include "ops/cpu/reduce/lines_double.h"
 
-#define SHORT_COLUMN 1024 /* elements of columns of which a chunk takes several */
-#define COLUMNS_ABREAST 8 /* so many: a vector */
-
 typedef struct softmax_job {
   const softmax *s;
   cpu_level level;
@@ -19,7 +16,8 @@ typedef struct softmax_job {
   double *line_rest;   /* of lines: the divisor, or the logarithm to subtract */
 } softmax_job;
 
-/* A piece of a line, whose elements are `inner` apart. */
+/* ---- pieces of lines: of rows, and of lines without exponentials, whose elements are `inner` apart ---- */
+
 typedef struct piece {
   int64_t line, first, at, n; /* first: along the line; at: in X and Y */
 } piece;
@@ -40,7 +38,7 @@ static void find_most(void *context, int64_t begin, int64_t end) {
     piece p = piece_at(job, i);
     const double *x = job->x + p.at;
     double most = -INFINITY;
-    if (step == 1 && takes_exp(job->s)) most = CPU_PICK(job->level, most_f64)(x, p.n);
+    if (takes_exp(job->s)) most = CPU_PICK(job->level, most_f64)(x, p.n);
     else
       for (int64_t k = 0; k < p.n; k++) most = x[k * step] > most ? x[k * step] : most;
     job->most[i] = most;
@@ -54,21 +52,12 @@ static void sum_pieces(void *context, int64_t begin, int64_t end) {
   for (int64_t i = begin; i < end; i++) {
     piece p = piece_at(job, i);
     const double *x = job->x + p.at;
-    double *y = job->y + p.at, sum = 0, most = s->kind == SOFTMAX_LP ? 0 : job->line_most[p.line];
-    switch (s->kind) {
-      case SOFTMAX:
-        if (step == 1) sum = CPU_PICK(job->level, exp_sum_f64)(x, most, y, p.n);
-        else
-          for (int64_t k = 0; k < p.n; k++) sum += y[k * step] = exp(x[k * step] - most);
-        break;
-      case SOFTMAX_LOG:
-        if (step == 1) sum = CPU_PICK(job->level, exp_sum_f64)(x, most, NULL, p.n);
-        else
-          for (int64_t k = 0; k < p.n; k++) sum += exp(x[k * step] - most);
-        break;
-      default:
-        for (int64_t k = 0; k < p.n; k++) sum += s->p == 1 ? fabs(x[k * step]) : x[k * step] * x[k * step];
-    }
+    double sum = 0;
+    if (takes_exp(s))
+      sum =
+          CPU_PICK(job->level, exp_sum_f64)(x, job->line_most[p.line], s->kind == SOFTMAX ? job->y + p.at : NULL, p.n);
+    else
+      for (int64_t k = 0; k < p.n; k++) sum += s->p == 1 ? fabs(x[k * step]) : x[k * step] * x[k * step];
     job->sums[i] = sum;
   }
 }
@@ -83,10 +72,10 @@ static void finish_pieces(void *context, int64_t begin, int64_t end) {
     double *y = job->y + p.at, rest = s->kind == SOFTMAX_HARD ? 0 : job->line_rest[p.line];
     switch (s->kind) {
       case SOFTMAX:
-        for (int64_t k = 0; k < p.n; k++) y[k * step] /= rest;
+        for (int64_t k = 0; k < p.n; k++) y[k] /= rest;
         break;
       case SOFTMAX_LOG:
-        for (int64_t k = 0; k < p.n; k++) y[k * step] = x[k * step] - job->line_most[p.line] - rest;
+        for (int64_t k = 0; k < p.n; k++) y[k] = x[k] - job->line_most[p.line] - rest;
         break;
       case SOFTMAX_HARD:
         for (int64_t k = 0; k < p.n; k++) y[k * step] = p.first + k == (int64_t)job->line_most[p.line];
@@ -170,6 +159,58 @@ static void whole_columns(void *context, int64_t begin, int64_t end) {
   }
 }
 
+/* ---- pieces of long columns ---- */
+
+/* A piece of some columns side by side, all of one image of `inner` columns. */
+typedef struct block {
+  int64_t line, columns, piece, at, n; /* the first column; at: in X and Y; n: elements of a column */
+} block;
+
+static int64_t blocks_of(const softmax *s) { return (s->inner + COLUMNS_ABREAST - 1) / COLUMNS_ABREAST; }
+
+/* Blocks that lie side by side follow each other. */
+static block block_at(const softmax_job *job, int64_t i) {
+  const softmax *s = job->s;
+  const int64_t column = i % blocks_of(s) * COLUMNS_ABREAST, left = s->inner - column, rest = i / blocks_of(s),
+                line = rest / job->n_pieces * s->inner + column;
+  const piece p = piece_at(job, line * job->n_pieces + rest % job->n_pieces);
+  return (block){line, left < COLUMNS_ABREAST ? left : COLUMNS_ABREAST, rest % job->n_pieces, p.at, p.n};
+}
+
+static void find_most_abreast(void *context, int64_t begin, int64_t end) {
+  const softmax_job *job = context;
+  for (int64_t i = begin; i < end; i++) {
+    const block b = block_at(job, i);
+    double most[COLUMNS_ABREAST];
+    CPU_PICK(job->level, most_columns_f64)(job->x + b.at, b.n, job->s->inner, b.columns, most);
+    for (int64_t c = 0; c < b.columns; c++) job->most[(b.line + c) * job->n_pieces + b.piece] = most[c];
+  }
+}
+
+static void sum_abreast(void *context, int64_t begin, int64_t end) {
+  const softmax_job *job = context;
+  for (int64_t i = begin; i < end; i++) {
+    const block b = block_at(job, i);
+    double sums[COLUMNS_ABREAST];
+    CPU_PICK(job->level, exp_sum_columns_f64)
+    (job->x + b.at, job->line_most + b.line, job->s->kind == SOFTMAX_LOG ? NULL : job->y + b.at, b.n, job->s->inner,
+     b.columns, sums);
+    for (int64_t c = 0; c < b.columns; c++) job->sums[(b.line + c) * job->n_pieces + b.piece] = sums[c];
+  }
+}
+
+static void finish_abreast(void *context, int64_t begin, int64_t end) {
+  const softmax_job *job = context;
+  for (int64_t i = begin; i < end; i++) {
+    const block b = block_at(job, i);
+    CPU_PICK(job->level, finish_columns_f64)
+    (job->s->kind == SOFTMAX_LOG, job->x + b.at, job->line_most + b.line, job->line_rest + b.line, job->y + b.at, b.n,
+     job->s->inner, b.columns);
+  }
+}
+
+/* ---- running ---- */
+
 static int64_t pieces_of(const softmax *s) { return (s->axis + DOUBLE_PIECE - 1) / DOUBLE_PIECE; }
 
 static reed_status run_double(const void *state, const reed_kernel_buffers *buffers) {
@@ -187,19 +228,20 @@ static reed_status run_double(const void *state, const reed_kernel_buffers *buff
   cpu_team team = cpu_team_for(s->team, lines * s->axis * 64),
            joining = cpu_team_for(s->team, n * 16 + (s->kind == SOFTMAX_HARD ? lines * DOUBLE_PIECE * 8 : 0));
   if (job.n_pieces == 1 && s->inner == 1 && takes_exp(s)) return cpu_parallel(team, lines, 1, whole_rows, &job);
-  const int64_t abreast = s->axis <= SHORT_COLUMN ? COLUMNS_ABREAST : 1;
-  if (job.n_pieces == 1 && takes_exp(s)) return cpu_parallel(team, lines, abreast, whole_columns, &job);
+  if (job.n_pieces == 1 && takes_exp(s)) return cpu_parallel(team, lines, COLUMNS_ABREAST, whole_columns, &job);
   if (job.n_pieces == 1) return cpu_parallel(team, lines, 1, whole_lines, &job);
+  const bool abreast = s->inner > 1 && takes_exp(s);
+  const int64_t items = abreast ? s->outer * blocks_of(s) * job.n_pieces : n;
   reed_status status = REED_OK;
   if (seeks_most(s)) {
-    status = cpu_parallel(team, n, 1, find_most, &job);
+    status = cpu_parallel(team, items, 1, abreast ? find_most_abreast : find_most, &job);
     if (status == REED_OK) status = cpu_parallel(joining, lines, 1, join_most, &job);
   }
   if (status == REED_OK && adds_up(s)) {
-    status = cpu_parallel(team, n, 1, sum_pieces, &job);
+    status = cpu_parallel(team, items, 1, abreast ? sum_abreast : sum_pieces, &job);
     if (status == REED_OK) status = cpu_parallel(joining, lines, 1, join_sums, &job);
   }
-  return status == REED_OK ? cpu_parallel(team, n, 1, finish_pieces, &job) : status;
+  return status == REED_OK ? cpu_parallel(team, items, 1, abreast ? finish_abreast : finish_pieces, &job) : status;
 }
 
 reed_status softmax_prepare_double(const reed_kernel_call *call, const softmax *s, reed_kernel *out_kernel) {

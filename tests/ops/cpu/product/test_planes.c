@@ -1,6 +1,7 @@
 /* Convolutions with channels second: constant weights of transposed ones, which a program packs once, the rows that
  * transposed ones write apart, and copies of X. Other results are in test_linear.c. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "ops/cpu/common/cpu.h"
 #include "tests/ops/cpu/kernel_case.h"
@@ -95,12 +96,63 @@ START_TEST(conv_copies_images_in_batches) {
 }
 END_TEST
 
+/* Copies of rows that are copied in pieces, under each stride: pads that are pieces, cropped rows, several rows. */
+START_TEST(conv_copies_long_rows_in_pieces) {
+  static const struct {
+    int64_t height, width, taps, stride, pads[4];
+  } rows[] = {{1, 70001, 5, 5, {0, 2, 0, 1}},          {2, 40013, 4, 2, {1, 20001, 1, 0}},
+              {1, 90000, 7, 4, {0, -17003, 0, 35000}}, {3, 33333, 3, 3, {0, 1, 0, -16390}},
+              {1, 40000, 3, 1, {0, 16385, 0, 1}},      {1, 60000, 9, 170, {0, 4, 0, 700}}};
+  for (int64_t channels = 1; channels < 4; channels += 2) {
+    kernel_case c;
+    case_init(&c, OP_Conv);
+    case_input(&c, REED_F32, DIMS(1, channels, rows[_i].height, rows[_i].width), 1);
+    case_input(&c, REED_F32, DIMS(2, channels, rows[_i].height, rows[_i].taps), 1);
+    case_input(&c, REED_F32, DIMS(2), 1);
+    case_attr_ints(&c, "strides", (int64_t[]){1, rows[_i].stride}, 2);
+    case_attr_ints(&c, "pads", rows[_i].pads, 4);
+    case_parity(&c, case_tolerance(REED_F32) * 16, case_tolerance(REED_F32) * 16);
+  }
+}
+END_TEST
+
+/* A thread's scratch has the sums of one call's outputs, unless items are computed in pieces. */
+START_TEST(conv_of_few_outputs_takes_little_memory) {
+  if (cpu_level_now() == CPU_REFERENCE) return;
+  const reed_desc x = {REED_F32, 3, {1, 24, 2002}}, y = {REED_F32, 3, {1, 20, 2000}}, w = {REED_F32, 3, {20, 24, 3}};
+  reed_kernel kernel = direct_prepare(OP_Conv, NULL, 0, &x, &w, NULL, &y, 64, NULL);
+  ck_assert_int_lt(kernel.workspace_bytes, 2 << 20);
+  if (kernel.free) kernel.free(kernel.state);
+}
+END_TEST
+
+/* The bits of output 0 are the same for any number of threads, at each level. */
+static void expect_same_bits(kernel_case *c) {
+  static const int threads[] = {1, 2, 3, 16};
+  for (cpu_level level = CPU_BASE; level <= cpu_level_best(); level++) {
+    void *first = NULL;
+    for (int i = 0; i < ROWS(threads); i++) {
+      c->n_threads = threads[i];
+      ck_assert_msg(case_run(c, cpu_level_name(level)) == REED_OK, "%s", case_where(c));
+      const size_t bytes = (size_t)desc_bytes(&c->outputs[0].desc);
+      if (!first) {
+        first = malloc(bytes);
+        ck_assert(first);
+        memcpy(first, c->outputs[0].data, bytes);
+      }
+      ck_assert_msg(memcmp(first, c->outputs[0].data, bytes) == 0, "%s: other bits", case_where(c));
+    }
+    free(first);
+  }
+  c->n_threads = 1;
+}
+
 /* Few outputs of great depth, whose sums are computed in pieces, and of long rows, which threads share. */
 START_TEST(conv_shares_sums_of_few_outputs) {
   static const struct {
     int64_t channels, outputs, in, taps, stride;
-  } rows[] = {
-      {120, 5, 1700, 9, 1}, {700, 3, 1100, 3, 1}, {3, 23, 3001, 5, 1}, {9, 37, 4200, 4, 2}, {40, 64, 2100, 3, 1}};
+  } rows[] = {{120, 5, 1700, 9, 1}, {700, 3, 1100, 3, 1}, {3, 23, 3001, 5, 1},
+              {9, 37, 4200, 4, 2},  {40, 64, 2100, 3, 1}, {3, 8, 1102, 3, 1}};
   for (int64_t images = 1; images < 4; images++) {
     kernel_case c;
     case_init(&c, OP_Conv);
@@ -110,6 +162,7 @@ START_TEST(conv_shares_sums_of_few_outputs) {
     case_attr_ints(&c, "strides", &rows[_i].stride, 1);
     case_attr_ints(&c, "pads", (int64_t[]){2, 1}, 2);
     case_attr_activation(&c, images == 2 ? "relu" : NULL);
+    expect_same_bits(&c);
     const double tolerance = case_tolerance(REED_F32) * (double)(rows[_i].channels * rows[_i].taps);
     case_parity(&c, tolerance, tolerance);
   }
@@ -125,6 +178,8 @@ int main(void) {
   tcase_add_loop_test(t, conv_transpose_writes_rows_of_any_width, 0, 4);
   tcase_add_loop_test(t, conv_copies_rows_under_any_stride, 0, 10);
   tcase_add_test(t, conv_copies_images_in_batches);
-  tcase_add_loop_test(t, conv_shares_sums_of_few_outputs, 0, 5);
+  tcase_add_loop_test(t, conv_copies_long_rows_in_pieces, 0, 6);
+  tcase_add_test(t, conv_of_few_outputs_takes_little_memory);
+  tcase_add_loop_test(t, conv_shares_sums_of_few_outputs, 0, 6);
   return suite_run(suite);
 }

@@ -1,5 +1,7 @@
 /* Softmax, LogSoftmax, Hardmax, LpNormalization against their references and small cases worked out by hand. */
 #include <math.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "tests/ops/cpu/kernel_case.h"
 #include "tests/suite.h"
@@ -8,13 +10,13 @@ static const struct {
   int32_t rank;
   int64_t x[4], axis;
 } softmaxes[] = {
-    {1, {1}, 0},         {1, {9}, -1},        {2, {5, 91}, 1},      {2, {91, 5}, 0},      {3, {2, 7, 13}, 1},
-    {3, {3, 4, 0}, 1},   {2, {1000, 81}, -1}, {3, {1, 3, 1100}, 1}, {4, {2, 3, 4, 5}, 2}, {2, {3, 1500}, 1},
-    {2, {17000, 2}, 0},  {2, {300, 3}, 1},    {2, {65, 15}, 1},     {2, {33, 16}, 1},     {2, {9, 157}, 1},
-    {2, {2, 4101}, 1},   {2, {70, 1}, 1},     {2, {43, 3}, 0},      {3, {2, 700, 70}, 1}, {2, {129, 32}, 0},
-    {2, {90, 33}, 0},    {3, {2, 41, 21}, 1}, {3, {2, 10, 100}, 1}, {2, {5, 65}, 0},      {2, {3, 512}, 0},
-    {3, {2, 7, 601}, 1}, {2, {5, 127}, 1},    {2, {7, 128}, 1},     {2, {3, 2049}, 1},    {2, {700, 2}, 1},
-    {3, {3, 5, 300}, 1},
+    {1, {1}, 0},         {1, {9}, -1},        {2, {5, 91}, 1},       {2, {91, 5}, 0},      {3, {2, 7, 13}, 1},
+    {3, {3, 4, 0}, 1},   {2, {1000, 81}, -1}, {3, {1, 3, 1100}, 1},  {4, {2, 3, 4, 5}, 2}, {2, {3, 1500}, 1},
+    {2, {17000, 2}, 0},  {2, {300, 3}, 1},    {2, {65, 15}, 1},      {2, {33, 16}, 1},     {2, {9, 157}, 1},
+    {2, {2, 4101}, 1},   {2, {70, 1}, 1},     {2, {43, 3}, 0},       {3, {2, 700, 70}, 1}, {2, {129, 32}, 0},
+    {2, {90, 33}, 0},    {3, {2, 41, 21}, 1}, {3, {2, 10, 100}, 1},  {2, {5, 65}, 0},      {2, {3, 512}, 0},
+    {3, {2, 7, 601}, 1}, {2, {5, 127}, 1},    {2, {7, 128}, 1},      {2, {3, 2049}, 1},    {2, {700, 2}, 1},
+    {3, {3, 5, 300}, 1}, {2, {1025, 19}, 0},  {3, {2, 2500, 11}, 1}, {2, {4100, 8}, 0},    {3, {2, 2049, 3}, 1},
 };
 
 START_TEST(softmax_equals_the_reference) {
@@ -91,6 +93,45 @@ START_TEST(softmax_of_few_columns_with_special_numbers) {
 }
 END_TEST
 
+/* Columns of f64, of one piece and of several, masked, with NaN, with inf; with the same bits for any number of
+ * threads, at each level. */
+START_TEST(softmax_of_long_columns_of_f64) {
+  static const int64_t columns[] = {1030, 2049, 5000};
+  static const int threads[] = {1, 2, 3, 16};
+  for (int k = 0; k < ROWS(columns); k++) {
+    const int64_t rows = columns[k], n = 19;
+    kernel_case c;
+    case_init(&c, _i ? OP_LogSoftmax : OP_Softmax);
+    value *x = case_input(&c, REED_F64, DIMS(2, rows, n), 8);
+    for (int64_t row = rows / 2; row < rows; row++) case_set(x, row * n, -INFINITY);
+    case_set(x, (rows - 1) * n + 1, NAN);
+    case_set(x, 2, NAN);
+    case_set(x, rows * n, INFINITY);
+    for (int64_t row = 0; row < rows; row++) case_set(x, row * n + 5, -INFINITY);
+    case_attr_int(&c, "axis", 1);
+    void *first = NULL;
+    for (cpu_level level = CPU_BASE; level <= cpu_level_best(); level++)
+      for (int i = 0; i < ROWS(threads); i++) {
+        c.n_threads = threads[i];
+        ck_assert_msg(case_run(&c, cpu_level_name(level)) == REED_OK, "%s", case_where(&c));
+        const size_t bytes = (size_t)desc_bytes(&c.outputs[0].desc);
+        if (!first) {
+          first = malloc(bytes);
+          ck_assert(first);
+          memcpy(first, c.outputs[0].data, bytes);
+        }
+        for (int64_t at = 0; at < 2 * rows * n; at++) { /* the sign of NaN may be another */
+          const double a = ((double *)first)[at], b = ((double *)c.outputs[0].data)[at];
+          ck_assert_msg((isnan(a) && isnan(b)) || memcmp(&a, &b, sizeof a) == 0, "%s: other bits", case_where(&c));
+        }
+      }
+    free(first);
+    c.n_threads = 1;
+    case_parity(&c, case_tolerance(REED_F64), case_tolerance(REED_F64));
+  }
+}
+END_TEST
+
 START_TEST(hardmax_is_one_at_the_first_of_the_largest) {
   kernel_case c;
   case_init(&c, OP_Hardmax);
@@ -138,6 +179,7 @@ int main(void) {
   tcase_set_timeout(t, 240);
   tcase_add_loop_test(t, hardmax_of_a_long_row, 0, 4);
   tcase_add_loop_test(t, softmax_of_few_columns_with_special_numbers, 0, 2);
+  tcase_add_loop_test(t, softmax_of_long_columns_of_f64, 0, 2);
   tcase_add_test(t, hardmax_is_one_at_the_first_of_the_largest);
   tcase_add_test(t, lp_normalization_divides_by_the_length_if_there_is_one);
   tcase_add_loop_test(t, softmax_equals_the_reference, 0, ROWS(softmaxes));
