@@ -1,10 +1,10 @@
 /* Packs constant weights of products: the module stores them in the order in which the host's kernels read them
- * (ops/packed.h). Weights are packed for products on the host, and for products on an accelerator that reads packed
- * weights. Weights that several products read in one order are packed once; other readers keep the unpacked weights.
- * Convolutions that read the same weights as others of other extents, as the heads of a pyramid do, are marked
- * (SHARED_WEIGHTS_ATTR): their largest maps take most of the time, so that what a kernel would keep for the small ones
- * is memory for little.
- * The elements are moved while the module is written, so that no copy is held. */
+ * (ops/packed.h); a matrix of one column of f32 stays plain. Weights are packed for products on the host, and for
+ * products on an accelerator that reads packed weights. Weights that several products read in one order are packed
+ * once; other readers keep the unpacked weights. Convolutions that read the same weights as others of other extents, as
+ * the heads of a pyramid do, are marked (SHARED_WEIGHTS_ATTR): their largest maps take most of the time, so that what a
+ * kernel would keep for the small ones is memory for little. The elements are moved while the module is written, so
+ * that no copy is held. */
 #include "ops/packed.h"
 
 #include <string.h>

@@ -18,6 +18,8 @@
 #define ROWS_IN_PLACE 14               /* rows that a panel of B must serve to be worth filling, less one */
 #define FEW_COLUMNS ((int64_t)8 << 10) /* bytes of Y's rows in an item of few rows: they stay near */
 #define FEW_COLUMNS_LEAST 512          /* of an item of few rows: shorter pieces of B's rows are read more slowly */
+#define FEW_COLUMNS_SHARED 64          /* the same where threads share a product */
+#define FEW_COLUMNS_GRAIN 16           /* of an item: whole lines of Y */
 #define FEW_DEPTH 8                    /* steps of the depth that few rows add together */
 #define DEEP_LEAST 32                  /* a shorter depth leaves dots and strands too little beside their ends */
 #define NARROW_ROWS 64                 /* of a product of f32 that is computed here, at least */
@@ -126,7 +128,7 @@ static void plan_dots(general_product *g) {
   const int64_t depth = smaller(g->p.k, DOTS_DEPTH);
   g->block_depth = depth;
   g->item_columns = 1;
-  g->item_rows = larger(STEP_BYTES / (g->element * depth), 1);
+  g->item_rows = round_up(larger(STEP_BYTES / (g->element * depth), 1), GENERAL_DOTS_ROWS);
   g->in_place = true;
 }
 
@@ -166,15 +168,29 @@ static double work_of(const general_product *g) {
   return (g->form == GENERAL_DOTS ? 0 : products) + bytes / 2 + rows * (double)g->n_column_items * LINE_BYTES;
 }
 
+/* Makes items smaller if there are fewer than wanted. Few rows stay together, so that B is read once, unless items of
+ * some columns would share lines of Y, for which threads would often wait. */
+static void divide(general_product *g, int64_t wanted) {
+  const product *p = &g->p;
+  const int64_t parts = p->batch * g->n_column_items;
+  if (parts * divided(p->m, g->item_rows) >= wanted) return;
+  if (g->form == GENERAL_FEW && p->n >= 2 * FEW_COLUMNS_SHARED && p->n % FEW_COLUMNS_GRAIN == 0) {
+    const int64_t columns = round_up(divided(p->n, divided(wanted, p->batch)), FEW_COLUMNS_GRAIN);
+    g->item_columns = smaller(larger(columns, FEW_COLUMNS_SHARED), g->item_columns);
+    g->n_column_items = divided(p->n, g->item_columns);
+    return;
+  }
+  const int64_t rows = larger(divided(p->m, divided(wanted, parts)), 1);
+  g->item_rows = g->form == GENERAL_DOTS && rows > GENERAL_DOTS_ROWS ? rows - rows % GENERAL_DOTS_ROWS : rows;
+}
+
 static void plan(general_product *g, const reed_kernel_call *call) {
   const product *p = &g->p;
   g->n_column_items = divided(p->n, g->item_columns);
   g->n_blocks = divided(p->k, g->block_depth);
   const double work = work_of(g);
   g->team = cpu_team_for(cpu_env_team(call), work < MOST_WORK ? (int64_t)work : INT64_MAX);
-  const int64_t parts = p->batch * g->n_column_items, wanted = 2 * g->team.threads;
-  if (g->team.threads > 1 && parts > 0 && parts * divided(p->m, g->item_rows) < wanted)
-    g->item_rows = larger(divided(p->m, divided(wanted, parts)), 1);
+  if (g->team.threads > 1) divide(g, 2 * g->team.threads);
   g->n_row_items = divided(p->m, g->item_rows);
   /* what a block of an item takes of a step */
   const int64_t rows = g->item_rows, columns = round_up(g->item_columns, g->lanes), depth = g->block_depth,
@@ -274,13 +290,13 @@ static void finish(const general_run *r, const general_item *it) {
       .columns = it->columns,
       .y_row = p->n,
       .c_row = p->c_row,
-      .c_column = p->c_column == 1};
-  const bool all_columns = it->columns == p->n, c_joins = !end.c || p->c_row == (p->c_column ? p->n : 0);
+      .c_column = p->n == 1 ? p->c_row == 1 : p->c_column == 1};
+  const bool all_columns = it->columns == p->n, c_joins = !end.c || p->c_row == (end.c_column ? p->n : 0);
   if (all_columns && c_joins) {
     end.columns *= end.rows;
     end.rows = 1;
   }
-  if (!g->has_bias) g->finish(&end);
+  if (end.c || end.scale != 1) g->finish(&end);
   if (all_columns) activate(p, end.y, it->rows * p->n);
   else
     for (int64_t i = 0; i < it->rows; i++) activate(p, (char *)end.y + i * p->n * size, it->columns);
@@ -327,9 +343,13 @@ static reed_status run_general(const void *state, const reed_kernel_buffers *buf
 }
 
 bool general_product_suits(const product *p) {
-  const int64_t rows = p->m * p->batch;
+  const int64_t rows = p->m * p->batch, columns = round_up(p->n, CPU_PICK(cpu_level_now(), general_lanes_f32)());
+  const bool in_place = p->b_column == 1 && p->b_row == NARROW_COLUMNS;
   if (p->has_residual) return false;
   if (p->n == 1 && p->k >= COLUMN_DEPTH) return p->a_row == 1 && p->m >= NARROW_ROWS; /* few rows, turned */
+  /* Blocks of the depth would fill B's panels anew for each item, and rows with a B each one for a row. */
+  if (p->k > TILE_DEPTH && columns == NARROW_COLUMNS && p->a_column == 1 && !in_place) return false;
+  if (p->m == 1 && !in_place && !product_only_one(p, p->b_batch)) return false;
   return (p->n == 1 ? p->m : rows) >= NARROW_ROWS && p->n <= NARROW_COLUMNS;
 }
 

@@ -132,12 +132,10 @@ CPU_UNCHECKED void CPU_LEVELED(general_deep_f64)(const general_tile *t) {
 
 /* ---- dots ---- */
 
-#define DOTS 8 /* rows of a tile */
-
 /* rows is a constant after inlining. */
 INLINE void dots_of(const general_tile *t, const double *a, double *y, int rows) {
   const double *b = t->b;
-  doubles sum[DOTS];
+  doubles sum[GENERAL_DOTS_ROWS];
 #pragma GCC unroll 8
   for (int i = 0; i < rows; i++) sum[i] = (doubles){0};
   int64_t k = 0;
@@ -158,8 +156,18 @@ CPU_UNCHECKED void CPU_LEVELED(general_dots_f64)(const general_tile *t) {
   const double *a = t->a;
   double *y = t->y;
   int64_t left = t->rows;
-  for (; left >= DOTS; left -= DOTS, a += DOTS * t->a_row, y += DOTS * t->y_row) dots_of(t, a, y, DOTS);
-  for (; left > 0; left--, a += t->a_row, y += t->y_row) dots_of(t, a, y, 1);
+  for (; left >= GENERAL_DOTS_ROWS;
+       left -= GENERAL_DOTS_ROWS, a += GENERAL_DOTS_ROWS * t->a_row, y += GENERAL_DOTS_ROWS * t->y_row)
+    dots_of(t, a, y, GENERAL_DOTS_ROWS);
+  switch (left) {
+    case 1: dots_of(t, a, y, 1); break;
+    case 2: dots_of(t, a, y, 2); break;
+    case 3: dots_of(t, a, y, 3); break;
+    case 4: dots_of(t, a, y, 4); break;
+    case 5: dots_of(t, a, y, 5); break;
+    case 6: dots_of(t, a, y, 6); break;
+    case 7: dots_of(t, a, y, 7); break;
+  }
 }
 
 /* ---- turned panels ---- */

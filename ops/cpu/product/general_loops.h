@@ -1,6 +1,6 @@
 /* Loops of general products (ops/cpu/product/general.h), compiled once per CPU level, for f32 and f64. Distances are in
- * elements. Sums add
- * their products one after the other, in the order of the depth, but for general_deep and general_dots. */
+ * elements. Sums add their products one after the other, in the order of the depth, but for general_deep and
+ * general_dots. */
 #ifndef OPS_CPU_PRODUCT_GENERAL_LOOPS_H_
 #define OPS_CPU_PRODUCT_GENERAL_LOOPS_H_
 
@@ -8,8 +8,9 @@
 #include <stdint.h>
 #include "ops/cpu/common/cpu.h"
 
-#define GENERAL_FEW_ROWS 4 /* the most rows of general_few */
-#define GENERAL_COLUMNS 32 /* of a panel, at most */
+#define GENERAL_FEW_ROWS 4  /* the most rows of general_few */
+#define GENERAL_DOTS_ROWS 8 /* that general_dots reads side by side */
+#define GENERAL_COLUMNS 32  /* of a panel, at most */
 
 /* Y (+)= A * B, of `depth` steps of the depth. */
 typedef struct general_tile {

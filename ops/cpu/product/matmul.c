@@ -228,8 +228,10 @@ static bool pairs_are_faster(const cpu_view *view, const product *p) {
 /* Few columns of packed weights are one panel of whole vectors. */
 static bool is_general(const cpu_view *view, product *p) {
   if (view->order && (view->order->pairs || view->order->plain.dtype != REED_F32 || p->n > PACKED_STEP)) return false;
-  if (!general_product_suits(p)) return false;
-  if (view->order) p->b_row = PACKED_STEP, p->b_column = 1;
+  product plain = *p;
+  if (view->order) plain.b_row = PACKED_STEP, plain.b_column = 1;
+  if (!general_product_suits(&plain)) return false;
+  *p = plain;
   return true;
 }
 

@@ -61,7 +61,8 @@ END_TEST
 
 /* C in every form, with scales and an activation after it. */
 START_TEST(the_ends_of_products_equal_the_reference) {
-  static const int64_t ends[][3] = {{70, 9, 5}, {3, 40, 130}, {3, 300, 3}, {90, 300, 40}, {90, 64, 1}, {1, 64, 90}};
+  static const int64_t ends[][3] = {{70, 9, 5},  {3, 40, 130}, {3, 300, 3}, {90, 300, 40},
+                                    {90, 64, 1}, {1, 64, 90},  {2101, 7, 1}};
   const int64_t *e = ends[_i], forms[][2] = {{1, 1}, {1, e[2]}, {e[0], 1}, {e[0], e[2]}};
   for (int turned = 0; turned < 4; turned++)
     for (int form = 0; form < ROWS(forms); form++)
@@ -118,16 +119,18 @@ END_TEST
 
 /* The bits of a level's results with one thread and with more. */
 START_TEST(bits_do_not_depend_on_threads) {
-  static const int64_t large[][3] = {{300, 530, 70}, {4, 3000, 2500}, {1, 5000, 900}, {5, 70000, 7},  {700, 5000, 1},
-                                     {50021, 8, 3},  {3, 200000, 2},  {37, 700, 301}, {20011, 16, 16}};
+  static const int64_t large[][3] = {{300, 530, 70}, {4, 3000, 2500}, {1, 5000, 900}, {5, 70000, 7},   {700, 5000, 1},
+                                     {50021, 8, 3},  {3, 200000, 2},  {37, 700, 301}, {20011, 16, 16}, {700, 5003, 1},
+                                     {83, 4103, 1},  {4, 3001, 523},  {3, 3001, 528}, {4, 50021, 33},  {65, 9001, 15}};
+  static const int32_t threads[] = {1, 2, 3, 4, 5, 16, 64};
   for (int turned = 0; turned < 4; turned++)
     for (int d = 0; d < N_DTYPES; d++)
       for (cpu_level level = CPU_BASE; level <= cpu_level_best() && level <= CPU_AVX512; level++) {
         kernel_case c;
         gemm(&c, dtypes[d], large[_i], turned);
         void *bits = NULL;
-        for (int threads = 1; threads <= 5 && !c.skipped; threads++) {
-          c.n_threads = threads;
+        for (int i = 0; i < ROWS(threads) && !c.skipped; i++) {
+          c.n_threads = threads[i];
           ck_assert_int_eq(case_run(&c, cpu_level_name(level)), REED_OK);
           const size_t bytes = (size_t)desc_bytes(&c.outputs[0].desc);
           if (!bits) bits = memcpy(malloc(bytes), c.outputs[0].data, bytes);
@@ -145,9 +148,9 @@ int main(void) {
   tcase_set_timeout(t, 240);
   tcase_add_loop_test(t, tiles_of_every_height_and_width, 0, 30);
   tcase_add_loop_test(t, products_equal_the_reference, 0, ROWS(shapes));
-  tcase_add_loop_test(t, the_ends_of_products_equal_the_reference, 0, 6);
+  tcase_add_loop_test(t, the_ends_of_products_equal_the_reference, 0, 7);
   tcase_add_loop_test(t, batches_equal_the_reference, 0, ROWS(batches));
-  tcase_add_host_loop_test(t, bits_do_not_depend_on_threads, 0, 9);
+  tcase_add_host_loop_test(t, bits_do_not_depend_on_threads, 0, 15);
   suite_add_tcase(suite, t);
   return suite_run(suite);
 }
