@@ -168,13 +168,14 @@ static double work_of(const general_product *g) {
   return (g->form == GENERAL_DOTS ? 0 : products) + bytes / 2 + rows * (double)g->n_column_items * LINE_BYTES;
 }
 
-/* Makes items smaller if there are fewer than wanted. Few rows stay together, so that B is read once, unless items of
- * some columns would share lines of Y, for which threads would often wait. */
+/* Makes items smaller if there are fewer than wanted. Few rows stay together, so that B is read once; items of some of
+ * their columns must share no lines of Y, for which threads would often wait. */
 static void divide(general_product *g, int64_t wanted) {
   const product *p = &g->p;
   const int64_t parts = p->batch * g->n_column_items;
   if (parts * divided(p->m, g->item_rows) >= wanted) return;
-  if (g->form == GENERAL_FEW && p->n >= 2 * FEW_COLUMNS_SHARED && p->n % FEW_COLUMNS_GRAIN == 0) {
+  if (g->form == GENERAL_FEW) {
+    if (p->n < 2 * FEW_COLUMNS_SHARED || p->n % FEW_COLUMNS_GRAIN != 0) return;
     const int64_t columns = round_up(divided(p->n, divided(wanted, p->batch)), FEW_COLUMNS_GRAIN);
     g->item_columns = smaller(larger(columns, FEW_COLUMNS_SHARED), g->item_columns);
     g->n_column_items = divided(p->n, g->item_columns);
