@@ -13,17 +13,8 @@
 #define HUGE_FROM \
   (2 * HUGE_PAGE_BYTES) /* of less, most may stay unused; clearing one takes 0.2 ms, to make room for it up to 4 */
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define MAPPINGS false /* a sanitizer watches the heap only */
-#else
-#define MAPPINGS true
-#endif
-
-/* True if a block may be a mapping of its own, or lie in a row. */
-static bool may_map(void) { return MAPPINGS && hook_is_libc(); }
-
 void *mem_alloc(size_t bytes) {
-  void *block = may_map() ? rows_alloc(bytes) : NULL;
+  void *block = hook_is_libc() ? rows_alloc(bytes) : NULL;
   return block ? block : reed_allocator_hook.allocate(reed_allocator_hook.context, bytes ? bytes : 1);
 }
 
@@ -72,6 +63,15 @@ void *mem_alloc_aligned(size_t bytes, size_t alignment) {
 }
 
 #define MAPPED_FROM ((size_t)1 << 20)
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define MAPPINGS false /* a sanitizer watches the heap only */
+#else
+#define MAPPINGS true
+#endif
+
+/* True if a block may be a mapping of its own. */
+static bool may_map(void) { return MAPPINGS && hook_is_libc(); }
 
 /* A mapping begins with this word's page, and its block a page later. The word before the block tells mappings (lowest
  * bit set) from blocks of the heap. */
