@@ -64,14 +64,8 @@ void *mem_alloc_aligned(size_t bytes, size_t alignment) {
 
 #define MAPPED_FROM ((size_t)1 << 20)
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define MAPPINGS false /* a sanitizer watches the heap only */
-#else
-#define MAPPINGS true
-#endif
-
 /* True if a block may be a mapping of its own. */
-static bool may_map(void) { return MAPPINGS && hook_is_libc(); }
+static bool may_map(void) { return !HOOK_HEAP_IS_WATCHED && hook_is_libc(); }
 
 /* A mapping begins with this word's page, and its block a page later. The word before the block tells mappings (lowest
  * bit set) from blocks of the heap. */

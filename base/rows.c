@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 
 #include "base/fetch.h"
+#include "base/hook.h"
 #include "base/mem.h"
 
 #define BLOCK_ALIGN ((size_t)16)
@@ -11,12 +12,6 @@
 #define PAGES_AT_ONCE 8   /* whose memory is asked for in one call */
 #define FREE_MOST 64      /* free pages that keep their memory, the last ones that became free */
 #define WRITTEN_AHEAD 512 /* bytes fetched behind a new block, which the next blocks will write */
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define SERVES false /* a sanitizer watches the heap's blocks */
-#else
-#define SERVES true
-#endif
 
 typedef struct row_page {
   atomic_size_t n_blocks;
@@ -110,7 +105,7 @@ void rows_close(mem_row *row) {
 
 void *rows_alloc(size_t bytes) {
   mem_row *row = used_row;
-  if (!SERVES || !row || bytes > BLOCK_MOST) return NULL;
+  if (HOOK_HEAP_IS_WATCHED || !row || bytes > BLOCK_MOST) return NULL;
   bytes = ((bytes ? bytes : 1) + BLOCK_ALIGN - 1) & ~(BLOCK_ALIGN - 1);
   row_page *page = row->page;
   if (page && atomic_load_explicit(&page->n_blocks, memory_order_acquire) == 1) page->used = PAGE_BEGIN;

@@ -39,7 +39,6 @@ static bool read_conv(const reed_op *op, const reed_attrs *attrs, op_conv_facts 
   if (f->group > plain.dims[0] || plain.dims[0] % f->group || !packed_order_of(op, attrs, &plain, &f->order))
     return false;
   f->n_packed = packed_desc(&f->order).dims[0];
-  f->last = op_attr_int(attrs, "channels_last") != 0;
   f->first_input = op_attr_int(attrs, "channels_first_input") != 0;
   f->shared = op_attr_int(attrs, SHARED_WEIGHTS_ATTR) != 0;
   f->auto_pad = op_attr_word(op, attrs, "auto_pad");

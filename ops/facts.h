@@ -13,13 +13,12 @@
 /* The places of auto_pad's words in the operators' rows. */
 enum { FACTS_PAD_NOTSET, FACTS_PAD_SAME_UPPER, FACTS_PAD_SAME_LOWER, FACTS_PAD_VALID };
 
-/* A Conv with packed weights. */
+/* A Conv with packed weights, whose images have their channels last. */
 typedef struct op_conv_facts {
   packed_order order; /* of weights of f32, of bf16 if in pairs (op_conv_order) */
   int64_t n_packed;   /* elements of the packed weights */
-  bool last;          /* images lie with their channels last; X does not with first_input */
-  bool first_input;
-  bool shared; /* other convolutions, of other extents, read the same weights */
+  bool first_input;   /* but X has them second */
+  bool shared;        /* other convolutions, of other extents, read the same weights */
   int32_t n_axes, auto_pad;
   int32_t activation; /* the place of its word + 1; 0: none */
   int64_t group, strides[FACTS_AXES], dilations[FACTS_AXES], pads[2 * FACTS_AXES];

@@ -222,8 +222,8 @@ static reed_status see_plain_weights(reed_shape_call *call, reed_shape_input *se
 /* The extents of a Conv with packed weights, as shapefn_conv has them. False: it has an error to tell. */
 static bool conv_extents(const reed_shape_call *call, const op_conv_facts *f, reed_dim *out_dims) {
   const reed_shape_input *x = &call->inputs[0], *weights = &call->inputs[1];
-  const int32_t rank = f->n_axes + 2, channel = f->last ? rank - 1 : 1, spatial = f->last ? 1 : 2,
-                x_channel = f->first_input ? 1 : channel, x_spatial = f->first_input ? 2 : spatial;
+  const int32_t rank = f->n_axes + 2, channel = rank - 1, spatial = 1, x_channel = f->first_input ? 1 : channel,
+                x_spatial = f->first_input ? 2 : spatial;
   if (call->n_inputs < 2 || call->n_inputs > PACKED_INPUTS || x->rank != rank || weights->rank != 1) return false;
   if (weights->dims[0] != f->n_packed || (f->order.pairs && weights->dtype != REED_BF16) ||
       weights->dtype == REED_F64 || x->dims[x_channel] != f->order.plain.dims[1] * f->group)

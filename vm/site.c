@@ -7,12 +7,12 @@
 
 #include "base/desc.h"
 #include "base/diag.h"
+#include "base/fetch.h"
 #include "base/hash.h"
 
 enum {
   MAX_VALUE_BYTES = 4096, /* a call with more bytes of `value` elements is prepared every time */
   STATE_BYTES = 256,      /* assumed for a kernel that does not state its bytes */
-  LINE_BYTES = 64,        /* of the CPU's caches */
   MOST_PREFETCHED = 512   /* bytes of a kernel */
 };
 
@@ -205,9 +205,8 @@ void site_prefetch_number(const site_kernels *kernels, const site_call *formed, 
 
 void site_prefetch_kernel(const site_kernels *kernels, const site_call *formed, uint32_t number) {
   if (number == TABLE_NONE) return;
-  const char *k = (const char *)kernels->items.items[number];
   const size_t bytes = sizeof(site_kernel) + formed->n * sizeof(int64_t);
-  for (size_t at = 0; at < bytes && at < MOST_PREFETCHED; at += LINE_BYTES) __builtin_prefetch(k + at);
+  fetch_bytes(kernels->items.items[number], bytes < MOST_PREFETCHED ? bytes : MOST_PREFETCHED);
 }
 
 reed_status site_make(site_kernels *kernels, const op_call *call, const site_call *formed, uint32_t site,

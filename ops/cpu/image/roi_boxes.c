@@ -5,7 +5,6 @@
 #include "ops/cpu/image/roi_lanes_job.h"
 
 #define BOXES_AHEAD 6 /* regions, whose bins are asked for ahead */
-#define CACHE_LINE 64
 
 /* Asks for the lines of the unit's bins of a region: regions are in no order of memory. */
 static void prefetch_bins(const roi_lanes_job *j, const roi_lanes_unit *u, int64_t region) {
@@ -13,8 +12,7 @@ static void prefetch_bins(const roi_lanes_job *j, const roi_lanes_unit *u, int64
   int64_t at, bytes = roi_lanes_bytes(s);
   roi_lane_form form = roi_lanes_bins_form(s, u, s->c.dtype, region, &at);
   const char *first = (const char *)(s->c.backward ? j->buffers->inputs[0] : j->buffers->outputs[0]) + at * bytes;
-  if (s->c.last)
-    for (int64_t b = 0; b < u->slots * form.pixel * bytes; b += CACHE_LINE) fetch_line(first + b);
+  if (s->c.last) fetch_bytes(first, (size_t)(u->slots * form.pixel * bytes));
   else
     for (int32_t k = 0; k < u->n; k++) fetch_line(first + k * form.lane * bytes);
 }

@@ -5,11 +5,21 @@
 #include "ops/cpu/common/strided.h"
 #include "ops/inner.h"
 
-void channels_see_second(reed_desc *d) {
+/* [N,spatial...,C] -> [N,C,spatial...] */
+static void see_channels_second(reed_desc *d) {
   if (d->dtype == REED_NONE || d->rank < 3) return;
   int64_t channels = d->dims[d->rank - 1];
   memmove(&d->dims[2], &d->dims[1], (size_t)(d->rank - 2) * sizeof *d->dims);
   d->dims[1] = channels;
+}
+
+void channels_see_second(call_copy *copy, uint32_t images) {
+  for (int32_t i = 0; i < copy->call.n_inputs; i++) {
+    if (!(images >> i & 1)) continue;
+    see_channels_second(&copy->inputs[i]);
+    call_copy_hide_values(copy, i);
+  }
+  for (int32_t i = 0; i < copy->call.n_outputs; i++) see_channels_second(&copy->outputs[i]);
 }
 
 reed_status channels_view_init(const reed_kernel_call *call, uint32_t images, channels_view *v) {
@@ -20,12 +30,7 @@ reed_status channels_view_init(const reed_kernel_call *call, uint32_t images, ch
   if (!v->last) return REED_OK;
   reed_status status = call_copy_init(call, &v->copy);
   if (status != REED_OK) return status;
-  for (int32_t i = 0; i < call->n_inputs; i++) {
-    if (!(images >> i & 1)) continue;
-    channels_see_second(&v->copy.inputs[i]);
-    call_copy_hide_values(&v->copy, i);
-  }
-  for (int32_t i = 0; i < call->n_outputs; i++) channels_see_second(&v->copy.outputs[i]);
+  channels_see_second(&v->copy, images);
   call_copy_attr(&v->copy, "channels_last")->i = 0;
   v->call = &v->copy.call;
   return REED_OK;

@@ -16,8 +16,8 @@ typedef struct channels_view {
 
 /* The view of a call; bit i of `images`: input i is an image. A call without channels_last is its own view. */
 reed_status channels_view_init(const reed_kernel_call *call, uint32_t images, channels_view *out_view) REED_MUST_CHECK;
-/* The same extents for one tensor: [N,spatial...,C] -> [N,C,spatial...]. */
-void channels_see_second(reed_desc *desc);
+/* Gives the copy's images, and its outputs, the extents [N,C,spatial...] instead of [N,spatial...,C]. */
+void channels_see_second(call_copy *copy, uint32_t images);
 /* Prepares a kernel for the view. If channels come last, the kernel runs between transposes of all images through the
  * workspace: correct for every kernel, and the references run so. */
 reed_status channels_prepare_second(const channels_view *view, reed_kernel_prepare_fn prepare,

@@ -15,14 +15,9 @@ static reed_status view_conv(const reed_kernel_call *call, const op_conv_facts *
   v->unpack.constant = call->constant[1] ? call->host_values[1] : NULL;
   copy->inputs[1] = v->unpack.order.plain;
   call_copy_hide_values(copy, 1);
-  for (int32_t i = 0; f->last && i < call->n_inputs; i++) {
-    if (!(images >> i & 1)) continue;
-    channels_see_second(&copy->inputs[i]);
-    call_copy_hide_values(copy, i);
-  }
-  for (int32_t i = 0; f->last && i < call->n_outputs; i++) channels_see_second(&copy->outputs[i]);
+  channels_see_second(copy, images);
   v->channels.call = v->call = &copy->call;
-  v->channels.last = v->last = f->last;
+  v->channels.last = v->last = true;
   v->channels.images = images;
   v->order = &v->unpack.order;
   v->facts = f;
