@@ -46,7 +46,7 @@ static const row rows[] = {
     {OP_Gemm, {{2, 17, 20000}, {2, 33, 20000}}, 2, 1, .least = 12, .transposed = true},
     {OP_Gemm, {{2, 3, 100000}, {2, 20, 100000}}, 2, 1, .least = 6, .transposed = true},
     {OP_Gemm, {{2, 4, 300000}, {2, 1, 300000}}, 2, 1, .least = 4, .transposed = true},
-    {OP_MatMul, {{2, 2, 50000}, {2, 50000, 7}}, 2, 1, .least = 20, .dtype = REED_F64},
+    {OP_MatMul, {{2, 2, 50000}, {2, 50000, 7}}, 2, 1, .least = 12, .dtype = REED_F64},
     {OP_MatMul, {{2, 2, 8}, {2, 8, 50001}}, 2, 1, .least = 20, .dtype = REED_I64},
     {OP_MatMul, {{2, 8, 8}, {2, 8, 150001}}, 2, 1, .least = 10, .dtype = REED_I32},
     {OP_MatMul, {{2, 30000, 1}, {2, 1, 3}}, 2, 1, .least = 6, .dtype = REED_I32},
