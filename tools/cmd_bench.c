@@ -26,7 +26,7 @@ static const flag flags[] = {
      "a run copies its outputs to the host; without this word they stay on the device, for the next program there"},
     FLAG_OF_THREADS,
     FLAG_OF_JSON,
-    {"--stats", NULL, FLAG_TEXT, offsetof(options, stats), "FILE.json",
+    {"--stats", NULL, FLAG_TARGET, offsetof(options, stats), "FILE.json",
      "epochs, copies, memory, memo and graphs after the last run ('-': standard output)"},
     FLAG_OF_MEMORY_CAP,
     FLAG_OF_PICTURES,

@@ -11,7 +11,7 @@
 static const char *const precision_names[] = {"f32", "bf16", "f16", NULL, NULL};
 
 static const flag flags[] = {
-    {NULL, "-o", FLAG_TEXT, offsetof(options, output), "M.reed", "the file of the module (required)"},
+    {NULL, "-o", FLAG_TARGET, offsetof(options, output), "M.reed", "the file of the module (required)"},
     {"--precision", NULL, FLAG_CHOICE, offsetof(options, precision), "P",
      "of the weights of convolutions and products: f32 (default), bf16, f16; see below", precision_names},
     {"--target", NULL, FLAG_TEXT, offsetof(options, target), "NAMES",
@@ -20,7 +20,7 @@ static const flag flags[] = {
     FLAG_OF_DIMS,
     FLAG_OF_DISABLED,
     FLAG_OF_EXTERNAL,
-    {"--report", NULL, FLAG_TEXT, offsetof(options, report), "FILE.json",
+    {"--report", NULL, FLAG_TARGET, offsetof(options, report), "FILE.json",
      "the changes of every pass, epochs, boundaries ('-': standard output)"},
     FLAG_OF_PLUGINS,
     FLAG_END,

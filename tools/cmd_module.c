@@ -61,13 +61,13 @@ static int disassemble(const options *o, complaint *c) {
   return status;
 }
 
-static const flag dis_flags[] = {
-    {NULL, "-o", FLAG_TEXT, offsetof(options, output), "FILE.rasm", "the file of the text (default: standard output)"},
-    FLAG_OF_DISABLED,
-    FLAG_OF_EXTERNAL,
-    FLAG_OF_CHECKSUM,
-    FLAG_OF_PLUGINS,
-    FLAG_END};
+static const flag dis_flags[] = {{NULL, "-o", FLAG_TARGET, offsetof(options, output), "FILE.rasm",
+                                  "the file of the text (default: standard output)"},
+                                 FLAG_OF_DISABLED,
+                                 FLAG_OF_EXTERNAL,
+                                 FLAG_OF_CHECKSUM,
+                                 FLAG_OF_PLUGINS,
+                                 FLAG_END};
 const command command_dis = {
     "dis", "M [-o FILE.rasm]", "writes a module as text, which 'vm asm' turns back into the same bytes",
     NULL,  dis_flags,          1,
@@ -101,7 +101,7 @@ static int assemble(const options *o, complaint *c) {
 }
 
 static const flag asm_flags[] = {
-    {NULL, "-o", FLAG_TEXT, offsetof(options, output), "M.reed", "the file of the module (required)"},
+    {NULL, "-o", FLAG_TARGET, offsetof(options, output), "M.reed", "the file of the module (required)"},
     FLAG_OF_PLUGINS,
     FLAG_END};
 const command command_asm = {

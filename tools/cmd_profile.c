@@ -13,7 +13,7 @@ static const flag flags[] = {
     {"--runs", NULL, FLAG_INT, offsetof(options, runs), "N", "runs that are profiled (default 5)", NULL, 1, MOST_RUNS},
     {"--warmup", NULL, FLAG_INT, offsetof(options, warmup), "N",
      "runs before the profiled runs, not counted (default 1)", NULL, 0, MOST_RUNS},
-    {"--trace", NULL, FLAG_TEXT, offsetof(options, trace), "FILE.json",
+    {"--trace", NULL, FLAG_TARGET, offsetof(options, trace), "FILE.json",
      "spans of the profiled runs, for Perfetto or chrome://tracing"},
     FLAG_OF_DEVICE,
     FLAG_OF_GRAPHS,

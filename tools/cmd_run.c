@@ -22,7 +22,7 @@ static const flag flags[] = {
     FLAG_OF_DEVICE,
     FLAG_OF_GRAPHS,
     FLAG_OF_THREADS,
-    {"--draw", NULL, FLAG_TEXT, offsetof(options, draw), "FILE.png",
+    {"--draw", NULL, FLAG_TARGET, offsetof(options, draw), "FILE.png",
      "draw boxes, masks, labels and scores into the input picture"},
     {"--labels", NULL, FLAG_TEXT, offsetof(options, labels), "FILE",
      "names of the labels, one a line, the first for label 0"},
@@ -30,9 +30,9 @@ static const flag flags[] = {
      "enlarge the picture that is drawn (default 1)", NULL, 1, 100},
     {"--min-score", NULL, FLAG_REAL, offsetof(options, min_score), "S",
      "draw detections from this score up (default 0)"},
-    {"--trace", NULL, FLAG_TEXT, offsetof(options, trace), "FILE.json",
+    {"--trace", NULL, FLAG_TARGET, offsetof(options, trace), "FILE.json",
      "spans of the run, for Perfetto or chrome://tracing"},
-    {"--stats", NULL, FLAG_TEXT, offsetof(options, stats), "FILE.json",
+    {"--stats", NULL, FLAG_TARGET, offsetof(options, stats), "FILE.json",
      "epochs, copies, memory and memo figures ('-': standard output)"},
     FLAG_OF_MEMORY_CAP,
     FLAG_OF_PICTURES,
@@ -186,6 +186,7 @@ static int prepare(const options *o, job *j, complaint *c) {
   int status = tolerance_find(&o->rtol, &o->atol, "", &any, c); /* wrong numbers are always reported */
   if (!status) status = model_open(o, o->arguments.items[0], &j->m, c);
   if (!status) status = find_outputs(&o->outputs, &j->m, false, &j->written, c);
+  for (size_t i = 0; i < o->outputs.n && !status; i++) status = target_announce(j->written[i].rest, c);
   if (!status) status = find_outputs(&o->expected, &j->m, true, &j->expected, c);
   if (!status) status = check_names(&o->rtol, "--rtol", o, j, c);
   if (!status) status = check_names(&o->atol, "--atol", o, j, c);

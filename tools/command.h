@@ -73,7 +73,7 @@ enum { MOST_RUNS = 1000000000 };
 #define FLAG_OF_THREADS \
   { "--threads", NULL, FLAG_INT, offsetof(options, threads), "N", "CPU threads (default 0: all)", NULL, 0, 1024 }
 #define FLAG_OF_JSON \
-  { "--json", NULL, FLAG_TEXT, offsetof(options, json), "FILE", "the figures as JSON ('-': standard output)" }
+  { "--json", NULL, FLAG_TARGET, offsetof(options, json), "FILE", "the figures as JSON ('-': standard output)" }
 #define FLAG_OF_MEMORY_CAP \
   { \
     "--memory-cap", NULL, FLAG_BYTES, offsetof(options, memory_cap), "BYTES", \

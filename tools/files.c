@@ -14,6 +14,7 @@
 #include "tools/interrupt.h"
 #include "tools/need.h"
 #include "tools/plain.h"
+#include "tools/tool.h"
 
 /* ---- reading ---- */
 
@@ -124,6 +125,43 @@ static const char *obstacle(const char *path) {
 
 static int refuse(const char *path, const char *why, complaint *c) {
   return complain(c, MISUSE, "'%s' %s: give another file", plain(path), why);
+}
+
+/* The path without links and dots, though its last part need not exist. NULL and errno: its folder is missing or must
+ * not be written. The caller frees it. */
+static char *place_of(const char *path) {
+  const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+  char *folder = need_text(slash ? path : ".");
+  if (slash) folder[slash == path ? 1 : slash - path] = 0;
+  char *found = realpath(folder, NULL), *place = NULL;
+  free(folder);
+  if (found && !access(found, W_OK | X_OK) && !(place = realpath(path, NULL))) {
+    const size_t capacity = strlen(found) + strlen(name) + 2;
+    place = need(capacity, 1);
+    snprintf(place, capacity, "%s/%s", found, name);
+  }
+  const int reason = errno;
+  free(found);
+  errno = reason;
+  return place;
+}
+
+int target_announce(const char *path, complaint *c) {
+  static words announced;
+  struct stat s;
+  if (strcmp(path, "-") == 0) return DONE;
+  const bool there = stat(path, &s) == 0;
+  if (there && S_ISDIR(s.st_mode)) return complain(c, BAD_FILE, "cannot write '%s': it is a folder", plain(path));
+  if (there && !S_ISREG(s.st_mode)) return DONE; /* a terminal, a pipe, /dev/null */
+  char *place = place_of(path);
+  if (!place) return complain(c, BAD_FILE, "cannot write '%s': %s", plain(path), strerror(errno));
+  for (size_t i = 0; i < announced.n; i++)
+    if (strcmp(announced.items[i], place) == 0) {
+      free(place);
+      return refuse(path, "is named for two results", c);
+    }
+  words_add(&announced, place);
+  return DONE;
 }
 
 static bool write_all(int fd, const char *bytes, size_t n) {

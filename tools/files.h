@@ -20,6 +20,9 @@ typedef struct target_file {
   char *temporary;  /* NULL: written in place */
   int fd, failed;   /* failed: errno of the first failure */
 } target_file;
+/* Says before the work that the path will be written. MISUSE if another target is the same file, BAD_FILE if the path's
+ * folder is missing or must not be written. */
+int target_announce(const char *path, complaint *c);
 /* On failure BAD_FILE, and there is nothing to close. */
 int target_open(target_file *t, const char *path, complaint *c);
 /* False after any failure; target_close reports the first one. */

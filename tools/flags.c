@@ -117,7 +117,8 @@ static int set(const flag *f, const char *value, void *target, complaint *c) {
   double real;
   switch (f->type) {
     case FLAG_SWITCH: *(bool *)field = true; return DONE;
-    case FLAG_TEXT: *(const char **)field = value; return DONE;
+    case FLAG_TEXT:
+    case FLAG_TARGET: *(const char **)field = value; return DONE;
     case FLAG_CHOICE: return set_choice(f, value, field, c);
     case FLAG_DEVICES: return set_devices(f, value, field, c);
     case FLAG_WORDS: words_add(field, value); return DONE;

@@ -7,6 +7,7 @@
 typedef enum flag_type {
   FLAG_SWITCH,  /* bool */
   FLAG_TEXT,    /* const char * */
+  FLAG_TARGET,  /* const char *: the path of a file that the command writes (target_announce) */
   FLAG_CHOICE,  /* const char *, one of `choices` */
   FLAG_DEVICES, /* const char *: devices with commas between: each one of `choices`, perhaps with :NUMBER or ?OPTIONS,
                    or a module's path */

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "tools/command.h"
+#include "tools/files.h"
 #include "tools/interrupt.h"
 #include "tools/plain.h"
 
@@ -112,6 +113,10 @@ static int run_command(const command *command, int n_words, const char *const *w
   else if (!status && o.arguments.n > command->max_arguments)
     status = complain(c, MISUSE, "one word too many ('%s'): vm %s %s", o.arguments.items[o.arguments.n - 1],
                       command->name, command->synopsis);
+  for (const flag *f = command->flags; !status && (f->name || f->short_name); f++) {
+    const char *target = f->type == FLAG_TARGET ? *(const char **)((char *)&o + f->offset) : NULL;
+    if (target) status = target_announce(target, c);
+  }
   if (!status) status = command->run(&o, c);
   flags_fini(command->flags, &o);
   words_fini(&o.arguments);

@@ -1,7 +1,7 @@
 #!/bin/sh
 # The command as scripts use it: forms, exit statuses, JSON keys, the errors about wrong words, and that no file is ever half-written.
 # Arguments: the vm, the source root, the maker of models.
-vm=$(realpath "$1") root=$2 maker=$(realpath "$3")
+vm=$(realpath "$1") root=$(realpath "$2") maker=$(realpath "$3")
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1
@@ -542,12 +542,20 @@ for signal in QUIT XCPU USR1 ABRT; do
     rm -f signal.reed
   done
 done
-# Two results in one file, under one name or two
+# Two results in one file, under one name or two; a place where nothing can be written: said before the model is run
+echo >both.npy
 ln -s both.npy both-link.npy
-expect 2 'holds another result' run add.reed -i "$x" -i "$b" -o y=both.npy --stats both.npy
+for stats in both.npy ./both.npy both-link.npy "$PWD/both.npy"; do
+  expect 2 'is named for two results' run add.reed -i "$x" -i "$b" -o y=both.npy --stats "$stats"
+done
+rm both.npy
 expect 2 'holds another result' run add.reed -i "$x" -i "$b" -o y=both.npy --stats both-link.npy
-expect 2 'holds another result' run add.reed -i "$x" -i "$b" --trace both.json --stats "$PWD/both.json"
-expect 2 'holds another result' compile "$shapes/shapes.onnx" -o both.reed --report ./both.reed
+expect 2 'is named for two results' run add.reed -i "$x" -i "$b" -o y=none.npy -o y=none.npy
+expect 2 'is named for two results' run add.reed -i "$x" -i "$b" --trace both.json --stats "$PWD/both.json"
+expect 2 'is named for two results' compile "$shapes/shapes.onnx" -o both.reed --report ./both.reed
+expect 3 "cannot write 'no-folder/y.npy': No such file or directory" run add.reed -i "$x" -i "$b" -o y=no-folder/y.npy
+expect 3 "cannot write 'no-folder/y.json': No such file or directory" bench add.reed -i "$x" -i "$b" --json no-folder/y.json --runs 1000000000
+expect 3 "cannot write '.': it is a folder" run add.reed -i "$x" -i "$b" --stats .
 expect 0 '' run add.reed -i "$x" -i "$b" --trace /dev/null --stats /dev/null
 (ulimit -f 8; "$vm" compile "$shapes/shapes.onnx" -o limit.reed >out 2>&1)
 grep -q "cannot write 'limit.reed'" out || fail 'a file that outgrows its limit is not said'
