@@ -160,6 +160,46 @@ START_TEST(an_input_of_another_device_is_copied) {
 }
 END_TEST
 
+/* Three inputs of different sizes lie on the host and on the device by turns. Each run but the first is planned from
+ * the one before, whose copies were those of other inputs. */
+START_TEST(inputs_lie_elsewhere_in_the_next_run) {
+  enum { N = 3 };
+  onnx_build *b = build_open(17);
+  const int64_t dims[N][1] = {{64}, {6}, {30}};
+  for (int i = 0; i < N; i++) {
+    const char in[] = {'a' + (char)i, 0}, out[] = {'x' + (char)i, 0};
+    char type[16];
+    snprintf(type, sizeof type, "f32[%d]", (int)dims[i][0]);
+    build_input(b, in, type);
+    build_node(b, "Abs", in, out);
+    build_output(b, out, type);
+  }
+  model m = model_open(b, devices[_i], REED_COUNTS_HOST);
+  reed_tensor *host[N], *there[N], *y[N];
+  for (int i = 0; i < N; i++) {
+    host[i] = floats(1, dims[i], (float)(100 * i));
+    there[i] = on_device(host[i], devices[_i]);
+  }
+  for (unsigned first = 0; first < 1 << N; first++)
+    for (unsigned second = 0; second < 1 << N; second++) {
+      reed_session *session = session_of(&m, devices[_i]);
+      for (unsigned run = 0; run < 3; run++) {
+        const unsigned where = run % 2 ? second : first;
+        reed_tensor *inputs[N];
+        for (int i = 0; i < N; i++) inputs[i] = where >> i & 1 ? there[i] : host[i];
+        run_session(&m, session, inputs, y);
+        for (int i = 0; i < N; i++) {
+          assert_same(y[i], host[i], "an output");
+          reed_tensor_close(&y[i]);
+        }
+      }
+      reed_session_close(&session);
+    }
+  for (int i = 0; i < N; i++) reed_tensor_close(&host[i]), reed_tensor_close(&there[i]);
+  model_close(&m);
+}
+END_TEST
+
 /* s is read by Reshape's shape function on the host and, as data, on the device: one copy to the host, reason `value`,
  * none back to the device. */
 START_TEST(a_value_that_the_host_needs_is_copied_once) {
@@ -541,6 +581,7 @@ int main(void) {
   tcase_add_test(cases, outputs_that_stay_count_towards_the_cap);
   tcase_add_loop_test(cases, a_tensor_of_one_session_feeds_another, 0, N_DEVICES);
   tcase_add_loop_test(cases, an_input_of_another_device_is_copied, 0, 2);
+  tcase_add_loop_test(cases, inputs_lie_elsewhere_in_the_next_run, 0, N_DEVICES);
   tcase_add_loop_test(cases, a_value_that_the_host_needs_is_copied_once, 0, N_DEVICES);
   tcase_add_loop_test(cases, an_output_that_the_host_reads_stays_too, 0, N_DEVICES);
   tcase_add_loop_test(cases, asynchronous_runs_keep_outputs_and_refuse_changes_meanwhile, 0, N_DEVICES);

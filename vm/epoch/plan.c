@@ -538,8 +538,8 @@ static reed_status walk(epoch_planner *p, uint32_t pc) {
     reed_status status = REED_OK;
     switch (insn_id_at(w)) {
       case INSN_INVOKE: status = plan_invoke(p, w, step); break;
-      case INSN_COPY: status = plan_copy(p, w, step); break;
-      case INSN_VIEW: status = plan_view(p, w, step); break;
+      case INSN_COPY: status = plan_copy(p, w, step), compare_root(p, insn_copy_at(w).dst); break;
+      case INSN_VIEW: status = plan_view(p, w, step), compare_root(p, insn_view_at(w).dst); break;
       case INSN_R_MOVE: plan_move(p, w, step); break;
       case INSN_KILL: plan_kill(p, w); break;
       case INSN_JUMP: next = insn_jump_at(w).target; break;

@@ -54,6 +54,13 @@ static inline register_note *note_of(epoch_planner *p, uint32_t reg) {
 
 static inline ref *reg_of(const epoch_planner *p, uint32_t reg) { return &p->r[reg]; }
 
+/* Drops the base if it holds the register, the target of a copy or a view, on another root. Which copies have roots
+ * depends on where the inputs lie, so that roots of the same number could be those of different copies. */
+static inline void compare_root(epoch_planner *p, uint32_t reg) {
+  const int32_t write = note_of(p, reg)->write;
+  if (p->base && write >= 0 && p->base->writes.items[write].root != p->entry->writes.items[write].root) p->base = NULL;
+}
+
 /* True if input k of the operator may give its memory to output 0. */
 static inline bool share_may_give(const reed_op *op, uint32_t k) {
   return op->alias == REED_ALIAS_INPLACE || (op->alias == REED_ALIAS_INPLACE_FIRST && k == 0) ||
