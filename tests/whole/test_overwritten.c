@@ -16,8 +16,9 @@ enum { N_DEVICES = sizeof devices / sizeof *devices, FIRST_CUDA = 3, B = 2, H = 
 
 static bool is_there(const char *device) { return !strstr(device, "cuda") || device_is_present("cuda-emulated"); }
 
-/* The caches: [B, H, rows, D] scattered along axis 2, [B, rows, H, D] along axis 1, and [B * H, rows, D] viewed so. */
-typedef enum form { HEADS_FIRST, ROWS_FIRST, VIEWED, N_FORMS } form;
+/* The caches: [B, H, rows, D] scattered along axis 2, [B, rows, H, D] along axis 1, and [B * H, rows, D] viewed so.
+ * Others: [B, rows, D] viewed as [B, 1, rows, D]. */
+typedef enum form { HEADS_FIRST, ROWS_FIRST, VIEWED, N_FORMS, ONE_HEAD } form;
 
 typedef struct cache {
   model m;
@@ -62,8 +63,9 @@ static int32_t axis_of(form f) { return f == HEADS_FIRST ? 2 : 1; }
 static reed_tensor *rows_of(const cache *c, int64_t n, bool update, float first) {
   int64_t dims[4] = {B, H, n, D};
   if (c->form == ROWS_FIRST) dims[1] = n, dims[2] = H;
+  if (c->form == ONE_HEAD) dims[1] = update ? 1 : n, dims[2] = update ? n : D;
   if (c->form == VIEWED && !update) dims[0] = B * H, dims[1] = n, dims[2] = D;
-  return floats(c->form == VIEWED && !update ? 3 : 4, dims, first);
+  return floats((c->form == VIEWED || c->form == ONE_HEAD) && !update ? 3 : 4, dims, first);
 }
 
 /* spare: rows of the memory beyond those of the cache; -1: no axis with room. */
@@ -378,6 +380,81 @@ START_TEST(a_replayed_graph_leaves_the_past) {
 }
 END_TEST
 
+/* One head and one row: the axis with room is another one than the axis of the rows, with the same strides. */
+START_TEST(a_cache_of_one_row_and_one_head_is_overwritten) {
+  const char *device = devices[_i % N_DEVICES];
+  const int64_t spare = _i / N_DEVICES - 1;
+  if (!is_there(device)) return;
+  onnx_build *b = build_open(24);
+  build_input(b, "p", "f32[2,s,4]");
+  build_input(b, "n", "f32[2,1,t,4]");
+  build_input(b, "at", "i64[2]");
+  build_i64(b, "heads", "4", (int64_t[]){B, 1, -1, D});
+  build_i64(b, "none", "3", (int64_t[]){B, -1, D});
+  build_node(b, "Reshape", "p,heads", "past");
+  build_int(b, build_node(b, "TensorScatter", "past,n,at", "all"), "axis", 2);
+  build_node(b, "Neg", "all", "less");
+  build_node(b, "Reshape", "all,none", "out");
+  build_output(b, "out", "f32[2,s,4]");
+  build_output(b, "less", "f32[2,1,s,4]");
+  cache c = cache_of(b, ONE_HEAD, device, 1, spare);
+  past none = fresh(&c), p = step(&c, &none, 1, 0, 0, 100), a = step(&c, &p, 1, 0, 0, 200);
+  assert_counts(&c, 1, 0);
+  ck_assert(lies_there(&c, &p) && lies_there(&c, &a));
+  const char *copies = copies_of(c.m.session);
+  ck_assert_msg(!strstr(copies, "host-to-host") && !strstr(copies, "device-to-device"), "%s", copies);
+  past made, again = step(&c, &p, 1, 0, 0, 300); /* of the older version */
+  ck_assert(!lies_there(&c, &again));
+  ck_assert_int_eq(try_step(&c, &a, 1, 0, 1, 400, &made), REED_ERROR_VALUE);
+  assert_same(a.grown, a.plain, "the past");
+  past_close(&none), past_close(&p), past_close(&a), past_close(&again);
+  cache_close(&c);
+}
+END_TEST
+
+/* New rows that lie with gaps, because they are a cache with room along another axis. */
+START_TEST(rows_out_of_another_cache_are_saved) {
+  const char *device = devices[_i];
+  if (!is_there(device)) return;
+  onnx_build *b = build_open(24);
+  build_input(b, "p", "f32[2,3,s,4]");
+  build_input(b, "q", "f32[2,r,4]");
+  build_input(b, "n", "f32[2,u,4]");
+  build_input(b, "at", "i64[2]");
+  build_i64(b, "two", "1", (int64_t[]){2});
+  build_int(b, build_node(b, "Concat", "q,n", "joined"), "axis", 1);
+  build_node(b, "Unsqueeze", "joined,two", "rows");
+  build_int(b, build_node(b, "TensorScatter", "p,rows,at", "all"), "axis", 2);
+  build_node(b, "Neg", "all", "less");
+  build_output(b, "all", "f32[2,3,s,4]");
+  build_output(b, "less", "f32[2,3,s,4]");
+  build_output(b, "joined", "f32[2,3,4]");
+  cache c = cache_of(b, HEADS_FIRST, device, 7, 0);
+  reed_tensor *host = floats(3, (int64_t[]){B, 9, D}, 0), *memory = on_device(host, device),
+              *q = floats(3, (int64_t[]){B, 0, D}, 0), *at = NULL;
+  ck_assert_int_eq(reed_session_bind_output(c.m.session, 2, memory, 1, c.m.said), REED_OK);
+  ck_assert_int_eq(reed_tensor_open(REED_I64, 1, (int64_t[]){B}, &at), REED_OK);
+  past versions[6] = {fresh(&c)};
+  const int of[] = {0, 1, 1, 2, 3, 1};
+  for (int i = 1; i < 6; i++) {
+    const past *p = &versions[of[i - 1]];
+    reed_tensor *n = floats(3, (int64_t[]){B, H, D}, 100.0F * (float)i), *got[3] = {0}, *expected[3] = {0};
+    ((int64_t *)reed_tensor_data(at))[0] = i;
+    ((int64_t *)reed_tensor_data(at))[1] = 6 - i;
+    run_session(&c.m, c.m.session, (reed_tensor *[]){p->grown, q, n, at}, got);
+    run_session(&c.m, c.plain, (reed_tensor *[]){p->plain, q, n, at}, expected);
+    for (int k = 0; k < 3; k++) assert_same(got[k], expected[k], "an output");
+    for (int k = 1; k < 3; k++) reed_tensor_close(&got[k]), reed_tensor_close(&expected[k]);
+    versions[i] = (past){got[0], expected[0]};
+    reed_tensor_close(&n);
+  }
+  ck_assert(lies_there(&c, &versions[1]) && lies_there(&c, &versions[2]));
+  for (int i = 0; i < 6; i++) past_close(&versions[i]);
+  reed_tensor_close(&host), reed_tensor_close(&memory), reed_tensor_close(&q), reed_tensor_close(&at);
+  cache_close(&c);
+}
+END_TEST
+
 /* A past whose elements another kernel reads, or that two calls overwrite, is no cache: its memory cannot be bound. */
 START_TEST(a_past_with_other_readers_is_no_cache) {
   onnx_build *b = build_open(24);
@@ -414,6 +491,8 @@ int main(void) {
   tcase_add_loop_test(cases, the_memory_and_dlpack_are_pasts, 0, N_DEVICES);
   tcase_add_loop_test(cases, graphs_save_rows, 0, 4);
   tcase_add_loop_test(cases, a_replayed_graph_leaves_the_past, 0, 4);
+  tcase_add_loop_test(cases, a_cache_of_one_row_and_one_head_is_overwritten, 0, 3 * N_DEVICES);
+  tcase_add_loop_test(cases, rows_out_of_another_cache_are_saved, 0, N_DEVICES);
   tcase_add_loop_test(cases, a_past_with_other_readers_is_no_cache, 0, 2);
   suite_add_tcase(suite, cases);
   return suite_run(suite);

@@ -23,15 +23,23 @@ void cache_add_rows(cuda_plan *plan, const cache_rows *rows) {
   CUDA_PART(plan, cache_args, y, CUDA_FROM_OUTPUT, rows->y_output, skipped, rows->y_bytes - skipped, true);
 }
 
-/* Elements from one block of the operand to the next. */
-static int64_t block_elements(const reed_room *rooms, int32_t i, int32_t axis, int64_t rows, int64_t columns) {
-  const bool roomy = rooms && rooms[i].axis == axis && !rooms[i].counted;
-  return (roomy ? rooms[i].capacity : rows) * columns;
-}
-
-/* True if the operand is dense or has its room along the axis. */
-static bool has_room_at(const reed_room *rooms, int32_t i, int32_t axis) {
-  return !rooms || rooms[i].axis < 0 || rooms[i].axis == axis;
+/* *out_block: elements from one block of an operand (its rows along the axis at one index of the axes before) to the
+ * next, or of one block. False: the blocks lie unevenly, or the rows of a block not one behind the other. Strides of
+ * axes of extent 1 mean nothing, so an operand may have its room along one of them. */
+static bool even_blocks(const reed_desc *desc, const int64_t *strides, int32_t axis, int64_t *out_block) {
+  int64_t behind = 1, next = -1;
+  *out_block = cpu_product(desc->dims, axis, desc->rank);
+  for (int32_t d = desc->rank - 1; d >= axis; d--) {
+    if (desc->dims[d] != 1 && strides[d] != behind) return false;
+    behind *= desc->dims[d];
+  }
+  for (int32_t d = axis - 1; d >= 0; d--) {
+    if (desc->dims[d] == 1) continue;
+    if (next < 0) *out_block = next = strides[d];
+    if (strides[d] != next) return false;
+    next *= desc->dims[d];
+  }
+  return true;
 }
 
 reed_status cuda_prepare_tensor_scatter(const reed_kernel_call *call, reed_kernel *out_kernel) {
@@ -46,11 +54,15 @@ reed_status cuda_prepare_tensor_scatter(const reed_kernel_call *call, reed_kerne
                               .room = cache->dims[axis],
                               .size = (int32_t)size,
                               .circular = op_attr_word(call->op, call->attrs, "mode") == 1};
-  const int64_t blocks = made.batches * made.blocks,
-                from = block_elements(call->input_rooms, 0, axis, made.room, made.columns);
+  const int64_t blocks = made.batches * made.blocks;
+  int64_t strides[REED_MAX_RANK], from;
   made.n = desc_elements(update);
-  made.y_block = block_elements(call->output_rooms, 0, axis, made.room, made.columns);
-  made.update_block = block_elements(call->input_rooms, 1, axis, made.rows, made.columns);
+  cpu_input_strides(call, 0, strides);
+  bool even = even_blocks(cache, strides, axis, &from);
+  cpu_input_strides(call, 1, strides);
+  even &= even_blocks(update, strides, axis, &made.update_block);
+  cpu_output_strides(call, 0, strides);
+  even &= even_blocks(cache, strides, axis, &made.y_block);
   const int64_t y_bytes = blocks ? ((blocks - 1) * made.y_block + made.room * made.columns) * size : 0;
   cache_add_rows(&plan, &(cache_rows){.extents = {1, blocks, made.room, made.columns},
                                       .from = {0, from, made.columns, 1},
@@ -79,7 +91,6 @@ reed_status cuda_prepare_tensor_scatter(const reed_kernel_call *call, reed_kerne
     CUDA_FAULT(&plan, tensor_scatter_args, fault, launch);
   }
   const reed_status status = cuda_plan_close(&plan, 0, out_kernel);
-  out_kernel->reads_rooms = status == REED_OK && has_room_at(call->input_rooms, 0, axis) &&
-                            has_room_at(call->input_rooms, 1, axis) && has_room_at(call->output_rooms, 0, axis);
+  out_kernel->reads_rooms = status == REED_OK && even;
   return status;
 }

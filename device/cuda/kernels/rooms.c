@@ -10,12 +10,13 @@
 /* The inputs of a call whose elements are copied, and where their copies lie in the workspace. */
 typedef struct room_copies {
   int32_t n;
-  int64_t at[REED_MAX_OPERANDS]; /* -1: no copy */
-  int64_t bytes, workspace_bytes;
+  int64_t at[REED_MAX_OPERANDS];  /* -1: no copy */
+  int64_t bytes, workspace_bytes; /* of the copies; up to their end */
 } room_copies;
 
 static room_copies copies_of(const reed_kernel_call *call) {
   room_copies c = {0};
+  for (int32_t i = call->n_inputs; i < REED_MAX_OPERANDS; i++) c.at[i] = -1;
   for (int32_t i = 0; i < call->n_inputs; i++) {
     const reed_desc *desc = &call->inputs[i];
     c.at[i] = -1;
@@ -30,7 +31,23 @@ static room_copies copies_of(const reed_kernel_call *call) {
   return c;
 }
 
-/* Adds the launches of a plan that was made for dense inputs. Its workspace lies behind the copies. */
+/* True if the plan overwrites rows of a past, and the past is not among the copied inputs. */
+static bool saves_rows(const cuda_prepared *dense, const room_copies *copies) {
+  return dense->overwrites.n_bytes && copies->at[0] < 0;
+}
+
+/* Moves the copies behind the rows that the plan saves, and makes the record's memory large enough for both. */
+static void move_behind_saved(room_copies *copies, const overwritten *saved, overwritten *out_record) {
+  const int64_t first = cuda_round_up(overwritten_saved_bytes(saved));
+  for (int32_t i = 0; i < REED_MAX_OPERANDS; i++)
+    if (copies->at[i] >= 0) copies->at[i] += first;
+  copies->workspace_bytes += first;
+  *out_record = *saved;
+  out_record->n_bytes += copies->workspace_bytes - overwritten_saved_bytes(saved);
+}
+
+/* Adds the launches of a plan that was made for dense inputs. Its workspace lies behind the copies, saved rows in front
+ * of them: these begin the memory that the session gives. */
 static void add_launches(cuda_plan *plan, const cuda_prepared *dense, const room_copies *copies) {
   for (uint32_t l = 0; l < dense->n_launches && !plan->failed; l++) {
     const cuda_launch *from = &dense->launches[l];
@@ -41,18 +58,19 @@ static void add_launches(cuda_plan *plan, const cuda_prepared *dense, const room
     made->keeps = from->keeps;
     for (uint32_t i = 0; i < from->n_pointers; i++) {
       const cuda_pointer *p = &dense->pointers[from->first_pointer + i];
-      if (p->source == CUDA_FROM_WORKSPACE && dense->overwrites.n_bytes)
-        continue; /* a copied past is not overwritten */
+      const bool saved = p->source == CUDA_FROM_WORKSPACE && dense->overwrites.n_bytes;
+      if (saved && !saves_rows(dense, copies)) continue; /* a copied past is not overwritten */
       const bool copied = p->source == CUDA_FROM_INPUT && copies->at[p->index] >= 0;
       const cuda_source source = copied ? CUDA_FROM_WORKSPACE : (cuda_source)p->source;
-      const int64_t at = copied ? copies->at[p->index] : source == CUDA_FROM_WORKSPACE ? copies->workspace_bytes : 0;
+      int64_t at = copied ? copies->at[p->index] : 0;
+      if (p->source == CUDA_FROM_WORKSPACE && !saved) at = copies->workspace_bytes;
       cuda_plan_pointer(plan, p->field, source, copied ? 0 : p->index, at + p->offset, p->bytes, p->written);
     }
   }
 }
 
 reed_status rooms_prepare(const reed_kernel_call *call, reed_kernel_prepare_fn prepare, reed_kernel *out_kernel) {
-  const room_copies copies = copies_of(call);
+  room_copies copies = copies_of(call);
   reed_status status = prepare(call, out_kernel);
   if (status != REED_OK || out_kernel->reads_rooms || copies.n == 0) return status;
   if (out_kernel->free) out_kernel->free(out_kernel->state);
@@ -69,6 +87,8 @@ reed_status rooms_prepare(const reed_kernel_call *call, reed_kernel_prepare_fn p
     return status;
   }
   cuda_plan plan = {.call = call};
+  if (saves_rows(inner.state, &copies))
+    move_behind_saved(&copies, &((const cuda_prepared *)inner.state)->overwrites, &plan.overwrites);
   for (int32_t i = 0; i < call->n_inputs; i++)
     if (copies.at[i] >= 0) move_to_dense(&plan, i, copies.at[i]);
   add_launches(&plan, inner.state, &copies);
