@@ -324,7 +324,8 @@ static bool back_group(column_program *p, const ir_type *from, const ir_type *to
   }
   if (inner == 1 && row->step > 1) return back_steps(from, g, row, at);
   if (inner != 1 || !is_straight(row)) return false;
-  if (row->span == 1 && p->split < 0) { /* the axis of the rows is several axes in front of the view */
+  if (row->span == 1 && p->split < 0 && symbols_equal_if_declared(p->m->symbols, p->rows[row->row], to->dims[g->o])) {
+    /* the axis of the rows, and not a part of it, is several axes in front of the view */
     p->split = row->row;
     p->n_parts = 0;
     for (int32_t i = g->i; i < g->i_end; i++)

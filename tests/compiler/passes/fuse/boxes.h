@@ -59,6 +59,8 @@ static const box_case box_cases[] = {
      "|p=Sigmoid x;a=Exp p;b=Tanh a;c=Sin b;d=Cos c;e=Neg d;x0=Gather[1] e,i0;x1=Gather[1] e,i1;o=Sub x0,x1", 1, -1},
     {"a sum of columns behind a product", "m=MatMul x,square4;a=Gather[1] m,i0;b=Gather[1] m,i3;o=Add a,b", 1, 2},
     {"an axis that is two in front", "f=Reshape g,quads;a=Gather[1] f,i0;b=Gather[1] f,i1;o=Sub a,b", 1, 1},
+    {"a part of an axis that is two in front",
+     "f=Reshape w,grids;e=Transpose[0,2,1,3] f;m=Reshape e,sixes;o=Slice m,from0,to3,on1", 0, 2},
     {"rows that are repeated",
      "v=Expand s,grid;f=Reshape v,line1;u0=Unsqueeze f,on1;k=Neg f;u1=Unsqueeze k,on1;o=Concat[1] u0,u1", 1, 2},
     {"points of a grid",
@@ -100,6 +102,8 @@ static inline onnx_build *box_open(const box_case *c, bool seen) {
   for (size_t i = 0; i < sizeof vectors / sizeof *vectors; i++) build_i64(b, vectors[i].name, "1", &vectors[i].number);
   build_i64(b, "pairs", "3", (int64_t[]){-1, 2, 2});
   build_i64(b, "quads", "2", (int64_t[]){-1, 4});
+  build_i64(b, "grids", "4", (int64_t[]){-1, 3, 2, 2});
+  build_i64(b, "sixes", "3", (int64_t[]){-1, 6, 2});
   build_i64(b, "grid", "2", (int64_t[]){20, 1});
   build_f32(b, "square4", "4,4", (float[]){1, 2, 3, 4, 0, 1, -1, 2, 5, 1, 0, 0, 1, 1, 2, -3});
   build_output(b, spelled_nodes(b, c->text + has_first), "");
