@@ -49,19 +49,20 @@ static reed_status fetch_span(const transfer_side *side, const reed_desc *desc, 
   return REED_OK;
 }
 
-/* Host -> device. The gaps between the target's elements are not written, because they may belong to another tensor. */
+/* Host -> device, in the order of the queue that poisons new memory. The gaps between the target's elements are not
+ * written, because they may belong to another tensor. */
 static reed_status to_device(const transfer_side *target, const transfer_side *source, const reed_desc *desc,
                              reed_diagnosis *diagnosis) {
   copy_fn copy_in = target->on->interface->copy_in;
   strides_rows rows = strides_common_rows(desc, target->strides, source->strides);
   if (rows.n_rows <= MANY_ROWS || rows.bytes >= SHORT_ROW || !strides_are_dense(desc, target->strides))
-    return copy_rows(target->copies, copy_in, target, source, desc, diagnosis);
+    return copy_rows(target->compute, copy_in, target, source, desc, diagnosis);
   int64_t bytes = desc_bytes(desc);
   void *block = mem_alloc_bulk((size_t)bytes);
   if (!block) return diag_no_memory(diagnosis, "a copy of a tensor");
   strides_copy(desc, block, target->strides, source->data, source->strides);
-  reed_status status = copy_in(target->copies, target->data, block, bytes, NULL, diagnosis);
-  status = wait(target->copies, status, diagnosis);
+  reed_status status = copy_in(target->compute, target->data, block, bytes, NULL, diagnosis);
+  status = wait(target->compute, status, diagnosis);
   mem_free_aligned(block);
   return status;
 }
