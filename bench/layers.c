@@ -176,6 +176,7 @@ void measure_layers(int runs, const char *word, bool markdown) {
                      .out = {layers[i].rows, layers[i].columns},
                      .pad = {1, 1},
                      .stride = {stride, stride},
+                     .dilation = {1, 1},
                      .x_channel = 1,
                      .x_pixel = layers[i].channels,
                      .y_pixel = layers[i].outputs,

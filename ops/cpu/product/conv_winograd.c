@@ -103,8 +103,11 @@ static bool choose(const reed_kernel_call *call, const packed_order *order, cons
                           .halves = conv_halves(call),
                           .direct_pairs = order->pairs};
   for (int32_t i = 0; i < 2; i++) {
-    if (w->kernel[i] != 3 || w->stride[i] > 2 || w->dilation[i] != 1) return false;
+    const bool dilated = w->dilation[i] > 1;
+    if (w->kernel[i] != 3 || w->stride[i] > 2 || (dilated && (w->stride[i] > 1 || w->dilation[i] > w->out[i])))
+      return false;
     p->stride[i] = (int32_t)w->stride[i];
+    p->dilation[i] = w->dilation[i];
     p->in[i] = w->in[i];
     p->out[i] = w->out[i];
     p->pad[i] = w->pad_begin[i];

@@ -1,14 +1,19 @@
-/* Convolutions of f32 with 3x3 windows, stride 1 or 2, over packed weights (ops/packed.h), by Winograd's minimal
- * filtering (Lavin and Gray 2015, arXiv 1509.09308): a tile of 2x2, 4x4 or 6x6 pixels of Y takes 16, 36 or 64 products
- * for each channel and output instead of 36, 144 or 324. An axis is cut into pieces of several sizes where that saves
- * products: 14 = 6 + 4 + 4.
+/* Convolutions of f32 with 3x3 windows, stride 1 or 2, or dilated, over packed weights (ops/packed.h), by Winograd's
+ * minimal filtering (Lavin and Gray 2015, arXiv 1509.09308): a tile of 2x2, 4x4 or 6x6 pixels of Y takes 16, 36 or 64
+ * products for each channel and output instead of 36, 144 or 324. An axis is cut into pieces of several sizes where
+ * that saves products: 14 = 6 + 4 + 4.
  *
  * Along an axis of stride 2 the even pixels of X meet taps 0 and 2, the odd ones tap 1: two *phases*, convolutions of
  * stride 1 with two taps and one, of which a Y is the sum. Both are transformed at the same points, so that their
  * products are one sum over phases and channels, the *depth*; at infinity the odd phase has no part. The points of 2x2
- * and 4x4 give tiles of 3x3 and 5x5 pixels with 49 and 121 products instead of 81 and 225. A plan is arithmetic on
- * extents. Transformed weights live in the workspace of a run, or the caller keeps them (a stored form), because on a
- * small map their transform takes as long as the products.
+ * and 4x4 give tiles of 3x3 and 5x5 pixels with 49 and 121 products instead of 81 and 225.
+ *
+ * With dilation d every d-th pixel of Y along an axis sees every d-th pixel of X: the pixels of Y are d *lattices* for
+ * an axis, each of which is an image of its own with dilation 1. All of them are cut as the largest one, so that the
+ * last tiles of others may have no pixels.
+ *
+ * A plan is arithmetic on extents. Transformed weights live in the workspace of a run, or the caller keeps them (a
+ * stored form), because on a small map their transform takes as long as the products.
  *
  * A result depends on extents and tiles, never on the number of threads: sums run over all channels in order. An
  * infinite value or NaN of X reaches all pixels of the tiles that see it. */
@@ -25,6 +30,7 @@ typedef struct winograd_problem {
   int64_t images, channels, outputs;
   int64_t in[2], out[2], pad[2]; /* pad: before; negative: X is cropped */
   int32_t stride[2];             /* 1 or 2 each */
+  int64_t dilation[2];           /* 1 along an axis of stride 2 */
   int64_t x_image, x_row, x_pixel, x_channel;
   int64_t y_image, y_row, y_pixel;
   activation activation;
@@ -39,6 +45,12 @@ static const int32_t winograd_sizes[WINOGRAD_SIZES] = {6, 4, 2};
 /* The phases of both axes. */
 static inline int32_t winograd_phases(const winograd_problem *p) { return p->stride[0] * p->stride[1]; }
 
+/* The lattices of both axes, and the pixels of the largest one along an axis. */
+static inline int64_t winograd_lattices(const winograd_problem *p) { return p->dilation[0] * p->dilation[1]; }
+static inline int64_t winograd_extent(const winograd_problem *p, int axis) {
+  return divided(p->out[axis], p->dilation[axis]);
+}
+
 /* The largest size of an axis. */
 static inline int winograd_largest(const winograd_problem *p, int axis) { return p->stride[axis] - 1; }
 
@@ -52,7 +64,8 @@ static inline int32_t winograd_products(const winograd_problem *p, int axis, int
   return p->stride[axis] * (winograd_sizes[i] + 1) + 1;
 }
 
-/* The number of pieces of each size, rows then columns. The pieces cover the extent, the last may reach beyond it. */
+/* The number of pieces of each size, rows then columns. The pieces cover the extent of a lattice, the last may reach
+ * beyond it. */
 typedef struct winograd_form {
   int64_t n[2][WINOGRAD_SIZES];
   bool stored; /* the caller keeps the transformed weights; only for tiles of one size */
@@ -62,7 +75,7 @@ typedef struct winograd_form {
 /* The rectangle of tiles of one size. */
 typedef struct winograd_section {
   int32_t size[2], pixels[2];
-  int64_t first[2], n[2]; /* the first pixel of Y; tiles along the axis in each image */
+  int64_t first[2], n[2]; /* the first pixel of each lattice; tiles along the axis in it */
   int64_t positions, tiles, n_blocks, v_position, m_position, m_row, u_position;
   int64_t n_halves;       /* of the tiles, 1 or 2; a block has some of each */
   int64_t v_half, m_half; /* from V and M of a block's tiles of the first half to those of the second */
@@ -129,8 +142,8 @@ void winograd_plan_store(const winograd_plan *plan, const float *packed, float *
  * its own. */
 REED_MUST_CHECK reed_status winograd_plan_run(const winograd_plan *plan, const void *x, const void *weights,
                                               const float *bias, const void *residual, void *y, void *workspace);
-/* "winograd 4x4", "winograd 4x4, stored", "winograd 4x4, fixed point", or the pixels of a mixed form's pieces as in
- * "winograd 6,4x4,2". */
+/* "winograd 4x4", "winograd 4x4, stored", "winograd 4x4, fixed point", "winograd 4x4, dilation 2x2", or the pixels of a
+ * mixed form's pieces as in "winograd 6,4x4,2". */
 void winograd_form_text(const winograd_problem *p, const winograd_form *form, char *out, size_t capacity);
 
 #endif

@@ -24,7 +24,7 @@ typedef struct axis_form {
 
 /* The ways to cut an extent: into pieces of one size, or with one or two pieces of smaller sizes at the end. */
 static int axis_forms(const winograd_problem *p, int axis, axis_form *forms) {
-  const int64_t extent = p->out[axis];
+  const int64_t extent = winograd_extent(p, axis);
   int64_t sizes[WINOGRAD_SIZES];
   int n = 0;
   for (int i = 0; i < WINOGRAD_SIZES; i++) sizes[i] = winograd_pixels(p, axis, i);
@@ -51,6 +51,9 @@ typedef struct section_cost {
 } section_cost;
 
 typedef section_cost section_costs[WINOGRAD_SIZES][WINOGRAD_SIZES];
+
+/* Images with their lattices. */
+static double images_of(const winograd_problem *p) { return (double)p->images * (double)winograd_lattices(p); }
 
 /* The channels that a transform of X computes: whole vectors. */
 static double lanes_of_channels(const winograd_problem *p) { return (double)round_up(p->channels, PACKED_STEP); }
@@ -87,7 +90,7 @@ static double form_time(const winograd_problem *p, section_costs costs, const ax
   for (int i = 0; i < WINOGRAD_SIZES; i++)
     for (int j = 0; rows->n[i] && j < WINOGRAD_SIZES; j++) {
       if (!columns->n[j]) continue;
-      double n = (double)p->images * (double)rows->n[i] * (double)columns->n[j];
+      double n = images_of(p) * (double)rows->n[i] * (double)columns->n[j];
       time += (n < TILES_LEAST ? TILES_LEAST : n) * costs[i][j].product + n * costs[i][j].tile + costs[i][j].fixed;
     }
   return time;
@@ -95,11 +98,25 @@ static double form_time(const winograd_problem *p, section_costs costs, const ax
 
 static double smaller_time(double a, double b) { return a < b ? a : b; }
 
+/* The part of the taps along an axis that lie inside X, for all pixels of Y together: a direct convolution leaves the
+ * others out. With dilation 1 they are few, and the rates were measured with them. */
+static double seen_taps(const winograd_problem *p, int axis) {
+  const int64_t dilation = p->dilation[axis], out = p->out[axis];
+  int64_t seen = 0;
+  if (dilation == 1) return 1;
+  for (int64_t tap = 0; tap < 3; tap++) { /* pixels begin..end of Y see it */
+    const int64_t first = p->pad[axis] - tap * dilation, begin = larger(first, 0),
+                  end = smaller(first + p->in[axis], out);
+    seen += larger(end - begin, 0);
+  }
+  return (double)seen / (double)(3 * out);
+}
+
 static double time_of_direct(const winograd_problem *p, bool pairs) {
   const direct_product d = {.pixels = (double)p->images * (double)p->out[0] * (double)p->out[1],
                             .outputs = (double)p->outputs,
-                            .depth = 9 * (double)p->channels,
-                            .rounded_pixels = rounded_pixels(3, 3, p->stride[1], 1),
+                            .depth = 9 * seen_taps(p, 0) * seen_taps(p, 1) * (double)p->channels,
+                            .rounded_pixels = rounded_pixels(3, 3, p->stride[1], (double)p->dilation[1]),
                             .channels = (double)p->channels};
   return direct_time(&d, p->activation.level, pairs);
 }
@@ -109,12 +126,12 @@ static bool stored_form(const winograd_problem *p, const product_rates *r, winog
   enum { FOUR = 1 };
   double positions = (winograd_sizes[FOUR] + 2) * (winograd_sizes[FOUR] + 2), channels = (double)p->channels,
          values = winograd_products(p, 0, FOUR) * winograd_products(p, 1, FOUR) * channels,
-         outputs = (double)round_up(p->outputs, PACKED_STEP), n = (double)p->images,
+         outputs = (double)round_up(p->outputs, PACKED_STEP), n = images_of(p),
          kept = positions * channels * winograd_phases(p) * outputs;
   if (kept * (double)sizeof(float) > (double)WINOGRAD_STORED_MOST) return false;
   *out_form = (winograd_form){.stored = true};
   for (int axis = 0; axis < 2; axis++) {
-    out_form->n[axis][FOUR] = divided(p->out[axis], winograd_pixels(p, axis, FOUR));
+    out_form->n[axis][FOUR] = divided(winograd_extent(p, axis), winograd_pixels(p, axis, FOUR));
     n *= (double)out_form->n[axis][FOUR];
   }
   const double product = (n < TILES_LEAST ? TILES_LEAST : n) * r->product,

@@ -78,7 +78,7 @@ static void plan_section(winograd_plan *plan, winograd_section *s) {
   const winograd_problem *p = &plan->p;
   int64_t row = plan->v_row + plan->m_row, columns = round_up(p->outputs, PACKED_STEP);
   s->positions = (s->size[0] + 2) * (s->size[1] + 2);
-  s->tiles = p->images * s->n[0] * s->n[1];
+  s->tiles = p->images * winograd_lattices(p) * s->n[0] * s->n[1];
   /* large weights: blocks so large that a small map has only one, which needs few of the transformed weights at a time
    */
   int64_t weights = plan->form.stored ? 0 : s->positions * plan->depth * columns * (int64_t)sizeof(float),
@@ -182,6 +182,9 @@ void winograd_form_text(const winograd_problem *p, const winograd_form *form, ch
       before = ",";
     }
   }
+  if (winograd_lattices(p) > 1 && n < capacity)
+    n += (size_t)snprintf(out + n, capacity - n, ", dilation %lldx%lld", (long long)p->dilation[0],
+                          (long long)p->dilation[1]);
   if (form->stored && n < capacity) snprintf(out + n, capacity - n, ", stored");
   if (form->fixed && n < capacity) snprintf(out + n, capacity - n, ", fixed point");
 }

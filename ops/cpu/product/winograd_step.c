@@ -20,17 +20,19 @@ winograd_step winograd_step_at(const winograd_plan *plan, const winograd_section
   return t;
 }
 
-/* Tile number `index` of a step: its image and first pixel of Y. */
+/* Tile number `index` of a step: its image and first pixel of Y, which may lie behind the last one. */
 typedef struct place {
   int64_t image, at[2];
 } place;
 
-static place place_of(const winograd_step *t, int64_t index) {
+static place place_of(const winograd_plan *plan, const winograd_step *t, int64_t index) {
   const winograd_section *s = t->s;
+  const int64_t *dilation = plan->p.dilation;
   index += index < t->n[0] ? t->first[0] : t->first[1] - t->n[0];
-  int64_t rows = index / s->n[1];
-  return (place){rows / s->n[0],
-                 {s->first[0] + rows % s->n[0] * s->pixels[0], s->first[1] + index % s->n[1] * s->pixels[1]}};
+  const int64_t row = index / s->n[1], image = row / s->n[0], lattice = image % winograd_lattices(&plan->p),
+                at[2] = {s->first[0] + row % s->n[0] * s->pixels[0], s->first[1] + index % s->n[1] * s->pixels[1]};
+  return (place){image / winograd_lattices(&plan->p),
+                 {lattice / dilation[1] + at[0] * dilation[0], lattice % dilation[1] + at[1] * dilation[1]}};
 }
 
 /* The place of tile number `index` of a step in V or M, whose halves lie apart: a product fetches the rows after its
@@ -60,7 +62,7 @@ static phase_range phases_at(const winograd_plan *plan, const winograd_section *
   return range;
 }
 
-/* One phase of a tile of X, to positions of v. Along an axis the tile's pixel i is that of X at from + stride * i. */
+/* One phase of a tile of X, to positions of v. Along an axis the tile's pixel i is that of X at from + step * i. */
 static void transform_phase(const winograd_run *run, const winograd_step *t, int phase, const place *at, float *v,
                             int64_t position) {
   const winograd_plan *plan = run->plan;
@@ -68,20 +70,20 @@ static void transform_phase(const winograd_run *run, const winograd_step *t, int
   winograd_input in = {.half = p->halves.x,
                        .v = v + phase * p->channels,
                        .channels = p->channels,
-                       .x_row = p->stride[0] * p->x_row,
-                       .x_pixel = p->stride[1] * p->x_pixel,
+                       .x_row = p->stride[0] * p->dilation[0] * p->x_row,
+                       .x_pixel = p->stride[1] * p->dilation[1] * p->x_pixel,
                        .x_channel = p->x_channel,
                        .v_position = position,
                        .rows = t->s->size[0],
                        .columns = t->s->size[1]};
   int64_t from[2];
   for (int axis = 0; axis < 2; axis++) {
-    const int64_t side = t->s->size[axis] + 2, stride = p->stride[axis];
-    from[axis] = stride * at->at[axis] - p->pad[axis] + plan->phases[phase][axis];
-    in.first[axis] = from[axis] < 0 ? smaller(divided(-from[axis], stride), side) : 0;
+    const int64_t side = t->s->size[axis] + 2, step = p->stride[axis] * p->dilation[axis];
+    from[axis] = p->stride[axis] * at->at[axis] - p->pad[axis] + plan->phases[phase][axis];
+    in.first[axis] = from[axis] < 0 ? smaller(divided(-from[axis], step), side) : 0;
     in.end[axis] = in.first[axis];
     if (p->in[axis] > from[axis])
-      in.end[axis] = larger(smaller(divided(p->in[axis] - from[axis], stride), side), in.first[axis]);
+      in.end[axis] = larger(smaller(divided(p->in[axis] - from[axis], step), side), in.first[axis]);
     in.last[axis] = takes_part(plan, phase, axis, true);
   }
   in.x = half_element(run->x, p->halves.x, at->image * p->x_image + from[0] * p->x_row + from[1] * p->x_pixel);
@@ -108,7 +110,7 @@ static void round_tile(const winograd_run *run, const winograd_section *s, float
 void winograd_step_input(const winograd_run *run, const winograd_step *t, int64_t begin, int64_t end) {
   const winograd_plan *plan = run->plan;
   for (int64_t i = begin; i < end; i++) {
-    const place at = place_of(t, i);
+    const place at = place_of(plan, t, i);
     float *v = run->v + in_halves(t, i, t->s->v_half, plan->v_row), *to = plan->form.fixed ? run->scratch : v;
     const int64_t position = plan->form.fixed ? plan->scratch_row : t->s->v_position;
     for (int phase = 0; phase < plan->n_phases; phase++) transform_phase(run, t, phase, &at, to, position);
@@ -270,11 +272,16 @@ static void activate(const winograd_plan *plan, const winograd_output *o) {
       activation_row(a, (float *)o->y + i * o->y_row + j * o->y_pixel, o->outputs);
 }
 
+/* The pixels of a tile along an axis that Y has. */
+static int64_t pixels_at(const winograd_problem *p, const winograd_section *s, int axis, int64_t at) {
+  return at < p->out[axis] ? smaller(divided(p->out[axis] - at, p->dilation[axis]), s->pixels[axis]) : 0;
+}
+
 void winograd_step_output(const winograd_run *run, const winograd_step *t, int64_t begin, int64_t end) {
   const winograd_plan *plan = run->plan;
   const winograd_problem *p = &plan->p;
   for (int64_t i = begin; i < end; i++) {
-    place at = place_of(t, i);
+    place at = place_of(plan, t, i);
     int64_t y = at.image * p->y_image + at.at[0] * p->y_row + at.at[1] * p->y_pixel + t->column;
     winograd_output out = {.m = run->m + in_halves(t, i, t->s->m_half, t->s->m_row) + column_of(t),
                            .bias = run->bias ? run->bias + t->column : NULL,
@@ -284,13 +291,13 @@ void winograd_step_output(const winograd_run *run, const winograd_step *t, int64
                            .half_y = p->halves.y,
                            .outputs = smaller(p->outputs - t->column, t->columns),
                            .m_position = t->s->m_position,
-                           .y_row = p->y_row,
-                           .y_pixel = p->y_pixel,
+                           .y_row = p->dilation[0] * p->y_row,
+                           .y_pixel = p->dilation[1] * p->y_pixel,
                            .rows = t->s->size[0],
                            .columns = t->s->size[1],
                            .taps = {4 - p->stride[0], 4 - p->stride[1]},
-                           .n_rows = smaller(p->out[0] - at.at[0], t->s->pixels[0]),
-                           .n_columns = smaller(p->out[1] - at.at[1], t->s->pixels[1]),
+                           .n_rows = pixels_at(p, t->s, 0, at.at[0]),
+                           .n_columns = pixels_at(p, t->s, 1, at.at[1]),
                            .relu = p->activation.kind == ACTIVATION_RELU};
     plan->transform_output(&out);
     activate(plan, &out);

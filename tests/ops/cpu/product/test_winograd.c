@@ -1,6 +1,6 @@
-/* Winograd convolutions of every tile size against float64, at every CPU level: extents, strides, channels, batches,
- * pads, addends, activations; the same bits for any number of threads and with stored weights, which small maps share;
- * memory outside of Y and the workspace untouched. */
+/* Winograd convolutions of every tile size against float64, at every CPU level: extents, strides, dilations, channels,
+ * batches, pads, addends, activations; the same bits for any number of threads and with stored weights; memory outside
+ * of Y and the workspace untouched. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,18 +22,6 @@ typedef struct trial {
   int64_t n_x, n_y;
 } trial;
 
-static void pack(trial *t) {
-  const reed_attr items[] = {{.name = "channels_last", .type = REED_ATTR_INT, .i = 1}};
-  reed_attr completed[32];
-  const reed_attrs given = {items, 1}, attrs = op_attrs_complete(op_builtin(OP_Conv), &given, completed);
-  reed_desc plain = {REED_F32, 4, {t->p.outputs, t->p.channels, 3, 3}};
-  packed_order order;
-  ck_assert(packed_order_of(op_builtin(OP_Conv), &attrs, &plain, &order));
-  t->packed = malloc((size_t)packed_desc(&order).dims[0] * sizeof(float));
-  ck_assert_ptr_nonnull(t->packed);
-  packed_pack(&order, t->plain, t->packed);
-}
-
 /* Fills in the extents that follow from others, and the tensors. `second`: X has channels second. */
 static void trial_init(trial *t, bool second) {
   winograd_problem *p = &t->p;
@@ -46,7 +34,7 @@ static void trial_init(trial *t, bool second) {
   t->residual = numbers(t->n_y);
   t->y = numbers(t->n_y + GUARD);
   t->again = numbers(t->n_y + GUARD);
-  pack(t);
+  t->packed = problem_pack(p, t->plain);
 }
 
 static void trial_fini(trial *t) {
@@ -160,7 +148,7 @@ static void check(trial *t) {
  * smaller size, as drawn. */
 static void cut(trial *t, int axis, int first, bool mixed) {
   if (first < winograd_largest(&t->p, axis)) first = winograd_largest(&t->p, axis);
-  int64_t *n = t->form.n[axis], extent = t->p.out[axis];
+  int64_t *n = t->form.n[axis], extent = winograd_extent(&t->p, axis);
   for (int i = 0; i < WINOGRAD_SIZES; i++) n[i] = 0;
   for (int i = WINOGRAD_SIZES - 1; i > first && mixed; i--)
     for (int64_t few = drawn(0, 2); few > 0 && extent > winograd_pixels(&t->p, axis, i); few--) {
@@ -174,10 +162,10 @@ static void cut(trial *t, int axis, int first, bool mixed) {
 static const int64_t channel_counts[] = {1, 3, 8, 17, 64, 100};
 static const activation_kind kinds[] = {ACTIVATION_NONE, ACTIVATION_RELU, ACTIVATION_SIGMOID, ACTIVATION_NONE};
 
-/* _i: tile sizes of rows and columns, then their strides. */
+/* _i: tile sizes of rows and columns, then their strides, then whether axes of stride 1 are dilated. */
 START_TEST(every_tile_size_is_near_float64) {
   enum { FORMS = WINOGRAD_SIZES * WINOGRAD_SIZES };
-  const int form = _i % FORMS, strides = _i / FORMS;
+  const int form = _i % FORMS, strides = _i / FORMS % 4, dilated = _i / FORMS / 4;
   drawn_state = (uint64_t)_i * 7919 + 3;
   for (int64_t extent = 1; extent <= 40; extent += extent < 9 ? 1 : 2) {
     bool mixed = extent % 4 == 3;
@@ -185,14 +173,19 @@ START_TEST(every_tile_size_is_near_float64) {
                      .channels = channel_counts[drawn(0, 5)],
                      .outputs = channel_counts[drawn(0, 5)],
                      .stride = {1 + strides % 2, 1 + strides / 2},
+                     .dilation = {1, 1},
                      .activation = {.kind = kinds[drawn(0, 3)]}},
                .with_bias = drawn(0, 1),
                .with_residual = drawn(0, 1)};
     t.in_place = t.with_residual && drawn(0, 1);
     int64_t out[2] = {extent, drawn(1, 40)};
     for (int axis = 0; axis < 2; axis++) {
-      int64_t stride = t.p.stride[axis], before = drawn(-1, 2), after = drawn(-1, 2),
-              seen = stride * (out[axis] - 1) + 3 + drawn(0, stride - 1), in = seen - before - after;
+      const int64_t stride = t.p.stride[axis],
+                    dilation = dilated && stride == 1 ? drawn(1, out[axis] < 5 ? out[axis] : 5) : 1,
+                    before = drawn(-1, 2 * dilation), after = drawn(-1, 2 * dilation),
+                    seen = stride * (out[axis] - 1) + 2 * dilation + 1 + drawn(0, stride - 1),
+                    in = seen - before - after;
+      t.p.dilation[axis] = dilation;
       t.p.out[axis] = out[axis];
       t.p.pad[axis] = in > 0 ? before : 0;
       t.p.in[axis] = in > 0 ? in : seen;
@@ -223,6 +216,7 @@ START_TEST(blocks_and_parts_are_near_float64) {
                      .out = {rows[_i % 5][1], rows[_i % 5][2]},
                      .pad = {1, 1},
                      .stride = {stride, stride},
+                     .dilation = {1, 1},
                      .activation = {.kind = ACTIVATION_RELU}},
                .with_bias = true,
                .with_residual = true};
@@ -247,6 +241,7 @@ START_TEST(blocks_of_a_thread_have_the_bits_of_one_thread) {
                      .out = {rows[_i][1], rows[_i][2]},
                      .pad = {1, 1},
                      .stride = {1, 1},
+                     .dilation = {1, 1},
                      .activation = {.kind = _i ? ACTIVATION_SIGMOID : ACTIVATION_NONE}},
                .with_bias = true};
     for (int axis = 0; axis < 2; axis++) cut(&t, axis, size, _i == 1);
@@ -282,6 +277,7 @@ START_TEST(panels_of_a_thread_have_the_bits_of_one_thread) {
                    .out = {7, 11},
                    .pad = {1, 1},
                    .stride = {stride, stride},
+                   .dilation = {1, 1},
                    .activation = {.kind = _i % 2 ? ACTIVATION_SIGMOID : ACTIVATION_RELU}},
              .with_bias = true,
              .with_residual = true};
@@ -317,6 +313,7 @@ START_TEST(blocks_of_panels_have_the_same_bits) {
                    .out = {85, 85},
                    .pad = {1, 1},
                    .stride = {stride, stride},
+                   .dilation = {1, 1},
                    .activation = {.kind = ACTIVATION_RELU, .level = cpu_level_best()}},
              .with_bias = true};
   for (int axis = 0; axis < 2; axis++) cut(&t, axis, 0, false);
@@ -346,6 +343,7 @@ START_TEST(blocks_in_halves_have_the_bits_of_one_thread) {
                    .out = {rows, columns},
                    .pad = {1, 1},
                    .stride = {1, 1},
+                   .dilation = {1, 1},
                    .activation = {.kind = ACTIVATION_SIGMOID}},
              .with_bias = true};
   for (int axis = 0; axis < 2; axis++) cut(&t, axis, 0, false);
@@ -406,6 +404,7 @@ START_TEST(nan_stays_in_its_tiles) {
                    .out = {36, 36},
                    .pad = {1, 1},
                    .stride = {1, 1},
+                   .dilation = {1, 1},
                    .activation = {.kind = ACTIVATION_RELU}}};
   for (int axis = 0; axis < 2; axis++) cut(&t, axis, _i, false);
   trial_init(&t, false);
@@ -426,162 +425,11 @@ START_TEST(nan_stays_in_its_tiles) {
 }
 END_TEST
 
-/* A Conv of as many channels as outputs whose Y has side x side pixels, with constant weights, those of bf16 in pairs;
- * shared: convolutions of other extents read the weights, too. */
-static void prepare_shared(kernel_cache *cache, const void *packed, const reed_desc *packed_shape, int64_t channels,
-                           int64_t side, int64_t stride, bool shared, reed_kernel *out_kernel) {
-  const int64_t plain[] = {channels, channels, 3, 3}, pads[] = {1, 1, 1, 1}, strides[] = {stride, stride};
-  const reed_attr items[] = {{.name = "channels_last", .type = REED_ATTR_INT, .i = 1},
-                             {.name = PACKED_ATTR, .type = REED_ATTR_INTS, .ints = plain, .n = 4},
-                             {.name = "pads", .type = REED_ATTR_INTS, .ints = pads, .n = 4},
-                             {.name = "strides", .type = REED_ATTR_INTS, .ints = strides, .n = 2},
-                             {.name = SHARED_WEIGHTS_ATTR, .type = REED_ATTR_INT, .i = shared},
-                             {.name = PACKED_PAIRS_ATTR, .type = REED_ATTR_INT, .i = 1}};
-  const reed_desc x = {REED_F32, 4, {1, stride * side, stride * side, channels}},
-                  y = {REED_F32, 4, {1, side, side, channels}};
-  *out_kernel =
-      direct_prepare(OP_Conv, items, packed_shape->dtype == REED_BF16 ? 6 : 5, &x, packed_shape, packed, &y, 1, cache);
-}
-
-static void prepare(kernel_cache *cache, const void *packed, const reed_desc *shape, int64_t channels, int64_t side,
-                    int64_t stride, reed_kernel *out_kernel) {
-  prepare_shared(cache, packed, shape, channels, side, stride, false, out_kernel);
-}
-
-/* The products of the plain level take so long beside a transform of weights that none is kept. */
-static bool keeps_weights(void) { return cpu_level_now() != CPU_REFERENCE && cpu_level_now() >= CPU_AVX2; }
-
-/* An empty cache of a program; prepared kernels have the forms for half units. */
-static kernel_cache *cache_for_half_units(void) {
-  kernel_cache *cache;
-  cpu_units_use("half");
-  ck_assert_int_eq(kernel_cache_open(&cache), REED_OK);
-  return cache;
-}
-
-/* Two sessions and two small maps share one value; a large map has none. */
-START_TEST(small_maps_share_stored_weights) {
-  if (!keeps_weights()) return;
-  kernel_cache *cache = cache_for_half_units();
-  const reed_desc shape = {REED_F32, 1, {256 * 256 * 9}};
-  float *packed = numbers(shape.dims[0]);
-  reed_kernel kernels[4];
-  static const int64_t sides[4] = {100, 12, 12, 10};
-  for (int i = 0; i < 4; i++) {
-    int64_t values, bytes;
-    prepare(cache, packed, &shape, 256, sides[i], 1, &kernels[i]);
-    kernel_cache_count(cache, &values, &bytes);
-    ck_assert_int_eq(values, i > 0);
-    ck_assert(i ? bytes >= 36 * 256 * 256 * 4 && bytes < WINOGRAD_STORED_MOST : bytes == 0);
-    ck_assert_str_eq(kernels[i].variant, i ? "winograd 4x4, stored" : "winograd 6x6");
-  }
-  for (int i = 0; i < 4; i++) kernels[i].free(kernels[i].state);
-  kernel_cache_close(&cache), free(packed);
-}
-END_TEST
-
-/* Weights that convolutions of several extents read are not kept, not even beside one that keeps them. */
-START_TEST(weights_of_several_extents_are_not_stored) {
-  if (!keeps_weights()) return;
-  kernel_cache *cache = cache_for_half_units();
-  const reed_desc shape = {REED_F32, 1, {256 * 256 * 9}};
-  float *packed = numbers(shape.dims[0]);
-  reed_kernel kernels[5];
-  for (int i = 0; i < 5; i++) {
-    int64_t values, bytes;
-    prepare_shared(cache, packed, &shape, 256, i == 1 ? 100 : 12, 1, i != 2, &kernels[i]);
-    kernel_cache_count(cache, &values, &bytes);
-    ck_assert_int_eq(values, i >= 2);
-    ck_assert_int_eq(strstr(kernels[i].variant, "stored") != NULL, i == 2);
-  }
-  for (int i = 0; i < 5; i++) kernels[i].free(kernels[i].state);
-  kernel_cache_close(&cache), free(packed);
-}
-END_TEST
-
-/* Halves are widened for their stored transform alone: the program keeps one value for them. */
-START_TEST(weights_of_half_precision_are_stored_transformed) {
-  if (!keeps_weights()) return;
-  static const reed_dtype dtypes[] = {REED_F16, REED_BF16};
-  const reed_desc shape = {dtypes[_i], 1, {256 * 256 * 9}};
-  uint16_t *packed = calloc((size_t)shape.dims[0], sizeof *packed);
-  kernel_cache *cache = cache_for_half_units();
-  ck_assert(packed);
-  reed_kernel kernel;
-  int64_t values, bytes;
-  prepare(cache, packed, &shape, 256, 12, 1, &kernel);
-  kernel_cache_count(cache, &values, &bytes);
-  ck_assert_str_eq(kernel.variant, "winograd 4x4, stored");
-  ck_assert_int_eq(values, 1);
-  kernel.free(kernel.state);
-  kernel_cache_close(&cache), free(packed);
-}
-END_TEST
-
-/* A transform that costs little beside the products is not kept: it takes four times the memory of the weights. Without
- * it Winograd is faster than the direct convolution on maps of 8x8 already. */
-START_TEST(weights_of_few_channels_are_not_stored) {
-  if (cpu_level_now() == CPU_REFERENCE) return;
-  kernel_cache *cache = cache_for_half_units();
-  const reed_desc shape = {REED_F32, 1, {64 * 64 * 9}};
-  float *packed = numbers(shape.dims[0]);
-  for (int64_t side = 8; side <= 32; side += 4) {
-    reed_kernel kernel;
-    int64_t values, bytes;
-    prepare(cache, packed, &shape, 64, side, 1, &kernel);
-    kernel_cache_count(cache, &values, &bytes);
-    ck_assert_int_eq(values, 0);
-    ck_assert_int_eq(strncmp(kernel.variant, "winograd ", 9), 0);
-    kernel.free(kernel.state);
-  }
-  kernel_cache_close(&cache), free(packed);
-}
-END_TEST
-
-/* A Conv of stride 2 takes Winograd's form on a large map, whose results are those of its definition, and none on a
- * small one. */
-START_TEST(a_large_map_of_stride_2_takes_fewer_products) {
-  if (!keeps_weights()) return;
-  cpu_units_use("half");
-  enum { CHANNELS = 96, SIDE = 83 };
-  drawn_state = 31;
-  trial t = {.p = {.images = 1,
-                   .channels = CHANNELS,
-                   .outputs = CHANNELS,
-                   .in = {2 * SIDE, 2 * SIDE},
-                   .out = {SIDE, SIDE},
-                   .pad = {1, 1},
-                   .stride = {2, 2}},
-             .form = {.n = {[0][1] = 1}}};
-  trial_init(&t, false);
-  const reed_desc shape = {REED_F32, 1, {CHANNELS * CHANNELS * 9}};
-  reed_kernel kernel;
-  prepare(NULL, t.packed, &shape, CHANNELS, SIDE, 2, &kernel);
-  ck_assert_int_eq(strncmp(kernel.variant, "winograd 5", 10), 0);
-  void *workspace = aligned_alloc(64, (size_t)(kernel.workspace_bytes + 63) / 64 * 64);
-  ck_assert_ptr_nonnull(workspace);
-  const void *inputs[] = {t.x, t.packed};
-  void *outputs[] = {t.y};
-  const reed_kernel_buffers buffers = {.inputs = inputs, .outputs = outputs, .workspace = workspace};
-  ck_assert_int_eq(kernel.run(kernel.state, &buffers), REED_OK);
-  for (int64_t k = 0; k < SAMPLES; k++) {
-    const int64_t i = drawn(0, t.n_y - 1);
-    ck_assert_double_eq_tol((double)t.y[i], exact(&t, i), bound_of(&t.form) * sqrt(9 * CHANNELS) * 1.25);
-  }
-  kernel.free(kernel.state);
-  prepare(NULL, t.packed, &shape, CHANNELS, 8, 2, &kernel);
-  ck_assert_int_ne(strncmp(kernel.variant, "winograd", 8), 0);
-  kernel.free(kernel.state);
-  free(workspace);
-  trial_fini(&t);
-}
-END_TEST
-
 int main(void) {
   Suite *suite = suite_create("winograd");
   TCase *t = tcase_create("all");
   tcase_set_timeout(t, 240);
-  tcase_add_loop_test(t, every_tile_size_is_near_float64, 0, 4 * WINOGRAD_SIZES * WINOGRAD_SIZES);
+  tcase_add_loop_test(t, every_tile_size_is_near_float64, 0, 7 * WINOGRAD_SIZES * WINOGRAD_SIZES);
   tcase_add_loop_test(t, blocks_and_parts_are_near_float64, 0, 10);
   tcase_add_loop_test(t, blocks_of_a_thread_have_the_bits_of_one_thread, 0, 3);
   tcase_add_loop_test(t, panels_of_a_thread_have_the_bits_of_one_thread, 0, 2 * WINOGRAD_SIZES);
@@ -589,11 +437,6 @@ int main(void) {
   tcase_add_loop_test(t, blocks_in_halves_have_the_bits_of_one_thread, 0, 2);
   tcase_add_loop_test(t, weights_written_past_the_caches_have_the_same_bits, 0, LINE_FLOATS + 1);
   tcase_add_loop_test(t, nan_stays_in_its_tiles, 0, WINOGRAD_SIZES);
-  tcase_add_test(t, small_maps_share_stored_weights);
-  tcase_add_test(t, weights_of_several_extents_are_not_stored);
-  tcase_add_loop_test(t, weights_of_half_precision_are_stored_transformed, 0, 2);
-  tcase_add_test(t, weights_of_few_channels_are_not_stored);
-  tcase_add_test(t, a_large_map_of_stride_2_takes_fewer_products);
   suite_add_tcase(suite, t);
   return suite_run(suite);
 }

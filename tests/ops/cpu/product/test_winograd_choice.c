@@ -5,8 +5,14 @@
 
 /* Weights whose transform would take more than WINOGRAD_STORED_MOST bytes are not kept. */
 START_TEST(large_weights_are_not_stored) {
-  winograd_problem p = {
-      .images = 1, .channels = 512, .outputs = 512, .in = {14, 14}, .out = {14, 14}, .pad = {1, 1}, .stride = {1, 1}};
+  winograd_problem p = {.images = 1,
+                        .channels = 512,
+                        .outputs = 512,
+                        .in = {14, 14},
+                        .out = {14, 14},
+                        .pad = {1, 1},
+                        .stride = {1, 1},
+                        .dilation = {1, 1}};
   for (cpu_level level = CPU_BASE; level <= cpu_level_best(); level++) {
     p.activation.level = level;
     winograd_form form;
@@ -31,6 +37,7 @@ START_TEST(whole_units_transform_fewer_weights) {
                             .out = {side, side},
                             .pad = {1, 1},
                             .stride = {1, 1},
+                            .dilation = {1, 1},
                             .activation = {.level = CPU_AVX512}};
       winograd_form form;
       ck_assert(winograd_choose(&p, true, &form) == (side > 7 || !whole));
@@ -61,6 +68,7 @@ START_TEST(large_weights_are_written_past_the_caches) {
                           .out = {96, 96},
                           .pad = {1, 1},
                           .stride = {1, 1},
+                          .dilation = {1, 1},
                           .activation = {.level = CPU_BASE, .kind = ACTIVATION_SIGMOID}}; /* no panels of a thread */
     winograd_form form = {.n = {{16}, {16}}};
     winograd_plan plan;
@@ -74,8 +82,14 @@ END_TEST
  * them. Threads too many for the panels share all of them; with an activation whose last bits depend on its vectors,
  * every number of threads does. */
 START_TEST(many_outputs_take_the_memory_of_some) {
-  winograd_problem p = {
-      .images = 1, .channels = 64, .outputs = 256, .in = {48, 64}, .out = {48, 64}, .pad = {1, 1}, .stride = {1, 1}};
+  winograd_problem p = {.images = 1,
+                        .channels = 64,
+                        .outputs = 256,
+                        .in = {48, 64},
+                        .out = {48, 64},
+                        .pad = {1, 1},
+                        .stride = {1, 1},
+                        .dilation = {1, 1}};
   const winograd_form form = {.n = {{8}, {11}}};
   const int64_t all = (int64_t)(64 * sizeof(float)) * p.channels * p.outputs;
   for (cpu_level level = CPU_BASE; level <= cpu_level_best(); level++)

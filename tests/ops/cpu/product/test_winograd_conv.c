@@ -1,0 +1,182 @@
+/* Conv as Winograd convolutions: when the program keeps transformed weights, which small maps share; strides and
+ * dilations. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ops/cpu/product/winograd.h"
+#include "tests/ops/cpu/product/direct.h"
+#include "tests/ops/cpu/product/winograd_case.h"
+#include "tests/suite.h"
+
+/* A Conv of as many channels as outputs whose Y has side x side pixels. Zeros: 1. */
+typedef struct layer {
+  int64_t channels, side, stride, dilation;
+  bool shared; /* convolutions of other extents read the weights, too */
+} layer;
+
+static winograd_problem problem_of(const layer *l) {
+  const int64_t stride = l->stride ? l->stride : 1, dilation = l->dilation ? l->dilation : 1;
+  winograd_problem p = {.images = 1,
+                        .channels = l->channels,
+                        .outputs = l->channels,
+                        .in = {stride * l->side, stride * l->side},
+                        .out = {l->side, l->side},
+                        .pad = {dilation, dilation},
+                        .stride = {(int32_t)stride, (int32_t)stride},
+                        .dilation = {dilation, dilation}};
+  problem_lay_out(&p, false);
+  return p;
+}
+
+/* Its kernel, with constant weights, those of bf16 in pairs. */
+static reed_kernel prepare(const layer *l, kernel_cache *cache, const void *packed, reed_dtype dtype) {
+  const winograd_problem p = problem_of(l);
+  const int64_t plain[] = {p.channels, p.channels, 3, 3}, pads[] = {p.pad[0], p.pad[1], p.pad[0], p.pad[1]},
+                strides[] = {p.stride[0], p.stride[1]};
+  const reed_attr items[] = {{.name = "channels_last", .type = REED_ATTR_INT, .i = 1},
+                             {.name = PACKED_ATTR, .type = REED_ATTR_INTS, .ints = plain, .n = 4},
+                             {.name = "pads", .type = REED_ATTR_INTS, .ints = pads, .n = 4},
+                             {.name = "strides", .type = REED_ATTR_INTS, .ints = strides, .n = 2},
+                             {.name = "dilations", .type = REED_ATTR_INTS, .ints = p.dilation, .n = 2},
+                             {.name = SHARED_WEIGHTS_ATTR, .type = REED_ATTR_INT, .i = l->shared},
+                             {.name = PACKED_PAIRS_ATTR, .type = REED_ATTR_INT, .i = 1}};
+  const reed_desc x = {REED_F32, 4, {1, p.in[0], p.in[1], p.channels}},
+                  y = {REED_F32, 4, {1, p.out[0], p.out[1], p.outputs}}, w = {dtype, 1, {9 * p.channels * p.outputs}};
+  return direct_prepare(OP_Conv, items, dtype == REED_BF16 ? 7 : 6, &x, &w, packed, &y, 1, cache);
+}
+
+/* The products of the plain level take so long beside a transform of weights that none is kept. */
+static bool keeps_weights(void) { return cpu_level_now() != CPU_REFERENCE && cpu_level_now() >= CPU_AVX2; }
+
+/* An empty cache of a program; prepared kernels have the forms for half units. */
+static kernel_cache *cache_for_half_units(void) {
+  kernel_cache *cache;
+  cpu_units_use("half");
+  ck_assert_int_eq(kernel_cache_open(&cache), REED_OK);
+  return cache;
+}
+
+/* Two sessions and two small maps share one value; a large map has none. */
+START_TEST(small_maps_share_stored_weights) {
+  if (!keeps_weights()) return;
+  kernel_cache *cache = cache_for_half_units();
+  float *packed = numbers(256 * 256 * 9);
+  reed_kernel kernels[4];
+  static const int64_t sides[4] = {100, 12, 12, 10};
+  for (int i = 0; i < 4; i++) {
+    int64_t values, bytes;
+    kernels[i] = prepare(&(layer){256, sides[i]}, cache, packed, REED_F32);
+    kernel_cache_count(cache, &values, &bytes);
+    ck_assert_int_eq(values, i > 0);
+    ck_assert(i ? bytes >= 36 * 256 * 256 * 4 && bytes < WINOGRAD_STORED_MOST : bytes == 0);
+    ck_assert_str_eq(kernels[i].variant, i ? "winograd 4x4, stored" : "winograd 6x6");
+  }
+  for (int i = 0; i < 4; i++) kernels[i].free(kernels[i].state);
+  kernel_cache_close(&cache), free(packed);
+}
+END_TEST
+
+/* Weights that convolutions of several extents read are not kept, not even beside one that keeps them. */
+START_TEST(weights_of_several_extents_are_not_stored) {
+  if (!keeps_weights()) return;
+  kernel_cache *cache = cache_for_half_units();
+  float *packed = numbers(256 * 256 * 9);
+  reed_kernel kernels[5];
+  for (int i = 0; i < 5; i++) {
+    int64_t values, bytes;
+    kernels[i] = prepare(&(layer){256, i == 1 ? 100 : 12, .shared = i != 2}, cache, packed, REED_F32);
+    kernel_cache_count(cache, &values, &bytes);
+    ck_assert_int_eq(values, i >= 2);
+    ck_assert_int_eq(strstr(kernels[i].variant, "stored") != NULL, i == 2);
+  }
+  for (int i = 0; i < 5; i++) kernels[i].free(kernels[i].state);
+  kernel_cache_close(&cache), free(packed);
+}
+END_TEST
+
+/* Halves are widened for their stored transform alone: the program keeps one value for them. */
+START_TEST(weights_of_half_precision_are_stored_transformed) {
+  if (!keeps_weights()) return;
+  static const reed_dtype dtypes[] = {REED_F16, REED_BF16};
+  uint16_t *packed = calloc(256 * 256 * 9, sizeof *packed);
+  kernel_cache *cache = cache_for_half_units();
+  ck_assert(packed);
+  int64_t values, bytes;
+  reed_kernel kernel = prepare(&(layer){256, 12}, cache, packed, dtypes[_i]);
+  kernel_cache_count(cache, &values, &bytes);
+  ck_assert_str_eq(kernel.variant, "winograd 4x4, stored");
+  ck_assert_int_eq(values, 1);
+  kernel.free(kernel.state);
+  kernel_cache_close(&cache), free(packed);
+}
+END_TEST
+
+/* A transform that costs little beside the products is not kept: it takes four times the memory of the weights. Without
+ * it Winograd is faster than the direct convolution on maps of 8x8 already. */
+START_TEST(weights_of_few_channels_are_not_stored) {
+  if (cpu_level_now() == CPU_REFERENCE) return;
+  kernel_cache *cache = cache_for_half_units();
+  float *packed = numbers(64 * 64 * 9);
+  for (int64_t side = 8; side <= 32; side += 4) {
+    int64_t values, bytes;
+    reed_kernel kernel = prepare(&(layer){64, side}, cache, packed, REED_F32);
+    kernel_cache_count(cache, &values, &bytes);
+    ck_assert_int_eq(values, 0);
+    ck_assert_int_eq(strncmp(kernel.variant, "winograd ", 9), 0);
+    kernel.free(kernel.state);
+  }
+  kernel_cache_close(&cache), free(packed);
+}
+END_TEST
+
+/* Layers of stride 2 and dilated ones take Winograd's form on a large map, whose results are those of the definition,
+ * and none where a tile has few pixels of Y. */
+static const struct {
+  layer l;
+  const char *form; /* NULL: a direct convolution; else the form's text begins so */
+} layers[] = {
+    {{96, 83, .stride = 2}, "winograd 5"},  {{96, 8, .stride = 2}, NULL},     {{64, 40, .dilation = 2}, "winograd "},
+    {{48, 37, .dilation = 5}, "winograd "}, {{32, 40, .dilation = 40}, NULL}, {{32, 9, .dilation = 1000}, NULL},
+};
+
+START_TEST(layers_take_fewer_products) {
+  const layer *l = &layers[_i].l;
+  const char *form = layers[_i].form;
+  if (!keeps_weights()) return;
+  cpu_units_use("half");
+  winograd_problem p = problem_of(l);
+  float *x = seeded_numbers(p.x_image, 31), *weights = numbers(p.channels * p.outputs * 9), *y = numbers(p.y_image),
+        *packed = problem_pack(&p, weights);
+  reed_kernel kernel = prepare(l, NULL, packed, REED_F32);
+  if (form) ck_assert_int_eq(strncmp(kernel.variant, form, strlen(form)), 0);
+  else ck_assert_int_ne(strncmp(kernel.variant, "winograd", 8), 0);
+  if (form && l->dilation) {
+    char text[32];
+    snprintf(text, sizeof text, ", dilation %dx%d", (int)l->dilation, (int)l->dilation);
+    ck_assert_ptr_nonnull(strstr(kernel.variant, text));
+  }
+  direct_run(&kernel, x, packed, y);
+  for (int64_t k = 0; k < 1500; k++) {
+    const int64_t i = drawn(0, p.y_image - 1);
+    double squares;
+    ck_assert_double_eq_tol((double)y[i], problem_exact(&p, x, weights, i, &squares),
+                            4e-5 * sqrt(9 * (double)p.channels));
+  }
+  free(x), free(weights), free(y), free(packed);
+}
+END_TEST
+
+int main(void) {
+  Suite *suite = suite_create("winograd conv");
+  TCase *t = tcase_create("all");
+  tcase_set_timeout(t, 60);
+  tcase_add_test(t, small_maps_share_stored_weights);
+  tcase_add_test(t, weights_of_several_extents_are_not_stored);
+  tcase_add_loop_test(t, weights_of_half_precision_are_stored_transformed, 0, 2);
+  tcase_add_test(t, weights_of_few_channels_are_not_stored);
+  tcase_add_loop_test(t, layers_take_fewer_products, 0, sizeof layers / sizeof *layers);
+  suite_add_tcase(suite, t);
+  return suite_run(suite);
+}
