@@ -123,32 +123,44 @@ bool append_decides(const reed_program *program, size_t input, size_t output) {
   return false;
 }
 
+/* True if the run may write the cache's output after the past in bound memory. */
+static bool grows_here(const reed_session *s, const model_cache *c) {
+  const output_destination *w = &s->bindings.outputs[c->output];
+  return w->memory && w->grows && w->grown_input == c->input;
+}
+
+/* True if the cache's input has room, and the call that joins its rows reads it where it lies. */
+static bool stays_strided(const reed_session *s, const model_cache *c, const reed_tensor *given, int64_t *out_room) {
+  int32_t axis = growth_axis(&c->growth, given->desc.rank);
+  return !given->dense && axis >= 0 && is_there(s, c, given) && reads_strides(s, c) &&
+         strides_have_room(&given->desc, given->strides, axis, out_room);
+}
+
 bool append_take(reed_session *s, uint32_t input, const reed_tensor *given, ref *r) {
   const model_caches *caches = &s->program->caches;
-  size_t i = 0;
-  while (i < caches->items.n && caches->items.items[i].input < input) i++;
-  for (; i < caches->items.n && caches->items.items[i].input == input; i++) {
+  const model_cache *grown = NULL, *strided = NULL; /* of the input: the first cache of each kind */
+  int64_t room = 0;
+  for (size_t i = 0; i < caches->items.n && !grown; i++) {
     const model_cache *c = &caches->items.items[i];
-    const output_destination *w = &s->bindings.outputs[c->output];
-    int32_t axis = growth_axis(&c->growth, given->desc.rank);
-    int64_t room;
-    bool grows = w->memory && w->grows && w->grown_input == input;
-    if (!grows && (given->dense || axis < 0 || !is_there(s, c, given) || !reads_strides(s, c) ||
-                   !strides_have_room(&given->desc, given->strides, axis, &room)))
-      continue;
-    *r = (ref){.kind = REF_STORED,
-               .bounded_axis = -1,
-               .t = {.desc = given->desc,
-                     .device = s->devices.bind[c->device],
-                     .data = grows ? w->memory->data : given->data,
-                     .room = grows ? w->memory->desc.dims[axis] : room,
-                     .room_axis = axis,
-                     .cache = grows ? c->output + 1 : 0},
-               .bytes = given->bytes};
-    s->run.rooms = true;
-    return true;
+    if (c->input != input) continue;
+    if (grows_here(s, c)) grown = c;
+    else if (!strided && stays_strided(s, c, given, &room)) strided = c;
   }
-  return false;
+  const model_cache *c = grown ? grown : strided;
+  if (!c) return false;
+  const reed_tensor *memory = grown ? s->bindings.outputs[c->output].memory : NULL;
+  int32_t axis = growth_axis(&c->growth, given->desc.rank);
+  *r = (ref){.kind = REF_STORED,
+             .bounded_axis = -1,
+             .t = {.desc = given->desc,
+                   .device = s->devices.bind[c->device],
+                   .data = memory ? memory->data : given->data,
+                   .room = memory ? memory->desc.dims[axis] : room,
+                   .room_axis = axis,
+                   .cache = memory ? c->output + 1 : 0},
+             .bytes = given->bytes};
+  s->run.rooms = true;
+  return true;
 }
 
 /* ---- older versions of memory whose rows are overwritten (history.h) ---- */
@@ -281,15 +293,23 @@ static void settle_versions(reed_session *s, bool succeeded, reed_tensor *const 
 
 /* ---- the end of a run ---- */
 
-/* Counts the caches of the run: a cache that has not grown in place was copied. */
+static bool same_call(const model_cache *a, const model_cache *b) {
+  return a->input == b->input && a->site == b->site && a->growth.output == b->growth.output;
+}
+
+/* Counts the caches of the run: a cache that has grown in place as none of its outputs was copied. */
 static void count(reed_session *s, reed_tensor *const *inputs) {
   const model_caches *caches = &s->program->caches;
   profile_caches *figures = &s->run.profile.caches;
-  for (size_t i = 0; i < caches->items.n; i++) {
+  for (size_t i = 0, end; i < caches->items.n; i = end) {
     const model_cache *c = &caches->items.items[i];
-    const output_destination *w = &s->bindings.outputs[c->output];
-    bool grown = w->memory && w->grown;
-    if (w->memory && w->held && w->grown_input != c->input) continue;
+    bool grown = false, counts = false;
+    for (end = i; end < caches->items.n && same_call(c, &caches->items.items[end]); end++) {
+      const output_destination *w = &s->bindings.outputs[caches->items.items[end].output];
+      grown |= w->memory && w->grown;
+      counts |= !(w->memory && w->held && w->grown_input != c->input);
+    }
+    if (!counts) continue;
     *(grown ? &figures->n_in_place : &figures->n_copied) += 1;
     *(grown ? &figures->in_place_bytes : &figures->copied_bytes) += inputs[c->input]->bytes;
   }
@@ -297,6 +317,7 @@ static void count(reed_session *s, reed_tensor *const *inputs) {
 
 void append_end(reed_session *s, bool succeeded, reed_tensor *const *inputs, reed_tensor *const *outputs) {
   settle_versions(s, succeeded, outputs);
+  if (succeeded && s->program->caches.items.n) count(s, inputs);
   for (size_t i = 0; s->bindings.any_bound && i < s->bindings.n; i++) {
     output_destination *w = &s->bindings.outputs[i];
     if (!w->memory) continue;
@@ -305,5 +326,4 @@ void append_end(reed_session *s, bool succeeded, reed_tensor *const *inputs, ree
     else if (w->held) set_mark(w->memory, w->mark_before);
     w->held = false;
   }
-  if (succeeded && s->program->caches.items.n) count(s, inputs);
 }

@@ -52,7 +52,9 @@ static void note_outputs(tracer *t, const insn_return *r, uint32_t reg) {
   for (uint32_t i = 0; i < r->n_results; i++) {
     if (r->results[i] != reg) continue;
     t->n_readers++;
-    if (!VEC_PUSH(&t->outputs, i)) t->failed = true;
+    bool known = false;
+    for (size_t k = 0; k < t->outputs.n; k++) known |= t->outputs.items[k] == i;
+    if (!known && !VEC_PUSH(&t->outputs, i)) t->failed = true;
   }
 }
 
@@ -139,10 +141,11 @@ static void find_of(tracer *t, mentions *found, uint32_t input, model_caches *ou
   for (size_t i = 0; i < n && !t->failed; i++) {
     if (joined[i].growth.overwrites && !one_reader) continue;
     follow(t, found, joined[i].output, pcs[i]);
-    if (t->other_use || t->outputs.n == 0) continue;
     joined[i].input = input;
-    joined[i].output = t->outputs.items[0];
-    if (!VEC_PUSH(&out->items, joined[i])) t->failed = true;
+    for (size_t k = 0; !t->other_use && k < t->outputs.n; k++) {
+      joined[i].output = t->outputs.items[k];
+      if (!VEC_PUSH(&out->items, joined[i])) t->failed = true;
+    }
   }
   mem_free(joined);
   mem_free(pcs);

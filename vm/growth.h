@@ -9,7 +9,8 @@
 #include "ops/growth.h"
 #include "vm/mentions.h"
 
-/* One cache: the input of the model, the call that joins the new rows, the output of the model. */
+/* One cache: the input of the model, the call that joins the new rows, the output of the model. A grown tensor that
+ * leaves as several outputs has an item for each of them, one after the other. */
 typedef struct model_cache {
   uint32_t input, output;
   uint32_t site;
