@@ -329,6 +329,33 @@ START_TEST(sizes_that_vary_are_laid_out_twice_in_a_small_arena) {
 }
 END_TEST
 
+/* In an entry that has an earlier one's slots a tensor without elements has a slot, too, which may lie behind the bytes
+ * that the arena needs. The device refuses a pointer that is not its memory. */
+START_TEST(a_tensor_without_elements_lies_in_the_arena) {
+  for (int64_t n = 40; n < 100; n++) {
+    onnx_build *b = build_open(17);
+    build_input(b, "p", "f32[2,n,2]");
+    build_input(b, "x", "f32[2,m,2]");
+    build_i64(b, "rows", "1", (int64_t[]){1});
+    build_node(b, "Neg", "x", "less");
+    build_int(b, build_node(b, "Concat", "p,p,less", "c"), "axis", 1);
+    build_node(b, "ReduceSum", "c,rows", "y");
+    build_output(b, "y", "f32[2,1,2]");
+    runner r = runner_open(b, NULL, "sim", "empty");
+    build_close(&b);
+    for (int64_t i = 0; i < 2; i++) {
+      reed_tensor *in[2], *out;
+      ck_assert_int_eq(reed_tensor_open(REED_F32, 3, (int64_t[]){2, n - 10 + 10 * i, 2}, &in[0]), REED_OK);
+      ck_assert_int_eq(reed_tensor_open(REED_F32, 3, (int64_t[]){2, 1 - i, 2}, &in[1]), REED_OK);
+      runner_run(&r, in, 2, &out, 1, "a run");
+      for (int k = 0; k < 2; k++) reed_tensor_close(&in[k]);
+      reed_tensor_close(&out);
+    }
+    runner_close(&r);
+  }
+}
+END_TEST
+
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) /* the sanitizers' memory has pages of its own */
 /* The entry of each size takes some pages of the heap, and the memo keeps all of them, because each size comes twice.
  * The tensors are small. */
@@ -432,6 +459,7 @@ int main(void) {
   tcase_add_loop_test(c, a_declared_range_is_no_more_than_a_bound, 0, 6);
   tcase_add_test(c, a_device_takes_the_largest_size_that_is_near);
   tcase_add_test(c, sizes_that_vary_are_laid_out_twice_in_a_small_arena);
+  tcase_add_test(c, a_tensor_without_elements_lies_in_the_arena);
   tcase_add_test(c, an_arena_is_near_its_lower_bound_when_it_is_laid_out);
   tcase_add_test(c, a_model_of_fixed_extents_has_no_headroom);
   suite_add_tcase(s, c);
