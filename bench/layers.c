@@ -177,6 +177,7 @@ void measure_layers(int runs, const char *word, bool markdown) {
                      .pad = {1, 1},
                      .stride = {stride, stride},
                      .dilation = {1, 1},
+                     .slices = winograd_one_slice,
                      .x_channel = 1,
                      .x_pixel = layers[i].channels,
                      .y_pixel = layers[i].outputs,

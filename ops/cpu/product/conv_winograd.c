@@ -26,6 +26,7 @@ typedef struct stored_key {
   const void *constant;
   int64_t channels, outputs, level;
   int32_t stride[2];
+  int64_t slice_taps;
 } stored_key;
 
 typedef struct stored_context {
@@ -67,7 +68,13 @@ static reed_status stored_build(void *context, kernel_cache_value *out_value) {
 static reed_status stored_get(const reed_kernel_call *call, const packed_order *order, const void *constant,
                               winograd_kernel *k) {
   const winograd_problem *p = &k->plan.p;
-  stored_key key = {"winograd", constant, p->channels, p->outputs, p->activation.level, {p->stride[0], p->stride[1]}};
+  stored_key key = {.what = "winograd",
+                    .constant = constant,
+                    .channels = p->channels,
+                    .outputs = p->outputs,
+                    .level = p->activation.level,
+                    .stride = {p->stride[0], p->stride[1]},
+                    .slice_taps = p->slices.taps};
   stored_context context = {&k->plan, order, constant};
   void *stored;
   k->cache = call->env->cache;
@@ -94,31 +101,44 @@ static bool may_keep(const reed_kernel_call *call, const void *constant) {
 static bool choose(const reed_kernel_call *call, const packed_order *order, const void *constant, const window *w,
                    const activation *act, winograd_problem *p, winograd_form *out_form) {
   const reed_desc *x = &call->inputs[0], *y = &call->outputs[0];
-  if (w->n != 2 || order->n_parts != 1 || order->small_groups) return false;
+  const int32_t first = w->n - 2; /* axis of the window: that of the rows */
+  if (first < 0 || first > 1 || order->n_parts != 1 || order->small_groups) return false;
   if (half_is(y->dtype) && !activation_ends_tiles(act)) return false;
   *p = (winograd_problem){.images = x->dims[0],
                           .channels = x->dims[1],
                           .outputs = y->dims[1],
+                          .slices = winograd_one_slice,
                           .activation = *act,
                           .halves = conv_halves(call),
                           .direct_pairs = order->pairs};
+  if (first == 1)
+    p->slices = (winograd_slices){.in = w->in[0],
+                                  .out = w->out[0],
+                                  .taps = w->kernel[0],
+                                  .stride = w->stride[0],
+                                  .dilation = w->dilation[0],
+                                  .pad = w->pad_begin[0]};
   for (int32_t i = 0; i < 2; i++) {
-    const bool dilated = w->dilation[i] > 1;
-    if (w->kernel[i] != 3 || w->stride[i] > 2 || (dilated && (w->stride[i] > 1 || w->dilation[i] > w->out[i])))
+    const int32_t axis = first + i;
+    const bool dilated = w->dilation[axis] > 1;
+    if (w->kernel[axis] != 3 || w->stride[axis] > 2 ||
+        (dilated && (w->stride[axis] > 1 || w->dilation[axis] > w->out[axis])))
       return false;
-    p->stride[i] = (int32_t)w->stride[i];
-    p->dilation[i] = w->dilation[i];
-    p->in[i] = w->in[i];
-    p->out[i] = w->out[i];
-    p->pad[i] = w->pad_begin[i];
+    p->stride[i] = (int32_t)w->stride[axis];
+    p->dilation[i] = w->dilation[axis];
+    p->in[i] = w->in[axis];
+    p->out[i] = w->out[axis];
+    p->pad[i] = w->pad_begin[axis];
   }
   p->x_channel = 1;
   p->x_pixel = p->channels;
   p->x_row = p->in[1] * p->x_pixel;
-  p->x_image = p->in[0] * p->x_row;
+  p->slices.x = p->in[0] * p->x_row;
+  p->x_image = p->slices.in * p->slices.x;
   p->y_pixel = p->outputs;
   p->y_row = p->out[1] * p->y_pixel;
-  p->y_image = p->out[0] * p->y_row;
+  p->slices.y = p->out[0] * p->y_row;
+  p->y_image = p->slices.out * p->slices.y;
   return winograd_choose(p, may_keep(call, constant), out_form);
 }
 

@@ -1,7 +1,7 @@
-/* Convolutions of f32 with 3x3 windows, stride 1 or 2, or dilated, over packed weights (ops/packed.h), by Winograd's
- * minimal filtering (Lavin and Gray 2015, arXiv 1509.09308): a tile of 2x2, 4x4 or 6x6 pixels of Y takes 16, 36 or 64
- * products for each channel and output instead of 36, 144 or 324. An axis is cut into pieces of several sizes where
- * that saves products: 14 = 6 + 4 + 4.
+/* Convolutions of f32 with 3x3 windows, stride 1 or 2, or dilated, of images or of the slices of volumes, over packed
+ * weights (ops/packed.h), by Winograd's minimal filtering (Lavin and Gray 2015, arXiv 1509.09308): a tile of 2x2, 4x4
+ * or 6x6 pixels of Y takes 16, 36 or 64 products for each channel and output instead of 36, 144 or 324. An axis is cut
+ * into pieces of several sizes where that saves products: 14 = 6 + 4 + 4.
  *
  * Along an axis of stride 2 the even pixels of X meet taps 0 and 2, the odd ones tap 1: two *phases*, convolutions of
  * stride 1 with two taps and one, of which a Y is the sum. Both are transformed at the same points, so that their
@@ -11,6 +11,9 @@
  * With dilation d every d-th pixel of Y along an axis sees every d-th pixel of X: the pixels of Y are d *lattices* for
  * an axis, each of which is an image of its own with dilation 1. All of them are cut as the largest one, so that the
  * last tiles of others may have no pixels.
+ *
+ * Of a volume each slice of Y is an image, whose taps along the slices are phases too: each of them has a slice of X of
+ * its own, or none at the ends.
  *
  * A plan is arithmetic on extents. Transformed weights live in the workspace of a run, or the caller keeps them (a
  * stored form), because on a small map their transform takes as long as the products.
@@ -26,11 +29,19 @@
 #include "ops/packed.h"
 
 /* Distances are in elements; the outputs of a pixel of Y lie side by side. */
+
+/* The slices of a volume; of an image there is one, with one tap. */
+typedef struct winograd_slices {
+  int64_t in, out, taps, stride, dilation, pad, x, y; /* x, y: distances of neighbours */
+} winograd_slices;
+static const winograd_slices winograd_one_slice = {.in = 1, .out = 1, .taps = 1, .stride = 1, .dilation = 1};
+
 typedef struct winograd_problem {
   int64_t images, channels, outputs;
   int64_t in[2], out[2], pad[2]; /* pad: before; negative: X is cropped */
   int32_t stride[2];             /* 1 or 2 each */
   int64_t dilation[2];           /* 1 along an axis of stride 2 */
+  winograd_slices slices;
   int64_t x_image, x_row, x_pixel, x_channel;
   int64_t y_image, y_row, y_pixel;
   activation activation;
@@ -42,8 +53,9 @@ typedef struct winograd_problem {
 enum { WINOGRAD_SIZES = 3 };
 static const int32_t winograd_sizes[WINOGRAD_SIZES] = {6, 4, 2};
 
-/* The phases of both axes. */
-static inline int32_t winograd_phases(const winograd_problem *p) { return p->stride[0] * p->stride[1]; }
+/* The phases of the rows' and columns' axes, and those of all axes. */
+static inline int32_t winograd_strided_phases(const winograd_problem *p) { return p->stride[0] * p->stride[1]; }
+static inline int64_t winograd_phases(const winograd_problem *p) { return winograd_strided_phases(p) * p->slices.taps; }
 
 /* The lattices of both axes, and the pixels of the largest one along an axis. */
 static inline int64_t winograd_lattices(const winograd_problem *p) { return p->dilation[0] * p->dilation[1]; }
@@ -93,11 +105,11 @@ typedef struct winograd_plan {
   winograd_problem p;
   winograd_form form;
   cpu_team team;
-  int32_t n_phases,
-      phases[WINOGRAD_PHASES][2]; /* in the order in which V and U have them: their first row and column */
-  int64_t unit;                   /* channels that lie in one float of V and U: 1, or 2 in fixed point */
-  int64_t depth;                  /* channels of all phases in units: floats of a row of V */
-  int64_t u_depth;                /* rows of a panel of U: the depth, and one for scales in fixed point */
+  int64_t n_phases; /* phase i is tap i % slices.taps of strided phase i / slices.taps: so V and U have them */
+  int32_t phases[WINOGRAD_PHASES][2]; /* the strided ones: their first row and column */
+  int64_t unit;                       /* channels that lie in one float of V and U: 1, or 2 in fixed point */
+  int64_t depth;                      /* channels of all phases in units: floats of a row of V */
+  int64_t u_depth;                    /* rows of a panel of U: the depth, and one for scales in fixed point */
   int64_t v_row, m_row, width, v_elements, m_elements, u_elements; /* elements: of the workspace */
   int64_t worker_v, worker_m, worker_u;                            /* of a thread's part of it */
   int64_t scratch_row, worker_scratch; /* fixed point: a position of a tile in f32, and a tile, for each thread */

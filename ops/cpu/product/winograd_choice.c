@@ -52,15 +52,18 @@ typedef struct section_cost {
 
 typedef section_cost section_costs[WINOGRAD_SIZES][WINOGRAD_SIZES];
 
-/* Images with their lattices. */
-static double images_of(const winograd_problem *p) { return (double)p->images * (double)winograd_lattices(p); }
+/* Slices of all images with their lattices. */
+static double images_of(const winograd_problem *p) {
+  return (double)(p->images * p->slices.out) * (double)winograd_lattices(p);
+}
 
 /* The channels that a transform of X computes: whole vectors. */
 static double lanes_of_channels(const winograd_problem *p) { return (double)round_up(p->channels, PACKED_STEP); }
 
 int64_t winograd_work(const winograd_problem *p) {
   double outputs = (double)round_up(p->outputs, PACKED_STEP),
-         work = (double)(p->images * p->out[0] * p->out[1]) * lanes_of_channels(p) * outputs * 9 / SAVED;
+         work = (double)(p->images * p->slices.out * p->out[0] * p->out[1]) * lanes_of_channels(p) * outputs *
+                (double)(9 * p->slices.taps) / SAVED;
   return work < 1e15 ? (int64_t)work / PRODUCTS_PER_BYTE : INT64_MAX;
 }
 
@@ -72,12 +75,12 @@ static void price_sections(const winograd_problem *p, const product_rates *r, bo
   for (int i = 0; i < WINOGRAD_SIZES; i++)
     for (int j = 0; j < WINOGRAD_SIZES; j++) {
       double positions = (winograd_sizes[i] + 2) * (winograd_sizes[j] + 2),
-             products = winograd_products(p, 0, i) * winograd_products(p, 1, j),
+             products = (double)(winograd_products(p, 0, i) * winograd_products(p, 1, j) * p->slices.taps),
              weights = products * channels * outputs,
              weight = fixed                           ? r->fixed_weight
                       : weights * bytes <= NEAR_BYTES ? r->weight
                                                       : r->far_weight;
-      const bool far = winograd_phases(p) > 1 && weights * bytes > FAR_BYTES;
+      const bool far = winograd_strided_phases(p) > 1 && weights * bytes > FAR_BYTES;
       costs[i][j] = (section_cost){.product = weights * (rate + (far ? r->far_read / BLOCK_TILES : 0)),
                                    .tile = products * lanes * input + positions * outputs * r->output,
                                    .fixed = weights * weight + 2 * STAGE_PS};
@@ -99,24 +102,35 @@ static double form_time(const winograd_problem *p, section_costs costs, const ax
 static double smaller_time(double a, double b) { return a < b ? a : b; }
 
 /* The part of the taps along an axis that lie inside X, for all pixels of Y together: a direct convolution leaves the
- * others out. With dilation 1 they are few, and the rates were measured with them. */
-static double seen_taps(const winograd_problem *p, int axis) {
-  const int64_t dilation = p->dilation[axis], out = p->out[axis];
+ * others out. */
+static double seen_taps(int64_t in, int64_t out, int64_t taps, int64_t stride, int64_t dilation, int64_t pad) {
   int64_t seen = 0;
-  if (dilation == 1) return 1;
-  for (int64_t tap = 0; tap < 3; tap++) { /* pixels begin..end of Y see it */
-    const int64_t first = p->pad[axis] - tap * dilation, begin = larger(first, 0),
-                  end = smaller(first + p->in[axis], out);
+  for (int64_t tap = 0; tap < taps; tap++) { /* places begin..end of Y see it */
+    const int64_t before = pad - tap * dilation, begin = before > 0 ? divided(before, stride) : 0,
+                  end = in + before > 0 ? smaller(divided(in + before, stride), out) : 0;
     seen += larger(end - begin, 0);
   }
-  return (double)seen / (double)(3 * out);
+  return (double)seen / (double)(taps * out);
+}
+
+/* Without dilation the taps outside of an image are few, and the rates were measured with them. */
+static double seen_pixels(const winograd_problem *p, int axis) {
+  const int64_t dilation = p->dilation[axis];
+  return dilation == 1 ? 1 : seen_taps(p->in[axis], p->out[axis], 3, 1, dilation, p->pad[axis]);
+}
+
+static double seen_slices(const winograd_problem *p) {
+  const winograd_slices *s = &p->slices;
+  return seen_taps(s->in, s->out, s->taps, s->stride, s->dilation, s->pad);
 }
 
 static double time_of_direct(const winograd_problem *p, bool pairs) {
-  const direct_product d = {.pixels = (double)p->images * (double)p->out[0] * (double)p->out[1],
+  const double taps = (double)(9 * p->slices.taps) * seen_slices(p) * seen_pixels(p, 0) * seen_pixels(p, 1);
+  const direct_product d = {.pixels = (double)(p->images * p->slices.out) * (double)p->out[0] * (double)p->out[1],
                             .outputs = (double)p->outputs,
-                            .depth = 9 * seen_taps(p, 0) * seen_taps(p, 1) * (double)p->channels,
-                            .rounded_pixels = rounded_pixels(3, 3, p->stride[1], (double)p->dilation[1]),
+                            .depth = taps * (double)p->channels,
+                            .rounded_pixels =
+                                rounded_pixels((double)(3 * p->slices.taps), 3, p->stride[1], (double)p->dilation[1]),
                             .channels = (double)p->channels};
   return direct_time(&d, p->activation.level, pairs);
 }
@@ -125,9 +139,9 @@ static double time_of_direct(const winograd_problem *p, bool pairs) {
 static bool stored_form(const winograd_problem *p, const product_rates *r, winograd_form *out_form, double *out_time) {
   enum { FOUR = 1 };
   double positions = (winograd_sizes[FOUR] + 2) * (winograd_sizes[FOUR] + 2), channels = (double)p->channels,
-         values = winograd_products(p, 0, FOUR) * winograd_products(p, 1, FOUR) * channels,
+         values = (double)(winograd_products(p, 0, FOUR) * winograd_products(p, 1, FOUR) * p->slices.taps) * channels,
          outputs = (double)round_up(p->outputs, PACKED_STEP), n = images_of(p),
-         kept = positions * channels * winograd_phases(p) * outputs;
+         kept = positions * channels * (double)winograd_phases(p) * outputs;
   if (kept * (double)sizeof(float) > (double)WINOGRAD_STORED_MOST) return false;
   *out_form = (winograd_form){.stored = true};
   for (int axis = 0; axis < 2; axis++) {
@@ -180,7 +194,7 @@ static bool takes_fixed(const winograd_problem *p) {
 bool winograd_choose(const winograd_problem *p, bool may_store, winograd_form *out_form) {
   if (p->outputs < OUTPUTS_LEAST || p->channels < OUTPUTS_LEAST) return false;
   const product_rates *r = product_rates_of(p->activation.level);
-  const double gain = winograd_phases(p) > 1 ? PHASES_GAIN : 1;
+  const double gain = winograd_strided_phases(p) > 1 ? PHASES_GAIN : 1;
   double best = time_of_direct(p, false) * gain;
   bool found = fastest_cut(p, false, out_form, &best);
   winograd_form stored;

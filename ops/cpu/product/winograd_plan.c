@@ -78,7 +78,7 @@ static void plan_section(winograd_plan *plan, winograd_section *s) {
   const winograd_problem *p = &plan->p;
   int64_t row = plan->v_row + plan->m_row, columns = round_up(p->outputs, PACKED_STEP);
   s->positions = (s->size[0] + 2) * (s->size[1] + 2);
-  s->tiles = p->images * winograd_lattices(p) * s->n[0] * s->n[1];
+  s->tiles = p->images * p->slices.out * winograd_lattices(p) * s->n[0] * s->n[1];
   /* large weights: blocks so large that a small map has only one, which needs few of the transformed weights at a time
    */
   int64_t weights = plan->form.stored ? 0 : s->positions * plan->depth * columns * (int64_t)sizeof(float),
@@ -116,12 +116,14 @@ static void plan_section(winograd_plan *plan, winograd_section *s) {
   else plan->u_elements = larger(plan->u_elements, s->narrow ? workers * plan->worker_u : u);
 }
 
-/* The phases of both axes. Those with a part at infinity of the rows, of the columns, and of both are neighbours. */
+/* The strided phases. Those with a part at infinity of the rows, of the columns, and of both are neighbours. */
 static void list_phases(winograd_plan *plan) {
   static const int32_t all[WINOGRAD_PHASES][2] = {{0, 1}, {0, 0}, {1, 0}, {1, 1}};
+  int n = 0;
   for (int i = 0; i < WINOGRAD_PHASES; i++)
     if (all[i][0] < plan->p.stride[0] && all[i][1] < plan->p.stride[1])
-      memcpy(plan->phases[plan->n_phases++], all[i], sizeof all[i]);
+      memcpy(plan->phases[n++], all[i], sizeof all[i]);
+  plan->n_phases = winograd_phases(&plan->p);
   const int64_t values = (plan->n_phases - 1) * plan->p.channels + round_up(plan->p.channels, WINOGRAD_LINE);
   plan->unit = plan->form.fixed ? 2 : 1;
   plan->depth = plan->u_depth = plan->n_phases * plan->p.channels / plan->unit;

@@ -20,19 +20,21 @@ winograd_step winograd_step_at(const winograd_plan *plan, const winograd_section
   return t;
 }
 
-/* Tile number `index` of a step: its image and first pixel of Y, which may lie behind the last one. */
+/* Tile number `index` of a step: its image, slice and first pixel of Y, which may lie behind the last one. */
 typedef struct place {
-  int64_t image, at[2];
+  int64_t image, slice, at[2];
 } place;
 
 static place place_of(const winograd_plan *plan, const winograd_step *t, int64_t index) {
   const winograd_section *s = t->s;
   const int64_t *dilation = plan->p.dilation;
   index += index < t->n[0] ? t->first[0] : t->first[1] - t->n[0];
-  const int64_t row = index / s->n[1], image = row / s->n[0], lattice = image % winograd_lattices(&plan->p),
+  const int64_t row = index / s->n[1], lattice = row / s->n[0], image = lattice / winograd_lattices(&plan->p),
+                first[2] = {lattice / dilation[1] % dilation[0], lattice % dilation[1]},
                 at[2] = {s->first[0] + row % s->n[0] * s->pixels[0], s->first[1] + index % s->n[1] * s->pixels[1]};
-  return (place){image / winograd_lattices(&plan->p),
-                 {lattice / dilation[1] + at[0] * dilation[0], lattice % dilation[1] + at[1] * dilation[1]}};
+  return (place){image / plan->p.slices.out,
+                 image % plan->p.slices.out,
+                 {first[0] + at[0] * dilation[0], first[1] + at[1] * dilation[1]}};
 }
 
 /* The place of tile number `index` of a step in V or M, whose halves lie apart: a product fetches the rows after its
@@ -41,14 +43,19 @@ static int64_t in_halves(const winograd_step *t, int64_t index, int64_t half, in
   return index < t->n[0] ? index * row : half + (index - t->n[0]) * row;
 }
 
+/* The first row and column of a phase. */
+static const int32_t *first_of(const winograd_plan *plan, int64_t phase) {
+  return plan->phases[phase / plan->p.slices.taps];
+}
+
 /* True if a phase has a part at a position of the axis. */
-static bool takes_part(const winograd_plan *plan, int phase, int axis, bool infinity) {
-  return !infinity || plan->p.stride[axis] == 1 || plan->phases[phase][axis] == 0;
+static bool takes_part(const winograd_plan *plan, int64_t phase, int axis, bool infinity) {
+  return !infinity || plan->p.stride[axis] == 1 || first_of(plan, phase)[axis] == 0;
 }
 
 /* The phases that have a part at a position of the section: first..end. */
 typedef struct phase_range {
-  int first, end;
+  int64_t first, end;
 } phase_range;
 
 static phase_range phases_at(const winograd_plan *plan, const winograd_section *s, int64_t position) {
@@ -63,7 +70,7 @@ static phase_range phases_at(const winograd_plan *plan, const winograd_section *
 }
 
 /* One phase of a tile of X, to positions of v. Along an axis the tile's pixel i is that of X at from + step * i. */
-static void transform_phase(const winograd_run *run, const winograd_step *t, int phase, const place *at, float *v,
+static void transform_phase(const winograd_run *run, const winograd_step *t, int64_t phase, const place *at, float *v,
                             int64_t position) {
   const winograd_plan *plan = run->plan;
   const winograd_problem *p = &plan->p;
@@ -76,17 +83,21 @@ static void transform_phase(const winograd_run *run, const winograd_step *t, int
                        .v_position = position,
                        .rows = t->s->size[0],
                        .columns = t->s->size[1]};
+  const winograd_slices *slices = &p->slices;
+  const int64_t slice = at->slice * slices->stride - slices->pad + phase % slices->taps * slices->dilation;
   int64_t from[2];
   for (int axis = 0; axis < 2; axis++) {
     const int64_t side = t->s->size[axis] + 2, step = p->stride[axis] * p->dilation[axis];
-    from[axis] = p->stride[axis] * at->at[axis] - p->pad[axis] + plan->phases[phase][axis];
+    from[axis] = p->stride[axis] * at->at[axis] - p->pad[axis] + first_of(plan, phase)[axis];
     in.first[axis] = from[axis] < 0 ? smaller(divided(-from[axis], step), side) : 0;
     in.end[axis] = in.first[axis];
     if (p->in[axis] > from[axis])
       in.end[axis] = larger(smaller(divided(p->in[axis] - from[axis], step), side), in.first[axis]);
     in.last[axis] = takes_part(plan, phase, axis, true);
   }
-  in.x = half_element(run->x, p->halves.x, at->image * p->x_image + from[0] * p->x_row + from[1] * p->x_pixel);
+  if (slice < 0 || slice >= slices->in) in.first[0] = in.end[0] = 0; /* nothing of the tile lies inside X */
+  in.x = half_element(run->x, p->halves.x,
+                      at->image * p->x_image + slice * slices->x + from[0] * p->x_row + from[1] * p->x_pixel);
   plan->transform_input(&in);
 }
 
@@ -113,7 +124,7 @@ void winograd_step_input(const winograd_run *run, const winograd_step *t, int64_
     const place at = place_of(plan, t, i);
     float *v = run->v + in_halves(t, i, t->s->v_half, plan->v_row), *to = plan->form.fixed ? run->scratch : v;
     const int64_t position = plan->form.fixed ? plan->scratch_row : t->s->v_position;
-    for (int phase = 0; phase < plan->n_phases; phase++) transform_phase(run, t, phase, &at, to, position);
+    for (int64_t phase = 0; phase < plan->n_phases; phase++) transform_phase(run, t, phase, &at, to, position);
     if (plan->form.fixed) round_tile(run, t->s, v);
   }
 }
@@ -135,11 +146,12 @@ int64_t winograd_weights_work(const winograd_plan *plan) {
 static winograd_weights weights_of(const winograd_run *run, const winograd_section *s, int64_t phase, int64_t column,
                                    int64_t width, int64_t channel, int64_t n, float *u) {
   const winograd_plan *plan = run->plan;
-  const int32_t *first = plan->phases[phase], *stride = plan->p.stride;
+  const int32_t *first = first_of(plan, phase), *stride = plan->p.stride;
   const int64_t channels = plan->p.channels / plan->unit, packed = column / PACKED_WIDTH,
-                packed_row = packed_width(plan->p.outputs, packed), tap = channels * packed_row;
-  return (winograd_weights){.w = run->weights + packed * PACKED_WIDTH * 9 * channels + channel * packed_row +
-                                 column % PACKED_WIDTH + (3 * first[0] + first[1]) * tap,
+                packed_row = packed_width(plan->p.outputs, packed), tap = channels * packed_row,
+                taps = plan->p.slices.taps, first_tap = phase % taps * 9 + 3 * first[0] + first[1];
+  return (winograd_weights){.w = run->weights + packed * PACKED_WIDTH * 9 * taps * channels + channel * packed_row +
+                                 column % PACKED_WIDTH + first_tap * tap,
                             .u = u,
                             .channels = n,
                             .width = width,
@@ -166,7 +178,7 @@ static void transform_fixed_weights(const winograd_run *run, const winograd_step
     float *u = run->u + first * plan->u_depth + from;
     winograd_norms norms = {0};
     for (int adds = 1; adds >= 0; adds--) {
-      for (int phase = 0; phase < plan->n_phases; phase++) {
+      for (int64_t phase = 0; phase < plan->n_phases; phase++) {
         const winograd_weights w =
             weights_of(run, t->s, phase, t->column + first + from, width, 0, units, u + phase * units * width);
         if (adds) winograd_fixed_add_norms(&w, &norms);
@@ -282,7 +294,8 @@ void winograd_step_output(const winograd_run *run, const winograd_step *t, int64
   const winograd_problem *p = &plan->p;
   for (int64_t i = begin; i < end; i++) {
     place at = place_of(plan, t, i);
-    int64_t y = at.image * p->y_image + at.at[0] * p->y_row + at.at[1] * p->y_pixel + t->column;
+    int64_t y =
+        at.image * p->y_image + at.slice * p->slices.y + at.at[0] * p->y_row + at.at[1] * p->y_pixel + t->column;
     winograd_output out = {.m = run->m + in_halves(t, i, t->s->m_half, t->s->m_row) + column_of(t),
                            .bias = run->bias ? run->bias + t->column : NULL,
                            .residual = half_element(run->residual, p->halves.residual, y),

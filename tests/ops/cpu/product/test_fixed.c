@@ -176,6 +176,7 @@ START_TEST(every_tile_size_is_near_float64) {
                      .outputs = output_counts[drawn(0, 5)],
                      .stride = {1 + strides % 2, 1 + strides / 2},
                      .dilation = {1, 1},
+                     .slices = winograd_one_slice,
                      .activation = {.kind = drawn(0, 1) ? ACTIVATION_RELU : ACTIVATION_NONE},
                      .halves.x = drawn(0, 1)},
                .with_bias = drawn(0, 1),
@@ -216,6 +217,7 @@ START_TEST(blocks_and_parts_are_near_float64) {
                      .pad = {1, 1},
                      .stride = {stride, stride},
                      .dilation = {1, 1},
+                     .slices = winograd_one_slice,
                      .activation = {.kind = ACTIVATION_RELU}},
                .with_bias = true,
                .with_residual = true};
@@ -236,7 +238,8 @@ static trial small_trial(float scale) {
                    .out = {13, 14},
                    .pad = {1, 1},
                    .stride = {1, 1},
-                   .dilation = {1, 1}}};
+                   .dilation = {1, 1},
+                   .slices = winograd_one_slice}};
   for (int axis = 0; axis < 2; axis++) cut(&t, axis, 0, false);
   trial_init(&t, scale);
   return t;
@@ -276,6 +279,7 @@ START_TEST(zeros_and_nan_stay_in_their_tiles) {
                      .pad = {1, 1},
                      .stride = {1, 1},
                      .dilation = {1, 1},
+                     .slices = winograd_one_slice,
                      .activation = {.kind = _i < 3 ? ACTIVATION_NONE : ACTIVATION_RELU}},
                .with_bias = true};
     for (int axis = 0; axis < 2; axis++) cut(&t, axis, s, false);
@@ -383,6 +387,7 @@ START_TEST(large_maps_of_pairs_take_fixed_point) {
                         .pad = {1, 1},
                         .stride = {1, 1},
                         .dilation = {1, 1},
+                        .slices = winograd_one_slice,
                         .direct_pairs = true,
                         .activation = {.level = CPU_AVX512_BF16}};
   winograd_form form;

@@ -12,7 +12,8 @@ START_TEST(large_weights_are_not_stored) {
                         .out = {14, 14},
                         .pad = {1, 1},
                         .stride = {1, 1},
-                        .dilation = {1, 1}};
+                        .dilation = {1, 1},
+                        .slices = winograd_one_slice};
   for (cpu_level level = CPU_BASE; level <= cpu_level_best(); level++) {
     p.activation.level = level;
     winograd_form form;
@@ -38,6 +39,7 @@ START_TEST(whole_units_transform_fewer_weights) {
                             .pad = {1, 1},
                             .stride = {1, 1},
                             .dilation = {1, 1},
+                            .slices = winograd_one_slice,
                             .activation = {.level = CPU_AVX512}};
       winograd_form form;
       ck_assert(winograd_choose(&p, true, &form) == (side > 7 || !whole));
@@ -69,6 +71,7 @@ START_TEST(large_weights_are_written_past_the_caches) {
                           .pad = {1, 1},
                           .stride = {1, 1},
                           .dilation = {1, 1},
+                          .slices = winograd_one_slice,
                           .activation = {.level = CPU_BASE, .kind = ACTIVATION_SIGMOID}}; /* no panels of a thread */
     winograd_form form = {.n = {{16}, {16}}};
     winograd_plan plan;
@@ -89,7 +92,8 @@ START_TEST(many_outputs_take_the_memory_of_some) {
                         .out = {48, 64},
                         .pad = {1, 1},
                         .stride = {1, 1},
-                        .dilation = {1, 1}};
+                        .dilation = {1, 1},
+                        .slices = winograd_one_slice};
   const winograd_form form = {.n = {{8}, {11}}};
   const int64_t all = (int64_t)(64 * sizeof(float)) * p.channels * p.outputs;
   for (cpu_level level = CPU_BASE; level <= cpu_level_best(); level++)

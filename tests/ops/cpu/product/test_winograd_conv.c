@@ -10,9 +10,10 @@
 #include "tests/ops/cpu/product/winograd_case.h"
 #include "tests/suite.h"
 
-/* A Conv of as many channels as outputs whose Y has side x side pixels. Zeros: 1. */
+/* A Conv of as many channels as outputs whose Y has side x side pixels; slices > 0: in so many slices, with three taps
+ * along them. Other zeros: 1. */
 typedef struct layer {
-  int64_t channels, side, stride, dilation;
+  int64_t channels, side, stride, dilation, slices;
   bool shared; /* convolutions of other extents read the weights, too */
 } layer;
 
@@ -25,7 +26,10 @@ static winograd_problem problem_of(const layer *l) {
                         .out = {l->side, l->side},
                         .pad = {dilation, dilation},
                         .stride = {(int32_t)stride, (int32_t)stride},
-                        .dilation = {dilation, dilation}};
+                        .dilation = {dilation, dilation},
+                        .slices = winograd_one_slice};
+  if (l->slices)
+    p.slices = (winograd_slices){.in = l->slices, .out = l->slices, .taps = 3, .stride = 1, .dilation = 1, .pad = 1};
   problem_lay_out(&p, false);
   return p;
 }
@@ -33,17 +37,28 @@ static winograd_problem problem_of(const layer *l) {
 /* Its kernel, with constant weights, those of bf16 in pairs. */
 static reed_kernel prepare(const layer *l, kernel_cache *cache, const void *packed, reed_dtype dtype) {
   const winograd_problem p = problem_of(l);
-  const int64_t plain[] = {p.channels, p.channels, 3, 3}, pads[] = {p.pad[0], p.pad[1], p.pad[0], p.pad[1]},
-                strides[] = {p.stride[0], p.stride[1]};
+  const winograd_slices *v = &p.slices;
+  const int skipped = l->slices ? 0 : 1, n_axes = 3 - skipped; /* axes: slices, rows, columns */
+  const int64_t pad[] = {v->pad, p.pad[0], p.pad[1]}, strides[] = {v->stride, p.stride[0], p.stride[1]},
+                dilations[] = {v->dilation, p.dilation[0], p.dilation[1]}, taps[] = {v->taps, 3, 3},
+                in[] = {v->in, p.in[0], p.in[1]}, out[] = {v->out, p.out[0], p.out[1]};
+  int64_t plain[5] = {p.outputs, p.channels}, pads[6];
+  reed_desc x = {REED_F32, n_axes + 2, {1}}, y = x, w = {dtype, 1, {problem_weights(&p)}};
+  for (int i = 0; i < n_axes; i++) {
+    plain[2 + i] = taps[skipped + i];
+    pads[i] = pads[n_axes + i] = pad[skipped + i];
+    x.dims[1 + i] = in[skipped + i];
+    y.dims[1 + i] = out[skipped + i];
+  }
+  x.dims[n_axes + 1] = p.channels;
+  y.dims[n_axes + 1] = p.outputs;
   const reed_attr items[] = {{.name = "channels_last", .type = REED_ATTR_INT, .i = 1},
-                             {.name = PACKED_ATTR, .type = REED_ATTR_INTS, .ints = plain, .n = 4},
-                             {.name = "pads", .type = REED_ATTR_INTS, .ints = pads, .n = 4},
-                             {.name = "strides", .type = REED_ATTR_INTS, .ints = strides, .n = 2},
-                             {.name = "dilations", .type = REED_ATTR_INTS, .ints = p.dilation, .n = 2},
+                             {.name = PACKED_ATTR, .type = REED_ATTR_INTS, .ints = plain, .n = n_axes + 2},
+                             {.name = "pads", .type = REED_ATTR_INTS, .ints = pads, .n = 2 * n_axes},
+                             {.name = "strides", .type = REED_ATTR_INTS, .ints = strides + skipped, .n = n_axes},
+                             {.name = "dilations", .type = REED_ATTR_INTS, .ints = dilations + skipped, .n = n_axes},
                              {.name = SHARED_WEIGHTS_ATTR, .type = REED_ATTR_INT, .i = l->shared},
                              {.name = PACKED_PAIRS_ATTR, .type = REED_ATTR_INT, .i = 1}};
-  const reed_desc x = {REED_F32, 4, {1, p.in[0], p.in[1], p.channels}},
-                  y = {REED_F32, 4, {1, p.out[0], p.out[1], p.outputs}}, w = {dtype, 1, {9 * p.channels * p.outputs}};
   return direct_prepare(OP_Conv, items, dtype == REED_BF16 ? 7 : 6, &x, &w, packed, &y, 1, cache);
 }
 
@@ -131,14 +146,17 @@ START_TEST(weights_of_few_channels_are_not_stored) {
 }
 END_TEST
 
-/* Layers of stride 2 and dilated ones take Winograd's form on a large map, whose results are those of the definition,
- * and none where a tile has few pixels of Y. */
+/* Layers of stride 2, dilated ones and volumes take Winograd's form on a large map, whose results are those of the
+ * definition, and none where a tile has few pixels of Y. */
 static const struct {
   layer l;
   const char *form; /* NULL: a direct convolution; else the form's text begins so */
 } layers[] = {
-    {{96, 83, .stride = 2}, "winograd 5"},  {{96, 8, .stride = 2}, NULL},     {{64, 40, .dilation = 2}, "winograd "},
-    {{48, 37, .dilation = 5}, "winograd "}, {{32, 40, .dilation = 40}, NULL}, {{32, 9, .dilation = 1000}, NULL},
+    {{96, 83, .stride = 2}, "winograd 5"},     {{96, 8, .stride = 2}, NULL},
+    {{64, 40, .dilation = 2}, "winograd "},    {{48, 37, .dilation = 5}, "winograd "},
+    {{32, 40, .dilation = 40}, NULL},          {{32, 9, .dilation = 1000}, NULL},
+    {{64, 28, .slices = 3}, "winograd "},      {{32, 30, .dilation = 3, .slices = 4}, "winograd "},
+    {{48, 9, .stride = 2, .slices = 5}, NULL}, /* too few pixels for its phases */
 };
 
 START_TEST(layers_take_fewer_products) {
@@ -147,7 +165,7 @@ START_TEST(layers_take_fewer_products) {
   if (!keeps_weights()) return;
   cpu_units_use("half");
   winograd_problem p = problem_of(l);
-  float *x = seeded_numbers(p.x_image, 31), *weights = numbers(p.channels * p.outputs * 9), *y = numbers(p.y_image),
+  float *x = seeded_numbers(p.x_image, 31), *weights = numbers(problem_weights(&p)), *y = numbers(p.y_image),
         *packed = problem_pack(&p, weights);
   reed_kernel kernel = prepare(l, NULL, packed, REED_F32);
   if (form) ck_assert_int_eq(strncmp(kernel.variant, form, strlen(form)), 0);

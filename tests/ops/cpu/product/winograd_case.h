@@ -11,29 +11,38 @@
 
 /* Fills in the distances that follow from the extents. `second`: X has channels second. */
 static inline void problem_lay_out(winograd_problem *p, bool second) {
-  p->x_channel = second ? p->in[0] * p->in[1] : 1;
+  const int64_t pixels = p->in[0] * p->in[1];
+  p->x_channel = second ? p->slices.in * pixels : 1;
   p->x_pixel = second ? 1 : p->channels;
   p->x_row = p->in[1] * p->x_pixel;
-  p->x_image = p->in[0] * p->in[1] * p->channels;
+  p->slices.x = pixels * p->x_pixel;
+  p->x_image = p->slices.in * pixels * p->channels;
   p->y_pixel = p->outputs;
   p->y_row = p->out[1] * p->y_pixel;
-  p->y_image = p->out[0] * p->y_row;
+  p->slices.y = p->out[0] * p->y_row;
+  p->y_image = p->slices.out * p->slices.y;
 }
 
-/* Element i of Y without addends, of weights [outputs, channels, 3, 3]; out_squares: the sum of the products' squares.
- */
+/* Elements of the weights [outputs, channels, slices, 3, 3]. */
+static inline int64_t problem_weights(const winograd_problem *p) {
+  return p->outputs * p->channels * p->slices.taps * 9;
+}
+
+/* Element i of Y without addends, of such weights; out_squares: the sum of the products' squares. */
 static inline double problem_exact(const winograd_problem *p, const float *x, const float *weights, int64_t i,
                                    double *out_squares) {
+  const winograd_slices *s = &p->slices;
   const int64_t output = i % p->outputs, column = i / p->outputs % p->out[1], row = i / p->y_row % p->out[0],
-                image = i / p->y_image;
+                slice = i / s->y % s->out, image = i / p->y_image, taps = 9 * s->taps;
   double sum = 0, squares = 0;
-  for (int64_t k = 0; k < 9; k++) {
-    const int64_t y = p->stride[0] * row - p->pad[0] + k / 3 * p->dilation[0],
+  for (int64_t k = 0; k < taps; k++) {
+    const int64_t z = s->stride * slice - s->pad + k / 9 * s->dilation,
+                  y = p->stride[0] * row - p->pad[0] + k / 3 % 3 * p->dilation[0],
                   at = p->stride[1] * column - p->pad[1] + k % 3 * p->dilation[1];
-    if (y < 0 || y >= p->in[0] || at < 0 || at >= p->in[1]) continue;
+    if (z < 0 || z >= s->in || y < 0 || y >= p->in[0] || at < 0 || at >= p->in[1]) continue;
     for (int64_t c = 0; c < p->channels; c++) {
-      const double product = (double)x[image * p->x_image + y * p->x_row + at * p->x_pixel + c * p->x_channel] *
-                             (double)weights[(output * p->channels + c) * 9 + k];
+      const int64_t from = image * p->x_image + z * s->x + y * p->x_row + at * p->x_pixel + c * p->x_channel;
+      const double product = (double)x[from] * (double)weights[(output * p->channels + c) * taps + k];
       sum += product;
       squares += product * product;
     }
@@ -42,12 +51,12 @@ static inline double problem_exact(const winograd_problem *p, const float *x, co
   return sum;
 }
 
-/* The weights [outputs, channels, 3, 3] as a Conv with channels last has them; free() releases them. */
+/* Such weights as a Conv with channels last has them; free() releases them. */
 static inline float *problem_pack(const winograd_problem *p, const float *weights) {
   const reed_attr items[] = {{.name = "channels_last", .type = REED_ATTR_INT, .i = 1}};
   reed_attr completed[32];
   const reed_attrs given = {items, 1}, attrs = op_attrs_complete(op_builtin(OP_Conv), &given, completed);
-  const reed_desc plain = {REED_F32, 4, {p->outputs, p->channels, 3, 3}};
+  const reed_desc plain = {REED_F32, 5, {p->outputs, p->channels, p->slices.taps, 3, 3}};
   packed_order order;
   ck_assert(packed_order_of(op_builtin(OP_Conv), &attrs, &plain, &order));
   float *packed = malloc((size_t)packed_desc(&order).dims[0] * sizeof *packed);
