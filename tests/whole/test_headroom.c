@@ -441,6 +441,36 @@ START_TEST(outputs_of_less_than_a_mapping_leave_resident_memory) {
 END_TEST
 #endif
 
+/* The slot of a tensor without elements keeps its room, and may so begin behind the end of the arena that the run
+ * needs. The tensor's address is in the arena all the same. */
+START_TEST(a_tensor_without_elements_lies_in_the_arena) {
+  onnx_build *b = build_open(17);
+  build_input(b, "x", "f32[n,4]");
+  build_input(b, "start", "i64[1]");
+  build_i64(b, "end", "1", (int64_t[]){1 << 20});
+  build_i64(b, "zero", "1", (int64_t[]){0});
+  build_i64(b, "two", "1", (int64_t[]){2});
+  build_i64(b, "places", "3", (int64_t[]){0, 2, 1});
+  build_node(b, "Abs", "x", "a");
+  build_node(b, "Slice", "a,start,end,zero,two", "rows");
+  build_int(b, build_node(b, "Gather", "rows,places", "y"), "axis", 1);
+  build_output(b, "y", "f32[k,3]");
+  runner r = runner_open(b, &(reed_compile_options){0}, devices[_i], "empty");
+  build_close(&b);
+  const int64_t runs[][2] = {{4, 0}, {4000, 4000}, {4, 0}, {400, 400}, {4000, 3990}};
+  for (size_t k = 0; k < sizeof runs / sizeof *runs; k++) {
+    reed_tensor *in[2], *out;
+    ck_assert_int_eq(reed_tensor_open(REED_F32, 2, (int64_t[]){runs[k][0], 4}, &in[0]), REED_OK);
+    ck_assert_int_eq(reed_tensor_open(REED_I64, 1, (int64_t[]){1}, &in[1]), REED_OK);
+    ((int64_t *)reed_tensor_data(in[1]))[0] = runs[k][1];
+    runner_run(&r, in, 2, &out, 1, "a run");
+    ck_assert_int_eq(reed_tensor_dims(out)[0], (runs[k][0] - runs[k][1] + 1) / 2);
+    reed_tensor_close(&in[0]), reed_tensor_close(&in[1]), reed_tensor_close(&out);
+  }
+  runner_close(&r);
+}
+END_TEST
+
 int main(void) {
   Suite *s = suite_create("headroom");
   TCase *c = tcase_create("headroom");
@@ -462,6 +492,7 @@ int main(void) {
   tcase_add_test(c, a_tensor_without_elements_lies_in_the_arena);
   tcase_add_test(c, an_arena_is_near_its_lower_bound_when_it_is_laid_out);
   tcase_add_test(c, a_model_of_fixed_extents_has_no_headroom);
+  tcase_add_loop_test(c, a_tensor_without_elements_lies_in_the_arena, 0, 2);
   suite_add_tcase(s, c);
   return suite_run(s);
 }

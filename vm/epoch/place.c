@@ -90,7 +90,8 @@ static void write_registers(reed_session *s, bool restore) {
       r->t.storage = block;
       const storage *memory =
           block ? block : s->devices.items[root->device].arena; /* no arena: all its roots are empty */
-      r->t.data = memory ? (char *)memory->data + root->offset + write->at : NULL;
+      /* the slot of an empty root may lie behind the arena's end */
+      r->t.data = memory ? (char *)memory->data + (root->bytes ? root->offset : 0) + write->at : NULL;
     }
     if (write->bound) {
       output_destination *w = &s->bindings.outputs[write->bound - 1];
