@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Reed beside onnxruntime, OpenVINO, MNN and ncnn (the last two use Winograd's convolutions too), on convolution nets of fixed size: VGG-16's convolutions at 300x300, ResNet-50 at 224x224, RetinaNet's backbone and heads at
-800x1088.
+"""Reed beside onnxruntime, OpenVINO, MNN and ncnn (the last two use Winograd's convolutions too), on convolution nets of fixed size: VGG-16's convolutions at 300x300, ResNet-50 at 224x224, and RetinaNet's backbone and heads at
+800x1088; or on any of torchvision's classifiers, segmentation nets (`fcn_resnet50`) and nets of videos (`r3d_18`) by name.
 
-    compare_convolutions.py --folder DIR --build BUILD [--models vgg16,resnet50,retinanet] [--threads 2] [--rounds 5] [--json FILE]
+    compare_convolutions.py --folder DIR --build BUILD [--models vgg16,resnet50,retinanet] [--engines reed,onnxruntime,openvino,mnn,ncnn] [--threads 2] [--rounds 5] [--json FILE]
 
 The program installs nothing: the Python that runs it has torch, torchvision, onnx and onnxruntime, and from PyPI openvino, MNN, ncnn and pnnx; an engine whose package is missing is left out. DIR gets the models (seeded weights),
 exported and converted by the engines' own tools.
@@ -22,7 +22,9 @@ import time
 from engines import Onnxruntime, Openvino, Reed
 from worker import Worker, answers
 
-SIZES = {"vgg16": (300, 300), "resnet50": (224, 224), "retinanet": (800, 1088)}
+USUAL = "vgg16,resnet50,retinanet"
+SIZES = {"vgg16": (300, 300), "retinanet": (800, 1088), "inception_v3": (299, 299)}
+KINDS = {"segmentation": (320, 320), "video": (8, 112, 112)}  # torchvision.models.KIND
 PEERS = ("onnxruntime", "openvino", "mnn", "ncnn")
 RELATIVE = 1e-3  # of the largest element: peers and Reed round in orders of their own
 PAUSE_S = .05
@@ -30,15 +32,25 @@ PAUSE_S = .05
 
 # ---- models ----
 
+def kind_of(name):
+    import torchvision
+    return next((k for k in KINDS if name in vars(getattr(torchvision.models, k))), None)
+
+
+def shape_of(name):
+    return (1, 3, *SIZES.get(name, KINDS.get(kind_of(name), (224, 224))))
+
+
 def build(name):
     import torch
     import torchvision
     torch.manual_seed(1)
     if name == "vgg16":
         return torchvision.models.vgg16(weights=None).features.eval()
-    if name == "resnet50":
-        return torchvision.models.resnet50(weights=None).eval()
-    model = torchvision.models.detection.retinanet_resnet50_fpn(weights=None, weights_backbone=None).eval()
+    if name == "retinanet":
+        model = torchvision.models.detection.retinanet_resnet50_fpn(weights=None, weights_backbone=None).eval()
+    else:
+        model = torchvision.models.get_model(name, weights=None, **({"weights_backbone": None} if kind_of(name) == "segmentation" else {})).eval()
 
     class Features(torch.nn.Module):
         def __init__(self):
@@ -49,7 +61,15 @@ def build(name):
             maps = list(self.model.backbone(x).values())
             classes, boxes = self.model.head.classification_head, self.model.head.regression_head
             return tuple([classes.cls_logits(classes.conv(m)) for m in maps] + [boxes.bbox_reg(boxes.conv(m)) for m in maps])
-    return Features()
+
+    class Picture(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.model = model
+
+        def forward(self, x):
+            return self.model(x)["out"]
+    return Features() if name == "retinanet" else Picture() if kind_of(name) == "segmentation" else model
 
 
 def path_of(arguments, name, suffix):
@@ -62,14 +82,14 @@ def prepare(arguments, name):
     onnx = path_of(arguments, name, ".onnx")
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     if not os.path.exists(onnx):
-        torch.onnx.export(build(name), torch.zeros(1, 3, *SIZES[name]), onnx, input_names=["x"], dynamo=False, opset_version=17)
+        torch.onnx.export(build(name), torch.zeros(shape_of(name)), onnx, input_names=["x"], dynamo=False, opset_version=17)
     subprocess.run([os.path.join(arguments.build, "tools", "vm"), "compile", onnx, "-o", path_of(arguments, name, ".reed")], check=True, **quiet)
-    if not os.path.exists(path_of(arguments, name, ".mnn")) and available("mnn"):
+    if not os.path.exists(path_of(arguments, name, ".mnn")) and "mnn" in arguments.engines:
         tool = "import sys, MNN.tools.mnnconvert as t; sys.argv[0] = 'mnnconvert'; t.main()"
         subprocess.run([sys.executable, "-c", tool, "-f", "ONNX", "--modelFile", onnx, "--MNNModel", path_of(arguments, name, ".mnn"), "--bizCode", "reed"], **quiet)
-    if not os.path.exists(path_of(arguments, name, ".ncnn.param")) and available("ncnn"):
+    if not os.path.exists(path_of(arguments, name, ".ncnn.param")) and "ncnn" in arguments.engines:
         import pnnx
-        subprocess.run([os.path.join(os.path.dirname(pnnx.__file__), "pnnx"), onnx, f"inputshape=[1,3,{SIZES[name][0]},{SIZES[name][1]}]", "fp16=0"], cwd=arguments.folder, **quiet)
+        subprocess.run([os.path.join(os.path.dirname(pnnx.__file__), "pnnx"), onnx, f"inputshape=[{','.join(map(str, shape_of(name)))}]", "fp16=0"], cwd=arguments.folder, **quiet)
 
 
 def available(engine):
@@ -139,7 +159,7 @@ def work(arguments):
     import numpy as np
     which, name = arguments.worker
     answer_with = answers()
-    x = np.random.default_rng(3).standard_normal((1, 3, *SIZES[name])).astype(np.float32)
+    x = np.random.default_rng(3).standard_normal(shape_of(name)).astype(np.float32)
     engine = None
     for line in sys.stdin:
         order, answer = json.loads(line), {}
@@ -196,7 +216,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--folder", required=True)
     parser.add_argument("--build", required=True, help="Reed's build folder (a release build)")
-    parser.add_argument("--models", default=",".join(SIZES))
+    parser.add_argument("--models", default=USUAL)
+    parser.add_argument("--engines", default=",".join(OPENERS), help="reed and onnxruntime are always among them")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--json")
@@ -208,9 +229,10 @@ def main():
     if not available("onnxruntime"):
         parser.error("onnxruntime is missing: pip install onnxruntime openvino MNN ncnn pnnx")
     os.makedirs(arguments.folder, exist_ok=True)
-    engines = ["reed", *(p for p in PEERS if available(p))]
+    wanted = arguments.engines.split(",")
+    engines = arguments.engines = ["reed", *(p for p in PEERS if available(p) and (p in wanted or p == "onnxruntime"))]
     for p in PEERS:
-        if p not in engines:
+        if p in wanted and p not in engines:
             print(f"{p} is left out: pip install onnxruntime openvino MNN ncnn pnnx")
     report, failed = {}, False
     for name in arguments.models.split(","):
@@ -219,7 +241,7 @@ def main():
         reed = row["reed"]
         for e, figures in row.items():
             ratio = f", {figures['seconds'] / reed['seconds']:.2f} of Reed's" if "seconds" in figures and "seconds" in reed else ""
-            print(f"{name:10} {e:12}", figures.get("error") or f"{figures['seconds'] * 1e3:8.1f} ms{ratio}; difference {figures['difference']}", flush=True)
+            print(f"{name:18} {e:12}", figures.get("error") or f"{figures['seconds'] * 1e3:8.1f} ms{ratio}; difference {figures['difference']}", flush=True)
         failed |= "error" in reed or reed["difference"] is None or reed["difference"] > RELATIVE
     if arguments.json:
         with open(arguments.json, "w") as f:

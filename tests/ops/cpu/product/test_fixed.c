@@ -1,7 +1,7 @@
 /* Winograd convolutions with products in fixed point (winograd_loops.h), of weights that are pairs of bf16, against
- * float64: tile sizes, strides, odd extents and outputs, channels, images of bf16, memory outside of Y and the
- * workspace untouched; the same bits for any number of threads; numbers far from 1, zeros and NaN; the largest sums
- * that 32 bits must hold; the layers that are computed so. */
+ * float64: tile sizes, strides, volumes, dilations, odd extents and outputs, channels, images of bf16, memory outside
+ * of Y and the workspace untouched; the same bits for any number of threads; numbers far from 1, zeros and NaN; the
+ * largest sums that 32 bits must hold; the layers that are computed so. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,7 +37,7 @@ static void pack(trial *t) {
                              {.name = PACKED_PAIRS_ATTR, .type = REED_ATTR_INT, .i = 1}};
   reed_attr completed[32];
   const reed_attrs given = {items, 2}, attrs = op_attrs_complete(op_builtin(OP_Conv), &given, completed);
-  const reed_desc plain = {REED_BF16, 4, {t->p.outputs, t->p.channels, 3, 3}};
+  const reed_desc plain = {REED_BF16, 5, {t->p.outputs, t->p.channels, t->p.slices.taps, 3, 3}};
   packed_order order;
   ck_assert(packed_order_of(op_builtin(OP_Conv), &attrs, &plain, &order));
   ck_assert(order.pairs);
@@ -63,7 +63,7 @@ static void trial_init(trial *t, float scale) {
   t->half_x = malloc((size_t)t->n_x * sizeof *t->half_x);
   ck_assert_ptr_nonnull(t->half_x);
   for (int64_t i = 0; i < t->n_x; i++) t->half_x[i] = bf16_from_f32(t->x[i]);
-  t->plain = halves(p->outputs * p->channels * 9, 1);
+  t->plain = halves(problem_weights(p), 1);
   t->bias = numbers(p->outputs);
   t->residual = numbers(t->n_y);
   t->y = numbers(t->n_y + GUARD);
@@ -164,30 +164,25 @@ static bool has_level(void) { return cpu_level_best() >= CPU_AVX512_BF16; }
 
 static const int64_t channel_counts[] = {2, 8, 18, 34, 64, 100}, output_counts[] = {1, 5, 16, 33, 64, 90};
 
-/* _i: tile sizes of rows and columns, then their strides. */
+/* _i: tile sizes of rows and columns, then their strides, then what X is. */
 START_TEST(every_tile_size_is_near_float64) {
   enum { FORMS = WINOGRAD_SIZES * WINOGRAD_SIZES };
-  const int form = _i % FORMS, strides = _i / FORMS;
+  const int form = _i % FORMS, strides = _i / FORMS % 4, kind = _i / FORMS / 4;
   if (!has_level()) return;
   drawn_state = (uint64_t)_i * 7919 + 3;
   for (int64_t extent = 1; extent <= 40; extent += extent < 9 ? 1 : 5) {
-    trial t = {.p = {.images = drawn(1, 3),
+    trial t = {.p = {.images = kind == VOLUMES ? 1 : drawn(1, 3),
                      .channels = channel_counts[drawn(0, 5)],
                      .outputs = output_counts[drawn(0, 5)],
                      .stride = {1 + strides % 2, 1 + strides / 2},
-                     .dilation = {1, 1},
-                     .slices = winograd_one_slice,
+                     .slices = kind == VOLUMES ? drawn_slices() : winograd_one_slice,
                      .activation = {.kind = drawn(0, 1) ? ACTIVATION_RELU : ACTIVATION_NONE},
                      .halves.x = drawn(0, 1)},
                .with_bias = drawn(0, 1),
                .with_residual = drawn(0, 1)};
     int64_t out[2] = {extent, drawn(1, 40)};
     for (int axis = 0; axis < 2; axis++) {
-      int64_t stride = t.p.stride[axis], before = drawn(-1, 2), after = drawn(-1, 2),
-              seen = stride * (out[axis] - 1) + 3 + drawn(0, stride - 1), in = seen - before - after;
-      t.p.out[axis] = out[axis];
-      t.p.pad[axis] = in > 0 ? before : 0;
-      t.p.in[axis] = in > 0 ? in : seen;
+      problem_draw_axis(&t.p, axis, out[axis], kind);
       cut(&t, axis, axis ? form % 3 : form / 3, extent % 4 == 3);
     }
     trial_init(&t, 1);
@@ -411,7 +406,7 @@ int main(void) {
   TCase *t = tcase_create("all");
   tcase_set_timeout(t, 240);
   suite_add_tcase(suite, t);
-  tcase_add_loop_test(t, every_tile_size_is_near_float64, 0, 4 * WINOGRAD_SIZES * WINOGRAD_SIZES);
+  tcase_add_loop_test(t, every_tile_size_is_near_float64, 0, 11 * WINOGRAD_SIZES * WINOGRAD_SIZES);
   tcase_add_loop_test(t, blocks_and_parts_are_near_float64, 0, 14);
   tcase_add_loop_test(t, numbers_far_from_1_are_as_exact, 0, 5);
   tcase_add_loop_test(t, zeros_and_nan_stay_in_their_tiles, 0, 6);

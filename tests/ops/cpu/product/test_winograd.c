@@ -163,48 +163,25 @@ static void cut(trial *t, int axis, int first, bool mixed) {
 static const int64_t channel_counts[] = {1, 3, 8, 17, 64, 100};
 static const activation_kind kinds[] = {ACTIVATION_NONE, ACTIVATION_RELU, ACTIVATION_SIGMOID, ACTIVATION_NONE};
 
-/* The slices of a volume, and those of Y's windows. */
-static winograd_slices drawn_slices(void) {
-  const int64_t taps = drawn(1, 4), stride = drawn(1, 2), dilation = drawn(1, 2), out = drawn(1, 4),
-                before = drawn(-1, 2), seen = stride * (out - 1) + (taps - 1) * dilation + 1,
-                in = seen - before - drawn(-1, 2);
-  return (winograd_slices){.in = in > 0 ? in : seen,
-                           .out = out,
-                           .taps = taps,
-                           .stride = stride,
-                           .dilation = dilation,
-                           .pad = in > 0 ? before : 0};
-}
-
-enum { IMAGES, VOLUMES, DILATED_IMAGES };
-
 /* _i: tile sizes of rows and columns, then their strides, then what X is. */
 START_TEST(every_tile_size_is_near_float64) {
   enum { FORMS = WINOGRAD_SIZES * WINOGRAD_SIZES };
-  const int form = _i % FORMS, strides = _i / FORMS % 4, what = _i / FORMS / 4;
+  const int form = _i % FORMS, strides = _i / FORMS % 4, kind = _i / FORMS / 4;
   drawn_state = (uint64_t)_i * 7919 + 3;
   for (int64_t extent = 1; extent <= 40; extent += extent < 9 ? 1 : 2) {
     bool mixed = extent % 4 == 3;
-    trial t = {.p = {.images = what == VOLUMES ? 1 : drawn(1, 3),
+    trial t = {.p = {.images = kind == VOLUMES ? 1 : drawn(1, 3),
                      .channels = channel_counts[drawn(0, 5)],
                      .outputs = channel_counts[drawn(0, 5)],
                      .stride = {1 + strides % 2, 1 + strides / 2},
-                     .slices = what == VOLUMES ? drawn_slices() : winograd_one_slice,
+                     .slices = kind == VOLUMES ? drawn_slices() : winograd_one_slice,
                      .activation = {.kind = kinds[drawn(0, 3)]}},
                .with_bias = drawn(0, 1),
                .with_residual = drawn(0, 1)};
     t.in_place = t.with_residual && drawn(0, 1);
     int64_t out[2] = {extent, drawn(1, 40)};
     for (int axis = 0; axis < 2; axis++) {
-      const bool dilated = what == DILATED_IMAGES && t.p.stride[axis] == 1;
-      const int64_t stride = t.p.stride[axis], dilation = dilated ? drawn(1, smaller(out[axis], 5)) : 1,
-                    before = drawn(-1, 2 * dilation), after = drawn(-1, 2 * dilation),
-                    seen = stride * (out[axis] - 1) + 2 * dilation + 1 + drawn(0, stride - 1),
-                    in = seen - before - after;
-      t.p.dilation[axis] = dilation;
-      t.p.out[axis] = out[axis];
-      t.p.pad[axis] = in > 0 ? before : 0;
-      t.p.in[axis] = in > 0 ? in : seen;
+      problem_draw_axis(&t.p, axis, out[axis], kind);
       cut(&t, axis, axis ? form % 3 : form / 3, mixed);
     }
     trial_init(&t, drawn(0, 3) == 0);

@@ -1,4 +1,4 @@
-/* Problems of Winograd convolutions with 3x3 windows, and their results in float64. */
+/* Problems of Winograd convolutions with 3x3 windows, drawn ones among them, and their results in float64. */
 #ifndef TESTS_OPS_CPU_PRODUCT_WINOGRAD_CASE_H_
 #define TESTS_OPS_CPU_PRODUCT_WINOGRAD_CASE_H_
 
@@ -8,6 +8,7 @@
 
 #include "ops/cpu/product/winograd.h"
 #include "ops/op.h"
+#include "tests/ops/cpu/product/drawn.h"
 
 /* Fills in the distances that follow from the extents. `second`: X has channels second. */
 static inline void problem_lay_out(winograd_problem *p, bool second) {
@@ -21,6 +22,34 @@ static inline void problem_lay_out(winograd_problem *p, bool second) {
   p->y_row = p->out[1] * p->y_pixel;
   p->slices.y = p->out[0] * p->y_row;
   p->y_image = p->slices.out * p->slices.y;
+}
+
+/* What X is. */
+enum { IMAGES, VOLUMES, DILATED_IMAGES };
+
+/* The slices of a volume, and the taps along them. */
+static inline winograd_slices drawn_slices(void) {
+  const int64_t taps = drawn(1, 4), stride = drawn(1, 2), dilation = drawn(1, 2), out = drawn(1, 4),
+                before = drawn(-1, 2), seen = stride * (out - 1) + (taps - 1) * dilation + 1,
+                in = seen - before - drawn(-1, 2);
+  return (winograd_slices){.in = in > 0 ? in : seen,
+                           .out = out,
+                           .taps = taps,
+                           .stride = stride,
+                           .dilation = dilation,
+                           .pad = in > 0 ? before : 0};
+}
+
+/* An axis of so many pixels of Y: its dilation, pads and the pixels of X. */
+static inline void problem_draw_axis(winograd_problem *p, int axis, int64_t out, int kind) {
+  const bool dilated = kind == DILATED_IMAGES && p->stride[axis] == 1;
+  const int64_t stride = p->stride[axis], dilation = dilated ? drawn(1, smaller(out, 5)) : 1,
+                before = drawn(-1, 2 * dilation), after = drawn(-1, 2 * dilation),
+                seen = stride * (out - 1) + 2 * dilation + 1 + drawn(0, stride - 1), in = seen - before - after;
+  p->dilation[axis] = dilation;
+  p->out[axis] = out;
+  p->pad[axis] = in > 0 ? before : 0;
+  p->in[axis] = in > 0 ? in : seen;
 }
 
 /* Elements of the weights [outputs, channels, slices, 3, 3]. */
