@@ -491,8 +491,115 @@ def recurrent(g):
     g.call(operator, inputs, [dtype] * 3, 3 if operator == "LSTM" else 2, exact=False, hidden_size=hidden, direction=direction, **more)
 
 
+def transpose(g):
+    dtype, dims = g.one(*ALL), g.one(g.dims(1, 6, 5), [g.one(31, 33, 65), g.one(31, 33, 257)], [2, g.one(7, 33), g.one(8, 65)])
+    g.call("Transpose", [g.operand(dtype, dims)], [dtype], perm=[int(p) for p in g.r.permutation(len(dims))])
+
+
+def split(g):
+    dtype, dims = g.one(*ALL), g.dims()
+    axis, parts = g.number(0, len(dims) - 1), [g.one(0, 1, 2, 5) for _ in range(g.one(1, 2, 3, 9))]
+    dims[axis] = sum(parts)
+    g.call("Split", [g.operand(dtype, dims), g.feed(np.array(parts, np.int64))], [dtype] * len(parts), len(parts), axis=g.one(axis, axis - len(dims)))
+
+
+def expand(g):
+    dtype, dims = g.one(*ALL), g.dims(0, 4)
+    wanted = [g.one(1, d) if d != 1 else g.one(0, 1, 2, 33) for d in dims]
+    lead = g.flag() * [g.one(0, 1, 3)]
+    g.call("Expand", [g.operand(dtype, dims), g.feed(np.array(lead + wanted[g.number(0, len(dims)) if not lead else 0:], np.int64))], [dtype])
+
+
+def batch_norm(g):
+    dtype, dims = g.one(*REALS), [g.one(0, 1, 2), g.one(1, 3, 33)] + [g.one(1, 2, 5, 31) for _ in range(g.number(0, 3))]
+    more = [g.operand(dtype, [dims[1]], v) for v in ("plain", "plain", "plain", "positive")]
+    g.call("BatchNormalization", [g.operand(dtype, dims, "plain")] + more, [dtype], exact=False, epsilon=g.one(1e-5, .1))
+
+
+def global_pool(g):
+    dtype, operator = g.one(*REALS), g.one("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool")
+    dims = [g.one(0, 1, 2), g.one(1, 3, 33)] + g.one([1, 1], [5, 7], [33, 31], [257], [2, 3, 4], [100, 100])
+    g.call(operator, [g.operand(dtype, dims, "plain")], [dtype], exact=operator == "GlobalMaxPool", **({"p": g.one(1, 2, 3)} if operator == "GlobalLpPool" else {}))
+
+
+def col2im(g):
+    dtype, axes = g.one(*REALS), g.number(1, 3)
+    block, stride, dilation = ([g.number(1, n) for _ in range(axes)] for n in (3, 3, 2))
+    pads, size = [g.number(0, 1) for _ in range(2 * axes)], [g.number(6, 9) for _ in range(axes)]
+    places = [(size[i] + pads[i] + pads[i + axes] - dilation[i] * (block[i] - 1) - 1) // stride[i] + 1 for i in range(axes)]
+    x = g.operand(dtype, [g.one(0, 1, 2), g.one(1, 3) * int(np.prod(block)), int(np.prod(places))], "plain")
+    g.call("Col2Im", [x, g.feed(np.array(size, np.int64)), g.feed(np.array(block, np.int64))], [dtype], exact=False, strides=stride, dilations=dilation, pads=pads)
+
+
+def rotary(g):
+    dtype, four, batch, length, heads, half = g.one("f32", "f16", "bf16"), g.flag(), g.number(1, 3), g.one(0, 1, 5, 33), g.number(1, 3), g.number(1, 5)
+    size = 2 * half + g.one(0, 0, 2)
+    partial, positions = size > 2 * half, g.flag()
+    if partial: four = 1
+    x = g.operand(dtype, [batch, heads, length, size] if four else [batch, length, heads * size], "plain")
+    tables = [g.one(1, 7) + length, half] if positions else [batch, length, half]
+    inputs = [x, g.operand(dtype, tables, "plain"), g.operand(dtype, tables, "plain")]
+    if positions: inputs.append(g.feed(g.r.integers(0, tables[0], [batch, length]).astype(np.int64)))
+    g.call("RotaryEmbedding", inputs, [dtype], exact=False, opset=23, interleaved=g.flag(), **({} if four else {"num_heads": heads}), **({"rotary_embedding_dim": 2 * half} if partial else {}))
+
+
+def generate(g):
+    dtype, way = g.one("f32", "f64", "i16", "i32", "i64"), g.flag()
+    if way:
+        first, step = g.number(-5, 5), g.one(1, 2, -1, -3)
+        values = [np.array(v, NUMPY[dtype]) for v in (first, first + step * g.one(0, 1, 31, 33, 257, -1), step)]
+        return g.call("Range", [g.feed(v, dtype) for v in values], [dtype])
+    dtype = g.one(*ALL)
+    if dtype == "bf16": dtype = "f16"
+    value = h.make_tensor("value", TYPES[dtype], [1], g.array(dtype, [1], "plain").tobytes(), raw=True)
+    g.call("ConstantOfShape", [g.feed(np.array(g.dims(0, 4), np.int64))], [dtype], value=value)
+
+
+def dropout(g):
+    dtype = g.one(*REALS)
+    g.call("Dropout", [g.operand(dtype, g.dims(0, 4))], [dtype, "bool"], 2)
+
+
+def max_roi_pool(g):
+    dtype, n = g.one("f32", "f64", "f16"), g.one(0, 1, 5, 33)
+    dims = [g.number(1, 2), g.one(1, 5, 33), g.number(1, 9), g.number(1, 9)]
+    corners = np.concatenate([g.r.integers(0, dims[0], [n, 1]), np.round(g.r.uniform(-3, 12, [n, 4]))], axis=1)
+    g.call("MaxRoiPool", [g.operand(dtype, dims, "ties"), g.feed(corners.astype(NUMPY[dtype]), dtype)], [dtype], pooled_shape=[g.number(1, 4), g.number(1, 4)], spatial_scale=g.one(1., .5, .25))
+
+
+def variadic(g):
+    operator = g.one("Sum", "Mean", "Max", "Min")
+    dtype, dims = g.one(*REALS) if operator in ("Sum", "Mean") else g.one(*NUMBERS), g.one(g.dims(0, 5), [33, 257], [31, 1, 5])
+    broadcast = lambda: [1 if g.r.random() < .3 else d for d in dims][g.number(0, len(dims)) if g.flag() else 0:]
+    g.call(operator, [g.operand(dtype, broadcast()) for _ in range(g.number(1, 5))], [dtype], exact=operator in ("Max", "Min"))
+
+
+def smooth(g):
+    """Functions whose values are computed, at their edges, too."""
+    operator, dtype = g.one("Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "Cosh", "Sinh", "Tan", "Cos", "Sin", "Exp", "Log", "Erf", "Tanh", "Sigmoid", "Gelu", "Mish", "Softplus", "Softsign", "Selu", "Elu", "Swish"), g.one(*REALS)
+    x = g.array(dtype, g.one(g.dims(0, 4), [257], [31, 33]), "edges" if g.flag() else "unit")
+    if operator in ("Tan", "Cos", "Sin"): x = np.where(np.abs(x) > 50, 1, x).astype(x.dtype)
+    if operator == "Swish": return g.call(operator, [g.feed(x, dtype)], [dtype], exact=False, opset=24, alpha=g.one(1., .5, -2.))
+    g.call(operator, [g.feed(x, dtype)], [dtype], exact=False, opset=20, **({"approximate": g.one("none", "tanh")} if operator == "Gelu" else {}))
+
+
+def fused(g):
+    """Element-wise nodes in a chain, which become one program."""
+    dtype, dims = g.one("f32", "f32", "f16", "f64", "bf16", "i32", "i64"), g.one(g.dims(1, 4), [g.one(31, 33), 257], [3, 1, 65], [1025])
+    broadcast = lambda: [1 if g.r.random() < .3 else d for d in dims][g.number(0, len(dims)) if g.flag() else 0:]
+    names = [g.operand(dtype, broadcast(), "edges" if dtype in INTEGERS else "plain") for _ in range(3)] + [g.operand(dtype, dims, "plain")]
+    for _ in range(g.number(2, 7)):
+        a, b = (names[g.number(0, len(names) - 1)] for _ in range(2))
+        operator = g.one("Add", "Sub", "Mul", "Max", "Min", "Neg", "Abs", "Where", "Clip") if dtype in INTEGERS else g.one("Add", "Sub", "Mul", "Max", "Min", "Neg", "Abs", "Tanh", "Sigmoid", "Relu", "Where", "Floor", "Clip")
+        if operator in ("Neg", "Abs", "Tanh", "Sigmoid", "Relu", "Floor", "Clip"): names.append(g.node(operator, [a]))
+        elif operator == "Where": names.append(g.node("Where", [g.node("Less", [a, b]), a, b]))
+        else: names.append(g.node(operator, [a, b]))
+    g.call("Add", [names[-1], names[-2]], [dtype], exact=dtype in INTEGERS)
+
+
 OPERATORS = [top_k, unique, nonzero, compress, cumsum, slice_, pad, gather, gather_elements, gather_nd, scatter_elements, scatter_nd, reduce_, arg_reduce, softmax, pool, resize, conv, matmul, gemm, nms,
-             roi_align, grid_sample, regions, deform, trilu, one_hot, eye_like, reverse_sequence, concat, tile, norm, depth_space, cast, unary, binary, binary, unary, recurrent]
+             roi_align, grid_sample, regions, deform, trilu, one_hot, eye_like, reverse_sequence, concat, tile, norm, depth_space, cast, unary, binary, binary, unary, recurrent, transpose,
+             split, expand, batch_norm, global_pool, col2im, rotary, generate, dropout, max_roi_pool, variadic, smooth, fused]
 
 
 def run(library, module, arrays, device):
