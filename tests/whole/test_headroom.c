@@ -331,7 +331,7 @@ END_TEST
 
 /* In an entry that has an earlier one's slots a tensor without elements has a slot, too, which may lie behind the bytes
  * that the arena needs. The device refuses a pointer that is not its memory. */
-START_TEST(a_tensor_without_elements_lies_in_the_arena) {
+START_TEST(an_empty_part_of_a_join_lies_in_the_arena) {
   for (int64_t n = 40; n < 100; n++) {
     onnx_build *b = build_open(17);
     build_input(b, "p", "f32[2,n,2]");
@@ -489,7 +489,7 @@ int main(void) {
   tcase_add_loop_test(c, a_declared_range_is_no_more_than_a_bound, 0, 6);
   tcase_add_test(c, a_device_takes_the_largest_size_that_is_near);
   tcase_add_test(c, sizes_that_vary_are_laid_out_twice_in_a_small_arena);
-  tcase_add_test(c, a_tensor_without_elements_lies_in_the_arena);
+  tcase_add_test(c, an_empty_part_of_a_join_lies_in_the_arena);
   tcase_add_test(c, an_arena_is_near_its_lower_bound_when_it_is_laid_out);
   tcase_add_test(c, a_model_of_fixed_extents_has_no_headroom);
   tcase_add_loop_test(c, a_tensor_without_elements_lies_in_the_arena, 0, 2);

@@ -93,15 +93,13 @@ static void size_arenas(const epoch_layout *layout, epoch_entry *e) {
 }
 
 /* Offsets of parts, relative to their whole. Roots are visited from the last to the first, because a whole has a higher
- * index than its parts. A root without bytes lies at offset 0, because its slot may lie behind the arena's last byte.
- */
+ * index than its parts. */
 static void place_parts(epoch_entry *e) {
   for (int32_t i = (int32_t)e->roots.n - 1; i >= 0; i--) {
     epoch_root *root = &e->roots.items[i];
     assert(root->inside == NO_ROOT || root->inside > i);
     if (root->inside == NO_ROOT) {
       root->top = i;
-      if (!root->bytes) root->offset = 0;
     } else {
       const epoch_root *whole = &e->roots.items[root->inside];
       assert(root->at + root->bytes <= whole->bytes && root->first >= whole->first && root->last <= whole->last);
