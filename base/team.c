@@ -259,7 +259,9 @@ static void start(int32_t n) {
 static void init_places(void) {
   for (int32_t i = 0; i < PLACES; i++) {
     job *j = &team.jobs[i];
-    atomic_store(&j->gate, CLOSED);
+    /* a generation that no job has had, for team_end_aside in the child of a fork */
+    const uint64_t generation = atomic_load(&j->gate) / ONE_GENERATION * ONE_GENERATION + ONE_GENERATION;
+    atomic_store(&j->gate, generation | CLOSED);
     atomic_store(&j->used, false);
     atomic_store(&j->waiting, false);
     sem_init(&j->finished, 0, 0);
@@ -363,6 +365,26 @@ static void run_alone(int64_t n_chunks, team_fn *fn, void *context) {
   for (int64_t i = 0; i < n_chunks; i++) fn(context, i, 0);
 }
 
+/* Opens the job's gate. Returns its generation, in the gate's place. */
+static uint64_t publish(job *j, team_fn *fn, void *context, uint32_t n_chunks, uint32_t n_helpers) {
+  const uint64_t gate = atomic_load_explicit(&j->gate, memory_order_relaxed);
+  atomic_store_explicit(&j->fn, fn, memory_order_relaxed);
+  atomic_store_explicit(&j->context, context, memory_order_relaxed);
+  atomic_store_explicit(&j->n_chunks, n_chunks, memory_order_relaxed);
+  atomic_store_explicit(&j->max_helpers, n_helpers, memory_order_relaxed);
+  atomic_store_explicit(&j->cpu, sched_getcpu(), memory_order_relaxed);
+  atomic_store_explicit(&j->n_done, 0, memory_order_relaxed);
+  const uint64_t generation = gate / ONE_GENERATION * ONE_GENERATION + ONE_GENERATION;
+  atomic_store_explicit(&j->gate, generation, memory_order_release);
+  return generation;
+}
+
+/* Gives the place of a job back, all of whose chunks are done. */
+static void withdraw(job *j, uint64_t generation) {
+  atomic_store_explicit(&j->gate, generation | CLOSED, memory_order_release);
+  atomic_store_explicit(&j->used, false, memory_order_release);
+}
+
 /* The caller's chunks and those of up to `wanted` helpers. */
 static void run_together(int32_t wanted, int64_t n_chunks, team_fn *fn, void *context) {
   int32_t n_helpers = helpers_worth(wanted);
@@ -372,20 +394,44 @@ static void run_together(int32_t wanted, int64_t n_chunks, team_fn *fn, void *co
     j = place_take();
   }
   if (!j) return run_alone(n_chunks, fn, context);
-  uint64_t gate = atomic_load_explicit(&j->gate, memory_order_relaxed);
-  atomic_store_explicit(&j->fn, fn, memory_order_relaxed);
-  atomic_store_explicit(&j->context, context, memory_order_relaxed);
-  atomic_store_explicit(&j->n_chunks, (uint32_t)n_chunks, memory_order_relaxed);
-  atomic_store_explicit(&j->max_helpers, (uint32_t)n_helpers, memory_order_relaxed);
-  atomic_store_explicit(&j->cpu, sched_getcpu(), memory_order_relaxed);
-  atomic_store_explicit(&j->n_done, 0, memory_order_relaxed);
-  uint64_t generation = gate / ONE_GENERATION * ONE_GENERATION + ONE_GENERATION;
-  atomic_store_explicit(&j->gate, generation, memory_order_release);
+  const uint64_t generation = publish(j, fn, context, (uint32_t)n_chunks, (uint32_t)n_helpers);
   wake(n_helpers);
   run_chunks(j, false, generation / ONE_GENERATION);
   wait_for_others(j, (uint32_t)n_chunks);
-  atomic_store_explicit(&j->gate, generation | CLOSED, memory_order_release);
-  atomic_store_explicit(&j->used, false, memory_order_release);
+  withdraw(j, generation);
+}
+
+/* ---- work aside ---- */
+
+/* The helper's jobs are those of a caller that has entered already. */
+static void run_aside(void *context, int64_t chunk, int32_t worker) {
+  (void)chunk, (void)worker;
+  team_aside *a = context;
+  n_entered++;
+  a->fn(a->context);
+  n_entered--;
+}
+
+bool team_begin_aside(team_aside *out_aside, team_aside_fn *fn, void *context) {
+  job *j = atomic_load(&team.n_polling) > 0 && helpers_worth(1) > 0 ? place_take() : NULL;
+  if (!j) return false;
+  *out_aside = (team_aside){.fn = fn, .context = context, .job = j};
+  out_aside->generation = publish(j, run_aside, out_aside, 1, 1);
+  atomic_fetch_add(&team.posted, 1);
+  return true;
+}
+
+bool team_end_aside(team_aside *a, bool waits) {
+  job *j = a->job;
+  uint64_t gate = atomic_load(&j->gate);
+  if (gate / ONE_GENERATION != a->generation / ONE_GENERATION) return true; /* a child of a fork has other jobs */
+  const bool came = gate != a->generation || !atomic_compare_exchange_strong(&j->gate, &gate, a->generation | CLOSED);
+  if (came && !is_done(j, 1)) {
+    if (!waits) return false;
+    wait_for_others(j, 1);
+  }
+  withdraw(j, a->generation);
+  return true;
 }
 
 /* More chunks than a gate can count: several become one. */

@@ -10,6 +10,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "reed/status.h"
+
 #define TEAM_MAX_WORKERS 128
 
 /* Runs chunk number `chunk`. worker: 0..n_workers-1, 0 for the caller; no two threads have one worker number in one
@@ -23,6 +25,21 @@ void team_run(int32_t n_workers, int64_t n_chunks, team_fn *fn, void *context);
  * few chunks alone, until those of one burst have taken as long as waking a helper is worth. A program whose jobs are
  * all short, and which pauses between them, wakes nobody. */
 void team_run_lazy(int32_t n_workers, int64_t n_chunks, team_fn *fn, void *context);
+
+/* Work that a helper does while the calling thread does other work. */
+typedef void team_aside_fn(void *context);
+typedef struct team_aside {
+  team_aside_fn *fn;
+  void *context;
+  struct job *job;
+  uint64_t generation; /* of the job */
+} team_aside;
+/* Gives fn to a helper that polls for work. Until team_end_aside returns true *out_aside is borrowed. False: there is
+ * no such helper, or none has a CPU. */
+bool team_begin_aside(team_aside *out_aside, team_aside_fn *fn, void *context) REED_MUST_CHECK;
+/* Withdraws fn if no helper has come yet. True: fn has returned, or will not be called. False, unless `waits`: a helper
+ * is in the middle of it. In the child of a fork fn of the parent ends at once. */
+bool team_end_aside(team_aside *aside, bool waits) REED_MUST_CHECK;
 
 /* Around work of the calling thread of which jobs are a part, such as a session's run: from team_enter on the thread
  * has a CPU of its own, which other callers' helpers leave to it, also while it has no job. Calls nest. */

@@ -14,14 +14,15 @@
 #include <string.h>
 
 /* The site's call; without its operands. */
-static op_call call_of(const vm_run *run, uint32_t site, uint32_t n_inputs, uint32_t n_outputs) {
-  const program_site *known = &run->program->sites[site];
+static op_call call_of(const reed_program *program, uint32_t site, uint32_t n_inputs, uint32_t n_outputs,
+                       reed_diagnosis *diagnosis) {
+  const program_site *known = &program->sites[site];
   return (op_call){.op = known->op,
                    .attrs = &known->attrs,
                    .node = known->node,
                    .n_inputs = (int32_t)n_inputs,
                    .n_outputs = (int32_t)n_outputs,
-                   .diagnosis = run->diagnosis,
+                   .diagnosis = diagnosis,
                    .values_checked = known->values_fit,
                    .facts = known->facts};
 }
@@ -58,7 +59,7 @@ static reed_status shape_at_bound(vm_run *run, uint32_t site, const uint32_t *in
 
 reed_status call_shape(vm_run *run, uint32_t site, const uint32_t *inputs, uint32_t n_inputs,
                        reed_shape_output *outputs, uint32_t n_outputs, bound_count *out_count) {
-  op_call call = call_of(run, site, n_inputs, n_outputs);
+  op_call call = call_of(run->program, site, n_inputs, n_outputs, run->diagnosis);
   op_call_input given[REED_MAX_OPERANDS];
   call.inputs = given;
   for (uint32_t i = 0; i < n_inputs; i++) {
@@ -155,7 +156,7 @@ reed_status exec_shape(reed_session *s, const uint32_t *w) {
 
 /* The call with its operands' extents. */
 static op_call described(const vm_run *run, const insn_invoke *i, op_call_input *in, reed_desc *out) {
-  op_call call = call_of(run, i->site, i->n_inputs, i->n_outputs);
+  op_call call = call_of(run->program, i->site, i->n_inputs, i->n_outputs, run->diagnosis);
   for (uint32_t k = 0; k < i->n_inputs; k++)
     in[k] = i->inputs[k] == MODULE_ABSENT ? (op_call_input){0} : input_of(run, reg_r(run, i->inputs[k]));
   for (uint32_t k = 0; k < i->n_outputs; k++)
@@ -199,6 +200,20 @@ reed_status call_prepare(vm_run *run, vm_devices *devices, site_kernels *kernels
   profile_event *event = *out_made ? profile_note(&run->profile, PROFILE_PREPARE, i->site, (int8_t)device) : NULL;
   if (event) event->span = (device_span){begin, clock_now_ns()};
   return status;
+}
+
+reed_status call_prepare_words(const reed_program *program, vm_devices *devices, uint32_t site, const int64_t *words,
+                               reed_kernel *out_kernel) {
+  op_call_input in[REED_MAX_OPERANDS];
+  reed_desc descs[REED_MAX_OPERANDS], out[REED_MAX_OPERANDS];
+  const vm_device *host = &devices->items[0];
+  op_call call = call_of(program, site, 0, 0, NULL);
+  site_describe(words, &call, in, descs, out);
+  call.env = &devices->env;
+  call.prepare = host->on->kernel(host->device, call.op);
+  call.device = host->device->name;
+  call.reads_counts = host->on->reads_counts;
+  return op_call_prepare(&call, out_kernel);
 }
 
 /* Collects the operands' memory. An input's pointer is NULL if the input is absent or the operator reads only its
@@ -385,6 +400,16 @@ static reed_status invoke_now(reed_session *s, const insn_invoke *i) {
   return status;
 }
 
+enum { FETCHED_STATE = 512 }; /* bytes */
+
+/* Fetches the state of the kernel that runs next into the CPU's caches, which the kernels before it have filled with
+ * tensors since it was prepared; of the kernel behind that one, the struct that tells where its state is. */
+static void fetch_kernels(const epoch_entry *e, size_t next) {
+  if (next < e->kernels.n && e->kernels.items[next].prepared)
+    fetch_bytes(e->kernels.items[next].prepared->kernel.state, FETCHED_STATE);
+  if (next + 1 < e->kernels.n) fetch_line(e->kernels.items[next + 1].prepared);
+}
+
 reed_status exec_invoke(reed_session *s, const uint32_t *w) {
   const insn_invoke i = insn_invoke_at(w);
   epoch_entry *e = s->epoch.entry;
@@ -401,6 +426,7 @@ reed_status exec_invoke(reed_session *s, const uint32_t *w) {
   }
 
   const epoch_kernel *kernel = &e->kernels.items[s->epoch.kernel_cursor++];
+  fetch_kernels(e, s->epoch.kernel_cursor);
   int32_t device = s->devices.bind[i.device];
   const void *in[REED_MAX_OPERANDS];
   void *out[REED_MAX_OPERANDS];

@@ -19,6 +19,10 @@ bool call_is_shaped(const vm_run *run, const insn_invoke *i);
  * prepared. */
 reed_status call_prepare(vm_run *run, vm_devices *devices, site_kernels *kernels, int32_t device, const insn_invoke *i,
                          const site_call *formed, site_kernel **out_kernel, bool *out_made) REED_MUST_CHECK;
+/* Prepares the host's kernel for a call of a built-in operator from the words that call_form has made. On any thread; a
+ * failure has no diagnosis. */
+reed_status call_prepare_words(const reed_program *program, vm_devices *devices, uint32_t site, const int64_t *words,
+                               reed_kernel *out_kernel) REED_MUST_CHECK;
 /* Fetches what a call of the site reads of its attributes into the CPU's caches. */
 void call_fetch(const vm_run *run, uint32_t site);
 /* Appends the call's words to the session's list (vm/site.h). No operand has room. False: no memory. */

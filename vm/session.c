@@ -72,6 +72,7 @@ reed_status reed_session_open(reed_program *program, const reed_session_options 
 
 /* Drops frames and everything in flight, so that the session can run again. */
 static void unwind(reed_session *s) {
+  epoch_planner_rest(s->planner);
   devices_forget_graphs(&s->devices);
   if (devices_busy(&s->devices)) (void)!devices_synchronize(&s->devices, &s->run);
   for (size_t i = 0; i < s->run.fetches.n; i++) storage_release(s->run.fetches.items[i].target);

@@ -34,6 +34,7 @@ void site_kernels_close(site_kernels *kernels) {
   VEC_FREE(&kernels->free);
   VEC_FREE(&kernels->words);
   rows_close(&kernels->states);
+  rows_close(&kernels->states_aside);
 }
 
 /* ---- the words of a call ---- */
@@ -124,6 +125,28 @@ int32_t site_kernel_inputs(const site_kernel *k, reed_desc out_inputs[REED_MAX_O
   return n;
 }
 
+static const int64_t *read_input(const int64_t *words, op_call_input *out_input, reed_desc *out_desc) {
+  const int64_t head = *words, *next = read_operand(words, out_desc), *after = words + 1 + out_desc->rank;
+  *out_input = (op_call_input){.desc = out_desc->dtype == REED_NONE ? NULL : out_desc};
+  if (head & HEAD_CONSTANT) {
+    out_input->data = (const void *)(intptr_t)*after;
+    out_input->constant = true;
+  } else if (head & HEAD_VALUE) {
+    out_input->data = after;
+  }
+  return next;
+}
+
+void site_describe(const int64_t *words, op_call *call, op_call_input *in, reed_desc *descs, reed_desc *out) {
+  call->n_inputs = (int32_t)(words[1] >> 16 & 0xffff);
+  call->n_outputs = (int32_t)(words[1] >> 32);
+  call->inputs = in;
+  call->outputs = out;
+  words += 2;
+  for (int32_t i = 0; i < call->n_inputs; i++) words = read_input(words, &in[i], &descs[i]);
+  for (int32_t i = 0; i < call->n_outputs; i++) words = read_operand(words, &out[i]);
+}
+
 /* ---- finding and freeing ---- */
 
 typedef struct wanted_words {
@@ -198,6 +221,10 @@ void site_prefetch_slot(const site_kernels *kernels, const site_call *formed) {
   if (formed->listed) table_prefetch(&kernels->found, formed->hash);
 }
 
+bool site_is_likely(const site_kernels *kernels, const site_call *formed) {
+  return table_first(&kernels->found, formed->hash) != TABLE_NONE;
+}
+
 void site_prefetch_number(const site_kernels *kernels, const site_call *formed, uint32_t *out_number) {
   *out_number = formed->listed ? table_first(&kernels->found, formed->hash) : TABLE_NONE;
   if (*out_number != TABLE_NONE) __builtin_prefetch(&kernels->items.items[*out_number]);
@@ -209,16 +236,11 @@ void site_prefetch_kernel(const site_kernels *kernels, const site_call *formed, 
   fetch_bytes(kernels->items.items[number], bytes < MOST_PREFETCHED ? bytes : MOST_PREFETCHED);
 }
 
-reed_status site_make(site_kernels *kernels, const op_call *call, const site_call *formed, uint32_t site,
-                      site_kernel **out_kernel) {
+/* A kernel for the formed call, not prepared yet; NULL: no memory. */
+static site_kernel *kernel_new(const site_kernels *kernels, const site_call *formed, uint32_t site) {
   const size_t n_words = formed->n;
-  const bool host = (kernels->words.items[formed->first + 1] & 0xffff) == 0;
-  mem_row *before = rows_use(host ? &kernels->states : NULL);
   site_kernel *k = mem_alloc(sizeof *k + n_words * sizeof(int64_t));
-  if (!k) {
-    (void)rows_use(before);
-    return diag_no_memory(call->diagnosis, "a prepared kernel");
-  }
+  if (!k) return NULL;
   *k = (site_kernel){.family = kernels->families[site],
                      .number = TABLE_NONE,
                      .listed = formed->listed,
@@ -226,20 +248,45 @@ reed_status site_make(site_kernels *kernels, const op_call *call, const site_cal
                      .hash = formed->hash,
                      .n_words = n_words};
   memcpy(k->words, kernels->words.items + formed->first, n_words * sizeof(int64_t));
-  reed_status status = op_call_prepare(call, &k->kernel);
-  (void)rows_use(before);
-  if (status == REED_OK && !enlist(kernels, k)) {
-    if (k->kernel.free) k->kernel.free(k->kernel.state);
-    status = diag_no_memory(call->diagnosis, "a prepared kernel");
-  }
-  if (status != REED_OK) {
-    mem_free(k);
-    return status;
-  }
-  k->bytes = (int64_t)(sizeof *k + n_words * sizeof(int64_t)) + STATE_BYTES + k->kernel.state_bytes;
+  return k;
+}
+
+/* Lets a prepared kernel be found; false: no memory. */
+static bool begin_kernel(site_kernels *kernels, site_kernel *k, uint32_t site) {
+  if (!enlist(kernels, k)) return false;
+  k->bytes = (int64_t)(sizeof *k + k->n_words * sizeof(int64_t)) + STATE_BYTES + k->kernel.state_bytes;
   note_last(kernels, site, k);
   kernels->figures.made++;
   kernels->figures.live++;
+  return true;
+}
+
+reed_status site_make(site_kernels *kernels, const op_call *call, const site_call *formed, uint32_t site,
+                      site_kernel **out_kernel) {
+  const bool host = (kernels->words.items[formed->first + 1] & 0xffff) == 0;
+  mem_row *before = rows_use(host ? &kernels->states : NULL);
+  site_kernel *k = kernel_new(kernels, formed, site);
+  reed_status status = k ? op_call_prepare(call, &k->kernel) : diag_no_memory(call->diagnosis, "a prepared kernel");
+  (void)rows_use(before);
+  if (status == REED_OK && !begin_kernel(kernels, k, site)) {
+    if (k->kernel.free) k->kernel.free(k->kernel.state);
+    status = diag_no_memory(call->diagnosis, "a prepared kernel");
+  }
+  if (status == REED_OK) *out_kernel = k;
+  else mem_free(k);
+  return status;
+}
+
+reed_status site_adopt(site_kernels *kernels, const site_call *formed, uint32_t site, const reed_kernel *made,
+                       site_kernel **out_kernel, reed_diagnosis *diagnosis) {
+  mem_row *before = rows_use(&kernels->states);
+  site_kernel *k = kernel_new(kernels, formed, site);
+  (void)rows_use(before);
+  if (k) k->kernel = *made;
+  if (!k || !begin_kernel(kernels, k, site)) {
+    mem_free(k);
+    return diag_no_memory(diagnosis, "a prepared kernel");
+  }
   *out_kernel = k;
   return REED_OK;
 }

@@ -49,6 +49,7 @@ typedef struct site_kernels {
   VEC_OF(uint32_t) free;       /* free numbers; has room for all */
   VEC_OF(int64_t) words;       /* scratch: the calls being looked for */
   mem_row states;              /* where the kernels of the host lie */
+  mem_row states_aside;        /* where those lie that a helper prepares */
   struct {
     int64_t found, made, live; /* calls that found their kernel; kernels prepared; kernels that exist */
   } figures;
@@ -75,11 +76,19 @@ bool site_form(site_kernels *kernels, const op_call *call, uint32_t site, int32_
 site_kernel *site_find(site_kernels *kernels, const site_call *formed, uint32_t site);
 reed_status site_make(site_kernels *kernels, const op_call *call, const site_call *formed, uint32_t site,
                       site_kernel **out_kernel) REED_MUST_CHECK;
+/* As site_make, of a kernel that has been prepared for the call (site_describe), which it takes on success. */
+reed_status site_adopt(site_kernels *kernels, const site_call *formed, uint32_t site, const reed_kernel *made,
+                       site_kernel **out_kernel, reed_diagnosis *diagnosis) REED_MUST_CHECK;
+/* Gives `call` the operands that the words of a listed call without rooms tell. in, descs and out have
+ * REED_MAX_OPERANDS items, which the call borrows, as it does the words. */
+void site_describe(const int64_t *words, op_call *call, op_call_input *in, reed_desc *descs, reed_desc *out);
 /* Fetches memory into the CPU's caches: first a call's place in the table, then the place of its kernel's address, then
  * the kernel. */
 void site_prefetch_slot(const site_kernels *kernels, const site_call *formed);
 void site_prefetch_number(const site_kernels *kernels, const site_call *formed, uint32_t *out_number);
 void site_prefetch_kernel(const site_kernels *kernels, const site_call *formed, uint32_t number);
+/* True if the call is likely to have a kernel: one has the hash of its words. */
+bool site_is_likely(const site_kernels *kernels, const site_call *formed);
 /* True if the words of two calls are equal. */
 static inline bool site_same_call(const site_kernels *kernels, const site_call *a, const site_call *b) {
   const int64_t *words = kernels->words.items;

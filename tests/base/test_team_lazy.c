@@ -6,6 +6,7 @@
 #include <check.h>
 #include <sched.h>
 #include <stdatomic.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -181,6 +182,86 @@ START_TEST(a_helper_is_woken_before_its_job) {
 }
 END_TEST
 
+/* ---- work aside ---- */
+
+typedef struct aside_work {
+  atomic_bool begun, may_end, ended;
+} aside_work;
+
+static void work_aside(void *context) {
+  aside_work *w = context;
+  atomic_store(&w->begun, true);
+  while (!atomic_load(&w->may_end)) sched_yield();
+  work job = {.us = CHUNK_US};
+  team_run(2, 4, spend, &job); /* a helper's work may have jobs */
+  for (int64_t i = 0; i < 4; i++) ck_assert_int_eq(job.runs[i], 1);
+  atomic_store(&w->ended, true);
+}
+
+START_TEST(a_helper_works_aside) {
+  aside_work w = {0};
+  team_aside aside;
+  ck_assert(!team_begin_aside(&aside, work_aside, &w)); /* nobody polls */
+  for (int round = 0; round < 3; round++) {
+    w = (aside_work){0};
+    start_polling();
+    const uint64_t before = team_n_jobs();
+    team_enter();
+    ck_assert(team_begin_aside(&aside, work_aside, &w));
+    while (!atomic_load(&w.begun)) sched_yield();
+    ck_assert(!team_end_aside(&aside, false));
+    ck_assert(!atomic_load(&w.ended));
+    atomic_store(&w.may_end, true);
+    ck_assert(team_end_aside(&aside, true));
+    team_leave();
+    ck_assert(atomic_load(&w.ended));
+    ck_assert_uint_eq(team_n_jobs(), before);
+    ck_assert(is_shared(LAZY_CHUNKS, CHUNK_US)); /* the place is free again */
+  }
+  ck_assert_int_eq(atomic_load(&team.n_callers), 0);
+}
+END_TEST
+
+START_TEST(work_aside_that_no_helper_takes_is_not_done) {
+  for (int waits = 0; waits < 2; waits++) {
+    aside_work w = {.may_end = true};
+    team_aside aside;
+    start_polling();
+    rest_helpers();
+    atomic_fetch_add(&team.n_polling, 1); /* as if a helper were about to sleep */
+    ck_assert(team_begin_aside(&aside, work_aside, &w));
+    ck_assert(team_end_aside(&aside, waits == 1));
+    atomic_fetch_sub(&team.n_polling, 1);
+    ck_assert(is_shared(LAZY_CHUNKS, CHUNK_US)); /* the place is free again, and the helper is well */
+    ck_assert(!atomic_load(&w.begun));
+  }
+}
+END_TEST
+
+/* The helper is not there in the child, which waits for nobody and leaves its own jobs alone. */
+START_TEST(work_aside_ends_in_the_child_of_a_fork) {
+  aside_work w = {0};
+  team_aside aside;
+  start_polling();
+  ck_assert(team_begin_aside(&aside, work_aside, &w));
+  while (!atomic_load(&w.begun)) sched_yield();
+  const pid_t child = fork();
+  ck_assert_int_ge(child, 0);
+  if (child == 0) {
+    bool good = team_end_aside(&aside, true);
+    good &= is_shared(LAZY_CHUNKS, CHUNK_US);
+    good &= team_end_aside(&aside, true);
+    _exit(good ? 0 : 1);
+  }
+  int status;
+  ck_assert_int_eq(waitpid(child, &status, 0), child);
+  ck_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  atomic_store(&w.may_end, true);
+  ck_assert(team_end_aside(&aside, true));
+  ck_assert(atomic_load(&w.ended));
+}
+END_TEST
+
 START_TEST(nobody_is_woken_on_a_crowded_machine) {
   start_polling();
   rest_helpers();
@@ -200,6 +281,9 @@ int main(void) {
   tcase_add_test(tc, jobs_that_are_worth_it_are_counted);
   tcase_add_test(tc, an_expected_job_keeps_a_helper_awake);
   tcase_add_test(tc, a_helper_is_woken_before_its_job);
+  tcase_add_test(tc, a_helper_works_aside);
+  tcase_add_test(tc, work_aside_that_no_helper_takes_is_not_done);
+  tcase_add_test(tc, work_aside_ends_in_the_child_of_a_fork);
   tcase_add_test(tc, nobody_is_woken_on_a_crowded_machine);
   Suite *suite = suite_create("lazy jobs of the team");
   suite_add_tcase(suite, tc);

@@ -66,6 +66,7 @@ typedef struct epoch_kernel {
   int32_t workspace_root; /* -1: none */
   int32_t extent_root;    /* -1: none */
   bool counted;           /* some input's extent is reported by its kernel */
+  bool made;              /* the plan had to prepare the kernel */
 } epoch_kernel;
 
 /* A copy from the host to an accelerator. The copy reads the host's arena: the bytes lie there already, or the run

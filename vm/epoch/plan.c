@@ -15,56 +15,6 @@
 
 #include <string.h>
 
-void epoch_planner_close(epoch_planner **planner) {
-  epoch_planner *p = *planner;
-  if (!p) return;
-  mem_free(p->registers);
-  VEC_FREE(&p->alive);
-  VEC_FREE(&p->dying);
-  VEC_FREE(&p->intervals);
-  mem_free(p);
-  *planner = NULL;
-}
-
-/* Reserves as many roots, kernels and copies as the base's plan has, so that each array grows once. False: no memory.
- */
-static bool reserve_as(epoch_entry *e, const epoch_entry *base) {
-  return VEC_RESERVE(&e->roots, base->roots.n) && VEC_RESERVE(&e->kernels, base->kernels.n) &&
-         VEC_RESERVE(&e->copies, base->copies.n);
-}
-
-static reed_status planner_begin(reed_session *s, epoch_planner **out_planner) {
-  if (!s->planner && !(s->planner = mem_calloc(1, sizeof *s->planner)))
-    return diag_no_memory(s->run.diagnosis, "epoch planner");
-  epoch_planner *p = s->planner;
-  size_t n_r = frame_top(&s->run)->function->n_r;
-  if (p->n_registers < n_r) {
-    register_note *grown = mem_resize(p->registers, n_r, sizeof *grown);
-    if (!grown) return diag_no_memory(s->run.diagnosis, "epoch planner");
-    memset(grown + p->n_registers, 0, (n_r - p->n_registers) * sizeof *grown);
-    p->registers = grown;
-    p->n_registers = n_r;
-  }
-  p->run = &s->run;
-  p->devices = &s->devices;
-  p->kernels = &s->kernels;
-  p->active = &s->epoch;
-  p->has_jobs = s->memo.epochs[s->epoch.entry->epoch].has_jobs;
-  p->entry = s->epoch.entry;
-  p->base = s->epoch.base;
-  p->r = &s->run.r.items[frame_top(&s->run)->r_base];
-  p->returned = frame_top(&s->run)->function_index == 0 ? s->run.program->returned : NULL;
-  p->rooms = p->entry->rooms = s->run.rooms;
-  if (p->base) p->rooms |= p->base->rooms;
-  if (p->base && p->base->writes.n != p->entry->writes.n) p->base = NULL;
-  if (p->base && !reserve_as(p->entry, p->base)) return diag_no_memory(s->run.diagnosis, "epoch plan");
-  p->stamp++;
-  p->alive.n = p->dying.n = 0;
-  ahead_begin(p);
-  *out_planner = p;
-  return REED_OK;
-}
-
 /* Keeps the registers that the shape section wrote: the entry's own references. */
 static reed_status capture_writes(epoch_planner *p) {
   epoch_entry *e = p->entry;
@@ -205,8 +155,7 @@ static reed_status add_kernel(epoch_planner *p, const insn_invoke *i, int32_t de
   bool is_new = false;
   /* A kernel may be long in the making: a convolution transforms its weights. */
   reed_status status = run_check_cancel(p->run);
-  if (status == REED_OK)
-    status = call_prepare(p->run, p->devices, p->kernels, device, i, ahead_formed(p, i), &prepared, &is_new);
+  if (status == REED_OK) status = ahead_prepare(p, i, device, &prepared, &is_new);
   if (status != REED_OK) return status;
   if (!VEC_ROOM(&e->kernels)) {
     site_release(p->kernels, prepared);
@@ -217,7 +166,8 @@ static reed_status add_kernel(epoch_planner *p, const insn_invoke *i, int32_t de
                          .site = i->site,
                          .n_roots = (int32_t)e->roots.n,
                          .workspace_root = NO_ROOT,
-                         .extent_root = NO_ROOT};
+                         .extent_root = NO_ROOT,
+                         .made = is_new};
   if (!is_new) count_shared(e, prepared);
   count_dense(e, &prepared->kernel);
   if (prepared->kernel.workspace_bytes > 0)
@@ -343,6 +293,7 @@ static reed_status repeat_invoke(epoch_planner *p, const insn_invoke *i, int32_t
   epoch_entry *e = p->entry;
   if (!VEC_PUSH(&e->kernels, *before)) return diag_no_memory(p->run->diagnosis, "epoch plan");
   site_retain(before->prepared);
+  e->kernels.items[e->kernels.n - 1].made = false;
   count_shared(e, before->prepared);
   count_dense(e, &before->prepared->kernel);
   for (uint32_t k = 0; k < i->n_inputs; k++)
@@ -569,10 +520,12 @@ reed_status epoch_plan(reed_session *s, uint32_t pc_after_plan) {
   epoch_entry *e = s->epoch.entry;
   int64_t begin = clock_now_ns();
   epoch_planner *p = NULL;
-  reed_status status = planner_begin(s, &p);
+  reed_status status = epoch_planner_begin(s, &p);
   if (status == REED_OK) status = capture_writes(p);
   if (status != REED_OK) return status;
+  tail_begin(p, run_code(p->run) + pc_after_plan);
   status = walk(p, pc_after_plan);
+  tail_end(p);
   undo_walk(p);
   bool reused = false;
   if (status == REED_OK) status = layout_roots(p, s->memo.epochs[e->epoch].layouts, &reused);

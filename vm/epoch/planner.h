@@ -1,5 +1,6 @@
-/* Types and functions that the three files of epoch.plan share: the walk (plan.c), registers that share memory
- * (share.c), offsets in the arenas (layout.c). The rest of the VM sees only epoch.h. */
+/* Types and functions that the files of epoch.plan share: the walk (plan.c), its scratch (planner.c), registers that
+ * share memory (share.c), offsets in the arenas (layout.c), calls that come next (ahead.c), calls that a helper thread
+ * has (tail.c). The rest of the VM sees only epoch.h. */
 #ifndef VM_EPOCH_PLANNER_H_
 #define VM_EPOCH_PLANNER_H_
 
@@ -8,6 +9,7 @@
 #include "vm/epoch/active.h"
 #include "vm/epoch/ahead.h"
 #include "vm/epoch/memo.h"
+#include "vm/epoch/tail.h"
 #include "vm/run.h"
 
 #define NO_ROOT (-1)
@@ -37,12 +39,17 @@ typedef struct epoch_planner {
   size_t n_registers;
   uint32_t stamp, mark;
   ahead_list ahead;      /* the calls that come next */
+  plan_tail *tail;       /* the calls whose kernels a helper prepares; NULL: none yet */
   int32_t end;           /* step of epoch.end, once the walk is done */
   VEC_OF(int32_t) alive; /* per root: registers attached */
   VEC_OF(int32_t) dying; /* per root: registers that die at the instruction in hand; 0 between two questions */
   VEC_OF(plan_interval) intervals; /* of one device */
 } epoch_planner;
 
+/* The session's scratch, which is made at first need, for a plan of the open epoch. */
+reed_status epoch_planner_begin(reed_session *s, epoch_planner **out_planner) REED_MUST_CHECK;
+/* Returns when no helper has anything of the planner's any more. NULL: there is no planner yet. */
+void epoch_planner_rest(epoch_planner *p);
 /* Closes the scratch and nulls. */
 void epoch_planner_close(epoch_planner **planner);
 
