@@ -158,6 +158,122 @@ START_TEST(questions_waits_and_releases_break_captures) {
 }
 END_TEST
 
+/* A stream that is captured takes no copy from or to the host, event, wait for an outside event, or graph, and nobody
+ * waits for it; another thread does not end the capture. */
+static void end_elsewhere(void *stream) {
+  cu_graph graph;
+  cu_context own;
+  ck_assert_int_eq(cu.context_push(context), CU_SUCCESS);
+  ck_assert_int_eq(cu.capture_end(stream, &graph), CU_CAPTURE_WRONG_THREAD);
+  ck_assert_int_eq(cu.context_pop(&own), CU_SUCCESS);
+}
+
+START_TEST(a_captured_stream_refuses_what_a_graph_cannot_hold) {
+  open_driver("");
+  cu_stream stream = stream_of(CU_NON_BLOCKING);
+  cu_graph graph;
+  cu_graph_exec exec;
+  cu_event event;
+  cu_pool pool;
+  cu_pointer data;
+  char bytes[64] = {0};
+  const cu_pool_properties properties = {.type = CU_PINNED, .location = {CU_ON_DEVICE, cu.first_ordinal}};
+  ck_assert_int_eq(cu.capture_end(stream, &graph), CU_INVALID_VALUE);
+  check_said(CU_INVALID_VALUE, "not captured");
+  ck_assert_int_eq(cu.event_create(&event, CU_EVENT_NO_TIMING), CU_SUCCESS);
+  ck_assert_int_eq(cu.pool_create(&pool, &properties), CU_SUCCESS);
+  ck_assert_int_eq(cu.pool_allocate(&data, 64, pool, stream), CU_SUCCESS);
+  ck_assert_int_eq(cu.event_record(event, stream), CU_SUCCESS);
+  ck_assert_int_eq(cu.capture_begin(stream, CU_CAPTURE_THREAD), CU_SUCCESS);
+  ck_assert_int_eq(cu.capture_end(stream, &graph), CU_SUCCESS);
+  ck_assert_int_eq(cu.graph_instantiate(&exec, graph, 0), CU_SUCCESS);
+  ck_assert_int_eq(cu.graph_destroy(graph), CU_SUCCESS);
+  for (int call = 0; call < 6; call++) {
+    ck_assert_int_eq(cu.capture_begin(stream, CU_CAPTURE_THREAD), CU_SUCCESS);
+    const cu_result result = call == 0   ? cu.copy_in(data, bytes, 64, stream)
+                             : call == 1 ? cu.copy_out(bytes, data, 64, stream)
+                             : call == 2 ? cu.stream_synchronize(stream)
+                             : call == 3 ? cu.event_record(event, stream)
+                             : call == 4 ? cu.graph_launch(exec, stream)
+                                         : cu.stream_wait(stream, event, 0);
+    ck_assert_msg(result == (call < 5 ? CU_CAPTURE_UNSUPPORTED : CU_CAPTURE_ISOLATION), "call %d: %d", call, result);
+    uv_thread_t thread;
+    ck_assert_int_eq(uv_thread_create(&thread, end_elsewhere, stream), 0);
+    uv_thread_join(&thread);
+    const bool breaks = call < 3;
+    ck_assert_int_eq(cu.capture_end(stream, &graph), breaks ? CU_CAPTURE_INVALIDATED : CU_SUCCESS);
+    if (!breaks) ck_assert_int_eq(cu.graph_destroy(graph), CU_SUCCESS);
+  }
+  ck_assert_int_eq(cu.graph_exec_destroy(exec), CU_SUCCESS);
+  ck_assert_int_eq(cu.pool_free(data, stream), CU_SUCCESS);
+  ck_assert_int_eq(cu.stream_destroy(stream), CU_SUCCESS);
+  ck_assert_int_eq(cu.event_destroy(event), CU_SUCCESS);
+  ck_assert_int_eq(cu.pool_destroy(pool), CU_SUCCESS);
+  close_driver();
+}
+END_TEST
+
+START_TEST(copies_and_releases_beside_their_blocks_are_refused) {
+  open_driver("");
+  cu_stream stream = stream_of(CU_NON_BLOCKING);
+  cu_event event;
+  cu_pool pool;
+  cu_pointer data;
+  void *pinned;
+  float ms;
+  const cu_pool_properties properties = {.type = CU_PINNED, .location = {CU_ON_DEVICE, cu.first_ordinal}};
+  ck_assert_int_eq(cu.event_create(&event, CU_EVENT_NO_TIMING), CU_SUCCESS);
+  ck_assert_int_eq(cu.pool_create(&pool, &properties), CU_SUCCESS);
+  ck_assert_int_eq(cu.pool_allocate(&data, 0, pool, stream), CU_INVALID_VALUE);
+  ck_assert_int_eq(cu.pool_allocate(&data, 4096, pool, stream), CU_SUCCESS);
+  ck_assert_int_eq(cu.host_allocate(&pinned, 1024, CU_HOST_PORTABLE | CU_HOST_MAPPED), CU_SUCCESS);
+  ck_assert_int_eq(cu.copy_in(data, pinned, 0, stream), CU_INVALID_VALUE);
+  ck_assert_int_eq(cu.copy_in(data, (char *)pinned + 1, 1024, stream), CU_INVALID_VALUE);
+  check_said(CU_INVALID_VALUE, "past its block of pinned memory");
+  ck_assert_int_eq(cu.copy_out((char *)pinned + 1, data, 1024, stream), CU_INVALID_VALUE);
+  ck_assert_int_eq(cu.copy_in(data, pinned, 1024, stream), CU_SUCCESS);
+  ck_assert_int_eq(cu.pool_free(data + 64, stream), CU_INVALID_VALUE);
+  ck_assert_int_eq(cu.event_record(event, stream), CU_SUCCESS);
+  ck_assert_int_eq(cu.stream_synchronize(stream), CU_SUCCESS);
+  ck_assert_int_eq(cu.event_elapsed(&ms, event, event), CU_INVALID_HANDLE);
+  check_said(CU_INVALID_HANDLE, "without time");
+  ck_assert_int_eq(cu.host_free(pinned), CU_SUCCESS);
+  ck_assert_int_eq(cu.pool_free(data, stream), CU_SUCCESS);
+  ck_assert_int_eq(cu.stream_destroy(stream), CU_SUCCESS);
+  ck_assert_int_eq(cu.event_destroy(event), CU_SUCCESS);
+  ck_assert_int_eq(cu.pool_destroy(pool), CU_SUCCESS);
+  close_driver();
+}
+END_TEST
+
+START_TEST(pages_are_mapped_into_reserved_addresses_alone) {
+  open_driver("");
+  const cu_allocation_properties properties = {.type = CU_PINNED, .location = {CU_ON_DEVICE, cu.first_ordinal}},
+                                 none = {0};
+  const cu_access access = {.location = properties.location, .flags = CU_READ_WRITE};
+  size_t page;
+  cu_pointer at, other;
+  cu_memory pages, wrong;
+  ck_assert_int_eq(cu.granularity(&page, &properties, CU_GRANULARITY_RECOMMENDED), CU_SUCCESS);
+  ck_assert_int_eq(cu.address_reserve(&other, page + 1, 0, 0, 0), CU_INVALID_VALUE);
+  ck_assert_int_eq(cu.address_reserve(&at, 2 * page, 0, 0, 0), CU_SUCCESS);
+  ck_assert_int_eq(cu.memory_create(&wrong, page + 1, &properties, 0), CU_INVALID_VALUE);
+  ck_assert_int_eq(cu.memory_create(&wrong, page, &none, 0), CU_INVALID_VALUE);
+  ck_assert_int_eq(cu.memory_create(&pages, page, &properties, 0), CU_SUCCESS);
+  ck_assert_int_eq(cu.memory_map(at + 2 * page, page, 0, pages, 0), CU_INVALID_VALUE);
+  ck_assert_int_eq(cu.memory_access(at, page, &access, 1), CU_INVALID_VALUE);
+  ck_assert_int_eq(cu.memory_map(at, page, 0, pages, 0), CU_SUCCESS);
+  ck_assert_int_eq(cu.memory_map(at, page, 0, pages, 0), CU_INVALID_VALUE); /* twice */
+  ck_assert_int_eq(cu.memory_access(at, page, &access, 1), CU_SUCCESS);
+  ck_assert_int_eq(cu.address_free(at, 2 * page), CU_INVALID_VALUE); /* still mapped */
+  ck_assert_int_eq(cu.memory_unmap(at + page, page), CU_INVALID_VALUE);
+  ck_assert_int_eq(cu.memory_unmap(at, page), CU_SUCCESS);
+  ck_assert_int_eq(cu.memory_release(pages), CU_SUCCESS);
+  ck_assert_int_eq(cu.address_free(at, 2 * page), CU_SUCCESS);
+  close_driver();
+}
+END_TEST
+
 /* Handles of the default streams (CU_STREAM_LEGACY, CU_STREAM_PER_THREAD). */
 #define LEGACY ((cu_stream)1)
 #define PER_THREAD ((cu_stream)2)
@@ -457,6 +573,9 @@ int main(void) {
   tcase_add_test_raise_signal(tests, a_handle_that_is_not_given_back_is_noticed, SIGABRT);
   tcase_add_loop_test(tests, questions_waits_and_releases_break_captures, 0, 4);
   tcase_add_loop_test(tests, allocations_break_captures, 0, 4);
+  tcase_add_test(tests, a_captured_stream_refuses_what_a_graph_cannot_hold);
+  tcase_add_test(tests, pages_are_mapped_into_reserved_addresses_alone);
+  tcase_add_test(tests, copies_and_releases_beside_their_blocks_are_refused);
   tcase_add_loop_test(tests, the_default_stream_breaks_captures_of_blocking_streams, 0, 3);
   tcase_add_test(tests, the_default_stream_waits_for_blocking_streams_only);
   tcase_add_test(tests, launches_beyond_the_limits_are_refused);
