@@ -180,6 +180,7 @@ static const planted faults[] = {
     {&kernel_reverse, 5, 256, "81536 bytes of shared memory, but the launch may use only 49152", false},
     {&kernel_reverse, 6, 256, "a race at byte", true},
     {&kernel_reverse, 7, 256, "an index outside of an array", true},
+    {&kernel_reverse, 9, 256, "writes 4 bytes at byte 1024 of a shared array of 1024 bytes", true},
     {&kernel_lanes, 0, 32, "", false},
     {&kernel_lanes, 1, 32, "has left", false},
     {&kernel_lanes, 2, 32, "waits at __shfl_sync of", false},
@@ -192,6 +193,7 @@ static const planted faults[] = {
     {&kernel_lanes, 9, 32, "has left", false},
     {&kernel_lanes, 10, 32, "waits at __syncthreads of", false},
     {&kernel_lanes, 11, 32, "waits at __syncthreads of", false},
+    {&kernel_lanes, 12, 32, "a width of 5", false},
     {&kernel_memory, 0, 32, "", false},
     {&kernel_memory, 1, 32, "reads 4 bytes at byte 12 of operand 0, which has 12 bytes", true},
     {&kernel_memory, 2, 32, "reads 4 bytes at byte -4 of operand 0", true},
@@ -203,6 +205,8 @@ static const planted faults[] = {
     {&kernel_memory, 8, 32, "an index outside of an array", true},
     {&kernel_memory, 9, 32, "a number that does not fit an integer", true},
     {&kernel_memory, 10, 32, "writes 4 bytes", true},
+    {&kernel_memory, 11, 32, "an atomic of 4 bytes at an address that is not aligned", true},
+    {&kernel_memory, 12, 32, "a null pointer", true},
 };
 enum { FAULTS = sizeof faults / sizeof *faults };
 
