@@ -10,8 +10,8 @@
 
 /* y is x reversed, through shared memory. 1: no barrier. 2: a barrier more for half of the block. 3: two barriers, each
  * for a half. 4: a thread leaves before the barrier. 5: too much shared memory. 6: a barrier of one warp where the
- * block needs one. 7: an index beyond the shared array. 8: a thread writes nothing to the shared array. 9: a pointer goes
- * one element beyond the shared array. */
+ * block needs one. 7: an index beyond the shared array. 8: a thread writes nothing to the shared array. 9: a pointer
+ * goes one element beyond the shared array. */
 KERNEL(reverse, 256) {
   SHARED_ARRAY(float, all, [256]);
   const unsigned t = threadIdx.x, n = blockDim.x;
@@ -64,8 +64,8 @@ KERNEL(lanes, 32) {
 
 /* y is x. 1: reads one element beyond x. 2: one before. 3: writes one beyond y. 4: writes to x. 5: a float4 from an
  * address that is a multiple of 4 only. 6: one byte beyond. 7: overflow of an int. 8: an index beyond a local array.
- * 9: a float that fits no int. 10: the sum of addresses leaves all operands. 11: an atomic at an odd address. 12: a null
- * pointer. */
+ * 9: a float that fits no int. 10: the sum of addresses leaves all operands. 11: an atomic at an odd address. 12: a
+ * null pointer. */
 KERNEL(memory, 32) {
   const int t = static_cast<int>(threadIdx.x), last = a.n - 1;
   if (t >= a.n) return;
