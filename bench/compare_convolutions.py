@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Reed beside onnxruntime, OpenVINO, MNN and ncnn (the last two use Winograd's convolutions too), on convolution nets of fixed size: VGG-16's convolutions at 300x300, ResNet-50 at 224x224, and RetinaNet's backbone and heads at
-800x1088; or on any of torchvision's classifiers, segmentation nets (`fcn_resnet50`) and nets of videos (`r3d_18`) by name.
+800x1088; or on any of torchvision's classifiers, segmentation nets and nets of videos by name.
 
     compare_convolutions.py --folder DIR --build BUILD [--models vgg16,resnet50,retinanet] [--engines reed,onnxruntime,openvino,mnn,ncnn] [--threads 2] [--rounds 5] [--json FILE]
 

@@ -24,7 +24,7 @@ static inline void problem_lay_out(winograd_problem *p, bool second) {
   p->y_image = p->slices.out * p->slices.y;
 }
 
-/* What X is. */
+/* Kinds of X. */
 enum { IMAGES, VOLUMES, DILATED_IMAGES };
 
 /* The slices of a volume, and the taps along them. */
