@@ -1,4 +1,4 @@
-"""Single nodes (device_nodes.py) of which one extent of most operands is a count that a kernel reports: with counts left on the device beside fetched counts and beside the host.
+"""Single nodes (nodes.py) of which one extent of most operands is a count that a kernel reports: with counts left on the device beside fetched counts and beside the host.
 
 usage: counted_nodes.py --build build [--seeds 0:1000] [--only top_k,pad] [--device 'cuda-emulated?late=1&poison=1&seed=3&order=7']
 
@@ -13,7 +13,8 @@ import numpy as np
 from onnx import helper as h
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-import device_nodes as nodes  # noqa: E402
+import device_nodes  # noqa: E402
+import nodes  # noqa: E402
 import reed  # noqa: E402
 
 
@@ -81,9 +82,9 @@ def differs(g, want, exact, got):
     failures = [x.status for x in trio if isinstance(x, reed.Error)]
     if failures: return None if len(failures) == 3 and len(set(failures)) == 1 else f"host, counts fetched, counts on the device: {[x if isinstance(x, reed.Error) else 'no failure' for x in trio]}"
     for i, dtype in enumerate(g.dtypes[:len(want)]):
-        wrong = nodes.differs(exact[i], want[i], dtype, g.exact)
+        wrong = device_nodes.differs(exact[i], want[i], dtype, g.exact)
         if wrong: return f"output {i}, counts fetched, beside the host: {wrong}"
-        wrong = nodes.differs(got[i], exact[i], dtype, True)
+        wrong = device_nodes.differs(got[i], exact[i], dtype, True)
         if wrong or got[i].tobytes() != exact[i].tobytes(): return f"output {i}, counts on the device: {wrong or 'other bits'}"
     return None
 
@@ -106,7 +107,7 @@ def check(library, seed, options, kept):
 
 def main():
     kept = {}
-    failed = nodes.check_seeds(nodes.parser_of_seeds().parse_args(), lambda *case: check(*case, kept))
+    failed = device_nodes.check_seeds(device_nodes.parser_of_seeds().parse_args(), lambda *case: check(*case, kept))
     print("on the device/fetched: " + ", ".join(f"{operator} {a}/{b}" for operator, (a, b) in sorted(kept.items())))
     return failed
 
