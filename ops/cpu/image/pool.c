@@ -2,13 +2,16 @@
  * channels second (as MaxPool over lines that are mostly padding is), else the reference, which also computes the
  * global Lp pools but those of magnitudes and squares. Not here: LpPool (lp_pool.c).
  *
- * A window is a product of axes. Small windows are reduced in registers, a vector of outputs of a row at a time, for
- * all rows below each other. For others, the input lines under a row of outputs are reduced to one line, which is then
- * reduced along its own axis. Rows are cut into pieces. A global pool's large planes are, too: the length of a piece
- * follows from the extents alone, and its result is one number. With channels last, an output pixel is the reduction of
- * its taps' channels side by side.
+ * A window is a product of axes. Under windows of a few rows and columns, the taps of each row of the input are joined
+ * once for a vector of outputs. The smallest windows of long rows, and small ones that are dilated or have three axes,
+ * are reduced in registers, a vector of outputs of a row at a time, for all rows below each other. For others, the
+ * input lines under a row of outputs are reduced to one line, which is then reduced along its own axis. Rows are cut
+ * into pieces. A global pool's large planes are, too: the length of a piece follows from the extents alone, and its
+ * result is one number. With channels last, an output pixel is the reduction of its taps' channels side by side, or of
+ * those of a line that the rows under it were joined to.
  *
- * The reference: reference/pool.c. The innermost loops: pool_lines_loops.c and, with channels last, pool_loops.c. */
+ * The reference: reference/pool.c. The innermost loops: pool_windows_loops.c, pool_lines_loops.c and, with channels
+ * last, pool_loops.c. */
 #include <math.h>
 
 #include "ops/cpu/calls/pool.h"
@@ -16,6 +19,7 @@
 #include "ops/cpu/image/pool_any.h"
 #include "ops/cpu/image/pool_lines_loops.h"
 #include "ops/cpu/image/pool_loops.h"
+#include "ops/cpu/image/pool_windows_loops.h"
 #include "ops/cpu/views/view.h"
 
 #define TAPS_AT_ONCE 64 /* also how far floats are summed before sums are added to sums */
@@ -23,7 +27,8 @@
 typedef struct fast_pool {
   pool p;
   int64_t channels;
-  pool_line line;
+  pool_line line, rows;    /* the window along the last axis, and along the one before it */
+  bool in_windows;         /* pool_windows computes them */
   int64_t lines;           /* of the input, under a row of outputs, at most */
   int64_t line_step;       /* floats from line to line in the workspace */
   int64_t lines_at_once;   /* there */
@@ -68,7 +73,8 @@ static void next_offsets(const pool *p, const window_taps *taps, int32_t axes, i
 /* Picoseconds more of an output, if X and Y together are so many elements that they lie in memory */
 #define FAR_PS 200
 #define FAR_ELEMENTS ((int64_t)1 << 20)
-#define BASE_TIMES 4 /* on a CPU without AVX2 */
+#define OUTPUTS_NARROW 32 /* a row of fewer outputs is computed by pool_windows though its windows are small */
+#define BASE_TIMES 4      /* on a CPU without AVX2 */
 
 /* Rows of outputs with the same taps. */
 typedef struct pool_run {
@@ -160,6 +166,12 @@ static void pool_block(const fast_pool *f, window_taps *taps, double count, cons
   int64_t whole_begin, whole_end, rows, lines = 1;
   window_whole(w, inner, &whole_begin, &whole_end);
   for (int32_t axis = 0; axis < inner; axis++) lines *= taps[axis].n;
+  if (f->in_windows) {
+    CPU_PICK(p->level, pool_windows)
+    (&f->rows, &f->line, x, p->in_stride[inner], y + begin * w->out[last] + first, w->out[last], begin, end, first,
+     after);
+    return;
+  }
   for (int64_t r = begin; r < end; r += rows) {
     taps[inner] = window_taps_at(w, inner, r);
     rows = r < whole_begin || r >= whole_end ? 1 : (end < whole_end ? end : whole_end) - r;
@@ -247,12 +259,22 @@ static void divide_rows(fast_pool *f) {
   f->line.pad = w->pad_begin[last];
   f->line.end = f->line.high = w->in[last];
   if (f->p.include_pad) f->line.low -= w->pad_begin[last], f->line.high += w->pad_end[last];
+  f->rows = (pool_line){.mean = f->p.mean,
+                        .kernel = w->kernel[last - 1],
+                        .stride = w->stride[last - 1],
+                        .dilation = w->dilation[last - 1],
+                        .pad = w->pad_begin[last - 1],
+                        .end = w->in[last - 1],
+                        .high = w->in[last - 1]};
+  if (f->p.include_pad) f->rows.low -= f->rows.pad, f->rows.high += w->pad_end[last - 1];
   f->lines = 1;
   for (int32_t axis = 0; axis < last; axis++) f->lines *= w->kernel[axis] < w->in[axis] ? w->kernel[axis] : w->in[axis];
-  const bool in_registers = pool_strips_take(k, stride, f->lines);
+  const bool small = k <= STRIPS_KERNEL && stride <= STRIPS_STRIDE && f->lines <= STRIPS_LINES;
+  f->in_windows = w->n == 2 && pool_windows_take(&f->rows, &f->line) && (!small || out < OUTPUTS_NARROW);
+  const bool in_registers = f->in_windows || pool_strips_take(k, stride, f->lines);
   int64_t doublings = 0;
   for (int64_t taps = 1; taps < k; taps *= 2) doublings++;
-  int64_t output_ps = OUTPUT_PS + TAP_PS * f->lines * k, least = 1;
+  int64_t output_ps = OUTPUT_PS + TAP_PS * (f->in_windows ? f->rows.kernel + k : f->lines * k), least = 1;
   if (!in_registers) {
     const int64_t columns = step + (reach - step) / out; /* the first window's are shared among few outputs */
     output_ps = OUTPUT_PS + (stride > 1 ? APART_PS : 0) + columns * (COLUMN_PS * f->lines + DOUBLING_PS * doublings);
@@ -272,7 +294,8 @@ static void divide_rows(fast_pool *f) {
   f->work = f->p.planes * (f->p.out_plane * output_ps + f->p.out_plane / (out * rows) * f->n_blocks * RUN_PS) / 100;
   int64_t whole_begin, whole_end;
   window_whole(w, last - 1, &whole_begin, &whole_end);
-  f->whole_planes = w->n == 2 && f->n_pieces == 1 && f->n_blocks == 1 && whole_begin == 0 && whole_end == rows;
+  f->whole_planes =
+      !f->in_windows && w->n == 2 && f->n_pieces == 1 && f->n_blocks == 1 && whole_begin == 0 && whole_end == rows;
   if (in_registers) return;
   f->line_step = ((f->piece - 1) * stride + reach + LINE_SLACK + 15) & ~(int64_t)15;
   f->lines_at_once = cpu_clamp(COLUMNS / f->line_step, 1, f->block);
@@ -333,37 +356,63 @@ static reed_status run_global(const void *state, const reed_kernel_buffers *buff
 
 #define CHANNELS_AT_LEAST 64
 
+#define LINE_ELEMENTS ((int64_t)8192) /* of a line of joined rows, at most: in the first-level cache */
+#define LINE_GAIN 2                   /* times as many taps as with such a line, at least, where it is made */
+
 typedef struct pixel_job {
-  const pool *p;
+  const fast_pool *f;
   const float *x;
-  float *y;
-  int64_t channels, block, n_blocks; /* channels of an image; of one item of work; blocks in a row */
+  float *y, *lines;        /* lines: of the threads; NULL: none */
+  int64_t block, n_blocks; /* channels of one item of work; blocks in a row */
 } pixel_job;
 
-/* Reduces `pixels` neighbours of a row whose windows have the same taps `taps` as the first pixel's. x is the image's
- * start, y the first pixel's. */
-static void reduce_pixels(const pixel_job *job, const window_taps *taps, double count, const float *x, float *y,
-                          int64_t pixels, int64_t n) {
-  const pool *p = job->p;
-  const window *w = &p->w;
+/* Joins the taps of the first `axes` axes for n channels of `pixels` neighbours. x: pixels are x_pixel apart, and
+ * offsets are in so many elements; y: y_pixel apart. The result is multiplied by `scale`. */
+static void join_taps(const pool *p, const window_taps *taps, int32_t axes, int64_t elements, float scale,
+                      const float *x, int64_t x_pixel, float *y, int64_t y_pixel, int64_t pixels, int64_t n) {
   int64_t at[WINDOW_MAX_AXES] = {0}, offsets[TAPS_AT_ONCE], left = 1;
-  for (int32_t axis = 0; axis < w->n; axis++) left *= taps[axis].n;
-  for (int64_t i = 0; i < n && left == 0; i++) y[i] = p->mean ? 0 : -__builtin_inff();
+  for (int32_t axis = 0; axis < axes; axis++) left *= taps[axis].n;
   for (bool first = true; left > 0; first = false) {
     int64_t batch = left < TAPS_AT_ONCE ? left : TAPS_AT_ONCE;
-    next_offsets(p, taps, w->n, at, batch, offsets);
-    for (int64_t k = 0; k < batch; k++) offsets[k] *= job->channels;
+    next_offsets(p, taps, axes, at, batch, offsets);
+    for (int64_t k = 0; k < batch; k++) offsets[k] *= elements;
     left -= batch;
     CPU_PICK(p->level, pool_taps)
-    (p->mean, x, w->stride[w->n - 1] * job->channels, offsets, batch, first, left ? 1 : (float)(1 / count), y,
-     job->channels, pixels, n);
+    (p->mean, x, x_pixel, offsets, batch, first, left ? 1 : scale, y, y_pixel, pixels, n);
+  }
+}
+
+/* Reduces `pixels` neighbours of a row whose windows have the same taps `taps` as the first pixel's. x is the image's
+ * start, y the first pixel's; line: the image's rows under the windows, joined; or NULL. */
+static void reduce_pixels(const fast_pool *f, const window_taps *taps, double count, const float *x, const float *line,
+                          float *y, int64_t pixels, int64_t n) {
+  const pool *p = &f->p;
+  const window *w = &p->w;
+  const int32_t last = w->n - 1;
+  bool empty = false;
+  for (int32_t axis = 0; axis < w->n; axis++) empty = empty || taps[axis].n == 0;
+  const float scale = (float)(1 / count);
+  for (int64_t i = 0; i < n && empty; i++) y[i] = p->mean ? 0 : -__builtin_inff();
+  if (empty) return;
+  if (!line) {
+    join_taps(p, taps, w->n, f->channels, scale, x, w->stride[last] * f->channels, y, f->channels, pixels, n);
+    return;
+  }
+  int64_t offsets[TAPS_AT_ONCE];
+  for (int64_t done = 0, batch; done < taps[last].n; done += batch) {
+    batch = taps[last].n - done < TAPS_AT_ONCE ? taps[last].n - done : TAPS_AT_ONCE;
+    for (int64_t k = 0; k < batch; k++) offsets[k] = (taps[last].start + (done + k) * w->dilation[last]) * n;
+    CPU_PICK(p->level, pool_taps)
+    (p->mean, line, w->stride[last] * n, offsets, batch, done == 0, done + batch < taps[last].n ? 1 : scale, y,
+     f->channels, pixels, n);
   }
 }
 
 /* Channels channel..channel + n of a row of Y (rows are counted over images and leading axes). Pixels with all their
  * taps are computed together, unless no tap of the leading axes is inside the input. */
-static void pool_row(const pixel_job *job, int64_t row, int64_t channel, int64_t n) {
-  const pool *p = job->p;
+static void pool_row(const pixel_job *job, int64_t row, int64_t channel, int64_t n, float *line) {
+  const fast_pool *f = job->f;
+  const pool *p = &f->p;
   const window *w = &p->w;
   int32_t last = w->n - 1;
   window_taps taps[WINDOW_MAX_AXES];
@@ -377,37 +426,53 @@ static void pool_row(const pixel_job *job, int64_t row, int64_t channel, int64_t
     count *= (double)pool_count(p, axis, o * w->stride[axis] - w->pad_begin[axis]);
     empty = empty || taps[axis].n == 0;
   }
-  const float *x = job->x + image * p->in_plane * job->channels + channel;
-  float *y = job->y + row * w->out[last] * job->channels + channel;
+  const float *x = job->x + image * p->in_plane * f->channels + channel;
+  float *y = job->y + row * w->out[last] * f->channels + channel;
+  if (line && !empty) join_taps(p, taps, last, f->channels, 1, x, f->channels, line, n, w->in[last], n);
   window_whole(w, last, &begin, &end);
   for (int64_t o = 0, pixels; o < w->out[last]; o += pixels) {
     taps[last] = window_taps_at(w, last, o);
     pixels = o >= begin && o < end && !empty ? end - o : 1;
     double taken = count * (double)pool_count(p, last, o * w->stride[last] - w->pad_begin[last]);
-    reduce_pixels(job, taps, taken, x, y + o * job->channels, pixels, n);
+    reduce_pixels(f, taps, taken, x, line, y + o * f->channels, pixels, n);
   }
 }
 
-static void pool_rows(void *context, int64_t begin, int64_t end) {
+static void pool_rows(void *context, int64_t begin, int64_t end, int32_t worker) {
   const pixel_job *job = context;
+  float *line = job->lines ? job->lines + worker * LINE_ELEMENTS : NULL;
   for (int64_t i = begin; i < end; i++) {
-    int64_t channel = i % job->n_blocks * job->block, n = job->channels - channel;
-    pool_row(job, i / job->n_blocks, channel, n < job->block ? n : job->block);
+    int64_t channel = i % job->n_blocks * job->block, n = job->f->channels - channel;
+    pool_row(job, i / job->n_blocks, channel, n < job->block ? n : job->block, line);
   }
+}
+
+/* True if the rows under a row of outputs are joined first, to a line, and that line's elements then: fewer taps. */
+static bool joins_rows(const fast_pool *f) {
+  const window *w = &f->p.w;
+  const int32_t last = w->n - 1;
+  const int64_t k = w->kernel[last] < w->in[last] ? w->kernel[last] : w->in[last], lines = f->p.taps / (k > 0 ? k : 1),
+                columns = (w->in[last] + w->out[last] - 1) / w->out[last];
+  return w->in[last] * CHANNELS_AT_LEAST <= LINE_ELEMENTS && f->p.taps >= LINE_GAIN * (lines * columns + k + columns);
 }
 
 static reed_status run_pixels(const void *state, const reed_kernel_buffers *buffers) {
   const fast_pool *f = state;
   const pool *p = &f->p;
-  pixel_job job = {
-      .p = p, .x = buffers->inputs[0], .y = buffers->outputs[0], .channels = f->channels, .block = f->channels};
+  pixel_job job = {.f = f, .x = buffers->inputs[0], .y = buffers->outputs[0], .block = f->channels};
   int64_t rows = p->planes / f->channels * (p->out_plane / p->w.out[p->w.n - 1]);
-  if (rows < p->team.threads)
-    job.block = f->channels / p->team.threads & ~(int64_t)(CHANNELS_AT_LEAST - 1); /* a global pool */
-  if (job.block < CHANNELS_AT_LEAST) job.block = CHANNELS_AT_LEAST;
+  if (f->row_bytes) {
+    job.lines = buffers->workspace;
+    const int64_t most = LINE_ELEMENTS / p->w.in[p->w.n - 1];
+    if (job.block > most) job.block = most & ~(int64_t)(CHANNELS_AT_LEAST - 1);
+  } else {
+    if (rows < p->team.threads)
+      job.block = f->channels / p->team.threads & ~(int64_t)(CHANNELS_AT_LEAST - 1); /* a global pool */
+    if (job.block < CHANNELS_AT_LEAST) job.block = CHANNELS_AT_LEAST;
+  }
   job.n_blocks = (f->channels + job.block - 1) / job.block;
-  return cpu_parallel(cpu_team_for(p->team, p->planes * p->out_plane * p->taps * 4), rows * job.n_blocks, 1, pool_rows,
-                      &job);
+  return cpu_parallel_scratch(cpu_team_for(p->team, p->planes * p->out_plane * p->taps * 4), rows * job.n_blocks, 1,
+                              pool_rows, &job);
 }
 
 static reed_status prepare(const cpu_view *view, pool_kind kind, reed_kernel *out_kernel) {
@@ -425,12 +490,13 @@ static reed_status prepare(const cpu_view *view, pool_kind kind, reed_kernel *ou
   } else if (!view->last) {
     if (f.p.w.n == 1) join_planes(&f.p);
     divide_rows(&f);
+  } else if (joins_rows(&f)) {
+    f.row_bytes = LINE_ELEMENTS * (int64_t)sizeof(float);
   }
   void *state = mem_copy(&f, sizeof f);
   if (!state) return cpu_no_memory(call);
   cpu_kernel_set(out_kernel, view->last ? run_pixels : kind == POOL_GLOBAL ? run_global : run_windows, state);
-  if (view->last) return REED_OK;
-  if (kind != POOL_GLOBAL) out_kernel->workspace_bytes = f.row_bytes * f.p.team.threads;
+  if (kind != POOL_GLOBAL || view->last) out_kernel->workspace_bytes = f.row_bytes * f.p.team.threads;
   else if (f.n_pieces > 1) out_kernel->workspace_bytes = f.p.planes * f.n_pieces * (int64_t)sizeof(double);
   return REED_OK;
 }

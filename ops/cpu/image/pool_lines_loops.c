@@ -7,21 +7,11 @@
 
 #include <string.h>
 
-#include "ops/cpu/common/lanes.h"
+#include "ops/cpu/image/pool_join.h"
 
 /* Taps, at most, that are joined output by output under large strides, and as vectors. */
 #define WALKED_KERNEL 4
 #define FOLDED_KERNEL 32
-
-/* ---- joining ---- */
-
-/* Sums; the largest of numbers, of which NaN is marked elsewhere; the largest with NaN. */
-typedef enum joining { SUM, LARGEST, LARGEST_WITH_NAN } joining;
-
-INLINE lanes join(joining how, lanes a, lanes b) {
-  if (how == SUM) return a + b;
-  return how == LARGEST ? (lanes)LANES_MAX(a, b) : larger(a, b);
-}
 
 /* ---- strips ---- */
 
