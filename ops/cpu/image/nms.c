@@ -4,8 +4,9 @@
  * more than the threshold, a vector at a time. Rows run in parallel, each in steps of some boxes, or the class ids of
  * one row; the kept boxes are written one row after the other at the end.
  *
- * Boxes of one class id are suppressed in blocks of the order: a block first within itself, then all later boxes by the
- * block's survivors, shared out among the threads. Whether a box stays depends on no number of threads.
+ * Boxes of one class id are suppressed in blocks of the order: a block first within itself, then later boxes by the
+ * block's survivors, shared out among the threads; only as many later boxes as the limit is likely to need. Whether a
+ * box stays depends on no number of threads.
  *
  * A zero area never suppresses (0 / 0 compares false). Corners may come in any order. Without score_threshold every
  * score counts; a NaN score is last and passes no threshold.
@@ -29,10 +30,10 @@
 #define SLOT_PAIRS 8              /* so many take as long as a look at a box that has been suppressed */
 
 /* How far a row has come: the number of its candidates, the next one, and the number of those kept; the end of the
- * block, and its next survivor that is to be compared with later boxes. */
+ * block, and its next survivor that is to be compared with later boxes, up to box `reach`. */
 typedef struct progress {
   _Alignas(64) int64_t count;
-  int64_t next, n_kept, block_end, compared;
+  int64_t next, n_kept, block_end, compared, reach;
 } progress;
 
 typedef struct nms_job {
@@ -74,7 +75,13 @@ static void suppress(const nms_job *job, const nms_scratch *s, int64_t slot, int
 
 static int64_t block_of(const nms *n) { return n->limit < FEW_KEPT ? BLOCK_OF_FEW : BLOCK; }
 
-/* A block and all later boxes. Its survivors are known: they are compared with the next block, which is then decided
+/* The boxes that are compared first of so many: where few are suppressed, more than the limit keeps. If they keep
+ * fewer, as many again follow, which all those kept are compared with first. */
+static int64_t first_reach(const nms *n, int64_t count) {
+  return n->limit < count / 2 ? cpu_clamp(n->limit + n->limit / 2 + block_of(n), 0, count) : count;
+}
+
+/* A block and later boxes. Its survivors are known: they are compared with the next block, which is then decided
  * itself, while other threads compare them with the boxes after that. */
 typedef struct block_job {
   const nms_job *job;
@@ -115,12 +122,17 @@ static void suppress_later(void *context, int64_t begin, int64_t end) {
 /* Suppresses in a row of one group, until the limit is reached. */
 static reed_status suppress_row(const nms_job *job, const nms_scratch *s, int64_t count) {
   reed_status status = REED_OK;
-  int64_t block = block_of(job->n), begin = 0, end = block < count ? block : count,
+  int64_t reach = first_reach(job->n, count), block = block_of(job->n), begin = 0, end = block < reach ? block : reach,
           kept = decide_block(job, s, begin, end), n_kept = kept;
   while (end < count && n_kept < job->n->limit && status == REED_OK) {
-    block_job b = {job, s, begin, end, end + block < count ? end + block : count, count, n_kept, 0};
-    int64_t items = 1 + (count - b.next_end + SPAN - 1) / SPAN;
-    status = cpu_parallel(cpu_team_for(job->row_team, (count - end) * kept * 4), items, 1, suppress_later, &b);
+    if (end == reach) {
+      reach = 2 * reach < count ? 2 * reach : count;
+      begin = 0;
+      kept = n_kept;
+    }
+    block_job b = {job, s, begin, end, end + block < reach ? end + block : reach, reach, n_kept, 0};
+    int64_t items = 1 + (reach - b.next_end + SPAN - 1) / SPAN;
+    status = cpu_parallel(cpu_team_for(job->row_team, (reach - end) * kept * 4), items, 1, suppress_later, &b);
     begin = b.end;
     end = b.next_end;
     kept = b.next_kept;
@@ -279,7 +291,11 @@ static bool suppress_some(const nms_job *job, int64_t row, const nms_scratch *s,
       left -= end - first;
     }
     if (at->block_end == at->count || at->n_kept == n->limit) break;
-    const int64_t later = nms_vector_end(at->count - at->block_end);
+    if (at->block_end == at->reach) {
+      at->reach = cpu_clamp(2 * at->reach, 0, at->count);
+      at->compared = 0;
+    }
+    const int64_t later = nms_vector_end(at->reach - at->block_end);
     for (; at->compared < at->block_end; at->compared++) {
       if (left <= 0) return true;
       if (!s->alive[at->compared]) continue;
@@ -287,7 +303,7 @@ static bool suppress_some(const nms_job *job, int64_t row, const nms_scratch *s,
       (s->corners, s->padded, at->compared, at->block_end, at->block_end + later, job->iou, s->alive);
       left -= later;
     }
-    at->block_end = cpu_clamp(at->block_end + block_of(n), 0, at->count);
+    at->block_end = cpu_clamp(at->block_end + block_of(n), 0, at->reach);
   }
   job->n_kept[row] = at->n_kept;
   return false;
@@ -310,7 +326,8 @@ static bool select_some(void *context, int64_t row, int64_t step, int32_t place)
   if (step == (brief ? 0 : 1)) {
     int64_t n_groups;
     if (lay_row(job, row, &s, at->count, &n_groups) != REED_OK) return false; /* cancelled */
-    at->block_end = job->class_ids ? at->count : cpu_clamp(block_of(n), 0, at->count);
+    at->reach = job->class_ids ? at->count : first_reach(n, at->count);
+    at->block_end = job->class_ids ? at->count : cpu_clamp(block_of(n), 0, at->reach);
     if (!brief) return true;
   }
   return suppress_some(job, row, &s, at);
