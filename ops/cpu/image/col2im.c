@@ -44,7 +44,10 @@ static add_fn add_of(reed_dtype dtype) {
   }
 }
 
-/* ---- a row of an image ---- */
+/* ---- rows of an image ---- */
+
+#define ROWS_BYTES ((int64_t)16384) /* of rows that collect the windows over them together: in the first-level cache \
+                                     */
 
 typedef struct fold_state {
   col2im c;
@@ -58,33 +61,56 @@ typedef struct fold_job {
   char *y;
 } fold_job;
 
-/* Adds to the row what element `block` of the leading axes' block has in the windows from number `window` on, which lie
- * side by side along the last axis. `plane`: the columns of the image. */
-static void add_windows(const fold_state *s, const char *plane, int64_t block, int64_t window_at, char *row) {
+/* Rows of an image that differ in their place along the axis before the last one (axis 0 of one axis: 0):
+ * first..after-1 of them. */
+typedef struct fold_rows {
+  int64_t first, after;
+  char *y; /* row `first` */
+} fold_rows;
+
+/* One element of the leading axes' block: its number, its place in window 0 of the axis before the last one, and the
+ * number of that axis's first window. */
+typedef struct fold_element {
+  int64_t block, origin, window;
+} fold_element;
+
+/* Adds element k of the last axis's block of all windows over the rows. The windows over a row lie side by side, and
+ * those over the next row, where windows move by one row, come after them. */
+static void add_element(const fold_state *s, const char *plane, const fold_element *e, int64_t k,
+                        const fold_rows *rows) {
   const col2im *c = &s->c;
   const window *w = &c->w;
-  int32_t last = w->n - 1;
-  int64_t stride = w->stride[last], extent = w->in[last];
-  for (int64_t k = 0; k < w->kernel[last]; k++) {
-    int64_t origin = k * w->dilation[last] - w->pad_begin[last]; /* the element's place in window 0 */
-    if (origin >= extent) break;
-    int64_t begin = origin < 0 ? (stride - 1 - origin) / stride : 0, end = (extent - 1 - origin) / stride + 1;
-    if (end > w->out[last]) end = w->out[last];
-    if (begin >= end) continue;
-    const char *from = plane + ((block * w->kernel[last] + k) * c->windows + window_at + begin) * s->bytes;
-    char *to = row + (origin + begin * stride) * s->bytes;
+  const int32_t last = w->n - 1;
+  const int64_t stride = w->stride[last], extent = w->in[last], origin = k * w->dilation[last] - w->pad_begin[last];
+  if (origin >= extent) return;
+  int64_t begin = origin < 0 ? (stride - 1 - origin) / stride : 0, end = (extent - 1 - origin) / stride + 1;
+  if (end > w->out[last]) end = w->out[last];
+  if (begin >= end) return;
+  const int64_t down = last > 0 ? w->stride[last - 1] : 1, windows = last > 0 ? w->out[last - 1] : 1,
+                before = rows->first - e->origin; /* of the axis before the last one: from window 0 to the first row */
+  int64_t o = before > 0 ? (before + down - 1) / down : 0;
+  const char *from =
+      plane + ((e->block * w->kernel[last] + k) * c->windows + e->window + o * w->out[last] + begin) * s->bytes;
+  for (; o < windows && e->origin + o * down < rows->after; o++, from += w->out[last] * s->bytes) {
+    char *to = rows->y + ((e->origin + o * down - rows->first) * extent + origin + begin * stride) * s->bytes;
     if (c->dtype == REED_F32 && stride == 1)
       CPU_PICK(c->level, add_rows)((const float *)from, (float *)to, end - begin);
     else s->add(from, to, stride, end - begin);
   }
 }
 
-/* The windows over the row from leading axis `axis` on; block and window: the numbers that the axes before give. */
-static void fold_row(const fold_state *s, int32_t axis, const int64_t *at, const char *plane, int64_t block,
-                     int64_t window_at, char *row) {
+/* The windows over the rows from leading axis `axis` on; block and window: the numbers that the axes before give. */
+static void fold_axis(const fold_state *s, int32_t axis, const int64_t *at, const char *plane, int64_t block,
+                      int64_t window_at, const fold_rows *rows) {
   const window *w = &s->c.w;
-  if (axis == w->n - 1) {
-    add_windows(s, plane, block, window_at * w->out[axis], row);
+  const int32_t inner = w->n - 2;
+  if (axis >= inner) {
+    const int64_t taps = inner < 0 ? 1 : w->kernel[inner];
+    for (int64_t tap = 0; tap < taps; tap++) {
+      const fold_element e = {block * taps + tap, inner < 0 ? 0 : tap * w->dilation[inner] - w->pad_begin[inner],
+                              window_at * (inner < 0 ? 1 : w->out[inner]) * w->out[w->n - 1]};
+      for (int64_t k = 0; k < w->kernel[w->n - 1]; k++) add_element(s, plane, &e, k, rows);
+    }
     return;
   }
   int64_t place = at[axis] + w->pad_begin[axis], reach = (w->kernel[axis] - 1) * w->dilation[axis];
@@ -93,24 +119,30 @@ static void fold_row(const fold_state *s, int32_t axis, const int64_t *at, const
   for (; o >= 0 && place - o * w->stride[axis] <= reach; o--) {
     int64_t from_origin = place - o * w->stride[axis];
     if (from_origin % w->dilation[axis] == 0)
-      fold_row(s, axis + 1, at, plane, block * w->kernel[axis] + from_origin / w->dilation[axis],
-               window_at * w->out[axis] + o, row);
+      fold_axis(s, axis + 1, at, plane, block * w->kernel[axis] + from_origin / w->dilation[axis],
+                window_at * w->out[axis] + o, rows);
   }
 }
 
-static void fold_rows(void *context, int64_t begin, int64_t end) {
+/* Rows begin..end-1 of all images. */
+static void fold_range(void *context, int64_t begin, int64_t end) {
   const fold_job *job = context;
   const fold_state *s = job->s;
   const window *w = &s->c.w;
-  int64_t width = w->in[w->n - 1], rows = s->c.image / width;
-  memset(job->y + begin * width * s->bytes, 0, (size_t)((end - begin) * width * s->bytes));
-  for (int64_t i = begin; i < end && s->c.windows; i++) {
+  const int64_t width = w->in[w->n - 1], rows = s->c.image / width, inner = w->n > 1 ? w->in[w->n - 2] : 1,
+                row_bytes = width * s->bytes, most = ROWS_BYTES / row_bytes > 1 ? ROWS_BYTES / row_bytes : 1;
+  memset(job->y + begin * row_bytes, 0, (size_t)((end - begin) * row_bytes));
+  for (int64_t i = begin, n; i < end && s->c.windows && !cpu_cancelled(&s->c.team); i += n) {
     int64_t at[WINDOW_MAX_AXES] = {0};
-    for (int64_t axis = w->n - 2, rest = i % rows; axis >= 0; axis--) {
+    const int64_t first = i % inner;
+    n = inner - first < end - i ? inner - first : end - i;
+    if (n > most) n = most;
+    for (int64_t axis = w->n - 3, rest = i % rows / inner; axis >= 0; axis--) {
       at[axis] = rest % w->in[axis];
       rest /= w->in[axis];
     }
-    fold_row(s, 0, at, job->x + i / rows * s->c.block * s->c.windows * s->bytes, 0, 0, job->y + i * width * s->bytes);
+    const fold_rows some = {first, first + n, job->y + i * row_bytes};
+    fold_axis(s, 0, at, job->x + i / rows * s->c.block * s->c.windows * s->bytes, 0, 0, &some);
   }
 }
 
@@ -121,7 +153,7 @@ static reed_status run_col2im(const void *state, const reed_kernel_buffers *buff
   fold_job job = {s, buffers->inputs[0], buffers->outputs[0]};
   int64_t rows = c->planes * (c->image / c->w.in[c->w.n - 1]);
   cpu_team team = cpu_team_for(c->team, c->planes * (c->block * c->windows * 2 + c->image) * s->bytes);
-  return cpu_parallel(team, rows, 1, fold_rows, &job);
+  return cpu_parallel(team, rows, 1, fold_range, &job);
 }
 
 reed_status cpu_prepare_col2im(const reed_kernel_call *call, reed_kernel *out_kernel) {
