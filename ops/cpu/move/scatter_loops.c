@@ -11,11 +11,19 @@
       *at = (T)(e); \
     } \
   }
+/* Two choices, because the first one is an instruction without a branch, which updates would mispredict. */
+#define EXTREME(name, T, is) \
+  static inline T name(T a, T b) { \
+    const T number = a is b ? a : b; \
+    return a != a ? a : number; \
+  }
 #define LOOPS(T, W, tag) \
+  EXTREME(larger_##tag, T, >) \
+  EXTREME(smaller_##tag, T, <) \
   LOOP(add_##tag, T, (W)a + (W)b) \
   LOOP(mul_##tag, T, (W)a *(W)b) \
-  LOOP(max_##tag, T, a > b || a != a ? a : b) \
-  LOOP(min_##tag, T, a < b || a != a ? a : b)
+  LOOP(max_##tag, T, larger_##tag(a, b)) \
+  LOOP(min_##tag, T, smaller_##tag(a, b))
 
 LOOP(replace_1, uint8_t, b)
 LOOP(replace_2, uint16_t, b)
