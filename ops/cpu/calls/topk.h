@@ -15,6 +15,7 @@ typedef struct topk {
   int64_t key_bytes;
   void (*keys)(void *keys, const void *x, int64_t n, int64_t step, bool largest);
   const struct topk_filter *filter;
+  void (*insert)(void *best, void *places, const void *keys, int64_t n, int64_t element, int64_t k); /* NULL: not so */
 } topk;
 
 /* Reads a TopK call. */

@@ -133,10 +133,70 @@ static void topk_short_rows(const topk_job *job, int64_t begin, int64_t end, cha
   }
 }
 
+/* ---- short columns side by side ---- */
+
+#define BESIDE_STEPS 256 /* k times the extent, at most */
+#define BESIDE_LEAST 16  /* columns that lie side by side, at least */
+
+static bool is_beside(const topk *t, cpu_level level) {
+  return level >= CPU_AVX2 && t->extent <= SHORT && t->k > 0 && t->k * t->extent <= BESIDE_STEPS &&
+         (t->inner == 1 ? t->outer : t->inner) >= BESIDE_LEAST;
+}
+
+static int64_t beside_bytes(const topk *t) { return (2 * t->k + 1) * TOPK_COLUMNS * t->key_bytes; }
+
+/* Writes the k results of n columns from their places. */
+#define WRITE_BESIDE(T, K, name) \
+  static void write_beside_##name(const topk_job *job, int64_t column, int64_t n, const void *all_places) { \
+    const topk *t = job->t; \
+    const bool rows = t->inner == 1; \
+    const int64_t x_step = rows ? t->extent : 1, y_step = rows ? t->k : 1, at = column_at(t, column, t->k); \
+    const T *x = (const T *)job->buffers->inputs[0] + column_at(t, column, t->extent); \
+    T *values = (T *)job->buffers->outputs[0] + at; \
+    int64_t *indices = t->with_indices ? (int64_t *)job->buffers->outputs[1] + at : NULL; \
+    const K *places = all_places; \
+    for (int64_t j = 0; j < t->k; j++, places += TOPK_COLUMNS) { \
+      for (int64_t i = 0; i < n; i++) \
+        values[j * t->inner + i * y_step] = x[(int64_t)places[i] * t->inner + i * x_step]; \
+      for (int64_t i = 0; i < n && indices; i++) indices[j * t->inner + i * y_step] = (int64_t)places[i]; \
+    } \
+  }
+WRITE_BESIDE(uint8_t, uint32_t, 1)
+WRITE_BESIDE(uint16_t, uint32_t, 2)
+WRITE_BESIDE(uint32_t, uint32_t, 4)
+WRITE_BESIDE(uint64_t, uint64_t, 8)
+
+/* Inserts element after element of a block of columns. */
+static void topk_beside(const topk_job *job, int64_t begin, int64_t end, char *scratch) {
+  const topk *t = job->t;
+  const int64_t size = (int64_t)reed_dtype_bytes(t->dtype), row = TOPK_COLUMNS * t->key_bytes,
+                step = t->inner == 1 ? t->extent : 1;
+  char *keys = scratch, *best = keys + row, *places = best + t->k * row;
+  for (int64_t i = begin, n; i < end && !cpu_cancelled(&t->team); i += n) {
+    n = end - i < TOPK_COLUMNS ? end - i : TOPK_COLUMNS;
+    if (t->inner > 1 && n > t->inner - i % t->inner) n = t->inner - i % t->inner;
+    const char *x = (const char *)job->buffers->inputs[0] + column_at(t, i, t->extent) * size;
+    for (int64_t e = 0; e < t->extent; e++, x += t->inner * size) {
+      t->keys(keys, x, n, step, t->largest);
+      t->insert(best, places, keys, n, e, t->k);
+    }
+    switch (size) {
+      case 1: write_beside_1(job, i, n, places); break;
+      case 2: write_beside_2(job, i, n, places); break;
+      case 4: write_beside_4(job, i, n, places); break;
+      default: write_beside_8(job, i, n, places);
+    }
+  }
+}
+
 static void topk_columns(void *context, int64_t begin, int64_t end, int32_t worker) {
   const topk_job *job = context;
   const topk *t = job->t;
   char *scratch = (char *)job->buffers->workspace + worker * t->scratch_bytes;
+  if (t->insert) {
+    topk_beside(job, begin, end, scratch);
+    return;
+  }
   if (is_short(t)) {
     topk_short_rows(job, begin, end, scratch);
     return;
@@ -472,6 +532,7 @@ static bool is_long(const topk *t) {
 
 /* The work of a column that one thread selects: its elements, its results, and the tables of the digits. */
 static int64_t column_work(const topk *t) {
+  if (t->insert) return t->extent * 4 + t->k * 8;
   if (is_sampled(t)) return t->extent * 8 + SAMPLE * 64 + t->k * 256;
   int64_t passes = is_few(t) ? 0 : (t->key_bytes * 8 + DIGIT_BITS - 1) / DIGIT_BITS;
   return t->extent * 16 + t->k * 80 + passes * DIGITS * 4 * (t->k > FEW ? 2 : 1);
@@ -504,6 +565,10 @@ reed_status cpu_prepare_topk(const reed_kernel_call *call, reed_kernel *out_kern
   t.scratch_bytes = t.key_bytes == 8 ? scratch_bytes_64(&t) : scratch_bytes_32(&t);
   const int64_t sampled = is_sampled(&t) ? aligned(2 * room_of(&t) * 2 * t.key_bytes) : 0;
   if (t.scratch_bytes < sampled) t.scratch_bytes = sampled;
+  if (is_beside(&t, level)) {
+    t.insert = CPU_PICK(level, topk_insert_of)(t.key_bytes);
+    t.scratch_bytes = beside_bytes(&t);
+  }
   void *state = mem_copy(&t, sizeof t);
   if (!state) return cpu_no_memory(call);
   cpu_kernel_set(out_kernel, run_topk, state);

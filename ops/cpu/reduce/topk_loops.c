@@ -183,3 +183,43 @@ const topk_least *CPU_LEVELED(topk_least_of)(int64_t key_bytes) {
   static const topk_least least[] = {{least_32, take_32}, {least_64, take_64}};
   return &least[key_bytes == 8];
 }
+
+/* ---- columns side by side ---- */
+
+/* Row j becomes the row above it where the key belongs further up, else the key where it belongs there. */
+#define INSERT(K, suffix) \
+  INLINE void insert_at_##suffix(K *row, K *place, const K *key, int64_t n, K element, bool above, bool own) { \
+    const K *up = above ? row - TOPK_COLUMNS : row, *up_place = above ? place - TOPK_COLUMNS : place; \
+    _Pragma("GCC ivdep") for (int64_t i = 0; i < n; i++) { \
+      const K it = key[i], here = own ? row[i] : it, here_place = own ? place[i] : element; \
+      const bool before = own && it < here; \
+      K result = before ? it : here, result_place = before ? element : here_place; \
+      if (above) { \
+        const bool further = it < up[i]; \
+        result = further ? up[i] : result; \
+        result_place = further ? up_place[i] : result_place; \
+      } \
+      row[i] = result; \
+      place[i] = result_place; \
+    } \
+  } \
+  static void insert_##suffix(void *best, void *places, const void *keys, int64_t n, int64_t element, int64_t k) { \
+    int64_t j = element < k ? element : k - 1; \
+    const K *key = keys, number = (K)element; \
+    K *row = (K *)best + j * TOPK_COLUMNS, *place = (K *)places + j * TOPK_COLUMNS; \
+    if (element == 0) { \
+      insert_at_##suffix(row, place, key, n, number, false, false); \
+      return; \
+    } \
+    if (element < k) { \
+      insert_at_##suffix(row, place, key, n, number, true, false); \
+      j--, row -= TOPK_COLUMNS, place -= TOPK_COLUMNS; \
+    } \
+    for (; j > 0; j--, row -= TOPK_COLUMNS, place -= TOPK_COLUMNS) \
+      insert_at_##suffix(row, place, key, n, number, true, true); \
+    insert_at_##suffix(row, place, key, n, number, false, true); \
+  }
+INSERT(uint32_t, 32)
+INSERT(uint64_t, 64)
+
+topk_insert_fn CPU_LEVELED(topk_insert_of)(int64_t key_bytes) { return key_bytes == 8 ? insert_64 : insert_32; }

@@ -38,9 +38,17 @@ typedef struct topk_least {
   void (*take)(void *best, void *places, const void *keys, int64_t n, int64_t step, uint32_t place, bool last);
 } topk_least;
 
+/* Inserts an element of each of n columns, TOPK_COLUMNS at most, among the first k that have been found of its column.
+ * keys: the elements', whose number along the axis is `element`. best, places: [k][TOPK_COLUMNS] keys in
+ * ascending order, equal ones in the order of their places, and places; of both the first min(element, k) rows are
+ * there. Elements of all four are as wide as keys. */
+#define TOPK_COLUMNS 128
+typedef void (*topk_insert_fn)(void *best, void *places, const void *keys, int64_t n, int64_t element, int64_t k);
+
 /* NULL: no numeric dtype. Keys of dtypes of 8 bytes have 8 bytes, others 4. */
 CPU_LOOP(topk_keys_fn, topk_keys_of, (reed_dtype dtype));
 CPU_LOOP(const topk_filter *, topk_filter_of, (int64_t key_bytes));
 CPU_LOOP(const topk_least *, topk_least_of, (int64_t key_bytes));
+CPU_LOOP(topk_insert_fn, topk_insert_of, (int64_t key_bytes));
 
 #endif
