@@ -109,3 +109,41 @@ CPU_UNCHECKED void CPU_LEVELED(integer_multiply)(int rows, const int16_t *a, int
     case 6: multiply_rows(6, a, a_row, panel, pairs, n, y, y_row); break;
   }
 }
+
+/* ---- one column ---- */
+
+/* Sums of neighbours of a, then of b. */
+INLINE integers pair_sums(integers a, integers b) {
+  const integers sums = (integers)evens((lanes)a, (lanes)b) + (integers)odds((lanes)a, (lanes)b);
+  return (integers)ordered((lanes)sums);
+}
+
+/* Products of a row and the column, LANES sums. rest: the lanes of the last vector of the depth. */
+INLINE integers row_products(const int32_t *a, const int32_t *column, int64_t wholes, lane_mask rest) {
+  integers sums = (integers)load_some((const float *)(const void *)(a + wholes), rest) *
+                  (integers)load_some((const float *)(const void *)(column + wholes), rest);
+  for (int64_t k = 0; k < wholes; k += LANES) sums += load_integers(a + k) * load_integers(column + k);
+  return sums;
+}
+
+CPU_UNCHECKED void CPU_LEVELED(integer_dots)(const int32_t *a, int64_t a_row, const int32_t *column, int64_t depth,
+                                             int64_t rows, int32_t *y) {
+  const int64_t wholes = depth / LANES * LANES;
+  const lane_mask rest = lanes_between(0, depth - wholes);
+  int64_t i = 0;
+  for (; i + LANES <= rows; i += LANES, a += LANES * a_row) {
+    integers sums[LANES];
+#pragma GCC unroll 16
+    for (int r = 0; r < LANES; r++) sums[r] = row_products(a + r * a_row, column, wholes, rest);
+#pragma GCC unroll 4
+    for (int left = LANES / 2; left > 0; left /= 2)
+#pragma GCC unroll 8
+      for (int r = 0; r < left; r++) sums[r] = pair_sums(sums[2 * r], sums[2 * r + 1]);
+    store_integers(y + i, sums[0]);
+  }
+  for (; i < rows; i++, a += a_row) {
+    integers sums = row_products(a, column, wholes, rest);
+    for (int left = LANES; left > 1; left /= 2) sums = pair_sums(sums, sums);
+    y[i] = (int32_t)sums[0];
+  }
+}

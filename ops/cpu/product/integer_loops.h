@@ -23,4 +23,8 @@ CPU_LOOP(void, integer_multiply,
          (int rows, const int16_t *a, int64_t a_row, const int16_t *panel, int64_t pairs, int64_t n, int32_t *y,
           int64_t y_row));
 
+/* y[i] = the product of row i of A, a_row numbers apart, and one column, of any numbers of 32 bits. */
+CPU_LOOP(void, integer_dots,
+         (const int32_t *a, int64_t a_row, const int32_t *column, int64_t depth, int64_t rows, int32_t *y));
+
 #endif

@@ -1,8 +1,8 @@
 /* Products of whole numbers (integers.h). A's rows are packed first, for all panels. An item of work is a chunk of rows
  * by a panel of B. The panels of a constant B are packed once a program; another one's are packed by each thread in
  * memory of its own, and items of one panel follow each other, so that a thread mostly finds the panel packed. Numbers
- * of more than 16 bits, which quantised numbers are not, are multiplied without packing. Sums wrap, so that the order
- * of additions has no influence. */
+ * of more than 16 bits, which quantised numbers are not, are multiplied without packing; so is a single column, for
+ * which A is read once. Sums wrap, so that the order of additions has no influence. */
 #include "ops/cpu/product/integers.h"
 
 #include <string.h>
@@ -122,6 +122,44 @@ static reed_status run_integers(const void *state, const reed_kernel_buffers *bu
   return cpu_parallel_scratch(s->team, s->p.batch * s->n_panels * s->n_chunks, 1, multiply_items, &r);
 }
 
+/* ---- one column ---- */
+
+#define DOT_COST 16 /* of a row besides its elements, in elements */
+#define DOT_BYTES 4 /* in cpu_team_for's count, of an element */
+
+/* Items are chunks of rows of the matrices of the batch. */
+static void multiply_column(void *context, int64_t begin, int64_t end) {
+  const integer_run *r = context;
+  const integer_product *s = r->s;
+  const product *p = &s->p;
+  for (int64_t i = begin; i < end && !cpu_cancelled(&s->team); i++) {
+    const int64_t part = i / s->n_chunks, row = i % s->n_chunks * s->chunk_rows;
+    const product_place at = product_place_of(p, part);
+    CPU_PICK(s->level, integer_dots)
+    (r->a + at.a + row * p->k, p->k, r->b + at.b, p->k, smaller(s->chunk_rows, p->m - row), r->y + part * p->m + row);
+  }
+}
+
+static reed_status run_column(const void *state, const reed_kernel_buffers *buffers) {
+  const integer_product *s = state;
+  integer_run r = {.s = s, .a = buffers->inputs[0], .b = buffers->inputs[1], .y = buffers->outputs[0]};
+  return cpu_parallel(s->team, s->p.batch * s->n_chunks, 1, multiply_column, &r);
+}
+
+static reed_status prepare_column(const reed_kernel_call *call, integer_product *s, reed_kernel *out_kernel) {
+  const product *p = &s->p;
+  const double work = (double)p->batch * (double)p->m * (double)((p->k + DOT_COST) * DOT_BYTES);
+  s->chunk_rows = round_up(larger(ITEM_PRODUCTS / PACKED_ROW / (p->k + DOT_COST), 1), INTEGER_COLUMNS);
+  s->n_chunks = divided(p->m, s->chunk_rows);
+  s->team = cpu_team_for(cpu_env_team(call), work < 1e15 ? (int64_t)work : INT64_MAX);
+  cpu_kernel_set(out_kernel, run_column, s);
+  out_kernel->state_bytes = (int64_t)sizeof *s;
+  out_kernel->variant = "one column";
+  return REED_OK;
+}
+
+/* ---- the call ---- */
+
 static void free_integers(void *state) {
   integer_product *s = state;
   if (s->stored) kernel_cache_release(s->cache, s->stored);
@@ -168,6 +206,7 @@ reed_status integer_product_prepare(const reed_kernel_call *call, const product 
   if (!s) return cpu_no_memory(call);
   s->p = *p;
   s->level = cpu_level_now();
+  if (p->n == 1) return prepare_column(call, s, out_kernel);
   s->a_rows = desc_elements(&call->inputs[0]) / p->k;
   s->pairs = divided(p->k, 2);
   s->columns = CPU_PICK(s->level, integer_columns)();

@@ -25,6 +25,9 @@ static const product_row products[] = {
     {2, 2, {0, 4}, {4, 3}},
     {2, 2, {4, 3}, {3, 0}},
     {2, 2, {4, 0}, {0, 3}},
+    {2, 2, {77, 8}, {8, 1}},
+    {2, 2, {1500, 131}, {131, 1}},
+    {4, 3, {2, 3, 21, 33}, {3, 33, 1}},
 };
 
 /* Bounds of the numbers in A and B: of quantised ones, and such that some or most have more than 16 bits. */
