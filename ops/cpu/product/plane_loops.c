@@ -55,29 +55,41 @@ CPU_UNCHECKED void CPU_LEVELED(spread)(const float *from, int64_t n, int64_t ste
 
 /* ---- copies of X under strides ---- */
 
-/* Whole vectors of two or four lanes. Returns the number of places that are done. */
-INLINE int64_t part_twos(const float *from, int64_t n, float *to, int64_t apart) {
+INLINE void store_up_to(float *p, lanes x, int64_t n) {
+  if (n >= LANES) store(p, x);
+  else store_first(p, x, n > 0 ? n : 0);
+}
+
+/* n elements to two or four lanes, as many elements at a time as lanes have vectors; at the end fewer. */
+INLINE void part_twos(const float *from, int64_t n, float *to, int64_t apart) {
   int64_t i = 0;
   for (; 2 * (i + LANES) <= n; i += LANES) {
     const lanes a = load(from + 2 * i), b = load(from + 2 * i + LANES);
     store(to + i, ordered(evens(a, b)));
     store(to + apart + i, ordered(odds(a, b)));
   }
-  return i;
+  const int64_t left = n - 2 * i;
+  if (left == 0) return;
+  const lanes a = load_some(from + 2 * i, lanes_between(0, left)),
+              b = load_some(from + 2 * i + LANES, lanes_between(0, left - LANES));
+  store_up_to(to + i, ordered(evens(a, b)), (left + 1) / 2);
+  store_up_to(to + apart + i, ordered(odds(a, b)), left / 2);
 }
-INLINE int64_t part_fours(const float *from, int64_t n, float *to, int64_t apart) {
-  int64_t i = 0;
-  for (; 4 * (i + LANES) <= n; i += LANES) {
+INLINE void part_fours(const float *from, int64_t n, float *to, int64_t apart) {
+  for (int64_t i = 0; 4 * i < n; i += LANES) {
     const float *x = from + 4 * i;
-    const lanes a = load(x), b = load(x + LANES), c = load(x + 2 * LANES), d = load(x + 3 * LANES),
-                even_low = ordered(evens(a, b)), even_high = ordered(evens(c, d)), odd_low = ordered(odds(a, b)),
-                odd_high = ordered(odds(c, d));
-    store(to + i, ordered(evens(even_low, even_high)));
-    store(to + apart + i, ordered(evens(odd_low, odd_high)));
-    store(to + 2 * apart + i, ordered(odds(even_low, even_high)));
-    store(to + 3 * apart + i, ordered(odds(odd_low, odd_high)));
+    const int64_t left = n - 4 * i;
+    lanes v[4];
+#pragma GCC unroll 4
+    for (int k = 0; k < 4; k++)
+      v[k] = left >= 4 * LANES ? load(x + k * LANES) : load_some(x + k * LANES, lanes_between(0, left - k * LANES));
+    const lanes even_low = ordered(evens(v[0], v[1])), even_high = ordered(evens(v[2], v[3])),
+                odd_low = ordered(odds(v[0], v[1])), odd_high = ordered(odds(v[2], v[3]));
+    store_up_to(to + i, ordered(evens(even_low, even_high)), (left + 3) / 4);
+    store_up_to(to + apart + i, ordered(evens(odd_low, odd_high)), (left + 2) / 4);
+    store_up_to(to + 2 * apart + i, ordered(odds(even_low, even_high)), (left + 1) / 4);
+    store_up_to(to + 3 * apart + i, ordered(odds(odd_low, odd_high)), left / 4);
   }
-  return i;
 }
 
 /* Places 0 .. first and last .. n of a lane are 0; the others are written later. */
@@ -103,12 +115,11 @@ CPU_UNCHECKED void CPU_LEVELED(part_row)(const plane_row *r, const float *x, flo
     to[lane * r->apart + place] = x[i];
     if (++lane == n) lane = 0, place++;
   }
-  const int64_t done = n == 2   ? part_twos(x + i, end - i, to + place, r->apart)
-                       : n == 4 ? part_fours(x + i, end - i, to + place, r->apart)
-                                : 0;
+  if (n == 2) return part_twos(x + i, end - i, to + place, r->apart);
+  if (n == 4) return part_fours(x + i, end - i, to + place, r->apart);
   for (int64_t lane = 0; lane < n; lane++) {
     float *row = to + lane * r->apart + place;
-    for (int64_t k = done; i + k * n + lane < end; k++) row[k] = x[i + k * n + lane];
+    for (int64_t k = 0; i + k * n + lane < end; k++) row[k] = x[i + k * n + lane];
   }
 }
 

@@ -103,7 +103,7 @@ void planes_copy(const planes *p, cpu_level level, const float *x, int64_t begin
   const int64_t rows = p->lanes[1] * p->each[1], lanes = p->lanes[2], most = piece_places(p), pieces = row_pieces(p);
   plane_row r = {.lanes = lanes, .apart = p->each[1] * p->each[2]};
   int64_t piece = begin % pieces, z = begin / pieces / rows, y = begin / pieces % rows, lane = y % p->lanes[1],
-          place = y / p->lanes[1];
+          place = y / p->lanes[1], slab_at = (z % p->lanes[0] * p->each[0] + z / p->lanes[0]) * p->window[0];
   for (int64_t i = begin; i < end; i++) {
     const int64_t slab = p->low[0] + z, row = p->low[1] + y, first = piece * most,
                   column = p->low[2] + first * lanes; /* the piece's first */
@@ -115,12 +115,13 @@ void planes_copy(const planes *p, cpu_level level, const float *x, int64_t begin
     r.end = cpu_clamp(p->in[2] - column, r.begin, lanes * r.places);
     CPU_PICK(level, part_row)
     (&r, is_inside ? x + (slab * p->in[1] + row) * p->in[2] + column : NULL,
-     to + (z % p->lanes[0] * p->each[0] + z / p->lanes[0]) * p->window[0] + lane * lanes * r.apart +
-         place * p->each[2] + first);
+     to + slab_at + lane * lanes * r.apart + place * p->each[2] + first);
     if (++piece < pieces) continue;
     piece = 0;
     y++;
     if (++lane == p->lanes[1]) lane = 0, place++;
-    if (y == rows) z++, y = lane = place = 0;
+    if (y < rows) continue;
+    z++, y = lane = place = 0;
+    slab_at = (z % p->lanes[0] * p->each[0] + z / p->lanes[0]) * p->window[0];
   }
 }
