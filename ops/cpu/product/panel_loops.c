@@ -253,9 +253,13 @@ INLINE void shallow_tiles(const panel_tile *t, int64_t column, int rows, int vec
   const float *const bias = t->bias + column, *a_at = t->a;
   const char *residual = t->residual ? lanes_at(t->residual, halves, column) : NULL;
   char *c = (char *)t->c + (lanes_at(t->c, halves, column) - (const char *)t->c);
+  const char *next = t->next;
+  const int64_t next_bytes = column == 0 ? t->next_bytes : 0;
   for (int64_t k = 0; k < t->count; k++) {
     lanes sum[SUMS];
     fetches unused = {0};
+    for (int64_t i = 0; i < next_bytes; i += (int64_t)(CACHE_LINE * sizeof(float))) __builtin_prefetch(next + i, 0, 2);
+    next += next_bytes;
     EACH(sum[i * vectors + j] = (lanes){0})
     const weight *b = panel;
     for (const int64_t *run = runs; run < runs_end; run++) {

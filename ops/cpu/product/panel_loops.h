@@ -22,10 +22,11 @@ typedef struct panel_tile {
   float scale;      /* of the sums */
   const char *next; /* to fetch into a near cache meanwhile: next_step bytes for each element of depth; any address */
   int64_t next_step;
-  bool first;   /* c = biases + residual + scaled sums; else c += scaled sums */
-  bool relu;    /* afterwards c = max(c, 0); NaN stays */
-  bool halves;  /* only of pairs, and `first` */
-  bool shallow; /* so few products that prefetches and the end of a large tile would take longer than they do */
+  int64_t next_bytes; /* of shallow tiles: to fetch for each from `next` on; 0: none */
+  bool first;         /* c = biases + residual + scaled sums; else c += scaled sums */
+  bool relu;          /* afterwards c = max(c, 0); NaN stays */
+  bool halves;        /* only of pairs, and `first` */
+  bool shallow;       /* so few products that prefetches and the end of a large tile would take longer than they do */
 } panel_tile;
 
 /* Most rows of a tile of a product with so many columns, and the width of its vectors: width is a multiple. */

@@ -286,6 +286,7 @@ static void run_block(const panel_run *run, int64_t i_block, const block *b, con
       t->next =
           new_x ? (const char *)((at->copied ? at->x + run->ahead : at->a + right) + lowest) : next + at->tile * share;
       t->next_step = new_x ? right_step : share_step;
+      t->next_bytes = new_x && at->copied ? at->rows * p->stride[2] * p->x_pixel * (int64_t)sizeof(float) : 0;
       multiply_strip(run, &weights, from, t);
     }
   }

@@ -15,7 +15,7 @@
 #define TILES_FEW 8   /* of a chunk with one tap, at least, if all weights are at most FEW_BYTES */
 #define FEW_BYTES (1 << 20)      /* about the second-level cache */
 #define NEAR_BYTES (64 << 10)    /* of X and Y of a chunk of more than TILES_FEW tiles */
-#define NEAR_SHALLOW (128 << 10) /* the same of shallow tiles, of which an item has more: its beginning takes long */
+#define NEAR_SHALLOW (256 << 10) /* the same of shallow tiles, of which an item has more: its beginning takes long */
 #define RESULTS_FEW 4096  /* at most, of a product whose depth is cut: as many chunks as threads want have few tiles */
 #define TILES_STREAMED 16 /* of a chunk, at least, if all weights are more than FEW_BYTES */
 #define ITEMS_LEAST 4     /* of a block of depth for each thread, where a job for each block makes chunks short */
