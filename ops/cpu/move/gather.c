@@ -1,8 +1,11 @@
-/* Gather, GatherElements, GatherND. All indices are checked once before anything is read through them. The reference:
- * reference/movement.c. */
+/* Gather, GatherElements, GatherND. All indices are checked once before anything is read through them; but those of
+ * GatherElements, of which there are as many as elements, as they are read. The reference: reference/movement.c. */
+#include <stdatomic.h>
+
 #include "ops/cpu/move/movement.h"
 
-typedef void (*gather_row_fn)(void *out, const void *data, const void *indices, int64_t n, int64_t extent,
+/* False: an index is out of range; the row's elements are then of no use. */
+typedef bool (*gather_row_fn)(void *out, const void *data, const void *indices, int64_t n, int64_t extent,
                               int64_t along, int64_t step);
 
 typedef struct gather_state {
@@ -24,6 +27,7 @@ typedef struct gathering {
   const char *data;
   const void *indices;
   char *out;
+  _Atomic(bool) *fails; /* GatherElements: becomes true where an index is out of range */
 } gathering;
 
 static gather_state *open_gather(const reed_kernel_call *call) {
@@ -75,7 +79,7 @@ static reed_status run_gather(const void *state, const reed_kernel_buffers *buff
   reed_status status =
       cpu_indices_check(buffers, s->team, 1, s->index_dtype, buffers->inputs[1], s->n_indices, s->extent);
   if (status || s->block_bytes == 0) return status;
-  gathering g = {s, buffers->inputs[0], buffers->inputs[1], buffers->outputs[0]};
+  gathering g = {s, buffers->inputs[0], buffers->inputs[1], buffers->outputs[0], NULL};
   if (s->pieces > 1) return cpu_parallel(s->team, s->outer * s->n_indices * s->pieces, 1, gather_pieces, &g);
   return cpu_parallel(s->team, s->outer * s->n_indices, 1, gather_range, &g);
 }
@@ -108,21 +112,28 @@ reed_status cpu_prepare_gather(const reed_kernel_call *call, reed_kernel *out_ke
 
 /* ---- GatherElements ---- */
 
-/* out[i] = data[place of its index along the axis, `along` elements apart, + i * step]: n elements of a row. */
+/* out[i] = data[place of its index along the axis, `along` elements apart, + i * step]: n elements of a row. An index
+ * out of range reads place 0, which is there. */
 #define GATHER_ROW(T, I, name) \
-  static void name(void *out, const void *data, const void *indices, int64_t n, int64_t extent, int64_t along, \
+  static bool name(void *out, const void *data, const void *indices, int64_t n, int64_t extent, int64_t along, \
                    int64_t step) { \
     const I *restrict index = indices; \
     const T *from = data; \
     T *restrict to = out; \
+    bool good = true; \
     for (int64_t i = 0; i < n && along == 1 && step == 0; i++) { \
-      const int64_t at = index[i]; \
-      to[i] = from[at + (at < 0 ? extent : 0)]; \
+      const int64_t at = index[i] + (index[i] < 0 ? extent : 0); \
+      const bool is_inside = (uint64_t)at < (uint64_t)extent; \
+      to[i] = from[is_inside ? at : 0]; \
+      good &= is_inside; \
     } \
     for (int64_t i = 0; i < n && (along != 1 || step != 0); i++) { \
-      const int64_t at = index[i]; \
-      to[i] = from[(at < 0 ? at + extent : at) * along + i * step]; \
+      const int64_t at = index[i] + (index[i] < 0 ? extent : 0); \
+      const bool is_inside = (uint64_t)at < (uint64_t)extent; \
+      to[i] = from[(is_inside ? at : 0) * along + i * step]; \
+      good &= is_inside; \
     } \
+    return good; \
   }
 GATHER_ROW(uint8_t, int32_t, gather_row_1_i32)
 GATHER_ROW(uint16_t, int32_t, gather_row_2_i32)
@@ -151,6 +162,7 @@ static void gather_elements_range(void *context, int64_t begin, int64_t end) {
   const int64_t index_bytes = (int64_t)reed_dtype_bytes(s->index_dtype), row = s->walk[last],
                 step = s->axis == last ? 0 : 1;
   int64_t coordinates[REED_MAX_RANK], base = 0, index = begin / row, skip = begin % row;
+  bool good = true;
   for (int32_t d = last - 1; d >= 0; d--) {
     coordinates[d] = index % s->walk[d];
     index /= s->walk[d];
@@ -158,8 +170,8 @@ static void gather_elements_range(void *context, int64_t begin, int64_t end) {
   }
   for (int64_t i = begin, n; i < end; i += n, skip = 0) {
     n = row - skip < end - i ? row - skip : end - i;
-    s->row(g->out + i * s->block_bytes, g->data + (base + skip * step) * s->block_bytes,
-           (const char *)g->indices + i * index_bytes, n, s->extent, s->strides[s->axis], step);
+    good &= s->row(g->out + i * s->block_bytes, g->data + (base + skip * step) * s->block_bytes,
+                   (const char *)g->indices + i * index_bytes, n, s->extent, s->strides[s->axis], step);
     for (int32_t d = last - 1; d >= 0; d--) {
       const int64_t stride = d == s->axis ? 0 : s->strides[d];
       base += stride;
@@ -168,15 +180,19 @@ static void gather_elements_range(void *context, int64_t begin, int64_t end) {
       coordinates[d] = 0;
     }
   }
+  if (!good) atomic_store(g->fails, true);
 }
 
 static reed_status run_gather_elements(const void *state, const reed_kernel_buffers *buffers) {
   const gather_state *s = state;
-  reed_status status =
-      cpu_indices_check(buffers, s->team, 1, s->index_dtype, buffers->inputs[1], s->n_indices, s->extent);
-  if (status) return status;
-  gathering g = {s, buffers->inputs[0], buffers->inputs[1], buffers->outputs[0]};
-  return cpu_parallel(s->team, s->n_indices, 1, gather_elements_range, &g);
+  _Atomic(bool) fails = s->extent == 0; /* there is no place 0 */
+  gathering g = {s, buffers->inputs[0], buffers->inputs[1], buffers->outputs[0], &fails};
+  if (s->extent > 0) {
+    reed_status status = cpu_parallel(s->team, s->n_indices, 1, gather_elements_range, &g);
+    if (status != REED_OK) return status;
+  }
+  if (!atomic_load(&fails)) return REED_OK;
+  return cpu_indices_check(buffers, s->team, 1, s->index_dtype, buffers->inputs[1], s->n_indices, s->extent);
 }
 
 reed_status cpu_prepare_gather_elements(const reed_kernel_call *call, reed_kernel *out_kernel) {
@@ -223,7 +239,7 @@ static reed_status run_gather_nd(const void *state, const reed_kernel_buffers *b
   reed_status status =
       cpu_tuples_check(buffers, s->team, 1, s->index_dtype, buffers->inputs[1], n, s->n_components, s->extents);
   if (status || s->block_bytes == 0) return status;
-  gathering g = {s, buffers->inputs[0], buffers->inputs[1], buffers->outputs[0]};
+  gathering g = {s, buffers->inputs[0], buffers->inputs[1], buffers->outputs[0], NULL};
   return cpu_parallel(s->team, n * s->pieces, 1, gather_nd_range, &g);
 }
 
