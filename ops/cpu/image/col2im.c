@@ -46,8 +46,7 @@ static add_fn add_of(reed_dtype dtype) {
 
 /* ---- rows of an image ---- */
 
-#define ROWS_BYTES ((int64_t)16384) /* of rows that collect the windows over them together: in the first-level cache \
-                                     */
+#define ROWS_BYTES ((int64_t)16384) /* of rows that collect windows together: in the first-level cache */
 
 typedef struct fold_state {
   col2im c;

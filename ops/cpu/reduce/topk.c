@@ -135,11 +135,11 @@ static void topk_short_rows(const topk_job *job, int64_t begin, int64_t end, cha
 
 /* ---- short columns side by side ---- */
 
-#define BESIDE_STEPS 256 /* k times the extent, at most */
-#define BESIDE_LEAST 16  /* columns that lie side by side, at least */
+#define BESIDE_STEPS(level) ((level) >= CPU_AVX2 ? 256 : 64) /* k times the extent, at most */
+#define BESIDE_LEAST 16                                      /* columns that lie side by side, at least */
 
 static bool is_beside(const topk *t, cpu_level level) {
-  return level >= CPU_AVX2 && t->extent <= SHORT && t->k > 0 && t->k * t->extent <= BESIDE_STEPS &&
+  return t->extent <= SHORT && t->k > 0 && t->k * t->extent <= BESIDE_STEPS(level) &&
          (t->inner == 1 ? t->outer : t->inner) >= BESIDE_LEAST;
 }
 
