@@ -145,7 +145,7 @@ static inline float log1p_f32(float x) {
 }
 /* log(a + sqrt(a^2 + sign)), where a^2 is so large that a rounded sum has no effect. */
 #define HYPERBOLIC_FAR 0x1p+13f
-/* Up to 1/2 a polynomial with the relative error 2e-9. */
+/* Up to 1/2 a polynomial with the relative error 2e-9. The sign is set last, so that -0 stays -0. */
 static inline float asinh_f32(float x) {
   const float a = abs_f32(x), far = log_f32(a) + LN_2, b = a > HYPERBOLIC_FAR ? HYPERBOLIC_FAR : a, z = b * b;
   float p = -0.0132375006f;
@@ -154,7 +154,7 @@ static inline float asinh_f32(float x) {
   p = p * z + 0.0749865174f;
   p = p * z + -0.166666433f;
   const float near = log1p_f32(b + z / (1 + sqrt_f32(z + 1)));
-  return a < 0.5f ? x + x * (z * p) : with_sign_of(x, a > HYPERBOLIC_FAR ? far : near);
+  return with_sign_of(x, a < 0.5f ? a + a * (z * p) : a > HYPERBOLIC_FAR ? far : near);
 }
 static inline float acosh_f32(float x) {
   const float far = log_f32(x) + LN_2, t = (x > HYPERBOLIC_FAR ? HYPERBOLIC_FAR : x) - 1;

@@ -125,6 +125,7 @@ static double worst_ulp(op_id op, long double (*exact)(long double), const char 
     memcpy(&x[i], &bits, 4);
     if (i % 2) x[i] = (float)i / N * 20 - 10;
   }
+  x[1] = -0.0f, x[3] = 0;
   ck_assert_int_eq(case_run(&c, level), REED_OK);
   double worst = 0;
   for (int64_t i = 0; i < N; i++) {
@@ -134,6 +135,7 @@ static double worst_ulp(op_id op, long double (*exact)(long double), const char 
       if (!isnan(y)) ck_abort_msg("%s(%g) is %g", op_builtin(op)->name, x[i], y);
       continue;
     }
+    if (want == 0 && !signbit(want) != !signbit(y)) ck_abort_msg("%s(%g) is %g", op_builtin(op)->name, x[i], y);
     float rounded = (float)want;
     if (isinf(rounded) || isinf(y)) {
       /* a value less than half a unit beyond the largest float may go either way */
