@@ -185,7 +185,7 @@ def difference(found, truth):
     import numpy as np
     if len(found) != len(truth) or any(a.size != b.size for a, b in zip(found, truth)):
         return None
-    return max(float(np.abs(a.ravel() - b.ravel()).max() / np.abs(b).max()) for a, b in zip(found, truth))
+    return max(float(np.abs(a.ravel() - b.ravel()).max() / (np.abs(b).max() or 1)) for a, b in zip(found, truth))
 
 
 def measure(arguments, name, engines):
@@ -230,6 +230,8 @@ def main():
         parser.error("onnxruntime is missing: pip install onnxruntime openvino MNN ncnn pnnx")
     os.makedirs(arguments.folder, exist_ok=True)
     wanted = arguments.engines.split(",")
+    if unknown := [e for e in wanted if e not in OPENERS]:
+        parser.error(f"no engine {unknown[0]}; known: {', '.join(OPENERS)}")
     engines = arguments.engines = ["reed", *(p for p in PEERS if available(p) and (p in wanted or p == "onnxruntime"))]
     for p in PEERS:
         if p in wanted and p not in engines:

@@ -218,7 +218,7 @@ static reed_status memory_for_rows(reed_session *s, output_destination *w, int64
   const transfer_side target = {.data = w->saved->data,
                                 .strides = w->saved->strides,
                                 .on = d->device,
-                                .compute = d->compute,
+                                .compute = d->copies, /* which no kernel of the run is waited for with */
                                 .copies = d->copies},
                       source = {.data = &w->n_saves, .strides = w->saved->strides};
   status = transfer(&target, &source, &count, s->run.diagnosis);
@@ -297,19 +297,32 @@ static bool same_call(const model_cache *a, const model_cache *b) {
   return a->input == b->input && a->site == b->site && a->growth.output == b->growth.output;
 }
 
-/* Counts the caches of the run: a cache that has grown in place as none of its outputs was copied. */
+/* True if item i is of a cache that an item before it stands for: another output of the same call, or another call that
+ * joins rows to the past for the same output, as in the branches of an If. */
+static bool is_counted(const model_caches *caches, size_t i) {
+  const model_cache *items = caches->items.items, *c = &items[i];
+  for (size_t k = 0; k < i; k++)
+    if (items[k].input == c->input && (items[k].output == c->output || same_call(&items[k], c))) return true;
+  return false;
+}
+
+/* Counts the caches of the run: a cache that has grown in place as none of its outputs was copied. One whose output has
+ * another past in this run was not run. */
 static void count(reed_session *s, reed_tensor *const *inputs) {
   const model_caches *caches = &s->program->caches;
   profile_caches *figures = &s->run.profile.caches;
-  for (size_t i = 0, end; i < caches->items.n; i = end) {
+  for (size_t i = 0; i < caches->items.n; i++) {
     const model_cache *c = &caches->items.items[i];
-    bool grown = false, counts = false;
-    for (end = i; end < caches->items.n && same_call(c, &caches->items.items[end]); end++) {
-      const output_destination *w = &s->bindings.outputs[caches->items.items[end].output];
-      grown |= w->memory && w->grown;
-      counts |= !(w->memory && w->held && w->grown_input != c->input);
+    if (is_counted(caches, i)) continue;
+    bool grown = false, runs = true;
+    for (size_t k = i; k < caches->items.n; k++) {
+      if (!same_call(c, &caches->items.items[k])) continue;
+      const output_destination *w = &s->bindings.outputs[caches->items.items[k].output];
+      const bool own = w->grown_input == c->input;
+      grown |= w->memory && w->grown && own;
+      runs &= !w->memory || !w->held || own;
     }
-    if (!counts) continue;
+    if (!runs) continue;
     *(grown ? &figures->n_in_place : &figures->n_copied) += 1;
     *(grown ? &figures->in_place_bytes : &figures->copied_bytes) += inputs[c->input]->bytes;
   }

@@ -11,12 +11,12 @@ typedef struct transfer_side {
   void *data;
   const int64_t *strides; /* elements */
   device *on;             /* NULL: the host */
-  device_queue *compute;  /* for copies to the device and within it */
+  device_queue *compute;  /* for copies to the device and within it; is waited for */
   device_queue *copies;   /* for copies to the host */
 } transfer_side;
 
-/* Copies the elements of a tensor of that desc; source and target do not overlap. The queues hold no other work, but
- * the target's `compute` may still poison the target's memory. */
+/* Copies the elements of a tensor of that desc; source and target do not overlap. Other work of the queues is waited
+ * for, such as the poisoning of the target's memory. */
 reed_status transfer(const transfer_side *target, const transfer_side *source, const reed_desc *desc,
                      reed_diagnosis *diagnosis) REED_MUST_CHECK;
 /* The tensor as a side with queues of its own, which transfer_close closes. On failure nothing is open. */

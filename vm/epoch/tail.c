@@ -106,6 +106,7 @@ static plan_tail *tail_open(epoch_planner *p) {
   }
   if (!t) return NULL;
   t->n = t->n_formed = t->n_found = 0;
+  t->closed = false;
   t->n_words = 0;
   t->waited_ns = 0;
   t->program = p->run->program;
@@ -232,10 +233,11 @@ bool tail_take(epoch_planner *p, int32_t number, reed_kernel *out_kernel) {
 
 void tail_end(epoch_planner *p) {
   plan_tail *t = p->tail;
-  if (!t || !t->begun) return;
+  if (!t || !t->begun || t->closed) return;
+  t->closed = true;
   atomic_store(&t->n_taken, t->n); /* the helper takes no other call */
   t->n_found = t->n;
-  if (t->waited_ns > MOST_WAIT_NS / 2) t->share -= t->share > LEAST_SHARE ? 2 : 0;
+  if (t->waited_ns > MOST_WAIT_NS / 2) t->share -= t->share >= LEAST_SHARE + 2 ? 2 : 0;
   else if (t->waited_ns == 0 && t->share < MOST_SHARE) t->share++;
   (void)finish(t, false);
 }

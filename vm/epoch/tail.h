@@ -34,7 +34,8 @@ typedef struct plan_tail {
   uint32_t n_found;            /* of the n, those that the walk has come to */
   int64_t words[TAIL_WORDS];
   size_t n_words;
-  bool begun; /* the helper has been given calls, and may be at work */
+  bool begun;  /* the helper has been given calls, and may be at work */
+  bool closed; /* the walk of these calls is over */
   team_aside aside;
   int32_t share;     /* of the kernels that have to be prepared, the part that the tail has */
   int64_t waited_ns; /* by the walk for the helper */

@@ -14,13 +14,14 @@ typedef struct room_copies {
   int64_t bytes, workspace_bytes; /* of the copies; up to their end */
 } room_copies;
 
-static room_copies copies_of(const reed_kernel_call *call) {
+/* The copies of inputs from number `first` on. */
+static room_copies copies_of(const reed_kernel_call *call, int32_t first) {
   room_copies c = {0};
   for (int32_t i = call->n_inputs; i < REED_MAX_OPERANDS; i++) c.at[i] = -1;
   for (int32_t i = 0; i < call->n_inputs; i++) {
     const reed_desc *desc = &call->inputs[i];
     c.at[i] = -1;
-    if (op_has(call->op, REED_OP_EXTENTS_ONLY) || desc->dtype == REED_NONE || !call->input_rooms ||
+    if (i < first || op_has(call->op, REED_OP_EXTENTS_ONLY) || desc->dtype == REED_NONE || !call->input_rooms ||
         !room_has_gaps(desc, &call->input_rooms[i]))
       continue;
     c.n++;
@@ -69,19 +70,42 @@ static void add_launches(cuda_plan *plan, const cuda_prepared *dense, const room
   }
 }
 
-reed_status rooms_prepare(const reed_kernel_call *call, reed_kernel_prepare_fn prepare, reed_kernel *out_kernel) {
-  room_copies copies = copies_of(call);
-  reed_status status = prepare(call, out_kernel);
-  if (status != REED_OK || out_kernel->reads_rooms || copies.n == 0) return status;
-  if (out_kernel->free) out_kernel->free(out_kernel->state);
-  *out_kernel = (reed_kernel){0};
+/* The kernel for dense copies in the place of these inputs. */
+static reed_status prepare_dense(const reed_kernel_call *call, const room_copies *copies,
+                                 reed_kernel_prepare_fn prepare, reed_kernel *out_kernel) {
   reed_room rooms[REED_MAX_OPERANDS];
   cuda_call dense = *(const cuda_call *)call;
   for (int32_t i = 0; i < call->n_inputs; i++)
-    rooms[i] = copies.at[i] >= 0 ? (reed_room){.axis = -1} : call->input_rooms[i];
+    rooms[i] = copies->at[i] >= 0 ? (reed_room){.axis = -1} : call->input_rooms[i];
   dense.call.input_rooms = rooms;
+  return prepare(&dense.call, out_kernel);
+}
+
+static void drop(reed_kernel *kernel) {
+  if (kernel->free) kernel->free(kernel->state);
+  *kernel = (reed_kernel){0};
+}
+
+/* The kernel with as few copies as it can do with: a past, which is input 0, stays where it lies if copies of the
+ * others are enough, because its rows may be overwritten there. */
+static reed_status prepare_inner(const reed_kernel_call *call, reed_kernel_prepare_fn prepare, room_copies *out_copies,
+                                 reed_kernel *out_kernel) {
+  *out_copies = copies_of(call, 1);
+  reed_status status = REED_OK;
+  if (out_copies->n > 0) status = prepare_dense(call, out_copies, prepare, out_kernel);
+  if (status != REED_OK || (out_kernel->run == cuda_run && out_kernel->reads_rooms)) return status;
+  drop(out_kernel);
+  *out_copies = copies_of(call, 0);
+  return prepare_dense(call, out_copies, prepare, out_kernel);
+}
+
+reed_status rooms_prepare(const reed_kernel_call *call, reed_kernel_prepare_fn prepare, reed_kernel *out_kernel) {
+  room_copies copies = copies_of(call, 0);
+  reed_status status = prepare(call, out_kernel);
+  if (status != REED_OK || out_kernel->reads_rooms || copies.n == 0) return status;
+  drop(out_kernel);
   reed_kernel inner = {0};
-  status = prepare(&dense.call, &inner);
+  status = prepare_inner(call, prepare, &copies, &inner);
   if (status != REED_OK || inner.run != cuda_run) {
     *out_kernel = inner;
     return status;

@@ -67,10 +67,10 @@ typedef struct fold_rows {
   char *y; /* row `first` */
 } fold_rows;
 
-/* One element of the leading axes' block: its number, its place in window 0 of the axis before the last one, and the
- * number of that axis's first window. */
+/* One element of the leading axes' block: its number, its place in window 0 of the axis before the last one, the number
+ * of that axis's first window, and the windows first..after-1 of that axis that have it in the rows. */
 typedef struct fold_element {
-  int64_t block, origin, window;
+  int64_t block, origin, window, first, after;
 } fold_element;
 
 /* Adds element k of the last axis's block of all windows over the rows. The windows over a row lie side by side, and
@@ -85,12 +85,10 @@ static void add_element(const fold_state *s, const char *plane, const fold_eleme
   int64_t begin = origin < 0 ? (stride - 1 - origin) / stride : 0, end = (extent - 1 - origin) / stride + 1;
   if (end > w->out[last]) end = w->out[last];
   if (begin >= end) return;
-  const int64_t down = last > 0 ? w->stride[last - 1] : 1, windows = last > 0 ? w->out[last - 1] : 1,
-                before = rows->first - e->origin; /* of the axis before the last one: from window 0 to the first row */
-  int64_t o = before > 0 ? (before + down - 1) / down : 0;
+  const int64_t down = last > 0 ? w->stride[last - 1] : 1;
   const char *from =
-      plane + ((e->block * w->kernel[last] + k) * c->windows + e->window + o * w->out[last] + begin) * s->bytes;
-  for (; o < windows && e->origin + o * down < rows->after; o++, from += w->out[last] * s->bytes) {
+      plane + ((e->block * w->kernel[last] + k) * c->windows + e->window + e->first * w->out[last] + begin) * s->bytes;
+  for (int64_t o = e->first; o < e->after; o++, from += w->out[last] * s->bytes) {
     char *to = rows->y + ((e->origin + o * down - rows->first) * extent + origin + begin * stride) * s->bytes;
     if (c->dtype == REED_F32 && stride == 1)
       CPU_PICK(c->level, add_rows)((const float *)from, (float *)to, end - begin);
@@ -98,29 +96,67 @@ static void add_element(const fold_state *s, const char *plane, const fold_eleme
   }
 }
 
-/* The windows over the rows from leading axis `axis` on; block and window: the numbers that the axes before give. */
+/* Element `tap` along the axis before the last one (of one axis: 0), of the leading block `block`. */
+static fold_element element_at(const window *w, int64_t block, int64_t window_at, int64_t tap, const fold_rows *rows) {
+  const int32_t inner = w->n - 2;
+  if (inner < 0) return (fold_element){.block = block, .window = window_at * w->out[0], .after = 1};
+  const int64_t down = w->stride[inner], origin = tap * w->dilation[inner] - w->pad_begin[inner],
+                before = rows->first - origin, behind = rows->after - origin;
+  fold_element e = {.block = block * w->kernel[inner] + tap,
+                    .origin = origin,
+                    .window = window_at * w->out[inner] * w->out[w->n - 1]};
+  if (down == 1) e.first = before > 0 ? before : 0, e.after = behind > 0 ? behind : 0;
+  else e.first = before > 0 ? (before + down - 1) / down : 0, e.after = behind > 0 ? (behind + down - 1) / down : 0;
+  if (e.after > w->out[inner]) e.after = w->out[inner];
+  return e;
+}
+
+/* The elements of the last two axes' block, of the windows whose numbers the axes before give. */
+static void fold_elements(const fold_state *s, const char *plane, int64_t block, int64_t window_at,
+                          const fold_rows *rows) {
+  const window *w = &s->c.w;
+  const int64_t taps = w->n > 1 ? w->kernel[w->n - 2] : 1;
+  for (int64_t tap = 0; tap < taps; tap++) {
+    const fold_element e = element_at(w, block, window_at, tap, rows);
+    for (int64_t k = 0; k < w->kernel[w->n - 1] && e.first < e.after; k++) add_element(s, plane, &e, k, rows);
+  }
+}
+
+/* The windows over the rows from leading axis `axis` on; block and window: the numbers that the axes before give. One
+ * row has its windows as a place along a leading axis has: from the last one to the first, which is the order of their
+ * elements. */
 static void fold_axis(const fold_state *s, int32_t axis, const int64_t *at, const char *plane, int64_t block,
                       int64_t window_at, const fold_rows *rows) {
   const window *w = &s->c.w;
   const int32_t inner = w->n - 2;
-  if (axis >= inner) {
-    const int64_t taps = inner < 0 ? 1 : w->kernel[inner];
-    for (int64_t tap = 0; tap < taps; tap++) {
-      const fold_element e = {block * taps + tap, inner < 0 ? 0 : tap * w->dilation[inner] - w->pad_begin[inner],
-                              window_at * (inner < 0 ? 1 : w->out[inner]) * w->out[w->n - 1]};
-      for (int64_t k = 0; k < w->kernel[w->n - 1]; k++) add_element(s, plane, &e, k, rows);
-    }
+  if (inner < 0 || (axis == inner && rows->after - rows->first > 1)) {
+    fold_elements(s, plane, block, window_at, rows);
     return;
   }
-  int64_t place = at[axis] + w->pad_begin[axis], reach = (w->kernel[axis] - 1) * w->dilation[axis];
+  const int64_t place = (axis == inner ? rows->first : at[axis]) + w->pad_begin[axis],
+                reach = (w->kernel[axis] - 1) * w->dilation[axis];
   int64_t o = place / w->stride[axis];
   if (o >= w->out[axis]) o = w->out[axis] - 1;
   for (; o >= 0 && place - o * w->stride[axis] <= reach; o--) {
-    int64_t from_origin = place - o * w->stride[axis];
-    if (from_origin % w->dilation[axis] == 0)
-      fold_axis(s, axis + 1, at, plane, block * w->kernel[axis] + from_origin / w->dilation[axis],
-                window_at * w->out[axis] + o, rows);
+    const int64_t from_origin = place - o * w->stride[axis],
+                  number = block * w->kernel[axis] + from_origin / w->dilation[axis];
+    if (from_origin % w->dilation[axis] != 0) continue;
+    if (axis < inner) {
+      fold_axis(s, axis + 1, at, plane, number, window_at * w->out[axis] + o, rows);
+      continue;
+    }
+    const fold_element e = {.block = number,
+                            .origin = from_origin - w->pad_begin[axis],
+                            .window = window_at * w->out[axis] * w->out[w->n - 1],
+                            .first = o,
+                            .after = o + 1};
+    for (int64_t k = 0; k < w->kernel[w->n - 1]; k++) add_element(s, plane, &e, k, rows);
   }
+}
+
+/* True if windows share rows; others have one each, which rows that are taken together would look for in vain. */
+static bool windows_overlap(const window *w) {
+  return w->n > 1 && (w->kernel[w->n - 2] - 1) * w->dilation[w->n - 2] >= w->stride[w->n - 2];
 }
 
 /* Rows begin..end-1 of all images. */
@@ -129,7 +165,8 @@ static void fold_range(void *context, int64_t begin, int64_t end) {
   const fold_state *s = job->s;
   const window *w = &s->c.w;
   const int64_t width = w->in[w->n - 1], rows = s->c.image / width, inner = w->n > 1 ? w->in[w->n - 2] : 1,
-                row_bytes = width * s->bytes, most = ROWS_BYTES / row_bytes > 1 ? ROWS_BYTES / row_bytes : 1;
+                row_bytes = width * s->bytes,
+                most = windows_overlap(w) && ROWS_BYTES / row_bytes > 1 ? ROWS_BYTES / row_bytes : 1;
   memset(job->y + begin * row_bytes, 0, (size_t)((end - begin) * row_bytes));
   for (int64_t i = begin, n; i < end && s->c.windows && !cpu_cancelled(&s->c.team); i += n) {
     int64_t at[WINDOW_MAX_AXES] = {0};

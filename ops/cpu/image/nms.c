@@ -237,7 +237,8 @@ static void list_kept(void *context, int64_t begin, int64_t end) {
   }
 }
 
-/* Lists the boxes of the only row that stay, all of which are decided. Gives their number, 0 for a cancelled run. */
+/* Lists the boxes of the only row that stay; those that are not decided lie behind the limit. Gives their number, 0 for
+ * a cancelled run. */
 static int64_t keep_parts(const nms_job *job, const nms_scratch *s, int64_t count) {
   const int64_t parts = (count + KEEP_PART - 1) / KEEP_PART, limit = job->n->limit;
   const cpu_team team = cpu_team_for(job->row_team, count * KEPT_WORK);

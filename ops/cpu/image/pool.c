@@ -73,6 +73,7 @@ static void next_offsets(const pool *p, const window_taps *taps, int32_t axes, i
 /* Picoseconds more of an output, if X and Y together are so many elements that they lie in memory */
 #define FAR_PS 200
 #define FAR_ELEMENTS ((int64_t)1 << 20)
+#define WINDOWS_PIECE 256 /* outputs of a row, at most, so that an item has many rows, which share the input's */
 #define OUTPUTS_NARROW 32 /* a row of fewer outputs is computed by pool_windows though its windows are small */
 #define BASE_TIMES 4      /* on a CPU without AVX2 */
 
@@ -270,7 +271,11 @@ static void divide_rows(fast_pool *f) {
   f->lines = 1;
   for (int32_t axis = 0; axis < last; axis++) f->lines *= w->kernel[axis] < w->in[axis] ? w->kernel[axis] : w->in[axis];
   const bool small = k <= STRIPS_KERNEL && stride <= STRIPS_STRIDE && f->lines <= STRIPS_LINES;
-  f->in_windows = w->n == 2 && pool_windows_take(&f->rows, &f->line) && (!small || out < OUTPUTS_NARROW);
+  /* rows of the input that several rows of outputs share, or columns under a stride, which pool_along parts; the rest
+   * is a matter of rows so short that a vector of outputs is most of one */
+  const bool shares = f->rows.kernel > f->rows.stride, narrow = out < OUTPUTS_NARROW,
+             gains = f->rows.kernel == 1 ? stride == 2 || narrow : !small || (narrow && shares);
+  f->in_windows = w->n == 2 && pool_windows_take(&f->rows, &f->line) && gains;
   const bool in_registers = f->in_windows || pool_strips_take(k, stride, f->lines);
   int64_t doublings = 0;
   for (int64_t taps = 1; taps < k; taps *= 2) doublings++;
@@ -285,6 +290,7 @@ static void divide_rows(fast_pool *f) {
   int64_t most = ITEM_PS / output_ps;
   if (f->p.team.threads == 1) most = out;
   if (!in_registers && most > COLUMNS / stride) most = COLUMNS / stride;
+  if (f->in_windows && most > WINDOWS_PIECE) most = WINDOWS_PIECE;
   f->piece = most > least ? most : least;
   if (f->piece > out) f->piece = out;
   f->n_pieces = (out + f->piece - 1) / f->piece;
@@ -465,11 +471,12 @@ static reed_status run_pixels(const void *state, const reed_kernel_buffers *buff
     job.lines = buffers->workspace;
     const int64_t most = LINE_ELEMENTS / p->w.in[p->w.n - 1];
     if (job.block > most) job.block = most & ~(int64_t)(CHANNELS_AT_LEAST - 1);
-  } else {
-    if (rows < p->team.threads)
-      job.block = f->channels / p->team.threads & ~(int64_t)(CHANNELS_AT_LEAST - 1); /* a global pool */
-    if (job.block < CHANNELS_AT_LEAST) job.block = CHANNELS_AT_LEAST;
   }
+  if (rows < p->team.threads) { /* as of a global pool */
+    const int64_t share = f->channels / p->team.threads & ~(int64_t)(CHANNELS_AT_LEAST - 1);
+    if (share < job.block) job.block = share;
+  }
+  if (job.block < CHANNELS_AT_LEAST) job.block = CHANNELS_AT_LEAST;
   job.n_blocks = (f->channels + job.block - 1) / job.block;
   return cpu_parallel_scratch(cpu_team_for(p->team, p->planes * p->out_plane * p->taps * 4), rows * job.n_blocks, 1,
                               pool_rows, &job);

@@ -1,12 +1,16 @@
 /* TensorScatter (ONNX opset 24): a copy of the cache, then the update's rows at each batch's place. The output may have
  * the cache's memory; then only the update is written. If that memory is the caller's, the rows that the update
  * overwrites are saved before (ops/overwritten.h). */
+#include "base/desc.h"
+#include "base/strides.h"
 #include "ops/cpu/common/common.h"
 #include "ops/cpu/common/strided.h"
 #include "ops/overwritten.h"
 
 typedef struct scatter_rows {
-  strided_copy copy;       /* cache to output */
+  strided_copy copy; /* cache to output */
+  strided_copy pack; /* of an update whose rows lie unevenly, into the workspace */
+  bool packs;
   int64_t batches, blocks; /* blocks: of one batch, before the axis */
   int64_t room, rows;      /* along the axis, in the cache and in the update */
   int64_t row_bytes;
@@ -57,11 +61,13 @@ static reed_status run_scatter(const void *state, const reed_kernel_buffers *buf
   }
   reed_status status = strided_run(&s->copy, buffers->inputs[0], buffers->outputs[0]);
   if (status != REED_OK || s->row_bytes == 0 || s->rows == 0) return status;
+  if (s->packs) status = strided_run(&s->pack, buffers->inputs[1], buffers->workspace);
+  if (status != REED_OK) return status;
   if (s->log && buffers->inputs[0] == buffers->outputs[0] && !save_rows(s, places, buffers->outputs[0]))
     return reed_kernel_fault(buffers, REED_FAULT_LIBRARY, -1, 0, REED_ERROR_MEMORY, 0);
   for (int64_t i = 0; i < s->batches * s->blocks; i++) {
     char *cache = (char *)buffers->outputs[0] + i * s->block_bytes;
-    const char *update = (const char *)buffers->inputs[1] + i * s->update_bytes;
+    const char *update = (const char *)(s->packs ? buffers->workspace : buffers->inputs[1]) + i * s->update_bytes;
     const scatter_place p = place_of(s, places, i);
     memcpy(cache + p.at * s->row_bytes, update, (size_t)(p.first * s->row_bytes));
     memcpy(cache, update + p.first * s->row_bytes, (size_t)((s->rows - p.first) * s->row_bytes));
@@ -98,7 +104,16 @@ reed_status cpu_prepare_tensor_scatter(const reed_kernel_call *call, reed_kernel
   s->circular = op_attr_word(call->op, call->attrs, "mode") == 1;
   s->given = cpu_present(call, 2);
   s->log = out.axis >= 0 && !out.counted && call->env ? call->env->overwritten : NULL;
+  s->packs = more.axis >= 0 && more.axis != axis && !more.counted;
   cpu_kernel_set(out_kernel, run_scatter, s);
-  out_kernel->reads_rooms = (out.axis < 0 || out.axis == axis) && (more.axis < 0 || more.axis == axis);
+  if (s->packs) {
+    int64_t dense[REED_MAX_RANK];
+    cpu_input_strides(call, 1, from);
+    strides_of(update, -1, 0, dense);
+    strided_plan(&s->pack, update->rank, update->dims, from, 0, dense, 0, (int64_t)reed_dtype_bytes(update->dtype),
+                 cpu_env_team(call));
+    out_kernel->workspace_bytes = out_kernel->dense_bytes = desc_bytes(update);
+  }
+  out_kernel->reads_rooms = out.axis < 0 || out.axis == axis;
   return REED_OK;
 }

@@ -9,14 +9,15 @@
 #define PHASES_GAIN .7  /* of the direct time, with stride 2: more is no gain for threads whose caches are far apart */
 #define NEAR_BYTES (1 << 20)      /* of transformed weights that stay in a core's own cache, at most */
 #define READ_NEAR_BYTES (4 << 20) /* of stored weights that stay in caches from run to run, at most */
-#define FAR_BYTES (24 << 20)      /* of weights of several phases: more are read from memory for each block of tiles */
-#define BLOCK_TILES 48            /* of such a block, about */
-#define STAGE_PS 4e6              /* of a stage: waking threads and waiting for them */
-#define OUTPUTS_LEAST 8           /* with fewer outputs or channels the transforms are most of the work */
-#define TILES_LEAST 4             /* fewer take as long in the products, which then wait for their own sums */
-#define FORMS 9                   /* of an axis, at most */
-#define MIXED_MOST 64             /* extents up to which an axis is cut into pieces of several sizes */
-#define SAVED 4                   /* times fewer products than of a direct convolution, about */
+#define FAR_BYTES \
+  (24 << 20)            /* of weights of several strided phases: more are read from memory for each block of tiles */
+#define BLOCK_TILES 48  /* of such a block, about */
+#define STAGE_PS 4e6    /* of a stage: waking threads and waiting for them */
+#define OUTPUTS_LEAST 8 /* with fewer outputs or channels the transforms are most of the work */
+#define TILES_LEAST 4   /* fewer take as long in the products, which then wait for their own sums */
+#define FORMS 9         /* of an axis, at most */
+#define MIXED_MOST 64   /* extents up to which an axis is cut into pieces of several sizes */
+#define SAVED 4         /* times fewer products than of a direct convolution, about */
 
 typedef struct axis_form {
   int64_t n[WINOGRAD_SIZES];

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/processors.h"
 #include "base/team.h"
 #include "base/text.h"
 #include "reed/memory.h"
@@ -100,7 +101,10 @@ static void pause_if(bool busy) {
   if (busy) usleep(50000);
 }
 
+static bool has_helpers(void) { return processors_count() > 1; }
+
 START_TEST(a_helper_prepares_kernels_of_new_sizes) {
+  if (!has_helpers()) return;
   reed_session *session = chain_of(2 + _i), *alone = chain_of(1);
   int64_t n = 100;
   for (int attempt = 0; attempt < 400 && n_helped(session) < WANTED; attempt++) {
@@ -126,6 +130,7 @@ END_TEST
 
 /* The walk prepares the kernel once more, which gives the message. */
 START_TEST(a_failure_on_the_helper_is_that_of_its_call) {
+  if (!has_helpers()) return;
   reed_session *session = chain_of(2), *alone = chain_of(1);
   int64_t n = 100;
   for (int attempt = 0; attempt < 400 && n_helped(session) < WANTED; attempt++) {

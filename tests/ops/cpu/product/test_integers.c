@@ -51,8 +51,8 @@ START_TEST(the_least_number_of_16_bits_is_packed) {
   kernel_case c;
   case_init(&c, OP_MatMul);
   case_filled(&c, REED_I32, DIMS(1, 3), (double[]){-32768, -32768, 32767});
-  case_filled(&c, REED_I32, DIMS(3, 1), (double[]){-32768, -32768, -32768});
-  case_expect(&c, (double[]){2147483648.0 - 1073709056.0}, 1);
+  case_filled(&c, REED_I32, DIMS(3, 2), (double[]){-32768, -32768, -32768, -32768, -32768, -32768});
+  case_expect(&c, (double[]){2147483648.0 - 1073709056.0, 2147483648.0 - 1073709056.0}, 2);
 }
 END_TEST
 

@@ -1,6 +1,6 @@
-/* Winograd convolutions of every tile size against float64, at every CPU level: extents, strides, dilations, channels,
- * batches, pads, addends, activations; the same bits for any number of threads and with stored weights; memory outside
- * of Y and the workspace untouched. */
+/* Winograd convolutions of every tile size against float64, at every CPU level: extents, strides, dilations, volumes,
+ * channels, batches, pads, addends, activations; the same bits for any number of threads and with stored weights;
+ * memory outside of Y and the workspace untouched. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
