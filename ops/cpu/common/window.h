@@ -76,4 +76,16 @@ static inline void window_whole(const window *w, int32_t axis, int64_t *out_begi
   *out_end = end > out ? out : end < *out_begin ? *out_begin : end;
 }
 
+/* The share of an axis's taps that lie inside the input, of all windows together. */
+static inline double window_share_inside(int64_t in, int64_t out, int64_t kernel, int64_t stride, int64_t dilation,
+                                         int64_t pad) {
+  int64_t inside = 0;
+  for (int64_t tap = 0; tap < kernel; tap++) { /* it is inside in windows begin..end-1 */
+    const int64_t before = pad - tap * dilation, begin = before > 0 ? (before + stride - 1) / stride : 0,
+                  reach = in + before > 0 ? (in + before + stride - 1) / stride : 0, end = reach < out ? reach : out;
+    if (end > begin) inside += end - begin;
+  }
+  return (double)inside / (double)(out * kernel);
+}
+
 #endif

@@ -188,16 +188,6 @@ static reed_status run_relaid(const void *state, const reed_kernel_buffers *buff
 
 /* ---- the faster kernel ---- */
 
-/* The share of an axis's taps that lie within X, of all windows. */
-static double taps_inside(const window *w, int32_t axis) {
-  int64_t begin, end, n;
-  window_whole(w, axis, &begin, &end);
-  n = (end - begin) * w->kernel[axis];
-  for (int64_t o = 0; o < begin; o++) n += window_taps_at(w, axis, o).n;
-  for (int64_t o = end; o < w->out[axis]; o++) n += window_taps_at(w, axis, o).n;
-  return (double)n / (double)(w->out[axis] * w->kernel[axis]);
-}
-
 /* Picoseconds of a direct convolution with channels last, which leaves out most taps in the padding. */
 static double direct_time_of(const reed_kernel_call *call, const packed_order *o, const window *w,
                              const activation *act) {
@@ -207,7 +197,8 @@ static double direct_time_of(const reed_kernel_call *call, const packed_order *o
                             .depth = (double)(o->rows * o->columns * o->channels)};
   double time = direct_time(&d, act->level, false);
   for (int32_t i = 0; i < w->n; i++)
-    if (i + 1 < w->n || w->dilation[i] > 1) time *= taps_inside(w, i);
+    if (i + 1 < w->n || w->dilation[i] > 1)
+      time *= window_share_inside(w->in[i], w->out[i], w->kernel[i], w->stride[i], w->dilation[i], w->pad_begin[i]);
   return (double)o->n_parts * time;
 }
 

@@ -1,6 +1,8 @@
 /* The choice between the forms of a Winograd convolution and the direct one, by an estimate of time on one core: the
  * products, the transforms, and the reading of weights (ops/cpu/product/rates.h). */
 #include "ops/cpu/product/winograd.h"
+
+#include "ops/cpu/common/window.h"
 #include "ops/cpu/product/rates.h"
 #include "ops/cpu/product/whole.h"
 
@@ -102,27 +104,16 @@ static double form_time(const winograd_problem *p, section_costs costs, const ax
 
 static double smaller_time(double a, double b) { return a < b ? a : b; }
 
-/* The part of the taps along an axis that lie inside X, for all pixels of Y together: a direct convolution leaves the
- * others out. */
-static double seen_taps(int64_t in, int64_t out, int64_t taps, int64_t stride, int64_t dilation, int64_t pad) {
-  int64_t seen = 0;
-  for (int64_t tap = 0; tap < taps; tap++) { /* places begin..end of Y see it */
-    const int64_t before = pad - tap * dilation, begin = before > 0 ? divided(before, stride) : 0,
-                  end = in + before > 0 ? smaller(divided(in + before, stride), out) : 0;
-    seen += larger(end - begin, 0);
-  }
-  return (double)seen / (double)(taps * out);
-}
-
-/* Without dilation the taps outside of an image are few, and the rates were measured with them. */
+/* The share of the taps that a direct convolution computes, which leaves out those outside of X. Without dilation these
+ * are few, and the rates were measured with them. */
 static double seen_pixels(const winograd_problem *p, int axis) {
   const int64_t dilation = p->dilation[axis];
-  return dilation == 1 ? 1 : seen_taps(p->in[axis], p->out[axis], 3, 1, dilation, p->pad[axis]);
+  return dilation == 1 ? 1 : window_share_inside(p->in[axis], p->out[axis], 3, 1, dilation, p->pad[axis]);
 }
 
 static double seen_slices(const winograd_problem *p) {
   const winograd_slices *s = &p->slices;
-  return seen_taps(s->in, s->out, s->taps, s->stride, s->dilation, s->pad);
+  return window_share_inside(s->in, s->out, s->taps, s->stride, s->dilation, s->pad);
 }
 
 static double time_of_direct(const winograd_problem *p, bool pairs) {
