@@ -136,13 +136,20 @@ static bool stays_strided(const reed_session *s, const model_cache *c, const ree
          strides_have_room(&given->desc, given->strides, axis, out_room);
 }
 
+/* The first cache of the input, whose caches follow each other; their end is where another input's begin. */
+static size_t first_of_input(const model_caches *caches, uint32_t input) {
+  size_t i = 0;
+  while (i < caches->items.n && caches->items.items[i].input < input) i++;
+  return i;
+}
+
 bool append_take(reed_session *s, uint32_t input, const reed_tensor *given, ref *r) {
   const model_caches *caches = &s->program->caches;
   const model_cache *grown = NULL, *strided = NULL; /* of the input: the first cache of each kind */
   int64_t room = 0;
-  for (size_t i = 0; i < caches->items.n && !grown; i++) {
+  for (size_t i = first_of_input(caches, input); i < caches->items.n && !grown; i++) {
     const model_cache *c = &caches->items.items[i];
-    if (c->input != input) continue;
+    if (c->input != input) break;
     if (grows_here(s, c)) grown = c;
     else if (!strided && stays_strided(s, c, given, &room)) strided = c;
   }
@@ -293,16 +300,17 @@ static void settle_versions(reed_session *s, bool succeeded, reed_tensor *const 
 
 /* ---- the end of a run ---- */
 
+/* Of two caches of one input. */
 static bool same_call(const model_cache *a, const model_cache *b) {
-  return a->input == b->input && a->site == b->site && a->growth.output == b->growth.output;
+  return a->site == b->site && a->growth.output == b->growth.output;
 }
 
 /* True if item i is of a cache that an item before it stands for: another output of the same call, or another call that
  * joins rows to the past for the same output, as in the branches of an If. */
 static bool is_counted(const model_caches *caches, size_t i) {
   const model_cache *items = caches->items.items, *c = &items[i];
-  for (size_t k = 0; k < i; k++)
-    if (items[k].input == c->input && (items[k].output == c->output || same_call(&items[k], c))) return true;
+  for (size_t k = i; k > 0 && items[k - 1].input == c->input; k--)
+    if (items[k - 1].output == c->output || same_call(&items[k - 1], c)) return true;
   return false;
 }
 
@@ -315,7 +323,7 @@ static void count(reed_session *s, reed_tensor *const *inputs) {
     const model_cache *c = &caches->items.items[i];
     if (is_counted(caches, i)) continue;
     bool grown = false, runs = true;
-    for (size_t k = i; k < caches->items.n; k++) {
+    for (size_t k = i; k < caches->items.n && caches->items.items[k].input == c->input; k++) {
       if (!same_call(c, &caches->items.items[k])) continue;
       const output_destination *w = &s->bindings.outputs[caches->items.items[k].output];
       const bool own = w->grown_input == c->input;
