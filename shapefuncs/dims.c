@@ -35,10 +35,7 @@ static const char *element_of(const reed_shape_input *in, int64_t k) {
 
 /* A known element of an integer dtype (or bool); u64 wraps. */
 static int64_t int_at(const reed_shape_input *in, int64_t k) {
-  int64_t value;
-  if (in->dtype != REED_I64 && in->dtype != REED_U64) return (int64_t)reed_dtype_read(in->dtype, element_of(in, k));
-  memcpy(&value, element_of(in, k), sizeof value); /* too wide for a double */
-  return value;
+  return dtype_read_integer(in->dtype, element_of(in, k));
 }
 
 /* "={1,-1,h}" of a short list of known elements. */

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/dtype.h"
 #include "ops/packed.h"
 
 /* ---- registers ---- */
@@ -88,4 +89,4 @@ void lower_empty_to(lower *l, uint32_t reg, int32_t device) {
        .device = (uint32_t)device);
 }
 
-int64_t lower_constant_item(const ir_value *v) { return (int64_t)reed_dtype_read(v->type.dtype, v->data); }
+int64_t lower_constant_item(const ir_value *v) { return dtype_read_integer(v->type.dtype, v->data); }

@@ -29,20 +29,13 @@ reed_status cuda_prepare_constant_of_shape(const reed_kernel_call *call, reed_ke
   return prepare_make(call, made, out_kernel);
 }
 
-/* An integer element as 64 bits; elements of signed dtypes are sign extended. */
-static uint64_t integer_bits(reed_dtype dtype, const void *element) {
-  if (dtype == REED_U64) return *(const uint64_t *)element;
-  if (dtype == REED_I64) return (uint64_t) * (const int64_t *)element;
-  return (uint64_t)(int64_t)reed_dtype_read(dtype, element);
-}
-
 reed_status cuda_prepare_range(const reed_kernel_call *call, reed_kernel *out_kernel) {
   const reed_dtype dtype = call->outputs[0].dtype;
   const void *start = call->host_values[0], *delta = call->host_values[2];
   make_args made = {.kind = MAKE_RANGE, .start = reed_dtype_read(dtype, start), .delta = reed_dtype_read(dtype, delta)};
   if (!dtype_is_real(dtype)) {
-    made.value = integer_bits(dtype, start);
-    made.step = integer_bits(dtype, delta);
+    made.value = (uint64_t)dtype_read_integer(dtype, start);
+    made.step = (uint64_t)dtype_read_integer(dtype, delta);
   }
   return prepare_make(call, made, out_kernel);
 }

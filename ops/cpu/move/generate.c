@@ -1,5 +1,6 @@
 /* Outputs made of shapes, attributes and single values: Shape, Size, Constant, ConstantOfShape, Range, and Dropout for
  * inference. */
+#include "base/dtype.h"
 #include "base/half.h"
 #include "ops/cpu/common/common.h"
 #include "ops/cpu/common/strided.h"
@@ -145,13 +146,6 @@ static reed_status run_range(const void *state, const reed_kernel_buffers *buffe
   return cpu_parallel(s->team, s->n, 64, range_elements, &job);
 }
 
-/* An integer element as 64 bits; elements of signed dtypes are sign extended. */
-static uint64_t integer_bits(reed_dtype dtype, const void *element) {
-  if (dtype == REED_U64) return *(const uint64_t *)element;
-  if (dtype == REED_I64) return (uint64_t) * (const int64_t *)element;
-  return (uint64_t)(int64_t)reed_dtype_read(dtype, element);
-}
-
 reed_status cpu_prepare_range(const reed_kernel_call *call, reed_kernel *out_kernel) {
   range_state *s = mem_calloc(1, sizeof *s);
   if (!s) return cpu_no_memory(call);
@@ -162,8 +156,8 @@ reed_status cpu_prepare_range(const reed_kernel_call *call, reed_kernel *out_ker
   s->start = reed_dtype_read(s->dtype, start);
   s->delta = reed_dtype_read(s->dtype, delta);
   if (s->dtype != REED_F32 && s->dtype != REED_F64 && s->dtype != REED_F16 && s->dtype != REED_BF16) {
-    s->start_bits = integer_bits(s->dtype, start);
-    s->delta_bits = integer_bits(s->dtype, delta);
+    s->start_bits = (uint64_t)dtype_read_integer(s->dtype, start);
+    s->delta_bits = (uint64_t)dtype_read_integer(s->dtype, delta);
   }
   cpu_kernel_set(out_kernel, run_range, s);
   return REED_OK;

@@ -313,6 +313,24 @@ static ir_node *open_loop(ir_graph *g, int32_t n_outputs, ir_value *trip, ir_val
   return n;
 }
 
+/* Exporters write the trip count of a loop that only its condition ends so. */
+START_TEST(a_loop_of_the_largest_trip_count_ends_by_its_condition) {
+  ir_module *m = graph_open();
+  ir_value *x = graph_param(m->main, "x", REED_F32, 1, DIMS(4));
+  ir_value *limit = graph_param(m->main, "limit", REED_I64, 0, NULL);
+  ir_graph *body;
+  ir_node *n = open_loop(m->main, 1, graph_i64(m, -1, DIMS(INT64_MAX)), graph_bool(m, true), x, NULL, &body);
+  graph_type(n->outputs[0], REED_F32, 1, DIMS(4));
+  ir_value *acc = graph_param(body, "acc", REED_F32, 1, DIMS(4));
+  graph_result(body, graph_op(body, OP_Less, REED_BOOL, 0, NULL, body->params[0], limit, GRAPH_END));
+  graph_result(body, graph_op(body, OP_Add, REED_F32, 1, DIMS(4), acc, acc, GRAPH_END));
+  graph_result(m->main, n->outputs[0]);
+  lowered l = graph_lower(m);
+  RUN(l, SPECS(F32(4, 1, 2, 3, 4), {REED_I64, 0, {0}, {2}}), SPECS(F32(4, 8, 16, 24, 32)));
+  lowered_close(&l);
+}
+END_TEST
+
 START_TEST(a_loop_whose_trip_count_is_an_extent_needs_no_read_back) {
   ir_module *m = graph_open();
   ir_value *x = graph_param(m->main, "x", REED_F32, 2, DIMS(N, 4));
@@ -556,6 +574,7 @@ int main(void) {
   tcase_add_test(branch, an_if_on_a_device_condition_reads_one_bool_back);
   tcase_add_test(branch, nested_ifs_have_conditions_on_every_path);
   tcase_add_test(branch, values_of_a_branch_that_live_across_epochs_are_tensors_on_both_paths);
+  tcase_add_test(loop, a_loop_of_the_largest_trip_count_ends_by_its_condition);
   tcase_add_test(loop, a_loop_whose_trip_count_is_an_extent_needs_no_read_back);
   tcase_add_test(loop, a_loop_with_a_computed_condition_carries_host_and_device_values);
   tcase_add_test(loop, carried_values_that_swap_are_moved_at_once);
