@@ -18,6 +18,7 @@ typedef struct reed_kernel_env {
   const void *context;
   const int *cancel; /* base/cancel.h: kernels poll it while they run; outlives the kernels. NULL: not polled */
   struct overwritten_log *overwritten; /* ops/overwritten.h, of the session; NULL: nothing is overwritten */
+  struct random_stream *random;        /* ops/random.h, of the session, which outlives the kernels; NULL: none */
 } reed_kernel_env;
 
 /* The host's kernel for op (ops/cpu); NULL for control flow. */

@@ -33,7 +33,8 @@ enum {
   OP_PROPERTY_PACKABLE = 1 << 17,    /* a product whose constant weights may be packed (ops/packed.h) */
   OP_PROPERTY_CONTROL = 1 << 18,     /* class CONTROL: If, Loop, Scan */
   OP_PROPERTY_TORCHVISION = 1 << 19, /* of the domain "torchvision" */
-  OP_PROPERTY_WINDOW_OF_W = 1 << 20  /* kernel_shape, if given, repeats the extents of input 1 from axis 2 on */
+  OP_PROPERTY_WINDOW_OF_W = 1 << 20, /* kernel_shape, if given, repeats the extents of input 1 from axis 2 on */
+  OP_PROPERTY_IMPURE = 1 << 21       /* reed_op.impure */
 };
 static inline bool op_has(const reed_op *op, uint32_t property) { return (op->properties & property) != 0; }
 static inline bool op_is_control(const reed_op *op) { return op_has(op, OP_PROPERTY_CONTROL); }

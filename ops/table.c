@@ -109,6 +109,7 @@ static const reed_op builtins[OP_COUNT] = {
                     .n_attrs = COUNT(attrs_##op_name), \
                     .alias = REED_ALIAS_##op_alias, \
                     .light = IS_LIGHT_##class, \
+                    .impure = ((op_properties)&OP_PROPERTY_IMPURE) != 0, \
                     .properties = OF_CLASS_##class | op_properties},
 #include "ops/op.def"
 };

@@ -24,6 +24,7 @@ static const flag flags[] = {
     FLAG_OF_GRAPHS,
     {"--fetch-outputs", NULL, FLAG_SWITCH, offsetof(options, fetch_outputs), NULL,
      "a run copies its outputs to the host; without this word they stay on the device, for the next program there"},
+    FLAG_OF_SEED,
     FLAG_OF_THREADS,
     FLAG_OF_JSON,
     {"--stats", NULL, FLAG_TARGET, offsetof(options, stats), "FILE.json",

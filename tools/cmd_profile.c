@@ -17,6 +17,7 @@ static const flag flags[] = {
      "spans of the profiled runs, for Perfetto or chrome://tracing"},
     FLAG_OF_DEVICE,
     FLAG_OF_GRAPHS,
+    FLAG_OF_SEED,
     FLAG_OF_THREADS,
     FLAG_OF_JSON,
     FLAG_OF_MEMORY_CAP,

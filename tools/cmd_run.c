@@ -21,6 +21,7 @@ static const flag flags[] = {
     FLAG_OF_TOLERANCES,
     FLAG_OF_DEVICE,
     FLAG_OF_GRAPHS,
+    FLAG_OF_SEED,
     FLAG_OF_THREADS,
     {"--draw", NULL, FLAG_TARGET, offsetof(options, draw), "FILE.png",
      "draw boxes, masks, labels and scores into the input picture"},

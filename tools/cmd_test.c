@@ -148,7 +148,7 @@ static const char notes[] =
     "the compiler refuses it as such;\n"
     "the table at the end names the missing operators. Outputs of bf16 may be off by two units of the last place, "
     "unless "
-    "--rtol is given.";
+    "--rtol is given. Of a model that draws random numbers only the outputs' dtypes and extents are compared.";
 
 const command command_test = {"test",
                               "DIR... [--device D] [--runs N] [--rtol R] [--atol A] [--json FILE]",

@@ -17,7 +17,7 @@ typedef struct options {
   picture_form picture;
   words rtol, atol; /* "R" or "NAME=R" */
   double min_score;
-  int64_t threads, runs, warmup, fresh, memory_cap, draw_scale;
+  int64_t seed, threads, runs, warmup, fresh, memory_cap, draw_scale;
   bool ignore_checksum, external_anywhere, keep_outputs, fetch_outputs, devices;
 } options;
 
@@ -69,6 +69,11 @@ enum { MOST_RUNS = 1000000000 };
     "--graphs", NULL, FLAG_CHOICE, offsetof(options, graphs), "WHEN", \
         "on or off: an accelerator's launches recorded and replayed (default: on, but off while spans are collected)", \
         graphs_names \
+  }
+#define FLAG_OF_SEED \
+  { \
+    "--seed", NULL, FLAG_INT, offsetof(options, seed), "N", "of the model's random numbers (default 0)", NULL, 0, \
+        INT64_MAX \
   }
 #define FLAG_OF_THREADS \
   { "--threads", NULL, FLAG_INT, offsetof(options, threads), "N", "CPU threads (default 0: all)", NULL, 0, 1024 }

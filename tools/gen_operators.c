@@ -35,7 +35,7 @@ static const char intro[] =
     "- *properties*: `light`: cheap, may run on the host where it feeds shape functions. `fusable`: element-wise, may "
     "be a step of Fused. `extents only`: the kernel reads extents and no elements.\n"
     "  `any rank`: the shape function accepts inputs of unknown rank. `packable`: a product whose constant weights may "
-    "be packed.\n"
+    "be packed. `impure`: two calls with equal inputs differ.\n"
     "\n"
     "| operator | inputs | outputs | attributes | memory | properties |\n"
     "|---|---|---|---|---|---|\n";
@@ -130,7 +130,8 @@ static void put_properties(text_buffer *doc, const reed_op *op) {
   } named[] = {{OP_PROPERTY_FUSABLE, "fusable"},
                {REED_OP_EXTENTS_ONLY, "extents only"},
                {REED_OP_ANY_RANK, "any rank"},
-               {OP_PROPERTY_PACKABLE, "packable"}};
+               {OP_PROPERTY_PACKABLE, "packable"},
+               {OP_PROPERTY_IMPURE, "impure"}};
   const char *between = "";
   if (op->light) text_append(doc, "light"), between = ", ";
   for (size_t i = 0; i < sizeof named / sizeof *named; i++) {

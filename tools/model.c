@@ -256,6 +256,7 @@ const char *const graphs_names[] = {"on", "off", NULL, NULL};
 int model_open_session(const options *o, bool profile, model *m, complaint *c) {
   reed_session_options settings = {.device = o->device,
                                    .n_threads = (int)o->threads,
+                                   .seed = (uint64_t)o->seed,
                                    .memory_cap_bytes = o->memory_cap,
                                    .profile = profile,
                                    .keep_outputs = o->keep_outputs};

@@ -123,7 +123,9 @@ reed_status devices_open(vm_devices *devices, reed_program *program, const reed_
                                    .constant_packed = forget_constant,
                                    .context = m,
                                    .cancel = cancel,
-                                   .overwritten = &devices->overwritten};
+                                   .overwritten = &devices->overwritten,
+                                   .random = &devices->random};
+  devices->random.seed = options->seed;
   devices->n = 1;
   devices->cap_bytes = options->memory_cap_bytes;
   vm_device *host = &devices->items[0];

@@ -9,6 +9,7 @@
 #include "ops/capability.h"
 #include "ops/kernel.h"
 #include "ops/overwritten.h"
+#include "ops/random.h"
 #include "reed/reed.h"
 #include "vm/constants.h"
 #include "vm/output.h"
@@ -57,6 +58,7 @@ typedef struct vm_devices {
   stretch_state graphs;
   reed_kernel_env env;         /* for the `prepare` functions of kernels */
   overwritten_log overwritten; /* rows of the caller's memory that kernels of the run have overwritten */
+  random_stream random;        /* of the session's random numbers */
 } vm_devices;
 
 /* Opens the devices that options->device names, and binds the module devices to them. *devices is zeroed before.

@@ -223,6 +223,12 @@ bool reed_program_input_range(const reed_program *p, size_t i, int32_t axis, ree
   return r;
 }
 
+bool reed_program_is_impure(const reed_program *p) {
+  bool found = false;
+  for (size_t i = 0; p && i < p->module->n_sites && !found; i++) found = p->site_ops[i]->impure;
+  return found;
+}
+
 reed_status reed_program_output(const reed_program *p, size_t i, reed_value_info *out_info) {
   return i < reed_program_output_count(p) ? value_info(p->module, p->module->outputs[i], out_info)
                                           : REED_ERROR_ARGUMENT;

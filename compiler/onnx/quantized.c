@@ -77,7 +77,14 @@ static ir_value *rounded(onnx_reading *z, ir_value *x, int32_t zero, int64_t axi
   return onnx_cast(z->g, clipped(z, y, (float)least, (float)(least + numbers - 1)), to);
 }
 
+/* True, and noted as unsupported, for scales of blocks. */
+static bool has_blocks(onnx_reading *z) {
+  if (onnx_int(z, "block_size", 0)) (void)onnx_refuse(z, "attribute 'block_size', scales of blocks");
+  return z->unsupported;
+}
+
 static void quantize(onnx_reading *z) {
+  if (has_blocks(z)) return;
   const int64_t axis = onnx_int(z, "axis", 1);
   ir_value *x = onnx_cast(z->g, z->inputs[0], REED_F32);
   ir_value *scale = along(z, 1, onnx_cast(z->g, z->inputs[1], REED_F32), x, axis);
@@ -85,6 +92,7 @@ static void quantize(onnx_reading *z) {
 }
 
 static void dequantize(onnx_reading *z) {
+  if (has_blocks(z)) return;
   const int64_t axis = onnx_int(z, "axis", 1);
   const reed_dtype from = z->inputs[0]->type.dtype, to = z->inputs[1]->type.dtype;
   const bool is_wide = from == REED_I32 || from == REED_NONE; /* f32 has not all differences */
@@ -164,11 +172,7 @@ static void convolve_and_quantize(onnx_reading *z) {
   z->outputs[0] = requantized(z, sums, x, 1, w, 1, 6, 7);
 }
 
-static const struct operator_row {
-  const char *name;
-  int32_t least_inputs, most_inputs, most_outputs;
-  void (*make)(onnx_reading *z);
-} rows[] = {
+const onnx_maker onnx_quantized_makers[] = {
     {"QuantizeLinear", 2, 3, 1, quantize},
     {"DequantizeLinear", 2, 3, 1, dequantize},
     {"DynamicQuantizeLinear", 1, 1, 3, quantize_dynamically},
@@ -176,28 +180,5 @@ static const struct operator_row {
     {"ConvInteger", 2, 4, 1, convolve},
     {"QLinearMatMul", 8, 8, 1, multiply_and_quantize},
     {"QLinearConv", 8, 9, 1, convolve_and_quantize},
+    {0},
 };
-
-static const struct operator_row *row_of(const char *type) {
-  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-    if (strcmp(type, rows[i].name) == 0) return &rows[i];
-  return NULL;
-}
-
-bool onnx_is_quantized(const char *type) { return row_of(type) != NULL; }
-
-reed_status onnx_read_quantized(onnx_reading *z) {
-  const struct operator_row *row = row_of(z->node->op_type);
-  if (z->n_inputs > row->most_inputs || z->node->n_output > (size_t)row->most_outputs)
-    return diag_fail(z->r->diagnosis, REED_ERROR_FORMAT,
-                     "node '%s' (%s) has %d inputs and %zu outputs, at most %d and %d are allowed", z->name, row->name,
-                     z->n_inputs, z->node->n_output, row->most_inputs, row->most_outputs);
-  for (int32_t i = 0; i < row->least_inputs; i++)
-    if (!z->inputs[i])
-      return diag_fail(z->r->diagnosis, REED_ERROR_FORMAT, "node '%s' (%s): input %d is missing", z->name, row->name,
-                       i);
-  const size_t first = z->g->nodes.n;
-  if (onnx_int(z, "block_size", 0)) (void)onnx_refuse(z, "attribute 'block_size', scales of blocks");
-  else row->make(z);
-  return onnx_end_reading(z, first, row->most_outputs);
-}

@@ -232,10 +232,18 @@ int64_t onnx_int(const onnx_reading *z, const char *name, int64_t absent);
  * outputs is missing without a reason. */
 reed_status onnx_end_reading(onnx_reading *z, size_t first, int32_t n_outputs) REED_MUST_CHECK;
 
-/* True for an operator of quantised numbers that Reed reads as arithmetic: QuantizeLinear, ConvInteger, ... */
-bool onnx_is_quantized(const char *type);
+/* An operator that Reed reads as several others, which `make` appends. */
+typedef struct onnx_maker {
+  const char *name; /* NULL: the end of the list */
+  int32_t least_inputs, most_inputs, most_outputs;
+  void (*make)(onnx_reading *z);
+} onnx_maker;
+/* Of quantised numbers (QuantizeLinear, ConvInteger, ...), random numbers, and normalisations. */
+extern const onnx_maker onnx_quantized_makers[], onnx_random_makers[], onnx_norm_makers[];
+/* True for an operator of these lists. */
+bool onnx_has_maker(const char *type);
 /* Reads such a node. ERROR_FORMAT: a wrong number of operands. */
-reed_status onnx_read_quantized(onnx_reading *z) REED_MUST_CHECK;
+reed_status onnx_read_made(onnx_reading *z) REED_MUST_CHECK;
 
 /* True for operators that make or take sequences; an Identity is one only if its operand is a sequence. */
 bool onnx_is_of_sequences(const char *type);

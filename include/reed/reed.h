@@ -75,6 +75,9 @@ REED_API reed_status reed_program_output(const reed_program *program, size_t i, 
 /* The range that was declared for an axis of input i when the module was compiled (reed_compile_options.dims). False:
  * the axis has no declared range, or there is no such input or axis. */
 REED_API bool reed_program_input_range(const reed_program *program, size_t i, int32_t axis, reed_dim_range *out_range);
+/* True if runs with equal inputs may differ, because the module calls an operator that is impure (reed_op.impure), such
+ * as one of random numbers. */
+REED_API bool reed_program_is_impure(const reed_program *program);
 
 /* ---- session ---- */
 
@@ -101,6 +104,8 @@ typedef struct reed_session_options {
                                its run; 0: none */
   bool keep_outputs;        /* every output stays on the device that computes it, as by reed_session_keep_output */
   reed_graphs graphs;
+  uint64_t seed; /* of the session's random numbers (RandomNormal, Bernoulli, Multinomial ...): sessions with one seed
+                    draw the same numbers in their runs, whatever devices and threads they have */
 } reed_session_options;
 
 /* Opens a session, which keeps a reference to the program. options NULL: the defaults. ERROR_DEVICE: a device cannot be

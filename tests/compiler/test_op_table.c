@@ -114,9 +114,10 @@ static compiled compiled_of(onnx_build *b) {
 
 static compiled module_of(const reed_op *op, const reed_op_attr *spelled) { return compiled_of(model_of(op, spelled)); }
 
-/* Operators that are no nodes after import: import turns them into others, or they have bodies. */
+/* Operators that are no nodes after import, because import turns them into others, or they have bodies, and those of
+ * random numbers, which have other operands in ONNX. */
 static bool is_named_only(const reed_op *op) {
-  return op_is_control(op) || op == op_builtin(OP_Upsample) || op == op_builtin(OP_Constant);
+  return op_is_control(op) || op->impure || op == op_builtin(OP_Upsample) || op == op_builtin(OP_Constant);
 }
 
 START_TEST(a_spelled_default_and_an_omitted_one_give_the_same_module) {
@@ -346,7 +347,7 @@ static bool layout_has_rule(const reed_op *op) { return layout_rule_of(op) != NU
 START_TEST(every_operator_has_a_layout_rule_or_a_reason) {
   static const exempt list[] = {
       {"its data has no axes of an image, or too few elements to matter",
-       "Constant ConstantOfShape Range Size EyeLike OneHot NonMaxSuppression"},
+       "Constant ConstantOfShape RandomNormal RandomUniform Range Size EyeLike OneHot NonMaxSuppression"},
       {"elements move by index: which one goes where depends on the order of the axes",
        "GatherElements GatherND ScatterElements ScatterND ReverseSequence Compress NonZero Unique Tile Trilu CumSum "
        "TensorScatter"},
@@ -380,7 +381,8 @@ START_TEST(every_operator_follows_integers_or_has_a_reason) {
        "Keypoints NonMaxSuppression DepthToSpace SpaceToDepth Col2Im GridSample"},
       {"not met in the shape arithmetic of exported models",
        "ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMean ReduceSumSquare ArgMax ArgMin CumSum TopK Tile Pad "
-       "OneHot EyeLike Trilu GatherElements GatherND ScatterElements ScatterND ReverseSequence TensorScatter Dropout"},
+       "OneHot EyeLike Trilu GatherElements GatherND ScatterElements ScatterND ReverseSequence TensorScatter Dropout "
+       "RandomNormal RandomUniform"},
       {"how many there are is known when its kernel has run", "Compress NonZero Unique"},
       {"import makes constants of it", "Constant"},
       {"made after the last inference", "Fused FusedColumns"},
@@ -398,7 +400,8 @@ START_TEST(every_operator_has_a_rule_of_signs_or_a_reason) {
        "ConvTranspose "
        "Gemm MatMul Attention RotaryEmbedding BatchNormalization GroupNormalization InstanceNormalization "
        "LayerNormalization "
-       "RMSNormalization LogSoftmax LpNormalization GRU LSTM RNN Resize Upsample GridSample CumSum Trilu"},
+       "RMSNormalization LogSoftmax LpNormalization GRU LSTM RNN Resize Upsample GridSample CumSum Trilu "
+       "RandomNormal RandomUniform"},
       {"could have one, and no model that is looked at needs it",
        "Add Mul Div Pow Sum Mean Reciprocal Cosh Softplus HardSigmoid PasteMasks Keypoints RoiAlign MultiLevelRoiAlign "
        "AveragePool MaxPool LpPool GlobalAveragePool GlobalLpPool GlobalMaxPool Hardmax DepthToSpace SpaceToDepth "

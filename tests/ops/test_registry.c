@@ -48,6 +48,8 @@ static const struct {
     {"TopK", "0V"},
     {"Range", "VVV"},
     {"ConstantOfShape", "V"},
+    {"RandomNormal", "V"},
+    {"RandomUniform", "V"},
     {"If", "V"},
     {"Loop", "VV0"},
     {"NonZero", "U0"},

@@ -287,6 +287,15 @@ def normalise(g):
         g.node("GroupNormalization", [v, g.const(np.ones(c), v.dtype), g.const(g.random(c, v.dtype))], num_groups=groups, epsilon=1e-2)
 
 
+@operator(.7)
+def neighbours(g):
+    v = g.pick(F32, rank=(4,), nonempty=True)
+    if g.flag():
+        g.node("LRN", [v], size=int(g.r.choice([1, 3, 5, 9])), alpha=float(g.r.choice([1e-4, .5])), beta=float(g.r.choice([.5, .75])), bias=float(g.r.choice([1, 2.5])))
+    else:
+        g.node("MeanVarianceNormalization", [v], **({} if g.flag() else {"axes": [int(a) for a in np.sort(g.r.permutation(4)[:2])]}))
+
+
 @operator(1.2)
 def nms(g):
     n = g.pick(F32, rank=(1,), nonempty=True)

@@ -6,7 +6,8 @@ class SessionOptions(ctypes.Structure):
     header, name = "reed/reed.h", "reed_session_options"
     _fields_ = [("device", ctypes.c_char_p), ("n_threads", ctypes.c_int), ("memory_cap_bytes", ctypes.c_int64),
                 ("memo_entries", ctypes.c_int64), ("memo_bytes", ctypes.c_int64), ("max_call_depth", ctypes.c_int64),
-                ("max_instructions", ctypes.c_int64), ("profile", ctypes.c_bool), ("cancel_at_kernel", ctypes.c_int64), ("keep_outputs", ctypes.c_bool), ("graphs", ctypes.c_int)]
+                ("max_instructions", ctypes.c_int64), ("profile", ctypes.c_bool), ("cancel_at_kernel", ctypes.c_int64), ("keep_outputs", ctypes.c_bool), ("graphs", ctypes.c_int),
+                ("seed", ctypes.c_uint64)]
 
 
 class CompileOptions(ctypes.Structure):

@@ -1,0 +1,77 @@
+/* Normalisations that Reed has no kernel for -> reductions, pools and arithmetic: LRN, which divides by a power of the
+ * mean square over neighbouring channels, and MeanVarianceNormalization. */
+#include "base/dtype.h"
+#include "compiler/onnx/reader.h"
+
+static ir_value *scalar(const onnx_reading *z, double number, reed_dtype dtype) {
+  char element[sizeof(double)];
+  reed_dtype_write(dtype, element, number);
+  return ir_constant(z->g->module, &(reed_desc){.dtype = dtype}, element, false, NULL);
+}
+
+static double number_of(const onnx_reading *z, const char *name, double absent) {
+  const Onnx__AttributeProto *a = onnx_find_attribute(z->f, z->node, name);
+  return a ? (double)a->f : absent;
+}
+
+/* The dtype of x, if it is a float. */
+static reed_dtype float_of(onnx_reading *z) {
+  const reed_dtype dtype = z->inputs[0]->type.dtype;
+  if (!dtype_is_real(dtype)) (void)onnx_refuse(z, "a normalisation of numbers whose dtype is not known or no float");
+  return dtype;
+}
+
+/* The mean of x over `size` neighbouring channels, those beyond the ends counted as 0: a pool of [batch, 1, channel,
+ * place]. */
+static ir_value *mean_over_channels(const onnx_reading *z, ir_value *x, int64_t size) {
+  ir_graph *g = z->g;
+  ir_value *shape = onnx_unary(g, OP_Shape, x);
+  ir_value *parts[] = {onnx_part(g, shape, 0, 1), onnx_vector(g->module, 1, 1), onnx_part(g, shape, 1, 2),
+                       onnx_product(g, onnx_part(g, shape, 2, INT64_MAX))};
+  ir_value *planes = onnx_binary(g, OP_Reshape, x, onnx_made(g, NULL, OP_Concat, parts, 4, "axis", 0, NULL));
+  ir_value *means = onnx_made(g, NULL, OP_AveragePool, &planes, 1, "count_include_pad", 1, NULL);
+  const int64_t kernel[] = {size, 1}, pads[] = {(size - 1) / 2, 0, size / 2, 0};
+  if (!means || !ir_set_attr_ints(means->producer, "kernel_shape", kernel, 2) ||
+      !ir_set_attr_ints(means->producer, "pads", pads, 4))
+    return NULL;
+  return onnx_binary(g, OP_Reshape, means, shape);
+}
+
+/* x / (bias + alpha * mean square)^beta */
+static void respond_locally(onnx_reading *z) {
+  ir_value *x = z->inputs[0];
+  const reed_dtype dtype = float_of(z);
+  const int64_t size = onnx_int(z, "size", 0);
+  if (z->unsupported) return;
+  if (size < 1) {
+    z->status =
+        diag_fail(z->r->diagnosis, REED_ERROR_FORMAT, "node '%s' (LRN): 'size' is %lld", z->name, (long long)size);
+    return;
+  }
+  ir_value *means = mean_over_channels(z, onnx_binary(z->g, OP_Mul, x, x), size);
+  ir_value *base = onnx_binary(z->g, OP_Mul, means, scalar(z, number_of(z, "alpha", 1e-4), dtype));
+  base = onnx_binary(z->g, OP_Add, base, scalar(z, number_of(z, "bias", 1), dtype));
+  /* (the base is positive, and a logarithm and an exponential are vector code) */
+  ir_value *power =
+      onnx_binary(z->g, OP_Mul, onnx_unary(z->g, OP_Log, base), scalar(z, -number_of(z, "beta", .75), dtype));
+  z->outputs[0] = onnx_binary(z->g, OP_Mul, x, onnx_unary(z->g, OP_Exp, power));
+}
+
+/* d / (sqrt(mean of d^2) + 1e-9), where d = x - mean */
+static void normalize(onnx_reading *z) {
+  static const int64_t usual[] = {0, 2, 3};
+  const Onnx__AttributeProto *a = onnx_find_attribute(z->f, z->node, "axes");
+  const reed_dtype dtype = float_of(z);
+  if (z->unsupported) return;
+  ir_graph *g = z->g;
+  ir_value *axes = ir_constant_i64(g->module, a ? a->ints : usual, a ? (int64_t)a->n_ints : 3, NULL);
+  ir_value *d = onnx_binary(g, OP_Sub, z->inputs[0], onnx_binary(g, OP_ReduceMean, z->inputs[0], axes));
+  ir_value *deviation = onnx_unary(g, OP_Sqrt, onnx_binary(g, OP_ReduceMean, onnx_binary(g, OP_Mul, d, d), axes));
+  z->outputs[0] = onnx_binary(g, OP_Div, d, onnx_binary(g, OP_Add, deviation, scalar(z, 1e-9, dtype)));
+}
+
+const onnx_maker onnx_norm_makers[] = {
+    {"LRN", 1, 1, 1, respond_locally},
+    {"MeanVarianceNormalization", 1, 1, 1, normalize},
+    {0},
+};
