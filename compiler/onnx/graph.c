@@ -459,7 +459,7 @@ static reed_status read_node(onnx_reader *r, onnx_frame *f, const Onnx__NodeProt
   if (function) return inline_function(r, f, node, function, name);
   if (!*domain && strcmp(type, "Constant") == 0) return read_constant(r, f, node, name);
   if (!*domain && strcmp(type, "Einsum") == 0) return read_einsum(r, f, node, name);
-  if (!*domain && onnx_has_maker(type)) return read_made(r, f, node, name, onnx_read_made);
+  if (onnx_has_maker(domain, type)) return read_made(r, f, node, name, onnx_read_made);
   if (!*domain && is_of_sequences(r, f, node)) return read_made(r, f, node, name, onnx_read_sequence);
   if (!*domain && carries_sequences(r, f, node)) return read_loop(r, f, node, name);
   const reed_op *op = op_find(r->m->registry, domain, *domain ? type : onnx_modern_name(type));

@@ -1,7 +1,5 @@
 /* Nodes that stand for an operator of the model which Reed has no kernel for: scan.c, einsum.c, sequences.c, and the
- * operators of the lists of makers. */
-#include <string.h>
-
+ * operators of the lists of makers (makers.c). */
 #include "compiler/onnx/reader.h"
 
 ir_value *onnx_made(ir_graph *g, ir_node *before, op_id op, ir_value *const *inputs, int32_t n_inputs, const char *attr,
@@ -20,6 +18,14 @@ ir_value *onnx_unary(ir_graph *g, op_id op, ir_value *x) { return onnx_made(g, N
 
 ir_value *onnx_binary(ir_graph *g, op_id op, ir_value *a, ir_value *b) {
   return onnx_made(g, NULL, op, (ir_value *[]){a, b}, 2, NULL, 0, NULL);
+}
+
+ir_value *onnx_number_like(ir_graph *g, const ir_value *x, double number) {
+  if (!x) return NULL;
+  const reed_desc scalar = {.dtype = x->type.dtype == REED_NONE ? REED_F32 : x->type.dtype};
+  uint64_t bits = 0;
+  reed_dtype_write(scalar.dtype, &bits, number);
+  return ir_constant(g->module, &scalar, &bits, false, NULL);
 }
 
 ir_value *onnx_cast(ir_graph *g, ir_value *x, reed_dtype to) {
@@ -69,33 +75,14 @@ int64_t onnx_int(const onnx_reading *z, const char *name, int64_t absent) {
   return a ? a->i : absent;
 }
 
-reed_status onnx_end_reading(onnx_reading *z, size_t first, int32_t n_outputs) {
+float onnx_float(const onnx_reading *z, const char *name, float absent) {
+  const Onnx__AttributeProto *a = onnx_find_attribute(z->f, z->node, name);
+  return a ? a->f : absent;
+}
+
+reed_status onnx_end_reading(onnx_reading *z, size_t first) {
   if (z->status != REED_OK || z->unsupported) return z->status;
   bool complete = true;
-  for (int32_t i = 0; i < n_outputs; i++) complete = complete && z->outputs[i];
+  for (size_t i = 0; i < z->node->n_output; i++) complete = complete && (!*z->node->output[i] || z->outputs[i]);
   return complete && onnx_name_made(z->g, first, z->name) ? REED_OK : diag_no_memory(z->r->diagnosis, "a node's parts");
-}
-
-static const onnx_maker *maker_of(const char *type) {
-  static const onnx_maker *const lists[] = {onnx_quantized_makers, onnx_random_makers, onnx_norm_makers};
-  for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
-    for (const onnx_maker *m = lists[i]; m->name; m++)
-      if (strcmp(type, m->name) == 0) return m;
-  return NULL;
-}
-
-bool onnx_has_maker(const char *type) { return maker_of(type) != NULL; }
-
-reed_status onnx_read_made(onnx_reading *z) {
-  const onnx_maker *m = maker_of(z->node->op_type);
-  if (z->n_inputs > m->most_inputs || z->node->n_output > (size_t)m->most_outputs)
-    return diag_fail(z->r->diagnosis, REED_ERROR_FORMAT,
-                     "node '%s' (%s) has %d inputs and %zu outputs, at most %d and %d are allowed", z->name, m->name,
-                     z->n_inputs, z->node->n_output, m->most_inputs, m->most_outputs);
-  for (int32_t i = 0; i < m->least_inputs; i++)
-    if (!z->inputs[i])
-      return diag_fail(z->r->diagnosis, REED_ERROR_FORMAT, "node '%s' (%s): input %d is missing", z->name, m->name, i);
-  const size_t first = z->g->nodes.n;
-  m->make(z);
-  return onnx_end_reading(z, first, m->most_outputs);
 }

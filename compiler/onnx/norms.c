@@ -9,11 +9,6 @@ static ir_value *scalar(const onnx_reading *z, double number, reed_dtype dtype) 
   return ir_constant(z->g->module, &(reed_desc){.dtype = dtype}, element, false, NULL);
 }
 
-static double number_of(const onnx_reading *z, const char *name, double absent) {
-  const Onnx__AttributeProto *a = onnx_find_attribute(z->f, z->node, name);
-  return a ? (double)a->f : absent;
-}
-
 /* The dtype of x, if it is a float. */
 static reed_dtype float_of(onnx_reading *z) {
   const reed_dtype dtype = z->inputs[0]->type.dtype;
@@ -49,11 +44,11 @@ static void respond_locally(onnx_reading *z) {
     return;
   }
   ir_value *means = mean_over_channels(z, onnx_binary(z->g, OP_Mul, x, x), size);
-  ir_value *base = onnx_binary(z->g, OP_Mul, means, scalar(z, number_of(z, "alpha", 1e-4), dtype));
-  base = onnx_binary(z->g, OP_Add, base, scalar(z, number_of(z, "bias", 1), dtype));
+  ir_value *base = onnx_binary(z->g, OP_Mul, means, scalar(z, onnx_float(z, "alpha", 1e-4F), dtype));
+  base = onnx_binary(z->g, OP_Add, base, scalar(z, onnx_float(z, "bias", 1), dtype));
   /* (the base is positive, and a logarithm and an exponential are vector code) */
   ir_value *power =
-      onnx_binary(z->g, OP_Mul, onnx_unary(z->g, OP_Log, base), scalar(z, -number_of(z, "beta", .75), dtype));
+      onnx_binary(z->g, OP_Mul, onnx_unary(z->g, OP_Log, base), scalar(z, -onnx_float(z, "beta", .75F), dtype));
   z->outputs[0] = onnx_binary(z->g, OP_Mul, x, onnx_unary(z->g, OP_Exp, power));
 }
 

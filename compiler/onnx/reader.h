@@ -192,6 +192,8 @@ ir_value *onnx_cast(ir_graph *g, ir_value *x, reed_dtype to);
 /* The output of a new node with one input, or two, and default attributes. */
 ir_value *onnx_unary(ir_graph *g, op_id op, ir_value *x);
 ir_value *onnx_binary(ir_graph *g, op_id op, ir_value *a, ir_value *b);
+/* The constant scalar `number` in x's dtype, f32 where that is not known. */
+ir_value *onnx_number_like(ir_graph *g, const ir_value *x, double number);
 /* Names g's nodes from number `first` on after the model's node for which they stand. False: no memory. */
 bool onnx_name_made(ir_graph *g, size_t first, const char *node_name);
 /* The constant vector first, first + 1, ... of n numbers, at most REED_MAX_RANK. */
@@ -228,9 +230,11 @@ typedef struct onnx_reading {
 ir_value *onnx_refuse(onnx_reading *z, const char *what);
 /* The node's integer attribute of that name, or `absent`. */
 int64_t onnx_int(const onnx_reading *z, const char *name, int64_t absent);
-/* Names the nodes appended from number `first` on, and gives the reading's status: ERROR_MEMORY if one of the first n
- * outputs is missing without a reason. */
-reed_status onnx_end_reading(onnx_reading *z, size_t first, int32_t n_outputs) REED_MUST_CHECK;
+/* The node's number of that name, or `absent`. */
+float onnx_float(const onnx_reading *z, const char *name, float absent);
+/* Names the nodes appended from number `first` on, and gives the reading's status: ERROR_MEMORY if an output that the
+ * model names is missing without a reason. */
+reed_status onnx_end_reading(onnx_reading *z, size_t first) REED_MUST_CHECK;
 
 /* An operator that Reed reads as several others, which `make` appends. */
 typedef struct onnx_maker {
@@ -240,8 +244,10 @@ typedef struct onnx_maker {
 } onnx_maker;
 /* Of quantised numbers (QuantizeLinear, ConvInteger, ...), random numbers, and normalisations. */
 extern const onnx_maker onnx_quantized_makers[], onnx_random_makers[], onnx_norm_makers[];
-/* True for an operator of these lists. */
-bool onnx_has_maker(const char *type);
+/* Of onnxruntime's optimiser: operators of the domain com.microsoft, and those that it has in ONNX's own domain. */
+extern const onnx_maker onnx_contrib_makers[], onnx_simplified_makers[];
+/* True for an operator of these lists; `domain` is a plain one. */
+bool onnx_has_maker(const char *domain, const char *type);
 /* Reads such a node. ERROR_FORMAT: a wrong number of operands. */
 reed_status onnx_read_made(onnx_reading *z) REED_MUST_CHECK;
 

@@ -276,7 +276,7 @@ reed_status onnx_read_sequence(onnx_reading *z) {
   const size_t first = z->g->nodes.n;
   const onnx_sequence *s = onnx_sequence_of(z->r, z->inputs[0]);
   if (check_kinds(z, row, s)) z->outputs[0] = row->make(z, s);
-  return onnx_end_reading(z, first, 1);
+  return onnx_end_reading(z, first);
 }
 
 ir_value *onnx_looped_sequence(onnx_reader *r, ir_graph *g, ir_value *const items[ONNX_LOOP_ITEMS]) {

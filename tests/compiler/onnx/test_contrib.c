@@ -1,0 +1,208 @@
+/* Operators of onnxruntime's optimiser stand for operators of ONNX: folded results beside those of the operators that
+ * onnxruntime's documentation names, shapes of operands whose rank the reader does not know, and refused nodes. */
+#include <math.h>
+
+#include "tests/compiler/front.h"
+#include "tests/suite.h"
+
+/* Adds the node of a line "y,z = Operator(a,b) alpha=.5 axis=1 mode=text perm=[1,0]". A number with a point is a
+ * float. */
+static void add_node(onnx_build *b, const char *line) {
+  char text[256], *rest = text, *attribute;
+  ck_assert_int_lt(snprintf(text, sizeof text, "%s", line), (int)sizeof text);
+  const char *outputs = strsep(&rest, " ");
+  ck_assert_str_eq(strsep(&rest, " "), "=");
+  const char *op = strsep(&rest, "("), *inputs = strsep(&rest, ")");
+  build_node_t *n = build_node(b, op, inputs, outputs);
+  while ((attribute = strsep(&rest, " "))) {
+    char *value = attribute;
+    const char *name = strsep(&value, "=");
+    if (!value) continue;
+    if (*value == '[') {
+      char *numbers = value + 1;
+      const char *list = strsep(&numbers, "]");
+      if (strchr(list, '.')) build_floats(b, n, name, list);
+      else build_ints(b, n, name, list);
+    } else if (strspn(value, "-.0123456789") < strlen(value)) build_string(b, n, name, value);
+    else if (strchr(value, '.')) build_float(b, n, name, strtof(value, NULL));
+    else build_int(b, n, name, strtol(value, NULL, 10));
+  }
+}
+
+/* A constant of numbers between -1 and 1, which differ from tensor to tensor. */
+static void add_constant(onnx_build *b, const char *name, const char *dims) {
+  float elements[64];
+  for (int i = 0; i < 64; i++) elements[i] = (float)((i * 29 + name[0] * 7 + 11) % 23) / 11.5F - 1;
+  build_f32(b, name, dims, elements);
+}
+
+static void add_constants(onnx_build *b) {
+  add_constant(b, "x", "2,3,4");
+  add_constant(b, "s", "2,3,4"); /* the residual */
+  add_constant(b, "g", "4");     /* scale, shift, bias */
+  add_constant(b, "h", "4");
+  add_constant(b, "c", "4");
+  add_constant(b, "a", "2,4,3"); /* products */
+  add_constant(b, "m", "2,5,4");
+  add_constant(b, "d", "5,3");
+  add_constant(b, "i", "1,2,3,3"); /* convolutions */
+  add_constant(b, "w", "2,2,2,2");
+  add_constant(b, "o", "2");
+  add_constant(b, "r", "1,2,2,2");
+  add_constant(b, "e", "9,4"); /* tables of words, places, segments */
+  add_constant(b, "p", "5,4");
+  add_constant(b, "t", "2,4");
+  add_constant(b, "half", "");
+  build_tensor(b, "ids", REED_I32, "2,3", (int32_t[]){1, 5, 8, 0, 2, 2}, true);
+  build_tensor(b, "segments", REED_I32, "2,3", (int32_t[]){0, 1, 1, 0, 0, 1}, true);
+  build_tensor(b, "mask", REED_I32, "2,3", (int32_t[]){1, 1, 0, 1, 1, 1}, true);
+  build_tensor(b, "at", REED_I64, "2,3", (int64_t[]){4, 1, 0, 2, 2, 3}, true);
+  build_tensor(b, "ones", REED_I32, "2", (int32_t[]){2, 3}, true);
+  build_tensor(b, "none", REED_I32, "2", (int32_t[]){0, 0}, true);
+  build_f32(b, "alpha", "", (float[]){.5F});
+  build_f32(b, "slope", "", (float[]){1.702F});
+  build_f32(b, "low", "", (float[]){-.25F});
+  build_f32(b, "high", "", (float[]){.75F});
+  build_i64(b, "begin", "1", (int64_t[]){0});
+  build_i64(b, "end", "1", (int64_t[]){3});
+}
+
+#define MS "com.microsoft."
+static const struct {
+  const char *node;     /* gives y, y2, ... */
+  const char *nodes[8]; /* give z, z2, ... */
+} cases[] = {
+    {"y = " MS "Gelu(x)", {"z = Gelu(x)"}},
+    {"y = " MS "BiasGelu(x,g)", {"v = Add(x,g)", "z = Gelu(v)"}},
+    {"y = " MS "FastGelu(x)", {"z = Gelu(x) approximate=tanh"}},
+    {"y = " MS "FastGelu(x,g)", {"v = Add(x,g)", "z = Gelu(v) approximate=tanh"}},
+    {"y = " MS "QuickGelu(x)", {"u = Mul(x,slope)", "v = Sigmoid(u)", "z = Mul(x,v)"}},
+    {"y = " MS "QuickGelu(x) alpha=0.5", {"u = Mul(x,alpha)", "v = Sigmoid(u)", "z = Mul(x,v)"}},
+    {"y = " MS "FusedMatMul(x,a)", {"z = MatMul(x,a)"}},
+    {"y = " MS "FusedMatMul(x,m) transB=1 alpha=0.5",
+     {"u = Transpose(m) perm=[0,2,1]", "v = MatMul(x,u)", "z = Mul(v,alpha)"}},
+    {"y = " MS "FusedMatMul(a,m) transA=1 transB=1",
+     {"t0 = Transpose(a) perm=[0,2,1]", "u = Transpose(m) perm=[0,2,1]", "z = MatMul(t0,u)"}},
+    {"y = " MS "FusedMatMul(a,d) transB=1", {"u = Transpose(d) perm=[1,0]", "z = MatMul(a,u)"}},
+    {"y = " MS "FusedMatMul(c,m) transA=1 transB=1", {"u = Transpose(m) perm=[0,2,1]", "z = MatMul(c,u)"}},
+    {"y = " MS "FusedConv(i,w) pads=[1,0,0,1] activation=Relu", {"v = Conv(i,w) pads=[1,0,0,1]", "z = Relu(v)"}},
+    {"y = " MS "FusedConv(i,w,o,r) activation=LeakyRelu activation_params=[0.25]",
+     {"u = Conv(i,w,o)", "v = Add(u,r)", "z = LeakyRelu(v) alpha=0.25"}},
+    {"y = " MS "FusedConv(i,w,,r)", {"u = Conv(i,w)", "z = Add(u,r)"}},
+    {"y = " MS "FusedConv(i,w,o) activation=Clip activation_params=[-0.25,0.75]",
+     {"v = Conv(i,w,o)", "z = Clip(v,low,high)"}},
+    {"y = " MS "FusedConv(i,w,o) activation=HardSigmoid activation_params=[0.25,0.75]",
+     {"v = Conv(i,w,o)", "z = HardSigmoid(v) alpha=0.25 beta=0.75"}},
+    {"y = " MS "FusedGemm(p,e) transB=1 alpha=0.5 activation=Tanh",
+     {"v = Gemm(p,e) transB=1 alpha=0.5", "z = Tanh(v)"}},
+    {"y = " MS "FusedGemm(d,p,g) transA=1 activation=LeakyRelu activation_alpha=0.25",
+     {"v = Gemm(d,p,g) transA=1", "z = LeakyRelu(v) alpha=0.25"}},
+    {"y,,,y2 = " MS "SkipLayerNormalization(x,s,g,h,c) epsilon=0.125",
+     {"u = Add(x,s)", "z2 = Add(u,c)", "z = LayerNormalization(z2,g,h) epsilon=0.125"}},
+    {"y = " MS "SkipLayerNormalization(x,s,g) epsilon=0.125",
+     {"u = Add(x,s)", "z = LayerNormalization(u,g) epsilon=0.125"}},
+    {"y,,,y2 = " MS "SkipSimplifiedLayerNormalization(x,s,g,c) epsilon=0.125",
+     {"u = Add(x,s)", "z2 = Add(u,c)", "z = RMSNormalization(z2,g) epsilon=0.125"}},
+    {"y = SimplifiedLayerNormalization(x,g) epsilon=0.125 axis=-1 stash_type=1",
+     {"z = RMSNormalization(x,g) epsilon=0.125"}},
+    {"y,y2,y3 = " MS "EmbedLayerNormalization(ids,segments,e,p,t,g,h,mask) epsilon=0.125",
+     {"k = Gather(e,ids)", "l = Slice(p,begin,end)", "n = Add(k,l)", "q = Gather(t,segments)", "z3 = Add(n,q)",
+      "z = LayerNormalization(z3,g,h) epsilon=0.125", "z2 = Identity(ones)"}},
+    {"y,y2 = " MS "EmbedLayerNormalization(ids,,e,p,,g,h,,at) epsilon=0.125",
+     {"k = Gather(e,ids)", "l = Gather(p,at)", "n = Add(k,l)", "z = LayerNormalization(n,g,h) epsilon=0.125",
+      "z2 = Identity(none)"}},
+};
+
+START_TEST(results_are_those_of_the_operators_it_stands_for) {
+  onnx_build *b = build_open(23);
+  add_constants(b);
+  add_node(b, cases[_i].node);
+  int n_nodes = 0, n_results = 1;
+  while (n_nodes < 8 && cases[_i].nodes[n_nodes]) add_node(b, cases[_i].nodes[n_nodes++]);
+  while (n_results < 3) { /* "y2" and "y3" before the operator */
+    const char name[] = {'y', (char)('1' + n_results), 0}, *at = strstr(cases[_i].node, name);
+    if (!at || at > strchr(cases[_i].node, '=')) break;
+    n_results++;
+  }
+  for (int k = 1; k <= n_results; k++) {
+    char y[8] = "y", z[8] = "z";
+    if (k > 1) snprintf(y, sizeof y, "y%d", k), snprintf(z, sizeof z, "z%d", k);
+    const char *type = k == 2 && strstr(cases[_i].node, "Embed") ? "i32" : "f32";
+    build_output(b, y, type);
+    build_output(b, z, type);
+  }
+  front f;
+  front_read(&f, &b);
+  front_ok(&f);
+  front_passes(&f, NULL);
+  front_ok(&f);
+  for (int k = 0; k < n_results; k++) {
+    const ir_value *y = f.m->main->results[2 * k], *z = f.m->main->results[2 * k + 1];
+    reed_desc one, other;
+    ck_assert_msg(ir_desc(y, &one) && ir_desc(z, &other) && y->data && z->data, "%s is not folded", cases[_i].node);
+    ck_assert_int_eq(one.dtype, other.dtype);
+    ck_assert_int_eq(one.rank, other.rank);
+    for (int32_t d = 0; d < one.rank; d++) ck_assert_int_eq(one.dims[d], other.dims[d]);
+    for (int64_t i = 0; i < desc_elements(&one); i++)
+      ck_assert_msg(fabs(front_element(y, i) - front_element(z, i)) <= 1e-6,
+                    "%s: element %d of result %d is %g, not %g", cases[_i].node, (int)i, k, front_element(y, i),
+                    front_element(z, i));
+  }
+  front_fini(&f);
+}
+END_TEST
+
+START_TEST(a_matrix_of_unknown_rank_is_transposed) {
+  onnx_build *b = build_open(23);
+  build_input(b, "x", "f32[n,3,h,w]");
+  build_input(b, "k", "f32[n,3,5,w]");
+  add_node(b, "a = Identity(x)");
+  add_node(b, "c = Identity(k)");
+  add_node(b, "y = " MS "FusedMatMul(a,c) transB=1");
+  build_output(b, "y", "f32");
+  front f;
+  front_optimize(&f, &b);
+  ck_assert_str_eq(front_result_type(&f), "f32[n,3,h,5]");
+  front_fini(&f);
+}
+END_TEST
+
+START_TEST(nodes_that_do_not_fit_are_refused) {
+  static const struct {
+    const char *node, *text;
+    reed_status status;
+  } refused[] = {
+      {"y = " MS "BiasGelu(x)", "node 'y_node' (BiasGelu): input 1 is missing", REED_ERROR_FORMAT},
+      {"y = " MS "Gelu(x,x)", "has 2 inputs and 1 outputs, at most 1 and 1 are allowed", REED_ERROR_FORMAT},
+      {"y,q = " MS "SkipLayerNormalization(x,x,x)", "outputs 'mean' and 'inv_std_var': 'y_node'",
+       REED_ERROR_UNSUPPORTED},
+      {"y = " MS "FusedMatMul(x,x) transBatchB=1", "attribute 'transBatchA' or 'transBatchB': 'y_node'",
+       REED_ERROR_UNSUPPORTED},
+      {"y = " MS "FusedConv(x,x) activation=Mish", "an activation other than", REED_ERROR_UNSUPPORTED},
+      {"y = " MS "FusedConv(x,x) activation=Clip activation_params=[0.5]", "too few 'activation_params'",
+       REED_ERROR_UNSUPPORTED},
+      {"y = " MS "EmbedLayerNormalization(x,,x,,,x,x)", "without tables, scale or shift", REED_ERROR_UNSUPPORTED},
+      {"y = " MS "nchwc.Conv(x,x)", "operator Conv of domain com.microsoft.nchwc", REED_ERROR_UNSUPPORTED},
+  };
+  for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+    onnx_build *b = build_open(23);
+    build_input(b, "x", "f32[2,2]");
+    add_node(b, refused[i].node);
+    build_output(b, "y", "f32");
+    front f;
+    front_read(&f, &b);
+    front_says(&f, refused[i].status, refused[i].text);
+    front_fini(&f);
+  }
+}
+END_TEST
+
+int main(void) {
+  Suite *suite = suite_create("onnx_contrib");
+  TCase *t = tcase_create("onnx_contrib");
+  tcase_add_loop_test(t, results_are_those_of_the_operators_it_stands_for, 0, (int)(sizeof cases / sizeof *cases));
+  tcase_add_test(t, a_matrix_of_unknown_rank_is_transposed);
+  tcase_add_test(t, nodes_that_do_not_fit_are_refused);
+  suite_add_tcase(suite, t);
+  return suite_run(suite);
+}
