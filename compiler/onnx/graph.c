@@ -10,7 +10,7 @@ static reed_status read_nodes(onnx_reader *r, onnx_frame *f, Onnx__NodeProto *co
 static reed_status read_region(onnx_reader *r, onnx_frame *outer, ir_node *parent, const Onnx__GraphProto *g);
 
 /* The version of ai.onnx in force: the function's, otherwise that of the frames around it; 0: not imported. */
-static int64_t opset_of(const onnx_frame *f) {
+int64_t onnx_opset(const onnx_frame *f) {
   for (; f; f = f->caller)
     for (size_t i = 0; i < f->n_opsets; i++)
       if (!*onnx_plain_domain(f->opsets[i]->domain)) return f->opsets[i]->version;
@@ -261,14 +261,14 @@ static reed_status make_node(onnx_reader *r, onnx_frame *f, const Onnx__NodeProt
 
 static reed_status read_operator(onnx_reader *r, onnx_frame *f, const Onnx__NodeProto *node, const char *domain,
                                  const reed_op *op, const char *node_name) {
-  if (!*domain && !opset_of(f))
+  if (!*domain && !onnx_opset(f))
     return diag_fail(r->diagnosis, REED_ERROR_FORMAT, "node '%s' (%s): the model imports no opset of ai.onnx",
                      node_name, op->name);
   ir_node *n = NULL;
   reed_status status = make_node(r, f, node, op, node_name, &n);
   if (status != REED_OK || !n) return status == REED_OK ? define_unknown_outputs(r, f, node) : status;
   status = onnx_read_attrs(r, f, n, node);
-  if (status == REED_OK && !*domain) status = onnx_upgrade(r, n, onnx_text(node->op_type), opset_of(f));
+  if (status == REED_OK && !*domain) status = onnx_upgrade(r, n, onnx_text(node->op_type), onnx_opset(f));
   if (status == REED_OK && op_is_control(op)) status = read_regions(r, f, n, node);
   if (status == REED_OK) status = onnx_check_attrs(r, n);
   if (status == REED_OK && !ir_complete_attrs(n)) status = diag_no_memory(r->diagnosis, "attributes");
@@ -283,7 +283,7 @@ static reed_status read_operator(onnx_reader *r, onnx_frame *f, const Onnx__Node
    */
   for (int32_t i = 0; i < n->n_outputs && status == REED_OK; i++)
     if (n->outputs[i]) status = onnx_define(r, f, node->output[i], n->outputs[i]);
-  return status == REED_OK && op == op_builtin(OP_Scan) ? onnx_scan_to_loop(r, n, opset_of(f)) : status;
+  return status == REED_OK && op == op_builtin(OP_Scan) ? onnx_scan_to_loop(r, n, onnx_opset(f)) : status;
 }
 
 /* The rank that the model declares for a value between nodes of the main graph; -1: none. */
@@ -400,7 +400,7 @@ static reed_status read_loop(onnx_reader *r, onnx_frame *f, const Onnx__NodeProt
 /* ---- functions ---- */
 
 static reed_status check_opset(onnx_reader *r, const onnx_frame *f, const char *where) {
-  int64_t opset = opset_of(f);
+  int64_t opset = onnx_opset(f);
   if (opset && (opset < ONNX_OPSET_MIN || opset > ONNX_OPSET_MAX))
     return onnx_unsupported(r, where, "opset %lld (%d to %d are)", (long long)opset, ONNX_OPSET_MIN, ONNX_OPSET_MAX);
   return REED_OK;
@@ -499,7 +499,7 @@ static reed_status read_initializers(onnx_reader *r, onnx_frame *f, const Onnx__
 static reed_dtype given_dtype(const onnx_frame *f, size_t i) {
   const ir_node *n = f->graph->parent;
   if (n->op == op_builtin(OP_Loop) && i < 2) return i == 0 ? REED_I64 : REED_BOOL;
-  if (n->op == op_builtin(OP_Scan) && opset_of(f) < 9) i++; /* skips sequence_lens */
+  if (n->op == op_builtin(OP_Scan) && onnx_opset(f) < 9) i++; /* skips sequence_lens */
   return i < (size_t)n->n_inputs && n->inputs[i] ? n->inputs[i]->type.dtype : REED_NONE;
 }
 

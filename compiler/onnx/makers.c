@@ -10,6 +10,7 @@ static const onnx_maker *maker_of(const char *domain, const char *type) {
   } lists[] = {{"", onnx_quantized_makers},
                {"", onnx_random_makers},
                {"", onnx_norm_makers},
+               {"", onnx_fourier_makers},
                {"", onnx_simplified_makers},
                {"com.microsoft", onnx_contrib_makers}};
   for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)

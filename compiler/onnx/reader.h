@@ -105,6 +105,9 @@ typedef struct onnx_frame {
   int depth;
 } onnx_frame;
 
+/* The version of ONNX's own operators that the frame's nodes have; 0: none is given. */
+int64_t onnx_opset(const onnx_frame *f);
+
 /* A tensor's bytes in an open external file. */
 typedef struct onnx_external_data {
   int file;
@@ -242,8 +245,8 @@ typedef struct onnx_maker {
   int32_t least_inputs, most_inputs, most_outputs;
   void (*make)(onnx_reading *z);
 } onnx_maker;
-/* Of quantised numbers (QuantizeLinear, ConvInteger, ...), random numbers, and normalisations. */
-extern const onnx_maker onnx_quantized_makers[], onnx_random_makers[], onnx_norm_makers[];
+/* Of quantised numbers (QuantizeLinear, ConvInteger, ...), random numbers, normalisations, and Fourier transforms. */
+extern const onnx_maker onnx_quantized_makers[], onnx_random_makers[], onnx_norm_makers[], onnx_fourier_makers[];
 /* Of onnxruntime's optimiser: operators of the domain com.microsoft, and those that it has in ONNX's own domain. */
 extern const onnx_maker onnx_contrib_makers[], onnx_simplified_makers[];
 /* True for an operator of these lists; `domain` is a plain one. */

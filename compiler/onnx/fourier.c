@@ -1,0 +1,216 @@
+/* DFT, STFT and the windows of signals -> products with a matrix of cosines and sines, and arithmetic. The matrix of a
+ * length N has for place n, component c (0: real, 1: imaginary), frequency k and component d of the result
+ *
+ *   c = 0: cos(a), -sin(a)      c = 1: sin(a), cos(a)      a = 2 pi (n k mod N) / N
+ *
+ * with the sines' signs changed for the inverse. Angles are f64, of a remainder that is exact. The matrix is computed
+ * in the run, or folded where it is small and the length a constant. */
+#include <string.h>
+
+#include "base/dtype.h"
+#include "compiler/onnx/reader.h"
+
+#define TWO_PI 6.283185307179586476925
+
+static ir_value *number(const onnx_reading *z, double x, reed_dtype dtype) {
+  char element[sizeof(double)];
+  reed_dtype_write(dtype, element, x);
+  return ir_constant(z->g->module, &(reed_desc){.dtype = dtype}, element, false, NULL);
+}
+
+static ir_value *integers(const onnx_reading *z, const int64_t *list, int64_t n) {
+  return ir_constant_i64(z->g->module, list, n, NULL);
+}
+
+/* A vector of one number, or a scalar, as a scalar, or as a vector, of i64. */
+static ir_value *as_scalar(const onnx_reading *z, ir_value *x) {
+  return onnx_binary(z->g, OP_Reshape, onnx_cast(z->g, x, REED_I64), onnx_vector(z->g->module, 0, 0));
+}
+static ir_value *as_vector(const onnx_reading *z, ir_value *x) {
+  return onnx_binary(z->g, OP_Reshape, onnx_cast(z->g, x, REED_I64), integers(z, (int64_t[]){1}, 1));
+}
+
+/* The scalar `extent` of an axis, which may be negative. */
+static ir_value *extent(const onnx_reading *z, ir_value *x, int64_t axis) {
+  return onnx_binary(z->g, OP_Gather, onnx_unary(z->g, OP_Shape, x), number(z, (double)axis, REED_I64));
+}
+
+/* 0, 1, ... n - 1 of i64. */
+static ir_value *places(const onnx_reading *z, ir_value *n) {
+  return onnx_made(z->g, NULL, OP_Range, (ir_value *[]){number(z, 0, REED_I64), n, number(z, 1, REED_I64)}, 3, NULL, 0,
+                   NULL);
+}
+
+/* x, with its rank known, with one axis more at its end, or at its begin. */
+static ir_value *with_axis(const onnx_reading *z, ir_value *x, int64_t axis) {
+  return onnx_binary(z->g, OP_Unsqueeze, x, integers(z, &axis, 1));
+}
+
+static ir_value *joined(const onnx_reading *z, ir_value *a, ir_value *b, int64_t axis) {
+  return onnx_made(z->g, NULL, OP_Concat, (ir_value *[]){a, b}, 2, "axis", axis, NULL);
+}
+
+/* x[begin:end] along the axis. */
+static ir_value *cut(const onnx_reading *z, ir_value *x, ir_value *begin, ir_value *end, int64_t axis) {
+  return onnx_made(z->g, NULL, OP_Slice, (ir_value *[]){x, begin, end, integers(z, &axis, 1)}, 4, NULL, 0, NULL);
+}
+
+/* Frequencies of a result of `length` places: all, or those up to the half. */
+static ir_value *frequencies(const onnx_reading *z, ir_value *length, bool onesided) {
+  if (!onesided) return length;
+  ir_value *half = onnx_binary(z->g, OP_Div, length, number(z, 2, REED_I64));
+  return onnx_binary(z->g, OP_Add, half, number(z, 1, REED_I64));
+}
+
+typedef struct transform {
+  ir_value *length, *rows, *components, *n_frequencies; /* scalars of i64; rows: the first places, at most the length */
+  reed_dtype dtype;
+  bool inverse;
+} transform;
+
+/* The matrix [rows * components, n_frequencies * 2]. */
+static ir_value *matrix(const onnx_reading *z, const transform *t) {
+  ir_graph *g = z->g;
+  ir_value *products =
+      onnx_binary(g, OP_Mul, with_axis(z, places(z, t->rows), 1), with_axis(z, places(z, t->n_frequencies), 0));
+  ir_value *turns = onnx_cast(g, onnx_binary(g, OP_Mod, products, t->length), REED_F64);
+  ir_value *step =
+      onnx_binary(g, OP_Div, number(z, t->inverse ? -TWO_PI : TWO_PI, REED_F64), onnx_cast(g, t->length, REED_F64));
+  ir_value *angles = onnx_binary(g, OP_Mul, turns, step);
+  ir_value *cosines = with_axis(z, with_axis(z, onnx_cast(g, onnx_unary(g, OP_Cos, angles), t->dtype), 2), 1);
+  ir_value *sines = with_axis(z, with_axis(z, onnx_cast(g, onnx_unary(g, OP_Sin, angles), t->dtype), 2), 1);
+  if (!cosines || !sines) return NULL;
+  if (t->inverse) {
+    ir_value *scale = onnx_cast(g, t->length, t->dtype);
+    cosines = onnx_binary(g, OP_Div, cosines, scale);
+    sines = onnx_binary(g, OP_Div, sines, scale);
+  }
+  /* [rows, 1 component, frequencies, 2] each */
+  ir_value *real = joined(z, cosines, onnx_unary(g, OP_Neg, sines), 3), *imaginary = joined(z, sines, cosines, 3);
+  ir_value *both =
+      cut(z, joined(z, real, imaginary, 1), integers(z, (int64_t[]){0}, 1), as_vector(z, t->components), 1);
+  ir_value *rows = as_vector(z, onnx_binary(g, OP_Mul, t->rows, t->components));
+  ir_value *columns = as_vector(z, onnx_binary(g, OP_Mul, t->n_frequencies, number(z, 2, REED_I64)));
+  return onnx_made(g, NULL, OP_Reshape, (ir_value *[]){both, joined(z, rows, columns, 0)}, 2, "allowzero", 1, NULL);
+}
+
+/* x [..., places, components] times the matrix: [..., frequencies, 2]. */
+static ir_value *transformed(const onnx_reading *z, const transform *t, ir_value *x) {
+  ir_graph *g = z->g;
+  ir_value *before =
+      cut(z, onnx_unary(g, OP_Shape, x), integers(z, (int64_t[]){0}, 1), integers(z, (int64_t[]){-2}, 1), 0);
+  ir_value *row = as_vector(z, onnx_binary(g, OP_Mul, t->rows, t->components));
+  ir_value *flat =
+      onnx_made(g, NULL, OP_Reshape, (ir_value *[]){x, joined(z, before, row, 0)}, 2, "allowzero", 1, NULL);
+  ir_value *y = onnx_binary(g, OP_MatMul, flat, matrix(z, t));
+  ir_value *pairs = joined(z, as_vector(z, t->n_frequencies), integers(z, (int64_t[]){2}, 1), 0);
+  return onnx_made(g, NULL, OP_Reshape, (ir_value *[]){y, joined(z, before, pairs, 0)}, 2, "allowzero", 1, NULL);
+}
+
+static reed_dtype float_of(onnx_reading *z) {
+  const reed_dtype dtype = z->inputs[0]->type.dtype;
+  if (!dtype_is_real(dtype))
+    (void)onnx_refuse(z, "a Fourier transform of numbers whose dtype is not known or no float");
+  return dtype;
+}
+
+/* The axis of a DFT, counted from the end; the last one has the components. It is an attribute before opset 20. */
+static int64_t axis_from_end(onnx_reading *z) {
+  const Onnx__AttributeProto *a = onnx_find_attribute(z->f, z->node, "axis");
+  int64_t axis = a ? a->i : onnx_opset(z->f) < 20 ? 1 : -2;
+  reed_desc desc;
+  if (z->inputs[2]) {
+    if (ir_desc(z->inputs[2], &desc) && desc_elements(&desc) == 1 && z->inputs[2]->data)
+      axis = (int64_t)reed_dtype_read(desc.dtype, z->inputs[2]->data);
+    else (void)onnx_refuse(z, "an axis of DFT that is no constant");
+  }
+  if (axis >= 0 && z->ranks[0] < 0)
+    (void)onnx_refuse(z, "a DFT along an axis counted from the first of an unknown rank");
+  return axis < 0 ? axis : axis - z->ranks[0];
+}
+
+/* x with the axis, counted from the end, and the last but one exchanged. */
+static ir_value *exchanged(const onnx_reading *z, ir_value *x, int64_t axis) {
+  int64_t perm[REED_MAX_RANK];
+  const int64_t rank = z->ranks[0];
+  for (int64_t i = 0; i < rank; i++) perm[i] = i;
+  perm[rank + axis] = rank - 2;
+  perm[rank - 2] = rank + axis;
+  ir_value *y = onnx_unary(z->g, OP_Transpose, x);
+  return y && ir_set_attr_ints(y->producer, "perm", perm, rank) ? y : NULL;
+}
+
+static void make_dft(onnx_reading *z) {
+  transform t = {.dtype = float_of(z), .inverse = onnx_int(z, "inverse", 0) != 0};
+  const bool onesided = onnx_int(z, "onesided", 0) != 0;
+  const int64_t axis = axis_from_end(z), rank = z->ranks[0];
+  if (onesided && t.inverse) (void)onnx_refuse(z, "an inverse DFT with onesided");
+  if (axis != -2 && rank < 0) (void)onnx_refuse(z, "a DFT along an axis before others of an unknown rank");
+  if (z->unsupported) return;
+  if (axis == -1 || (rank >= 0 && (rank < 2 || -axis > rank))) {
+    z->status = diag_fail(z->r->diagnosis, REED_ERROR_FORMAT, "node '%s' (DFT): a tensor of rank %lld has no axis %lld",
+                          z->name, (long long)rank, (long long)(rank + axis));
+    return;
+  }
+  ir_value *x = axis == -2 ? z->inputs[0] : exchanged(z, z->inputs[0], axis);
+  t.components = extent(z, x, -1);
+  t.length = z->inputs[1] ? as_scalar(z, z->inputs[1]) : extent(z, x, -2);
+  if (z->inputs[1]) x = cut(z, x, integers(z, (int64_t[]){0}, 1), as_vector(z, z->inputs[1]), -2);
+  t.rows = extent(z, x, -2);
+  t.n_frequencies = frequencies(z, t.length, onesided);
+  ir_value *y = transformed(z, &t, x);
+  z->outputs[0] = axis == -2 ? y : exchanged(z, y, axis);
+}
+
+/* Frames of `length` places, `step` places apart, times the window. */
+static void make_stft(onnx_reading *z) {
+  ir_graph *g = z->g;
+  ir_value *x = z->inputs[0], *window = z->inputs[2];
+  transform t = {.dtype = float_of(z)};
+  if (!window && !z->inputs[3]) (void)onnx_refuse(z, "an STFT without window and without length of frames");
+  if (z->unsupported) return;
+  ir_value *step = as_scalar(z, z->inputs[1]), *one = number(z, 1, REED_I64);
+  t.length = t.rows = z->inputs[3] ? as_scalar(z, z->inputs[3]) : extent(z, window, 0);
+  t.components = extent(z, x, 2);
+  t.n_frequencies = frequencies(z, t.length, onnx_int(z, "onesided", 1) != 0);
+  ir_value *beyond = onnx_binary(g, OP_Sub, extent(z, x, 1), t.length);
+  ir_value *n_frames = onnx_binary(g, OP_Add, onnx_binary(g, OP_Div, beyond, step), one);
+  ir_value *begins = onnx_binary(g, OP_Mul, places(z, n_frames), step);
+  ir_value *index = onnx_binary(g, OP_Add, with_axis(z, begins, 1), with_axis(z, places(z, t.length), 0));
+  ir_value *frames = onnx_made(g, NULL, OP_Gather, (ir_value *[]){x, index}, 2, "axis", 1, NULL);
+  if (window) frames = onnx_binary(g, OP_Mul, frames, with_axis(z, window, 1));
+  z->outputs[0] = transformed(z, &t, frames);
+}
+
+/* a - b cos(2 pi n / N) + c cos(4 pi n / N), where N is the size, or the size less one if the window is not periodic.
+ */
+static void make_window(onnx_reading *z, double a, double b, double c) {
+  ir_graph *g = z->g;
+  const reed_dtype dtype = onnx_dtype((int32_t)onnx_int(z, "output_datatype", 1));
+  if (dtype == REED_NONE) (void)onnx_refuse(z, "a window of a dtype that Reed has not");
+  if (z->unsupported) return;
+  ir_value *size = as_scalar(z, z->inputs[0]);
+  ir_value *period = onnx_int(z, "periodic", 1) ? size : onnx_binary(g, OP_Sub, size, number(z, 1, REED_I64));
+  ir_value *step = onnx_binary(g, OP_Div, number(z, TWO_PI, REED_F64), onnx_cast(g, period, REED_F64));
+  ir_value *angles = onnx_binary(g, OP_Mul, onnx_cast(g, places(z, size), REED_F64), step);
+  ir_value *y = onnx_binary(g, OP_Mul, onnx_unary(g, OP_Cos, angles), number(z, -b, REED_F64));
+  y = onnx_binary(g, OP_Add, y, number(z, a, REED_F64));
+  if (c != 0) {
+    ir_value *twice = onnx_unary(g, OP_Cos, onnx_binary(g, OP_Add, angles, angles));
+    y = onnx_binary(g, OP_Add, y, onnx_binary(g, OP_Mul, twice, number(z, c, REED_F64)));
+  }
+  z->outputs[0] = onnx_cast(g, y, dtype);
+}
+
+static void make_hann(onnx_reading *z) { make_window(z, .5, .5, 0); }
+static void make_hamming(onnx_reading *z) { make_window(z, 25. / 46, 21. / 46, 0); }
+static void make_blackman(onnx_reading *z) { make_window(z, .42, .5, .08); }
+
+const onnx_maker onnx_fourier_makers[] = {
+    {"DFT", 1, 3, 1, make_dft},
+    {"STFT", 2, 4, 1, make_stft},
+    {"HannWindow", 1, 1, 1, make_hann},
+    {"HammingWindow", 1, 1, 1, make_hamming},
+    {"BlackmanWindow", 1, 1, 1, make_blackman},
+    {0},
+};
