@@ -9,14 +9,6 @@
 static reed_status read_nodes(onnx_reader *r, onnx_frame *f, Onnx__NodeProto *const *nodes, size_t n_nodes);
 static reed_status read_region(onnx_reader *r, onnx_frame *outer, ir_node *parent, const Onnx__GraphProto *g);
 
-/* The version of ai.onnx in force: the function's, otherwise that of the frames around it; 0: not imported. */
-int64_t onnx_opset(const onnx_frame *f) {
-  for (; f; f = f->caller)
-    for (size_t i = 0; i < f->n_opsets; i++)
-      if (!*onnx_plain_domain(f->opsets[i]->domain)) return f->opsets[i]->version;
-  return 0;
-}
-
 reed_status onnx_define(onnx_reader *r, onnx_frame *f, const char *name, ir_value *value) {
   if (!value) return diag_no_memory(r->diagnosis, "a value of the graph");
   reed_status status = onnx_scope_define(&f->scope, name, value);
