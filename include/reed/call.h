@@ -27,7 +27,8 @@ typedef struct reed_operator_call {
 
 /* Computes the outputs: n_outputs new dense tensors of the host, which the caller closes; on an error out_outputs is
  * untouched. An output whose extent depends on elements (nms) has its true extent. Inputs that lie on a device or are
- * not dense are copied. Any number of threads may call at a time.
+ * not dense are copied. Any number of threads may call at a time. Random numbers are the first ones of the attribute
+ * `seed`, or of the seed 0.
  *
  * ERROR_UNSUPPORTED: no such operator or attribute, a control-flow operator, or one without a kernel for the host;
  * ERROR_ARGUMENT: a negative number, a pointer that is missing, an attribute that is given twice; ERROR_TYPE,
