@@ -4,7 +4,6 @@
 #include "base/mem.h"
 #include "base/strides.h"
 #include "vm/history.h"
-#include "vm/transfer.h"
 
 /* The mark is the root's: memory that was bound may itself be a tensor over bound memory. */
 
@@ -221,14 +220,11 @@ static reed_status memory_for_rows(reed_session *s, output_destination *w, int64
   w->n_saves = 0;
   reed_status status = devices_open_output(&s->devices, w->device, &desc, &w->saved, s->run.diagnosis);
   if (status != REED_OK) return status;
-  const vm_device *d = &s->devices.items[w->device];
-  const transfer_side target = {.data = w->saved->data,
-                                .strides = w->saved->strides,
-                                .on = d->device,
-                                .compute = d->copies, /* which no kernel of the run is waited for with */
-                                .copies = d->copies},
-                      source = {.data = &w->n_saves, .strides = w->saved->strides};
-  status = transfer(&target, &source, &count, s->run.diagnosis);
+  /* The copy is enqueued behind the memory's poisoning and in front of the kernel, and nobody waits for it here: a
+   * failure of the kernels before it is reported as theirs. */
+  const tensor target = {.desc = count, .device = w->device, .data = w->saved->data};
+  status = device_copy_in(&s->devices.items[w->device], &target, &w->n_saves, desc_bytes(&count), NULL, true, NULL,
+                          s->run.diagnosis);
   if (status != REED_OK) reed_tensor_close(&w->saved);
   return status;
 }

@@ -423,9 +423,10 @@ reed_status devices_count_objects(vm_devices *devices, int64_t bytes, reed_diagn
 
 reed_status devices_open_output(vm_devices *devices, int32_t device, const reed_desc *desc, reed_tensor **out_tensor,
                                 reed_diagnosis *diagnosis) {
-  const vm_device *d = &devices->items[device];
+  vm_device *d = &devices->items[device];
   reed_status status = outputs_fit(devices, device, desc_bytes(desc), diagnosis);
   if (status == REED_OK) status = output_open(d->outputs, desc, out_tensor, diagnosis);
+  d->at_border = true;
   devices_note_outputs(devices);
   return status;
 }
