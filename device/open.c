@@ -92,6 +92,13 @@ static reed_status parse(const char *text, device_name *out_name, reed_diagnosis
   return REED_OK;
 }
 
+static bool is_kind(const char *name) {
+  for (size_t i = 0; i < N_KINDS; i++)
+    if (strcmp(kinds[i].name, name) == 0) return true;
+  return false;
+}
+
+/* A known kind's options are checked before the kind's module, which may be missing, or unable to start. */
 static reed_status open_kind(const device_name *name, const char *text, device **out_device,
                              reed_diagnosis *diagnosis) {
   if (strcmp(name->kind, "host") == 0) {
@@ -100,7 +107,9 @@ static reed_status open_kind(const device_name *name, const char *text, device *
     return host_open(out_device, diagnosis);
   }
   const device_module *module = NULL;
-  reed_status status = device_module_find(name->kind, &module, diagnosis);
+  reed_status status =
+      is_kind(name->kind) ? device_options_read(name->kind, name->options, NULL, 0, NULL, diagnosis) : REED_OK;
+  if (status == REED_OK) status = device_module_find(name->kind, &module, diagnosis);
   if (status != REED_OK) return status;
   return module->open(&services, name->index, name->options, out_device, diagnosis);
 }

@@ -234,6 +234,7 @@ static int run(const options *o, complaint *c) {
     fprintf(stderr, "vm plan: no NVIDIA GPU on this machine; planned for an H100 from its data sheet (--card NAME)\n");
   if (asked) own.device = device = with_host_values(described ? described : asked);
   if (asked && !strchr(asked, '/')) own.target = asked; /* the user's words, for complaints of the compiler */
+  if (o->card) own.device_flags = o->device ? "--device with --card" : "--card";
   const int status = run_on(&own, c);
   free(device);
   free(described);

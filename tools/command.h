@@ -14,6 +14,7 @@ typedef struct options {
   words inputs, outputs, expected, shapes, disabled, plugins, dims;
   const char *output; /* the one file of compile, dis and asm */
   const char *device, *target, *precision, *counts, *graphs, *json, *report, *stats, *trace, *draw, *labels, *card;
+  const char *device_flags; /* the flags that `device` was made from; NULL: --device */
   picture_form picture;
   words rtol, atol; /* "R" or "NAME=R" */
   double min_score;

@@ -265,7 +265,7 @@ int model_open_session(const options *o, bool profile, model *m, complaint *c) {
   reed_status opened = reed_session_open(m->program, &settings, &m->session, m->diagnosis);
   m->session_us = now_us() - begin;
   if (opened == REED_ERROR_ARGUMENT && o->device) /* the device's name */
-    return complain_diagnosis(c, MISUSE, "--device", opened, m->diagnosis);
+    return complain_diagnosis(c, MISUSE, o->device_flags ? o->device_flags : "--device", opened, m->diagnosis);
   if (opened) return complain_diagnosis(c, FAILED_RUN, "cannot open a session", opened, m->diagnosis);
   interrupt_session(m->session);
   return DONE;

@@ -95,6 +95,7 @@ START_TEST(what_is_no_device_is_refused_in_a_sentence) {
       {"sim?lacks=", "option 'lacks' takes a list", true},
       {"sim?only", "option 'only' takes a list", true},
       {"sim?card=H100", "no option 'card'", true},
+      {"cuda?colour=1", "no option 'colour'; known: check", true}, /* with the module or without it */
       {"sim?seed=1&late", "option 'late' takes a number", true},
       {"/nowhere/libreed-x.so", "there is no device module at '/nowhere/libreed-x.so'"},
       {OLD_PATH, "is of version 0.0.9, this library of "},

@@ -308,7 +308,8 @@ expect 2 "--counts is for ONNX models, 'add.reed' is compiled already" plan add.
 # a run that fails leaves its spans
 expect 4 'was told to fail' run counted.onnx -i x=4x8xf32=rand:1 --device 'cuda-emulated?fail_work=3' --trace failed.json
 has failed.json traceEvents displayTimeUnit
-expect 2 "no description of a card 'B300'; known: H100, A100, L4, A10, T4" plan counted.onnx -s x=4x8 --device 'host,cuda?tf32=1' --card B300
+expect 2 "vm plan: --device with --card: device 'cuda-emulated': there is no description of a card 'B300'; known: H100, A100, L4, A10, T4" plan counted.onnx -s x=4x8 --device 'host,cuda?tf32=1' --card B300
+expect 2 "vm plan: --card: device 'cuda-emulated': there is no description of a card 'B300'" plan counted.onnx -s x=4x8 --card B300
 expect 4 "tf32=1 needs a card of compute capability 8.0" plan counted.onnx -s x=4x8 --device 'cuda?tf32=1' --card T4
 expect 2 "--card describes a device 'cuda', and --device names none" plan counted.onnx -s x=4x8 --device sim --card T4
 if [ ! -e /dev/nvidiactl ] && [ ! -e /dev/dxg ]; then
