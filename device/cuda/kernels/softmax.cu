@@ -48,12 +48,7 @@ static __device__ inline softmax_part join_lanes(const softmax_args &a, softmax_
 static __device__ inline softmax_part find_part(const softmax_args &a, int64_t first, int64_t begin, int64_t step) {
   softmax_part part = {-static_cast<double>(INFINITY), 0, INT64_MAX};
   for (int64_t i = begin; i < a.axis; i += step) {
-    double v = read_real(a.dtype, a.x, first + i * a.inner);
-    if (a.kind == KIND_HARD &&
-        v != v) { /* as on the host, a NaN is the largest where it is the first, and is passed over */
-      if (i) continue;
-      v = static_cast<double>(INFINITY);
-    }
+    const double v = read_real(a.dtype, a.x, first + i * a.inner);
     if (a.kind == KIND_LP) part.sum += a.power == 1 ? fabs(v) : v * v;
     if (v > part.most || part.place == INT64_MAX || (v != v && part.most == part.most)) {
       part.most = v;

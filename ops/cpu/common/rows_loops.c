@@ -33,17 +33,6 @@ float CPU_LEVELED(max_f32)(const float *x, int64_t n) {
   return largest_of(larger(a, b));
 }
 
-float CPU_LEVELED(largest_number)(const float *x, int64_t n, int64_t stride) {
-  float lanes[16], most = -INFINITY;
-  int64_t i = 0;
-  for (int k = 0; k < 16; k++) lanes[k] = -INFINITY;
-  for (; i + 16 <= n && stride == 1; i += 16)
-    for (int k = 0; k < 16; k++) lanes[k] = x[i + k] > lanes[k] ? x[i + k] : lanes[k];
-  for (; i < n; i++) most = x[i * stride] > most ? x[i * stride] : most;
-  for (int k = 0; k < 16; k++) most = lanes[k] > most ? lanes[k] : most;
-  return most;
-}
-
 double CPU_LEVELED(lp_sum)(int64_t p, const float *x, int64_t n, int64_t stride) {
   double lanes[16] = {0}, sum = 0;
   int64_t i = 0;

@@ -22,9 +22,8 @@ CPU_LOOP(double, sum_around_f32, (const float *x, float centre, int64_t n));
 /* the sums of x[i] - centre and of (x[i] - centre)^2 */
 CPU_LOOP(void, sum_squares_f32, (const float *x, float centre, int64_t n, double *out_sum, double *out_squares));
 CPU_LOOP(float, max_f32, (const float *x, int64_t n));
-/* of n elements `stride` apart: the largest number, NaN passed over (-INFINITY: there is none); the sum of their
- * magnitudes (p 1) or squares (p 2); y = x * a, rounded once, y `stride` apart as well */
-CPU_LOOP(float, largest_number, (const float *x, int64_t n, int64_t stride));
+/* of n elements `stride` apart: the sum of their magnitudes (p 1) or squares (p 2); y = x * a, rounded once, y `stride`
+ * apart as well */
 CPU_LOOP(double, lp_sum, (int64_t p, const float *x, int64_t n, int64_t stride));
 CPU_LOOP(void, scale_by_double, (double a, const float *x, float *y, int64_t n, int64_t stride));
 /* y[i] = max(y[i], x[i]), NaN when either is; y[i] += x[i]; y[i] += a * x[i]; y[i] = a * x[i] */

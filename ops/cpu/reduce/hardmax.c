@@ -15,7 +15,7 @@ typedef struct hardmax_job {
   const float *x;
   float *y;
   int64_t n_pieces;
-  double *found; /* [line][piece]: the largest number, or the sum */
+  double *found; /* [line][piece]: the largest element, or the sum */
   double *whole; /* of a line: the place of the first largest element, or what x is multiplied with */
 } hardmax_job;
 
@@ -31,26 +31,32 @@ static line_piece piece_at(const hardmax_job *job, int64_t i) {
   return (line_piece){line, first, left < PIECE ? left : PIECE, at};
 }
 
+/* The largest of elements `inner` apart; NaN if there is one. */
+static float largest(const softmax *s, const float *x, int64_t n) {
+  if (s->inner == 1) return CPU_PICK(s->level, max_f32)(x, n);
+  float most = x[0];
+  for (int64_t k = 1; k < n; k++) most = most >= x[k * s->inner] || isnan(most) ? most : x[k * s->inner];
+  return most;
+}
+
 static void find_pieces(void *context, int64_t begin, int64_t end) {
   const hardmax_job *job = context;
   const softmax *s = job->s;
   for (int64_t i = begin; i < end; i++) {
     line_piece p = piece_at(job, i);
-    job->found[i] = s->kind == SOFTMAX_HARD ? (double)CPU_PICK(s->level, largest_number)(job->x + p.at, p.n, s->inner)
+    job->found[i] = s->kind == SOFTMAX_HARD ? (double)largest(s, job->x + p.at, p.n)
                                             : CPU_PICK(s->level, lp_sum)(s->p, job->x + p.at, p.n, s->inner);
   }
 }
 
-/* The place along a line of the first of its largest elements. NaN is the largest if it is the first element, and else
- * none. */
+/* The place along a line of the first of its largest elements, as ArgMax finds it: NaN is larger than any number. */
 static double first_largest(const hardmax_job *job, int64_t line) {
   int64_t inner = job->s->inner, best = 0, i = 0;
   const double *found = job->found + line * job->n_pieces;
-  for (int64_t k = 1; k < job->n_pieces; k++) best = found[k] > found[best] ? k : best;
-  line_piece whole = piece_at(job, line * job->n_pieces), p = piece_at(job, line * job->n_pieces + best);
+  for (int64_t k = 1; k < job->n_pieces; k++) best = found[best] >= found[k] || isnan(found[best]) ? best : k;
+  line_piece p = piece_at(job, line * job->n_pieces + best);
   const float *x = job->x + p.at, most = (float)found[best];
-  if (isnan(job->x[whole.at])) return 0;
-  while (x[i * inner] != most) i++; /* there is one: the first element is a number */
+  while (isnan(most) ? !isnan(x[i * inner]) : x[i * inner] != most) i++;
   return (double)(p.first + i);
 }
 

@@ -37,10 +37,10 @@ static void find_most(void *context, int64_t begin, int64_t end) {
   for (int64_t i = begin; i < end; i++) {
     piece p = piece_at(job, i);
     const double *x = job->x + p.at;
-    double most = -INFINITY;
+    double most = x[0];
     if (takes_exp(job->s)) most = CPU_PICK(job->level, most_f64)(x, p.n);
     else
-      for (int64_t k = 0; k < p.n; k++) most = x[k * step] > most ? x[k * step] : most;
+      for (int64_t k = 1; k < p.n; k++) most = most >= x[k * step] || isnan(most) ? most : x[k * step];
     job->most[i] = most;
   }
 }
@@ -86,13 +86,12 @@ static void finish_pieces(void *context, int64_t begin, int64_t end) {
   }
 }
 
-/* The place along a line of the first of its largest elements, of which the first one is in a piece. NaN is the largest
- * if it is the first element, and else none. */
+/* The place along a line of the first of its largest elements, of which the first one is in a piece. As in ArgMax NaN
+ * is larger than any number. */
 static int64_t first_largest(const softmax_job *job, piece p, double most) {
   const double *x = job->x + p.at - p.first * job->s->inner;
   int64_t k = p.first;
-  if (isnan(*x)) return 0;
-  while (x[k * job->s->inner] != most) k++; /* there is one: the first element is a number */
+  while (isnan(most) ? !isnan(x[k * job->s->inner]) : x[k * job->s->inner] != most) k++;
   return k;
 }
 
@@ -102,7 +101,7 @@ static void join_most(void *context, int64_t begin, int64_t end) {
   for (int64_t line = begin; line < end; line++) {
     int64_t of_most = line * job->n_pieces;
     for (int64_t k = of_most + 1; k < (line + 1) * job->n_pieces; k++)
-      of_most = job->most[k] > job->most[of_most] ? k : of_most;
+      of_most = job->most[of_most] >= job->most[k] || isnan(job->most[of_most]) ? of_most : k;
     job->line_most[line] = job->most[of_most];
     if (job->s->kind == SOFTMAX_HARD)
       job->line_most[line] = (double)first_largest(job, piece_at(job, of_most), job->most[of_most]);

@@ -1,5 +1,5 @@
-/* Softmax, LogSoftmax, Hardmax (the first of the largest is 1) and LpNormalization (a line without length stays 0) in
- * double. The kernel: ops/cpu/reduce/softmax.c. */
+/* Softmax, LogSoftmax, Hardmax (the first of the largest is 1, and NaN is larger than any number) and LpNormalization
+ * (a line without length stays 0) in double. The kernel: ops/cpu/reduce/softmax.c. */
 #include <math.h>
 
 #include "ops/cpu/calls/softmax.h"
@@ -26,7 +26,8 @@ static double length_step(double x, int64_t p) { return p == 1 ? fabs(x) : x * x
 #define HARDMAX_COLUMN(T, name) \
   static void name(const softmax *s, const T *x, T *y) { \
     int64_t best = 0; \
-    for (int64_t k = 1; k < s->axis; k++) best = x[k * s->inner] > x[best * s->inner] ? k : best; \
+    for (int64_t k = 1; k < s->axis; k++) \
+      best = x[best * s->inner] >= x[k * s->inner] || isnan(x[best * s->inner]) ? best : k; \
     for (int64_t k = 0; k < s->axis; k++) y[k * s->inner] = k == best; \
   }
 #define LP_COLUMN(T, name) \

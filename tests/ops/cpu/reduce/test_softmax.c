@@ -142,6 +142,33 @@ START_TEST(hardmax_is_one_at_the_first_of_the_largest) {
 }
 END_TEST
 
+/* NaN is larger than any number, as for ArgMax and ONNX's reference. */
+START_TEST(hardmax_is_one_at_the_first_nan) {
+  static const reed_dtype dtypes[] = {REED_F16, REED_BF16, REED_F32, REED_F64};
+  enum { N_ROWS = 5, N = 5 };
+  static const double elements[N_ROWS][N] = {{1, 2, NAN, 3, NAN},
+                                             {NAN, 1, 2, 3, INFINITY},
+                                             {-INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY},
+                                             {1, INFINITY, 3, INFINITY, NAN},
+                                             {NAN, NAN, NAN, NAN, NAN}};
+  static const int first[N_ROWS] = {2, 0, 0, 4, 0};
+  for (int k = 0; k < 2 * ROWS(dtypes); k++) {
+    const bool columns = k % 2;
+    double expected[N_ROWS * N] = {0};
+    kernel_case c;
+    case_init(&c, OP_Hardmax);
+    value *x = case_input(&c, dtypes[k / 2], DIMS(N_ROWS, N), 0);
+    case_attr_int(&c, "axis", columns ? 0 : 1);
+    for (int i = 0; i < N_ROWS * N; i++) {
+      const int row = columns ? i % N : i / N, at = columns ? i / N : i % N;
+      case_set(x, i, elements[row][at]);
+      expected[i] = at == first[row];
+    }
+    case_expect(&c, expected, N_ROWS * N);
+  }
+}
+END_TEST
+
 /* The largest of a row that a device splits over blocks; NaN in the middle and at the beginning. */
 START_TEST(hardmax_of_a_long_row) {
   static const reed_dtype dtypes[] = {REED_F32, REED_F64};
@@ -181,6 +208,7 @@ int main(void) {
   tcase_add_loop_test(t, softmax_of_few_columns_with_special_numbers, 0, 2);
   tcase_add_loop_test(t, softmax_of_long_columns_of_f64, 0, 2);
   tcase_add_test(t, hardmax_is_one_at_the_first_of_the_largest);
+  tcase_add_test(t, hardmax_is_one_at_the_first_nan);
   tcase_add_test(t, lp_normalization_divides_by_the_length_if_there_is_one);
   tcase_add_loop_test(t, softmax_equals_the_reference, 0, ROWS(softmaxes));
   tcase_add_test(t, log_softmax_of_large_elements);
