@@ -52,7 +52,14 @@ static void add_constants(onnx_build *b) {
   add_constant(b, "e", "9,4"); /* tables of words, places, segments */
   add_constant(b, "p", "5,4");
   add_constant(b, "t", "2,4");
-  add_constant(b, "half", "");
+  add_constant(b, "kqv", "12"); /* attentions */
+  add_constant(b, "q0", "2,2,1,2");
+  add_constant(b, "cross", "2,2,5,2");
+  add_constant(b, "packed", "4,12");
+  add_constant(b, "joined", "2,2,2,1,2");
+  add_constant(b, "bias", "2,2,3,3");
+  add_constant(b, "f", "5,1"); /* cosines, sines */
+  add_constant(b, "z0", "5,1");
   build_tensor(b, "ids", REED_I32, "2,3", (int32_t[]){1, 5, 8, 0, 2, 2}, true);
   build_tensor(b, "segments", REED_I32, "2,3", (int32_t[]){0, 1, 1, 0, 0, 1}, true);
   build_tensor(b, "mask", REED_I32, "2,3", (int32_t[]){1, 1, 0, 1, 1, 1}, true);
@@ -63,6 +70,14 @@ static void add_constants(onnx_build *b) {
   build_f32(b, "slope", "", (float[]){1.702F});
   build_f32(b, "low", "", (float[]){-.25F});
   build_f32(b, "high", "", (float[]){.75F});
+  build_f32(b, "hidden", "2,1,1,3", (float[]){0, 0, -8, 0, 0, 0});
+  build_i64(b, "first", "", (int64_t[]){0});
+  build_i64(b, "second", "", (int64_t[]){1});
+  build_i64(b, "thirds", "3", (int64_t[]){4, 4, 4});
+  build_i64(b, "place", "1", (int64_t[]){1});
+  build_i64(b, "places", "2,3", (int64_t[]){1, 2, 3, 1, 2, 3});
+  build_i64(b, "heads", "4", (int64_t[]){0, 0, 2, 2});
+  build_i64(b, "line", "3", (int64_t[]){0, 0, 4});
   build_i64(b, "begin", "1", (int64_t[]){0});
   build_i64(b, "end", "1", (int64_t[]){3});
 }
@@ -111,6 +126,29 @@ static const struct {
     {"y,y2 = " MS "EmbedLayerNormalization(ids,,e,p,,g,h,,at) epsilon=0.125",
      {"k = Gather(e,ids)", "l = Gather(p,at)", "n = Add(k,l)", "z = LayerNormalization(n,g,h) epsilon=0.125",
       "z2 = Identity(none)"}},
+    {"y = " MS "MultiHeadAttention(x,s,s) num_heads=2", {"z = Attention(x,s,s) q_num_heads=2 kv_num_heads=2"}},
+    {"y = " MS "MultiHeadAttention(x,s,x) num_heads=2 unidirectional=1 scale=0.25",
+     {"z = Attention(x,s,x) q_num_heads=2 kv_num_heads=2 is_causal=1 scale=0.25"}},
+    {"y = " MS "MultiHeadAttention(x,s,x,kqv,mask,bias) num_heads=2 mask_filter_value=-8.0",
+     {"b0,b1,b2 = Split(kqv,thirds)", "q = Add(x,b0)", "k = Add(s,b1)", "v = Add(x,b2)", "n = Add(hidden,bias)",
+      "z = Attention(q,k,v,n) q_num_heads=2 kv_num_heads=2"}},
+    {"y = " MS "MultiHeadAttention(x,s,x,,ones) num_heads=2 mask_filter_value=-8.0", /* a mask of numbers of keys */
+     {"z = Attention(x,s,x,hidden) q_num_heads=2 kv_num_heads=2"}},
+    {"y,y2,y3 = " MS "MultiHeadAttention(x,s,x,,,,q0,q0) num_heads=2 unidirectional=1",
+     {"z,z2,z3 = Attention(x,s,x,,q0,q0) q_num_heads=2 kv_num_heads=2 is_causal=1"}},
+    {"y = " MS "MultiHeadAttention(x,cross,cross) num_heads=2", /* keys with an axis of heads */
+     {"u = Reshape(x,heads)", "v = Transpose(u) perm=[0,2,1,3]", "k = Attention(v,cross,cross)",
+      "l = Transpose(k) perm=[0,2,1,3]", "z = Reshape(l,line)"}},
+    {"y = " MS "Attention(x,packed,kqv,mask) num_heads=2 mask_filter_value=-8.0",
+     {"u = MatMul(x,packed)", "v = Add(u,kqv)", "q,k,l = Split(v,thirds) axis=2",
+      "z = Attention(q,k,l,hidden) q_num_heads=2 kv_num_heads=2"}},
+    {"y,y2 = " MS "Attention(x,packed,,,joined) num_heads=2 unidirectional=1",
+     {"u = MatMul(x,packed)", "q,k,l = Split(u,thirds) axis=2", "k0 = Gather(joined,first)",
+      "l0 = Gather(joined,second)", "z,k1,l1 = Attention(q,k,l,,k0,l0) q_num_heads=2 kv_num_heads=2 is_causal=1",
+      "k2 = Unsqueeze(k1,begin)", "l2 = Unsqueeze(l1,begin)", "z2 = Concat(k2,l2) axis=0"}},
+    {"y = " MS "RotaryEmbedding(x,at,f,z0) num_heads=2", {"z = RotaryEmbedding(x,f,z0,at) num_heads=2"}},
+    {"y = " MS "RotaryEmbedding(x,place,f,z0) interleaved=1", /* heads of the caches' width */
+     {"z = RotaryEmbedding(x,f,z0,places) num_heads=2 interleaved=1"}},
 };
 
 START_TEST(results_are_those_of_the_operators_it_stands_for) {
@@ -182,6 +220,11 @@ START_TEST(nodes_that_do_not_fit_are_refused) {
       {"y = " MS "FusedConv(x,x) activation=Clip activation_params=[0.5]", "too few 'activation_params'",
        REED_ERROR_UNSUPPORTED},
       {"y = " MS "EmbedLayerNormalization(x,,x,,,x,x)", "without tables, scale or shift", REED_ERROR_UNSUPPORTED},
+      {"y = " MS "MultiHeadAttention(x,x,x)", "an attention without 'num_heads': 'y_node'", REED_ERROR_UNSUPPORTED},
+      {"y = " MS "MultiHeadAttention(x) num_heads=1", "queries, keys and values in one operand",
+       REED_ERROR_UNSUPPORTED},
+      {"y = " MS "Attention(x,x,,,,,x) num_heads=1", "a cache longer than its tokens", REED_ERROR_UNSUPPORTED},
+      {"y = " MS "RotaryEmbedding(x,x,x,x)", "operands whose rank is not 3 or 4", REED_ERROR_UNSUPPORTED},
       {"y = " MS "nchwc.Conv(x,x)", "operator Conv of domain com.microsoft.nchwc", REED_ERROR_UNSUPPORTED},
   };
   for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {

@@ -1,0 +1,194 @@
+/* Attentions of onnxruntime (domain com.microsoft) -> ONNX's Attention, with products, biases and masks before it.
+ * Source of the meanings: onnxruntime's list of contrib operators and the kernels of its CPU provider. A mask adds
+ * attribute mask_filter_value to the scores of hidden keys, which are not lost where a row hides all keys. */
+#include "compiler/onnx/reader.h"
+
+typedef struct attention {
+  ir_value *q, *k, *v; /* [batch, places, all heads' elements]; k and v also [batch, heads, places, elements] */
+  ir_value *mask, *past_key, *past_value; /* NULL: absent */
+  bool has_heads;                         /* k and v have an axis of heads */
+} attention;
+
+/* ---- parts; each returns NULL without memory ---- */
+
+static ir_value *integers(const onnx_reading *z, int64_t n, const int64_t *numbers) {
+  return ir_constant_i64(z->g->module, numbers, n, NULL);
+}
+#define INTEGERS(z, ...) \
+  integers(z, (int64_t)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (int64_t[]){__VA_ARGS__})
+
+/* x[begin:end] along the axis. */
+static ir_value *part(const onnx_reading *z, ir_value *x, int64_t axis, int64_t begin, int64_t end) {
+  ir_value *operands[] = {x, INTEGERS(z, begin), INTEGERS(z, end), INTEGERS(z, axis)};
+  return onnx_made(z->g, NULL, OP_Slice, operands, 4, NULL, 0, NULL);
+}
+
+/* Exchanges the axes of heads and places. */
+static ir_value *exchanged(const onnx_reading *z, ir_value *x) {
+  ir_value *y = onnx_unary(z->g, OP_Transpose, x);
+  return y && ir_set_attr_ints(y->producer, "perm", (int64_t[]){0, 2, 1, 3}, 4) ? y : NULL;
+}
+
+static ir_value *extent(const onnx_reading *z, ir_value *x, int64_t axis) {
+  return onnx_part(z->g, onnx_unary(z->g, OP_Shape, x), axis, axis + 1);
+}
+
+/* The keys that the attention sees, a vector of one number. */
+static ir_value *keys_of(const onnx_reading *z, const attention *a) {
+  ir_value *n = extent(z, a->k, a->has_heads ? 2 : 1);
+  return a->past_key ? onnx_binary(z->g, OP_Add, n, extent(z, a->past_key, 2)) : n;
+}
+
+/* The numbers that input i, a mask, adds to the scores. The mask is [batch], how many keys are shown, or has 0 at the
+ * hidden keys of [batch, keys] or [batch, queries, keys]. */
+static ir_value *mask_of(onnx_reading *z, int32_t i, const attention *a) {
+  ir_value *mask = onnx_cast(z->g, z->inputs[i], REED_I64), *shown, *zero = INTEGERS(z, 0);
+  if (z->ranks[i] == 1) {
+    ir_value *none = onnx_binary(z->g, OP_Squeeze, zero, zero),
+             *one = onnx_binary(z->g, OP_Squeeze, INTEGERS(z, 1), zero);
+    ir_value *range[] = {none, onnx_binary(z->g, OP_Squeeze, keys_of(z, a), zero), one};
+    ir_value *lengths = onnx_binary(z->g, OP_Reshape, mask, INTEGERS(z, -1, 1, 1, 1));
+    shown = onnx_binary(z->g, OP_Less, onnx_made(z->g, NULL, OP_Range, range, 3, NULL, 0, NULL), lengths);
+  } else if (z->ranks[i] == 2 || z->ranks[i] == 3) {
+    ir_value *axes = z->ranks[i] == 2 ? INTEGERS(z, 1, 2) : INTEGERS(z, 1);
+    shown = onnx_binary(z->g, OP_Greater, onnx_binary(z->g, OP_Unsqueeze, mask, axes), zero);
+  } else {
+    return onnx_refuse(z, "a mask whose rank is not 1, 2 or 3, or not declared");
+  }
+  ir_value *choice[] = {shown, onnx_number_like(z->g, a->q, 0),
+                        onnx_number_like(z->g, a->q, onnx_float(z, "mask_filter_value", -10000))};
+  if (!choice[0] || !choice[1] || !choice[2]) return NULL;
+  ir_value *added = onnx_made(z->g, NULL, OP_Where, choice, 3, NULL, 0, NULL);
+  if (added) added->type.dtype = choice[1]->type.dtype;
+  return added;
+}
+
+/* Makes the node; its outputs are [batch, places, all heads' elements], the keys and the values with those before. */
+static void attend(onnx_reading *z, const attention *a, ir_value *out_values[3]) {
+  const int64_t heads = onnx_int(z, "num_heads", 0);
+  ir_value *q = a->q;
+  if (heads < 1) {
+    (void)onnx_refuse(z, "an attention without 'num_heads'");
+    return;
+  }
+  if (a->has_heads) q = exchanged(z, onnx_binary(z->g, OP_Reshape, q, INTEGERS(z, 0, 0, heads, -1)));
+  if (!q || !a->k || !a->v) return;
+  ir_value *operands[] = {q, a->k, a->v, a->mask, a->past_key, a->past_value};
+  ir_node *n = ir_node_new(z->g, NULL, op_builtin(OP_Attention), NULL, operands, 6, NULL, 3);
+  if (!n) return;
+  const float scale = onnx_float(z, "scale", 0);
+  const bool is_causal = onnx_int(z, "unidirectional", 0) != 0;
+  bool is_set = ir_set_attr_int(n, "is_causal", is_causal) && ir_set_attr_int(n, "to_last_key", is_causal);
+  if (is_set && scale != 0) is_set = ir_set_attr_float(n, "scale", scale);
+  if (is_set && !a->has_heads)
+    is_set = ir_set_attr_int(n, "q_num_heads", heads) && ir_set_attr_int(n, "kv_num_heads", heads);
+  if (!is_set) return;
+  for (int i = 0; i < 3; i++) n->outputs[i]->type.dtype = a->q->type.dtype, out_values[i] = n->outputs[i];
+  if (a->has_heads) out_values[0] = onnx_binary(z->g, OP_Reshape, exchanged(z, out_values[0]), INTEGERS(z, 0, 0, -1));
+}
+
+/* The scores' bias, input i, added to the mask. */
+static void add_bias(onnx_reading *z, int32_t i, attention *a) {
+  if (!z->inputs[i]) return;
+  a->mask = a->mask ? onnx_binary(z->g, OP_Add, a->mask, z->inputs[i]) : z->inputs[i];
+}
+
+/* ---- operators ---- */
+
+/* query, key, value, bias of all three?, mask?, bias of scores?, past keys?, past values? */
+static void multi_head_attention(onnx_reading *z) {
+  attention a = {.q = z->inputs[0],
+                 .k = z->inputs[1],
+                 .v = z->inputs[2],
+                 .past_key = z->inputs[6],
+                 .past_value = z->inputs[7],
+                 .has_heads = z->ranks[1] == 4};
+  if (!a.k || !a.v) (void)onnx_refuse(z, "queries, keys and values in one operand");
+  if (z->inputs[8] || z->inputs[9]) (void)onnx_refuse(z, "a cache longer than its tokens");
+  if (z->inputs[3] && a.has_heads) (void)onnx_refuse(z, "a bias of keys that have an axis of heads");
+  if (z->unsupported) return;
+  if (z->inputs[3]) {
+    ir_value *width = extent(z, a.q, 2), *twice = onnx_binary(z->g, OP_Add, width, width),
+             *end = INTEGERS(z, INT64_MAX);
+    ir_value *begins[] = {INTEGERS(z, 0), width, twice}, *ends[] = {width, twice, end}, **parts[] = {&a.q, &a.k, &a.v};
+    for (int i = 0; i < 3; i++) {
+      ir_value *operands[] = {z->inputs[3], begins[i], ends[i]};
+      *parts[i] = onnx_binary(z->g, OP_Add, *parts[i], onnx_made(z->g, NULL, OP_Slice, operands, 3, NULL, 0, NULL));
+    }
+  }
+  if (z->inputs[4]) a.mask = mask_of(z, 4, &a);
+  add_bias(z, 5, &a);
+  if (!z->inputs[4] || a.mask) attend(z, &a, z->outputs);
+}
+
+/* x, weights of queries, keys and values side by side, their bias?, mask?, past [2, batch, heads, places, elements]?,
+ * bias of scores? */
+static void packed_attention(onnx_reading *z) {
+  const ir_type *w = &z->inputs[1]->type;
+  const Onnx__AttributeProto *sizes = onnx_find_attribute(z->f, z->node, "qkv_hidden_sizes");
+  if (w->rank != 2 || symbol_is(w->dims[1])) (void)onnx_refuse(z, "weights of an Attention of unknown extents");
+  if (onnx_int(z, "do_rotary", 0) || z->inputs[6] || onnx_int(z, "past_present_share_buffer", 0))
+    (void)onnx_refuse(z, "attribute 'do_rotary', or a cache longer than its tokens");
+  if (sizes && sizes->n_ints != 3) (void)onnx_refuse(z, "'qkv_hidden_sizes' that are not three");
+  if (z->unsupported) return;
+  ir_value *all = onnx_binary(z->g, OP_MatMul, z->inputs[0], z->inputs[1]);
+  if (z->inputs[2]) all = onnx_binary(z->g, OP_Add, all, z->inputs[2]);
+  const int64_t nq = sizes ? sizes->ints[0] : w->dims[1] / 3, nk = sizes ? sizes->ints[1] : w->dims[1] / 3;
+  attention a = {
+      .q = part(z, all, 2, 0, nq), .k = part(z, all, 2, nq, nq + nk), .v = part(z, all, 2, nq + nk, INT64_MAX)};
+  if (z->inputs[4]) {
+    a.past_key = onnx_binary(z->g, OP_Squeeze, part(z, z->inputs[4], 0, 0, 1), INTEGERS(z, 0));
+    a.past_value = onnx_binary(z->g, OP_Squeeze, part(z, z->inputs[4], 0, 1, 2), INTEGERS(z, 0));
+  }
+  if (!a.q || !a.k || !a.v || (z->inputs[4] && (!a.past_key || !a.past_value))) return;
+  if (z->inputs[3]) a.mask = mask_of(z, 3, &a);
+  if (z->inputs[3] && !a.mask) return;
+  add_bias(z, 5, &a);
+  ir_value *made[3] = {NULL};
+  attend(z, &a, made);
+  z->outputs[0] = made[0];
+  ir_value *present[] = {onnx_binary(z->g, OP_Unsqueeze, made[1], INTEGERS(z, 0)),
+                         onnx_binary(z->g, OP_Unsqueeze, made[2], INTEGERS(z, 0))};
+  z->outputs[1] = onnx_made(z->g, NULL, OP_Concat, present, 2, "axis", 0, NULL);
+}
+
+/* x, places i64[1] of the first one or [batch, places], cosines, sines. */
+static void rotary_embedding(onnx_reading *z) {
+  ir_value *x = z->inputs[0], *places = z->inputs[1], *shape = onnx_unary(z->g, OP_Shape, x), *zero = INTEGERS(z, 0);
+  const int64_t heads = onnx_int(z, "num_heads", 0);
+  if (onnx_float(z, "scale", 1) != 1 || onnx_int(z, "is_packed_batching", 0))
+    (void)onnx_refuse(z, "attribute 'scale' or 'is_packed_batching'");
+  if (z->ranks[1] != 1 && z->ranks[1] != 2) (void)onnx_refuse(z, "places whose rank is not 1 or 2, or not declared");
+  if (z->ranks[0] != 4 && z->ranks[0] != 3) (void)onnx_refuse(z, "operands whose rank is not 3 or 4, or not declared");
+  if (z->unsupported) return;
+  if (z->ranks[1] == 1) {
+    const int64_t axis = z->ranks[0] == 4 ? 2 : 1;
+    ir_value *n = onnx_part(z->g, shape, axis, axis + 1), *one = onnx_binary(z->g, OP_Squeeze, INTEGERS(z, 1), zero);
+    ir_value *range[] = {onnx_binary(z->g, OP_Squeeze, zero, zero), onnx_binary(z->g, OP_Squeeze, n, zero), one};
+    places = onnx_binary(z->g, OP_Add, onnx_made(z->g, NULL, OP_Range, range, 3, NULL, 0, NULL), places);
+    ir_value *extents[] = {onnx_part(z->g, shape, 0, 1), n};
+    places = onnx_binary(z->g, OP_Expand, places, onnx_made(z->g, NULL, OP_Concat, extents, 2, "axis", 0, NULL));
+  }
+  const bool is_split = z->ranks[0] == 3 && heads == 0; /* the heads have as many elements as two rows of angles */
+  if (is_split) {
+    ir_value *pairs = extent(z, z->inputs[2], 1);
+    ir_value *extents[] = {INTEGERS(z, 0, 0, -1), onnx_binary(z->g, OP_Add, pairs, pairs)};
+    ir_value *parted = onnx_made(z->g, NULL, OP_Concat, extents, 2, "axis", 0, NULL);
+    x = exchanged(z, onnx_binary(z->g, OP_Reshape, x, parted));
+  }
+  ir_value *operands[] = {x, z->inputs[2], z->inputs[3], places};
+  ir_value *y =
+      onnx_made(z->g, NULL, OP_RotaryEmbedding, operands, 4, "interleaved", onnx_int(z, "interleaved", 0), NULL);
+  const int64_t dim = onnx_int(z, "rotary_embedding_dim", 0);
+  if (y && ((heads && !ir_set_attr_int(y->producer, "num_heads", heads)) ||
+            (dim && !ir_set_attr_int(y->producer, "rotary_embedding_dim", dim))))
+    return;
+  z->outputs[0] = is_split ? onnx_binary(z->g, OP_Reshape, exchanged(z, y), shape) : y;
+}
+
+const onnx_maker onnx_attention_makers[] = {
+    {"MultiHeadAttention", 1, 10, 3, multi_head_attention},
+    {"Attention", 2, 7, 2, packed_attention},
+    {"RotaryEmbedding", 4, 4, 1, rotary_embedding},
+    {0},
+};
