@@ -10,6 +10,7 @@
 #define BLOCKS_OF_WEIGHTS 4            /* bytes of transformed weights for one of a block, at most */
 #define HALVES_WEIGHT_BYTES (20 << 20) /* of transformed weights of several blocks in halves, at most */
 #define TILES_LEAST 48                 /* of a block: fewer read the weights too often */
+#define SPARED 1.5                     /* times the memory of one block that several take, to be one */
 #define PAST_BYTES (4 << 20)           /* of transformed weights that are written past the caches, at least */
 #define NARROW_PRODUCTS (10 << 20)     /* of a panel: at most if no memory is saved */
 #define NARROW_PANELS_EACH 4           /* of each thread, at least, where memory is saved */
@@ -30,10 +31,15 @@ static int64_t row_of(int64_t n) {
 /* A position of n floats: neighbouring positions begin in different lines of the first-level cache. */
 static int64_t position_of(int64_t n) { return round_up(n, ALIASED) + WINOGRAD_LINE; }
 
+/* The places at which panels of a narrow section are in work (relay.h): the same for all narrow sections. */
+static int64_t narrow_places(const winograd_plan *plan, const winograd_section *s) {
+  return smaller(plan->team.threads, s->n_ks);
+}
+
 /* Floats of V, M and U of a section in the workspace. */
 static int64_t section_elements(const winograd_plan *plan, const winograd_section *s) {
   int64_t m = s->n_halves * s->m_half, u = plan->form.stored ? 0 : s->positions * s->u_position;
-  return s->n_halves * s->v_half + (s->narrow ? plan->team.threads * (m + u) : m + u);
+  return s->n_halves * s->v_half + (s->narrow ? narrow_places(plan, s) * (m + u) : m + u);
 }
 
 /* The rows, positions and halves of V, M and U, from the number of blocks and the outputs that are taken together. */
@@ -85,7 +91,11 @@ static void plan_section(winograd_plan *plan, winograd_section *s) {
           most =
               larger(larger(BLOCK_BYTES, weights / BLOCKS_OF_WEIGHTS) / (s->positions * row * (int64_t)sizeof(float)),
                      TILES_LEAST);
-  int64_t tile = s->positions * row * (int64_t)sizeof(float), own = larger(OWN_BYTES / tile, WINOGRAD_OWN_TILES);
+  int64_t tile = s->positions * row * (int64_t)sizeof(float);
+  /* one block, with some of the weights at a time, where all weights are much larger than its V and M */
+  if ((double)(s->tiles * tile + WEIGHT_BYTES) * SPARED < (double)(most * tile + weights))
+    most = larger(most, s->tiles);
+  int64_t own = larger(OWN_BYTES / tile, WINOGRAD_OWN_TILES);
   s->own = plan->team.threads > 1 && own * tile <= OWN_MOST && weights / BLOCKS_OF_WEIGHTS <= own * tile &&
            divided(s->tiles, own) >= OWN_BLOCKS * plan->team.threads;
   /* halves, unless threads would read large weights anew for each of the blocks */
@@ -108,12 +118,15 @@ static void plan_section(winograd_plan *plan, winograd_section *s) {
           workers = plan->team.threads;
   if (s->own) plan->worker_v = larger(plan->worker_v, v);
   plan->v_elements = larger(plan->v_elements, s->own ? workers * plan->worker_v : v);
-  if (s->narrow || s->own) plan->worker_m = larger(plan->worker_m, m);
+  if (s->narrow || s->own) {
+    plan->worker_m = larger(plan->worker_m, m);
+    plan->m_places = larger(plan->m_places, s->own ? workers : narrow_places(plan, s));
+  }
   if (s->narrow && !plan->form.stored) plan->worker_u = larger(plan->worker_u, u);
-  plan->m_elements = larger(plan->m_elements, s->narrow || s->own ? workers * plan->worker_m : m);
+  plan->m_elements = larger(plan->m_elements, s->narrow || s->own ? plan->m_places * plan->worker_m : m);
   plan->worker_scratch = larger(plan->worker_scratch, s->positions * plan->scratch_row);
   if (plan->form.stored) plan->stored_elements = u;
-  else plan->u_elements = larger(plan->u_elements, s->narrow ? workers * plan->worker_u : u);
+  else plan->u_elements = larger(plan->u_elements, s->narrow ? narrow_places(plan, s) * plan->worker_u : u);
 }
 
 /* The strided phases. Those with a part at infinity of the rows, of the columns, and of both are neighbours. */

@@ -292,6 +292,8 @@ START_TEST(panels_of_a_thread_have_the_bits_of_one_thread) {
   run(&t, cpu_level_best(), 2, t.y);
   team_measure_end();
   ck_assert_int_ge(measure.n_chunks, 2 * (t.p.outputs / 32)); /* two steps of each panel */
+  run(&t, cpu_level_best(), 24, t.again);                     /* more threads than panels */
+  ck_assert_mem_eq(t.again, t.y, (size_t)t.n_y * sizeof *t.y);
   check(&t);
   trial_fini(&t);
 }
@@ -332,7 +334,7 @@ END_TEST
  * the same bits as with one thread, odd numbers of tiles and of blocks included. _i: large weights. */
 START_TEST(blocks_in_halves_have_the_bits_of_one_thread) {
   drawn_state = (uint64_t)_i + 29;
-  const int64_t channels = _i ? 290 : 96, rows = _i ? 31 : 73, columns = _i ? 61 : 85;
+  const int64_t channels = _i ? 290 : 96, rows = _i ? 61 : 73, columns = _i ? 61 : 85;
   trial t = {.p = {.images = 1,
                    .channels = channels,
                    .outputs = channels,
@@ -424,6 +426,47 @@ START_TEST(nan_stays_in_its_tiles) {
 }
 END_TEST
 
+/* A NaN or an infinity of X reaches the pixels that see it, and none outside of the tiles of its lattice, in slices
+ * that see its own. _i: sizes of tiles, then a dilated image or a volume. */
+START_TEST(what_is_not_finite_stays_in_its_lattice_and_slices) {
+  drawn_state = (uint64_t)_i + 6;
+  const bool dilated = _i / WINOGRAD_SIZES == 0;
+  const int64_t size = winograd_sizes[_i % WINOGRAD_SIZES], extents[] = {37, 41}, dilations[] = {2, 3}, at[] = {15, 20};
+  trial t = {.p = {.images = 1, .channels = 20, .outputs = 24, .stride = {1, 1}}};
+  winograd_problem *p = &t.p;
+  p->slices = dilated ? winograd_one_slice
+                      : (winograd_slices){.in = 5, .out = 3, .taps = 3, .stride = 2, .dilation = 1, .pad = 1};
+  for (int axis = 0; axis < 2; axis++) {
+    p->in[axis] = p->out[axis] = extents[axis];
+    p->pad[axis] = p->dilation[axis] = dilated ? dilations[axis] : 1;
+    cut(&t, axis, _i % WINOGRAD_SIZES, false);
+  }
+  trial_init(&t, false);
+  const int64_t slice = dilated ? 0 : 3;
+  float *x = &t.x[slice * p->slices.x + at[0] * p->x_row + at[1] * p->x_pixel + 3];
+  const float values[] = {NAN, INFINITY, -INFINITY};
+  for (size_t k = 0; k < sizeof values / sizeof *values; k++)
+    for (cpu_level level = CPU_BASE; level <= cpu_level_best(); level++) {
+      *x = values[k];
+      run(&t, level, 2, t.y);
+      for (int64_t i = 0; i < t.n_y; i++) {
+        const int64_t y[] = {i / p->y_row % p->out[0], i / p->outputs % p->out[1]},
+                      from = p->slices.stride * (i / p->slices.y) - p->slices.pad;
+        bool sees = slice >= from && slice < from + p->slices.taps, tile_sees = sees;
+        for (int axis = 0; axis < 2; axis++) { /* places in a lattice, of which a pixel sees three */
+          const int64_t d = p->dilation[axis], of_x = at[axis] + p->pad[axis], place = of_x / d, own = y[axis] / d;
+          const bool same = of_x % d == y[axis] % d;
+          sees = sees && same && place >= own && place <= own + 2;
+          tile_sees = tile_sees && same && place >= own / size * size && place < own / size * size + size + 2;
+        }
+        if (sees) ck_assert(!isfinite(t.y[i]));
+        if (!tile_sees) ck_assert(isfinite(t.y[i]));
+      }
+    }
+  trial_fini(&t);
+}
+END_TEST
+
 int main(void) {
   Suite *suite = suite_create("winograd");
   TCase *t = tcase_create("all");
@@ -436,6 +479,7 @@ int main(void) {
   tcase_add_loop_test(t, blocks_in_halves_have_the_bits_of_one_thread, 0, 2);
   tcase_add_loop_test(t, weights_written_past_the_caches_have_the_same_bits, 0, LINE_FLOATS + 1);
   tcase_add_loop_test(t, nan_stays_in_its_tiles, 0, WINOGRAD_SIZES);
+  tcase_add_loop_test(t, what_is_not_finite_stays_in_its_lattice_and_slices, 0, 2 * WINOGRAD_SIZES);
   suite_add_tcase(suite, t);
   return suite_run(suite);
 }

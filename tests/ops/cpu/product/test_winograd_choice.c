@@ -1,6 +1,7 @@
 /* The choice between the forms of a Winograd convolution and the direct one, by CPU level and width of units, and how
  * plans use memory. */
 #include "ops/cpu/product/winograd.h"
+#include "tests/ops/cpu/product/winograd_case.h"
 #include "tests/suite.h"
 
 /* Weights whose transform would take more than WINOGRAD_STORED_MOST bytes are not kept. */
@@ -108,6 +109,43 @@ START_TEST(many_outputs_take_the_memory_of_some) {
       }
 }
 END_TEST
+/* Transformed weights that are much larger than a map's tiles are computed in parts, whatever the number of threads, so
+ * that many threads need little more memory than two. _i: the units' width. */
+START_TEST(many_threads_need_little_more_memory) {
+  static const int64_t volumes[][5] = {{512, 512, 16, 16, 16}, {256, 256, 8, 28, 28}, {512, 512, 8, 28, 28}};
+  cpu_units_use(_i ? "whole" : "half");
+  for (size_t k = 0; k < sizeof volumes / sizeof *volumes; k++)
+    for (cpu_level level = CPU_AVX2; level <= cpu_level_best(); level++) {
+      const int64_t *v = volumes[k];
+      winograd_problem p = {
+          .images = 1,
+          .channels = v[0],
+          .outputs = v[1],
+          .in = {v[3], v[4]},
+          .out = {v[3], v[4]},
+          .pad = {1, 1},
+          .stride = {1, 1},
+          .dilation = {1, 1},
+          .slices = {.in = v[2], .out = v[2], .taps = 3, .stride = 1, .dilation = 1, .pad = 1},
+          .activation = {.kind = ACTIVATION_RELU, .level = level},
+      };
+      problem_lay_out(&p, false);
+      winograd_form form;
+      ck_assert(winograd_choose(&p, false, &form));
+      int64_t bytes[33] = {0};
+      for (int32_t threads = 2; threads <= 32; threads *= 2) {
+        winograd_plan plan;
+        winograd_plan_init(&plan, &p, &form, (cpu_team){.threads = threads, .chunks = 1});
+        bytes[threads] = winograd_plan_workspace_bytes(&plan);
+        ck_assert_msg((double)bytes[threads] <= 1.8 * (double)bytes[2],
+                      "%s, volume %d: %lld bytes with %d threads, %lld with two", cpu_level_name(level), (int)k,
+                      (long long)bytes[threads], (int)threads, (long long)bytes[2]);
+      }
+    }
+  cpu_units_use(NULL);
+}
+END_TEST
+
 int main(void) {
   Suite *suite = suite_create("winograd choice");
   TCase *t = tcase_create("all");
@@ -116,6 +154,7 @@ int main(void) {
   tcase_add_test(t, other_words_leave_the_machines_units);
   tcase_add_test(t, large_weights_are_written_past_the_caches);
   tcase_add_test(t, many_outputs_take_the_memory_of_some);
+  tcase_add_loop_test(t, many_threads_need_little_more_memory, 0, 2);
   suite_add_tcase(suite, t);
   return suite_run(suite);
 }
