@@ -21,15 +21,14 @@
 
 typedef struct conv_shape {
   int64_t groups, outputs, channels, taps; /* outputs and channels: of a group */
-  bool winograd;                           /* 3x3 windows with stride 1, neither dilation nor groups */
+  bool winograd; /* 3x3 windows with stride 1 in images, dilated or not, or in a volume's slices, and one group */
 } conv_shape;
 
-static bool all(const reed_attrs *attrs, const char *name, int64_t value) {
+/* True if rows and columns, the last two axes, have stride 1. */
+static bool sees_all_pixels(const reed_attrs *attrs) {
   int64_t n;
-  const int64_t *values = reed_attrs_ints(attrs, name, &n);
-  for (int64_t i = 0; values && i < n; i++)
-    if (values[i] != value) return false;
-  return true;
+  const int64_t *strides = reed_attrs_ints(attrs, "strides", &n);
+  return !strides || n < 2 || (strides[n - 2] == 1 && strides[n - 1] == 1);
 }
 
 /* False: the weights are no constant. */
@@ -41,8 +40,8 @@ static bool shape_of(const ir_node *n, conv_shape *out) {
   if (groups < 1) return false;
   *out = (conv_shape){.groups = groups, .outputs = w.dims[0] / groups, .channels = w.dims[1], .taps = 1};
   for (int32_t i = 2; i < w.rank; i++) out->taps *= w.dims[i];
-  out->winograd = w.rank == 4 && w.dims[2] == 3 && w.dims[3] == 3 && groups == 1 && all(&attrs, "strides", 1) &&
-                  all(&attrs, "dilations", 1);
+  out->winograd =
+      w.rank >= 4 && w.dims[w.rank - 2] == 3 && w.dims[w.rank - 1] == 3 && groups == 1 && sees_all_pixels(&attrs);
   return true;
 }
 
