@@ -53,7 +53,7 @@ static void columns_inside(const window *w, int64_t *out_begin, int64_t *out_end
 /* Rounds n values of each of `pixels` pixels to pairs. */
 static void round_pixels(const float *from, int64_t from_pixel, int64_t pixels, int64_t n, float *to) {
 #ifdef CPU_HAS_BF16_LOOPS
-  for (int64_t i = 0; i < pixels; i++) panel_pairs_convert(from + i * from_pixel, n, to + i * n / 2);
+  panel_pairs_convert_pixels(from, from_pixel, pixels, n, to);
 #else
   (void)from, (void)from_pixel, (void)pixels, (void)n, (void)to;
 #endif

@@ -373,6 +373,13 @@ CPU_UNCHECKED void panel_pairs_convert(const float *from, int64_t n, float *to) 
         high = load_some(from + i + LANES, lanes_between(0, n - i - LANES));
   store_first(to, (lanes)_mm512_cvtne2ps_pbh(high, low), (n - i) / 2);
 }
+CPU_UNCHECKED void panel_pairs_convert_pixels(const float *from, int64_t from_pixel, int64_t pixels, int64_t n,
+                                              float *to) {
+  int64_t i = 0;
+  for (; n == LANES && i + 2 <= pixels; i += 2, from += 2 * from_pixel, to += LANES)
+    _mm512_storeu_si512(to, (__m512i)_mm512_cvtne2ps_pbh(load(from + from_pixel), load(from)));
+  for (; i < pixels; i++, from += from_pixel, to += n / 2) panel_pairs_convert(from, n, to);
+}
 #elif defined(PANEL_F16)
 #define MULTIPLY CPU_LEVELED(panel_f16_multiply)
 #else

@@ -45,6 +45,8 @@ void panel_f16_multiply_avx512(const panel_tile *tile);
 void panel_pairs_multiply(const panel_tile *tile);
 /* Rounds n values, an even number, to n / 2 such elements. */
 void panel_pairs_convert(const float *from, int64_t n, float *to);
+/* The same of n values of each of so many pixels, from_pixel apart; the elements lie side by side. */
+void panel_pairs_convert_pixels(const float *from, int64_t from_pixel, int64_t pixels, int64_t n, float *to);
 
 /* The same at level AMX, for tiles of up to panel_amx_rows rows (amx_loops.c). A thread that has multiplied calls
  * panel_amx_release, so that it does not keep the tile registers. */
