@@ -129,6 +129,14 @@ INLINE void fetch_row(int vectors, bool halves, fetches *fetch) {
   fetch->residual += fetch->row;
 }
 
+/* Fetches a tile of Y. */
+INLINE void fetch_tile(int rows, int vectors, bool halves, const char *y, int64_t row_bytes) {
+#pragma GCC unroll 16
+  for (int i = 0; i < rows; i++, y += row_bytes)
+#pragma GCC unroll 8
+    for (int j = 0; j < vectors * LANES; j += CACHE_LINE) __builtin_prefetch(lanes_at(y, halves, j), 0, 2);
+}
+
 /* Adds the product of one element of depth: `rows` elements of X, a_row apart, by `vectors` of the panel's row b, which
  * is also written to `widened` (NULL, a constant after inlining: it is not). */
 INLINE void multiply_element(const panel_tile *t, const float *a, const weight *b, int64_t ahead, bool fetches_more,
@@ -260,6 +268,7 @@ INLINE void shallow_tiles(const panel_tile *t, int64_t column, int rows, int vec
     fetches unused = {0};
     for (int64_t i = 0; i < next_bytes; i += (int64_t)(CACHE_LINE * sizeof(float))) __builtin_prefetch(next + i, 0, 2);
     next += next_bytes;
+    if (t->far_y) fetch_tile(rows, vectors, halves, c + rows * c_bytes, c_bytes);
     EACH(sum[i * vectors + j] = (lanes){0})
     const weight *b = panel;
     for (const int64_t *run = runs; run < runs_end; run++) {

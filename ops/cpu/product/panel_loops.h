@@ -23,6 +23,7 @@ typedef struct panel_tile {
   const char *next; /* to fetch into a near cache meanwhile: next_step bytes for each element of depth; any address */
   int64_t next_step;
   int64_t next_bytes; /* of shallow tiles: to fetch for each from `next` on; 0: none */
+  bool far_y;         /* of shallow tiles: Y comes from memory, so that the next tile's part of it is fetched */
   bool first;         /* c = biases + residual + scaled sums; else c += scaled sums */
   bool relu;          /* afterwards c = max(c, 0); NaN stays */
   bool halves;        /* only of pairs, and `first` */

@@ -36,6 +36,7 @@ struct panel_plan {
   strassen_plan strassen;
   depth_order order;
   bool shallow; /* tiles are */
+  bool far_y;   /* Y is larger than the caches */
   int level_rows, level_lanes;
   cpu_team team;
   void (*multiply)(const panel_tile *tile);

@@ -253,6 +253,7 @@ static void run_block(const panel_run *run, int64_t i_block, const block *b, con
           .relu = last && p->activation.kind == ACTIVATION_RELU,
           .halves = plan->halves,
           .shallow = plan->shallow,
+          .far_y = plan->far_y,
       };
     }
     for (int64_t i = 0; i < n_strips; i++) {

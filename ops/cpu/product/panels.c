@@ -26,6 +26,7 @@
 #define WHOLE_UNITS 2.5         /* times as many products in the same time where units compute whole vectors */
 #define DEPTH_SHALLOW 32        /* of shallow tiles, at most */
 #define COPIED_SHALLOW 48       /* shallow tiles of a copy of X */
+#define FAR_Y_BYTES (8 << 20)   /* of Y that shallow tiles fetch before they write it, at least */
 #define CHANNELS_MOST 512       /* of a block of one tap, whose X has no overlap between taps to live on */
 #define CHUNK_BYTES (576 << 10) /* of X that a chunk reads, about: passes the second-level cache once a panel */
 #define STRIP_BYTES (16 << 10)  /* of X that a strip's tiles multiply, about: half of the first-level cache */
@@ -267,6 +268,7 @@ reed_status panel_plan_open(const reed_kernel_call *call, const panel_problem *p
   if (problem->pairs) plan->multiply = panel_pairs_multiply;
 #endif
   plan->shallow = is_shallow(problem);
+  plan->far_y = (double)problem->images * (double)problem->y_image * sizeof(float) >= FAR_Y_BYTES;
   plan->level_rows =
       (plan->shallow ? CPU_PICK(level, panel_rows_shallow) : CPU_PICK(level, panel_rows))(problem->outputs);
   plan->level_rows = (int)smaller(plan->level_rows, larger(plan->p.out[2], 1));

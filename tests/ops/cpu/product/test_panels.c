@@ -22,6 +22,7 @@ typedef struct row {
   bool parts;                    /* the depth is cut with any number of threads */
   bool residual;
   bool plain; /* shallow tiles run as others do */
+  bool far_y; /* they fetch Y, as they do if it is large */
 } row;
 
 static const row rows[] = {
@@ -164,6 +165,7 @@ static float *run(const row *r, bool widened, int32_t threads, int64_t *out_byte
   void *workspace = malloc((size_t)panel_plan_workspace_bytes(plan));
   ck_assert_ptr_nonnull(workspace);
   if (r->plain) plan->shallow = false;
+  if (r->far_y) plan->far_y = true;
   ck_assert_int_eq(panel_plan_run(plan, x, weights, bias, residual, y, workspace), REED_OK);
   panel_plan_close(plan);
   free(residual);
@@ -264,6 +266,7 @@ START_TEST(shallow_tiles_have_the_bits_of_others) {
       for (int32_t threads = 1; threads < 4; threads += 2) {
         int64_t bytes;
         r.plain = false;
+        r.far_y = threads > 1;
         float *shallow = run(&r, false, threads, &bytes);
         r.plain = true;
         float *others = run(&r, false, threads, &bytes);
