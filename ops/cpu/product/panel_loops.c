@@ -57,6 +57,8 @@ _Static_assert(ROWS_NARROW *VECTORS_NARROW <= SUMS, "tall tiles have no more sum
 #define PANEL_WIDTH 64                  /* of a packed panel, at most */
 #define PANEL_AHEAD (32 * LINE_WEIGHTS) /* of the panel, fetched ahead: some 200 cycles */
 #define ROWS_AHEAD 8                    /* the same, of a matrix that is read in place */
+/* Small tiles read the panel too fast for the second-level cache. */
+#define FETCHES_PANEL(rows) (LANES < 16 || (rows) < 4)
 
 /* A product of f32, or of pairs of bf16 (panel_pairs_multiply). VDPBF16PS (Intel SDM) adds both products of a pair in
  * f32, each sum rounded to nearest even, whatever MXCSR says; denormal bf16 numbers and f32 results count as 0. */
@@ -144,8 +146,7 @@ INLINE void multiply_element(const panel_tile *t, const float *a, const weight *
   /* Vectors of the panel's row that are kept in registers. If no register is left, the last vector is a memory operand,
    * because gcc would otherwise keep a sum in memory. */
   const int held_weights = rows == 1 || rows * vectors + vectors < REGISTERS ? vectors : vectors - 1;
-  /* small tiles read the panel too fast for the second-level cache */
-  if (fetches_more && (LANES < 16 || rows < 4)) {
+  if (fetches_more && FETCHES_PANEL(rows)) {
 #pragma GCC unroll 8
     for (int j = 0; j < vectors * LANES; j += LINE_WEIGHTS) __builtin_prefetch(b + ahead + j);
   }
@@ -183,9 +184,10 @@ INLINE void multiply_element(const panel_tile *t, const float *a, const weight *
 }
 
 /* The strip's tile from row `at` on, of `rows` by `vectors` (constants after inlining) from column `column` of the
- * panel on. Returns the place to prefetch next. */
+ * panel on, of which elements `ahead` are fetched: a constant of a packed panel, because gcc would hold a distance in
+ * memory. Returns the place to prefetch next. */
 INLINE const char *tile(const panel_tile *t, int64_t at, const char *next, int64_t column, int rows, int vectors,
-                        bool halves, bool widens) {
+                        bool halves, bool widens, int64_t ahead) {
   const int rows_near = LANES < 16 || rows > ROWS ? ROWS_NEAR : rows;
   lanes sum[SUMS];
   const weight *b = (const weight *)t->panel + column;
@@ -196,7 +198,6 @@ INLINE const char *tile(const panel_tile *t, int64_t at, const char *next, int64
   const int64_t panel_row = t->panel_row, length = t->run_length,
                 row_bytes = t->c_row * (int64_t)(halves ? sizeof(uint16_t) : sizeof(float)),
                 next_rows = rows * row_bytes;
-  const int64_t ahead = panel_row <= PANEL_WIDTH ? PANEL_AHEAD : ROWS_AHEAD * panel_row;
   fetches fetch = {next, c + next_rows, c + 2 * next_rows, (residual ? residual : c) + next_rows, row_bytes};
   float *to = widens ? t->widened + column : NULL;
   EACH(sum[i * vectors + j] = (lanes){0})
@@ -240,13 +241,19 @@ INLINE void tiles(const panel_tile *t, int64_t column, int rows, int vectors) {
   const char *next = t->next;
   const int64_t end = t->count * rows;
 #ifdef PANEL_PAIRS
-  for (int64_t at = 0; t->halves && at < end; at += rows) next = tile(t, at, next, column, rows, vectors, true, false);
+  for (int64_t at = 0; t->halves && at < end; at += rows)
+    next = tile(t, at, next, column, rows, vectors, true, false, PANEL_AHEAD);
   if (t->halves) return;
 #elif defined(PANEL_F16)
-  if (t->widened) (void)tile(t, 0, next, column, rows, vectors, false, true);
+  if (t->widened) (void)tile(t, 0, next, column, rows, vectors, false, true, PANEL_AHEAD);
   if (t->widened) return;
 #endif
-  for (int64_t at = 0; at < end; at += rows) next = tile(t, at, next, column, rows, vectors, false, false);
+  if (FETCHES_PANEL(rows) && t->panel_row > PANEL_WIDTH) {
+    const int64_t ahead = ROWS_AHEAD * t->panel_row;
+    for (int64_t at = 0; at < end; at += rows) next = tile(t, at, next, column, rows, vectors, false, false, ahead);
+    return;
+  }
+  for (int64_t at = 0; at < end; at += rows) next = tile(t, at, next, column, rows, vectors, false, false, PANEL_AHEAD);
 }
 
 /* All tiles of the strip, of shallow tiles that begin sums of whole vectors: nothing is fetched or decided within a
