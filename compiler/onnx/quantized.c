@@ -4,7 +4,8 @@
  * QuantizeLinear, DequantizeLinear and DynamicQuantizeLinear become arithmetic in f32, which rounds as ONNX defines:
  * the quotient to the nearest even whole number, then the zero point is added, then the sum is clipped. MatMulInteger
  * is a MatMul of i32 and ConvInteger a Conv of f64, of the numbers without their zero points: both are exact.
- * QLinearMatMul and QLinearConv are these, scaled and quantised. */
+ * QLinearMatMul and QLinearConv are these, scaled and quantised. Operators that onnxruntime adds (domain com.microsoft)
+ * are ONNX's in f32 between DequantizeLinear and QuantizeLinear; QGemm is a product like QLinearMatMul. */
 #include <math.h>
 #include <string.h>
 
@@ -180,5 +181,98 @@ const onnx_maker onnx_quantized_makers[] = {
     {"ConvInteger", 2, 4, 1, convolve},
     {"QLinearMatMul", 8, 8, 1, multiply_and_quantize},
     {"QLinearConv", 8, 9, 1, convolve_and_quantize},
+    {0},
+};
+
+/* ---- operators of onnxruntime ---- */
+
+/* True if there are operand i and its scale, the next one. */
+static bool has_number(onnx_reading *z, int32_t i) {
+  if (!z->inputs[i] || !z->inputs[i + 1]) (void)onnx_refuse(z, "numbers without a scale");
+  return z->inputs[i] && z->inputs[i + 1];
+}
+
+/* The real numbers of a tensor whose scale and zero point are its next two operands. */
+static ir_value *real(onnx_reading *z, int32_t i) {
+  if (!has_number(z, i)) return NULL;
+  return onnx_binary(z->g, OP_Mul, difference(z, i, i + 2, REED_F32, -1),
+                     along(z, i + 1, z->inputs[i + 1], z->inputs[i], -1));
+}
+
+/* Gives y, quantised by the operands `scale` and the next one. */
+static void give(onnx_reading *z, ir_value *y, int32_t scale) {
+  if (!z->inputs[scale]) (void)onnx_refuse(z, "numbers without a scale");
+  else if (y)
+    z->outputs[0] = rounded(z, onnx_binary(z->g, OP_Div, y, along(z, scale, z->inputs[scale], y, -1)), scale + 1, -1);
+}
+
+static void add(onnx_reading *z) { give(z, onnx_binary(z->g, OP_Add, real(z, 0), real(z, 3)), 6); }
+
+static void multiply(onnx_reading *z) { give(z, onnx_binary(z->g, OP_Mul, real(z, 0), real(z, 3)), 6); }
+
+static void sigmoid(onnx_reading *z) { give(z, onnx_unary(z->g, OP_Sigmoid, real(z, 0)), 3); }
+
+static void leaky_relu(onnx_reading *z) {
+  ir_value *y = onnx_unary(z->g, OP_LeakyRelu, real(z, 0));
+  if (y && ir_set_attr_float(y->producer, "alpha", onnx_float(z, "alpha", .01F))) give(z, y, 3);
+}
+
+static void softmax(onnx_reading *z) {
+  const int64_t axis = onnx_int(z, "axis", -1);
+  if (onnx_int(z, "opset", 0) < 13 && axis != -1) (void)onnx_refuse(z, "a Softmax of opset 12 over several axes");
+  ir_value *x = real(z, 0);
+  if (x) give(z, onnx_made(z->g, NULL, OP_Softmax, &x, 1, "axis", axis, NULL), 3);
+}
+
+static void pool(onnx_reading *z) {
+  if (onnx_int(z, "channels_last", 0)) (void)onnx_refuse(z, "attribute 'channels_last'");
+  ir_value *x = real(z, 0);
+  if (x) give(z, onnx_unary(z->g, OP_GlobalAveragePool, x), 3);
+}
+
+static void concatenate(onnx_reading *z) {
+  ir_value *parts[REED_MAX_OPERANDS];
+  int32_t n = 0;
+  bool fits = z->n_inputs > 2 && z->n_inputs % 3 == 2;
+  for (int32_t i = 2; i < z->n_inputs && fits; i += 3) fits = z->inputs[i] && z->inputs[i + 1];
+  if (!fits) (void)onnx_refuse(z, "parts that are not numbers, scales and zero points");
+  for (int32_t i = 2; i < z->n_inputs && fits; i += 3) parts[n++] = real(z, i);
+  if (fits) give(z, onnx_made(z->g, NULL, OP_Concat, parts, n, "axis", onnx_int(z, "axis", 0), NULL), 0);
+}
+
+/* Exchanges the axes of a matrix if the attribute says so. */
+static ir_value *turned(onnx_reading *z, ir_value *x, const char *attribute) {
+  return x && onnx_int(z, attribute, 0) ? onnx_unary(z->g, OP_Transpose, x) : x;
+}
+
+static void multiply_and_add(onnx_reading *z) {
+  const number a = {0, 1, 2}, b = {3, 4, 5};
+  if (onnx_float(z, "alpha", 1) != 1) (void)onnx_refuse(z, "attribute 'alpha' of QGemm other than 1");
+  if (!has_number(z, a.q) || !has_number(z, b.q)) return;
+  /* the columns of the product are the rows of a B that is turned */
+  const int64_t columns = onnx_int(z, "transB", 0) ? 0 : 1;
+  ir_value *sums = onnx_binary(z->g, OP_MatMul, turned(z, difference(z, a.q, a.zero, REED_I32, -1), "transA"),
+                               turned(z, difference(z, b.q, b.zero, REED_I32, columns), "transB"));
+  if (z->inputs[6]) sums = onnx_binary(z->g, OP_Add, sums, z->inputs[6]);
+  if (z->inputs[7]) {
+    z->outputs[0] = sums ? requantized(z, sums, a, -1, b, -1, 7, 8) : NULL;
+  } else {
+    ir_value *factor = onnx_binary(z->g, OP_Mul, along(z, a.scale, z->inputs[a.scale], sums, -1),
+                                   along(z, b.scale, z->inputs[b.scale], sums, -1));
+    z->outputs[0] = onnx_binary(z->g, OP_Mul, onnx_cast(z->g, sums, REED_F32), factor);
+  }
+}
+
+const onnx_maker onnx_contrib_quantized_makers[] = {
+    {"QLinearAdd", 2, 8, 1, add},
+    {"QLinearMul", 2, 8, 1, multiply},
+    {"QLinearSigmoid", 2, 5, 1, sigmoid},
+    {"QLinearLeakyRelu", 2, 5, 1, leaky_relu},
+    {"QLinearSoftmax", 2, 5, 1, softmax},
+    {"QLinearGlobalAveragePool", 2, 5, 1, pool},
+    {"QLinearConcat", 1, REED_MAX_OPERANDS, 1, concatenate},
+    {"QGemm", 2, 9, 1, multiply_and_add},
+    {"QuantizeLinear", 2, 3, 1, quantize},
+    {"DequantizeLinear", 2, 3, 1, dequantize},
     {0},
 };

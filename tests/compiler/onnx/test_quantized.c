@@ -53,6 +53,7 @@ static double element(const void *data, reed_dtype dtype, int64_t i) {
     REED_F32, NULL, { 0 } \
   }
 
+#define MS "com.microsoft."
 static const number_case cases[] = {
     /* ties go to the even number before the zero point is added; both ends are clipped */
     {"QuantizeLinear", NULL, 0, {F("6", 1, 3, 5, -1, 600, -600), F("", 2), U("", 3)}, U("6", 3, 5, 5, 3, 255, 0)},
@@ -88,6 +89,45 @@ static const number_case cases[] = {
      {U("1,1,2", 2, 4), F("", 1), U("", 0), I("2,1,1", 1, 1), F("2", 1, 2), I("2", 0, 0), F("", 2), U("", 1),
       W("2", 2, -1)},
      U("1,2,2", 3, 4, 2, 4)},
+    {MS "QLinearAdd",
+     NULL,
+     0,
+     {U("3", 1, 2, 250), F("", .5), U("", 0), U("3", 4, 4, 200), F("", .25), U("", 4), F("", .5), U("", 1)},
+     U("3", 2, 3, 255)},
+    {MS "QLinearMul",
+     NULL,
+     0,
+     {I("2", 3, 4), F("", 1), I("", 1), I("", -2), F("", .5), I("", 0), F("", .5), I("", 1)},
+     I("2", -3, -5)},
+    {MS "QLinearSigmoid",
+     NULL,
+     0,
+     {U("2", 128, 255), F("", 1), U("", 128), F("", .00390625), U("", 0)},
+     U("2", 128, 255)},
+    {MS "QLinearLeakyRelu", NULL, 0, {I("2", -4, 4), F("", 1), ABSENT, F("", .01), I("", 0)}, I("2", -4, 127)},
+    {MS "QLinearSoftmax", "opset", 13, {U("1,2", 7, 7), F("", 1), U("", 0), F("", .00390625)}, U("1,2", 128, 128)},
+    /* 1 is a number more than there are */
+    {MS "QLinearSoftmax", NULL, 0, {U("1,1", 7), F("", 1), U("", 0), F("", .00390625)}, U("1,1", 255)},
+    {MS "QLinearGlobalAveragePool",
+     NULL,
+     0,
+     {U("1,1,2,2", 1, 3, 5, 7), F("", 1), U("", 1), F("", .5), U("", 0)},
+     U("1,1,1,1", 6)},
+    {MS "QLinearConcat",
+     "axis",
+     0,
+     {F("", .5), U("", 0), U("1", 2), F("", 1), U("", 0), U("1", 9), F("", .5), U("", 1)},
+     U("2", 4, 8)},
+    {MS "QGemm",
+     "transB",
+     1,
+     {U("1,2", 3, 4), F("", .5), U("", 1), I("2,2", 1, 2, 3, 4), F("2", 1, 2), I("2", 0, 1), W("2", 1, -3)},
+     F("1,2", 4.5, 10)},
+    {MS "QGemm",
+     NULL,
+     0,
+     {U("1,2", 3, 4), F("", .5), U("", 1), I("2,1", 1, 2), F("", 2), I("", 0), ABSENT, F("", .5), U("", 1)},
+     U("1,1", 17)},
 };
 
 static void read_case(front *f, const number_case *c) {
@@ -160,6 +200,15 @@ START_TEST(nodes_that_do_not_fit_are_refused) {
        REED_ERROR_UNSUPPORTED},
       {"DequantizeLinear", "q,s", "y", "block_size", "scales of blocks: 'y_node'", REED_ERROR_UNSUPPORTED},
       {"MatMulInteger", "x,q", "y", NULL, "quantised numbers that are not whole: 'y_node'", REED_ERROR_UNSUPPORTED},
+      {MS "QLinearGlobalAveragePool", "q,s,q,s,q", "y", "channels_last", "attribute 'channels_last': 'y_node'",
+       REED_ERROR_UNSUPPORTED},
+      {MS "QLinearSoftmax", "q,s,q,s,q", "y", "axis", "a Softmax of opset 12 over several axes: 'y_node'",
+       REED_ERROR_UNSUPPORTED},
+      {MS "QLinearConcat", "s,q,q", "y", NULL, "parts that are not numbers, scales and zero points: 'y_node'",
+       REED_ERROR_UNSUPPORTED},
+      {MS "QLinearAdd", "q,s,q,q,s,q", "y", NULL, "numbers without a scale: 'y_node'", REED_ERROR_UNSUPPORTED},
+      {MS "QLinearMul", "q,s,q", "y", NULL, "numbers without a scale: 'y_node'", REED_ERROR_UNSUPPORTED},
+      {MS "QGemm", "q,s,q,q", "y", NULL, "numbers without a scale: 'y_node'", REED_ERROR_UNSUPPORTED},
       {"ConvInteger", "q,q", "y", "slope", "attribute 'slope' of Conv: 'y_node'", REED_ERROR_UNSUPPORTED},
   };
   for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
