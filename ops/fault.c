@@ -20,7 +20,7 @@ static const fault_row rows[] = {
 #undef FAULT
 };
 enum { N_ROWS = sizeof rows / sizeof *rows };
-_Static_assert(N_ROWS == REED_FAULT_LIBRARY + 1, "ops/fault.def has a row for each code");
+_Static_assert(N_ROWS == REED_FAULT_IMAGE_REAL + 1, "ops/fault.def has a row for each code");
 
 static reed_status status_of(const reed_fault *fault) {
   if (fault->code <= 0 || fault->code >= N_ROWS) return REED_ERROR_DEVICE;

@@ -218,10 +218,13 @@ typedef enum reed_fault_code {
   REED_FAULT_DIVISION,         /* integer division by 0; `element` is the divisor's, -1: not known */
   REED_FAULT_LENGTH,           /* sequence `element` has length `value`, outside 0..limit */
   REED_FAULT_IMAGE,            /* region `element` is of image `value`, but there are only `limit` images */
-  REED_FAULT_MAP_SIZE, /* map `element` cannot be resized to `value` rows and `limit` columns (both real numbers) */
-  REED_FAULT_TRAINING, /* a dropout ratio `value` above 0 (a real number) while training */
-  REED_FAULT_FORMULA,  /* no formula for dtype `value` */
-  REED_FAULT_LIBRARY   /* a library that the kernel calls failed; value: the reed_status */
+  REED_FAULT_MAP_SIZE,  /* map `element` cannot be resized to `value` rows and `limit` columns (both real numbers) */
+  REED_FAULT_TRAINING,  /* a dropout ratio `value` above 0 (a real number) while training */
+  REED_FAULT_FORMULA,   /* no formula for dtype `value` */
+  REED_FAULT_LIBRARY,   /* a library that the kernel calls failed; value: the reed_status */
+  REED_FAULT_ROW,       /* batch `element` names row `value`, outside 0..limit-1 */
+  REED_FAULT_NEGATIVE,  /* value is below 0, where any other number would do */
+  REED_FAULT_IMAGE_REAL /* as IMAGE, where `value` is a real number */
 } reed_fault_code;
 
 typedef struct reed_kernel_buffers {

@@ -17,12 +17,10 @@ KERNEL(cache) {
 static __device__ inline bool find_place(const tensor_scatter_args &a, int64_t batch, bool notes, int64_t *out_place) {
   const int64_t place = a.places ? a.places[batch] : 0,
                 last = place > INT64_MAX - a.rows ? INT64_MAX : place + a.rows - 1;
-  if (place < 0) {
-    if (notes) note_fault(a.fault, a.launch, REED_FAULT_LENGTH, 2, batch, place, a.room);
-    return false;
-  }
-  if (!a.circular && last >= a.room) {
-    if (notes) note_fault(a.fault, a.launch, REED_FAULT_INDEX, 2, batch, last, a.room);
+  if (place < 0 || (!a.circular && last >= a.room)) {
+    if (notes)
+      note_fault(a.fault, a.launch, a.circular ? REED_FAULT_NEGATIVE : REED_FAULT_ROW, 2, batch,
+                 place < 0 ? place : last, a.circular ? 0 : a.room);
     return false;
   }
   *out_place = place % a.room;

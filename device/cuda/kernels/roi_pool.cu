@@ -95,13 +95,12 @@ static __device__ inline double pool_of_pixels(const roi_pool_args &a, int64_t p
 
 /* The image of the region; -1: none, and noted. */
 template <class T> static __device__ inline int64_t image_of(const roi_pool_args &a, int64_t region) {
-  int64_t image = 0;
-  if (a.columns == 5) {
-    const float given = static_cast<float>(region_element<T>(a, 5 * region)); /* torchvision truncates, too */
-    image = given > -1 && given < 4611686018427387904.0f ? static_cast<int64_t>(given) : -1;
-  }
+  const float given = a.columns == 5 ? static_cast<float>(region_element<T>(a, 5 * region)) : 0;
+  /* torchvision truncates, too */
+  const int64_t image = given > -1 && given < 4611686018427387904.0f ? static_cast<int64_t>(given) : -1;
   if (image >= 0 && image < a.images) return image;
-  note_fault(a.fault, a.launch, REED_FAULT_IMAGE, 1, region, image, a.images);
+  note_fault(a.fault, a.launch, REED_FAULT_IMAGE_REAL, 1, region, __double_as_longlong(static_cast<double>(given)),
+             a.images);
   return -1;
 }
 

@@ -138,16 +138,15 @@ reed_status roi_call_check(const roi_call *c, const reed_kernel_buffers *buffers
   for (int64_t i = 0; i < c->regions; i++) {
     int32_t k = roi_map_of(c, buffers, i);
     if (k < 0) continue;
-    int64_t n = c->maps[k].images, image = 0;
+    const int64_t n = c->maps[k].images;
     if (c->at.images >= 0) {
-      image = ((const int64_t *)buffers->inputs[c->at.images])[i];
-    } else if (c->columns == 5) {
-      float given = roi_element(c, buffers, 5 * i); /* torchvision truncates too */
-      image = given > -1 && given < 0x1p62f ? (int64_t)given : -1;
+      const int64_t image = ((const int64_t *)buffers->inputs[c->at.images])[i];
+      if (image < 0 || image >= n) return reed_kernel_fault(buffers, REED_FAULT_IMAGE, c->at.images, i, image, n);
+      continue;
     }
-    if (image < 0 || image >= n)
-      return reed_kernel_fault(buffers, REED_FAULT_IMAGE, c->at.images >= 0 ? c->at.images : c->at.regions, i, image,
-                               n);
+    const float image = c->columns == 5 ? roi_element(c, buffers, 5 * i) : 0; /* torchvision truncates it, too */
+    if (!(image > -1 && image < 0x1p62f) || (int64_t)image >= n)
+      return reed_kernel_fault(buffers, REED_FAULT_IMAGE_REAL, c->at.regions, i, cpu_bits_of((double)image), n);
   }
   return REED_OK;
 }

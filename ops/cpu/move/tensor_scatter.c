@@ -56,8 +56,9 @@ static reed_status run_scatter(const void *state, const reed_kernel_buffers *buf
   const int64_t *places = s->given ? buffers->inputs[2] : NULL;
   for (int64_t b = 0; places && b < s->batches && s->rows; b++) {
     int64_t last = places[b] > INT64_MAX - s->rows ? INT64_MAX : places[b] + s->rows - 1;
-    if (places[b] < 0) return reed_kernel_fault(buffers, REED_FAULT_LENGTH, 2, b, places[b], s->room);
-    if (!s->circular && last >= s->room) return cpu_index_fault(buffers, 2, b, last, s->room);
+    if (s->circular && places[b] < 0) return reed_kernel_fault(buffers, REED_FAULT_NEGATIVE, 2, b, places[b], 0);
+    if (s->circular || (places[b] >= 0 && last < s->room)) continue;
+    return reed_kernel_fault(buffers, REED_FAULT_ROW, 2, b, places[b] < 0 ? places[b] : last, s->room);
   }
   reed_status status = strided_run(&s->copy, buffers->inputs[0], buffers->outputs[0]);
   if (status != REED_OK || s->row_bytes == 0 || s->rows == 0) return status;

@@ -1,6 +1,7 @@
 /* MaxRoiPool and torchvision's operators on regions: parity with the references, gradients against finite differences,
  * the same bits for any number of threads, regions anywhere, refusals; and torchvision's nms. */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -336,13 +337,16 @@ START_TEST(regions_survive_any_coordinates) {
 END_TEST
 
 START_TEST(a_region_of_no_image_is_named) {
-  static const double wrong[] = {2, -1, 7e18};
-  for (int k = 0; k < 6; k++) {
+  static const double wrong[] = {2.5, -1, 7e18, NAN};
+  static const char *const says[] = {"2.5", "-1", "7e+18", "nan"};
+  for (int k = 0; k < 8; k++) {
+    char sentence[64];
+    snprintf(sentence, sizeof sentence, "region 3 is of image %s, there are 2", says[k / 2]);
     form f = {_i, REED_F32, 2, 3, 9, 13, 5, 3, 2, 2, 1, false, false, true, k % 2};
     kernel_case c;
     regions_case(&c, &f);
     case_set(&c.inputs[1], 5 * 3, wrong[k / 2]);
-    case_fails(&c, REED_ERROR_VALUE, "region 3 is of image ");
+    case_fails(&c, REED_ERROR_VALUE, sentence);
   }
 }
 END_TEST

@@ -65,8 +65,9 @@ START_TEST(places_that_do_not_fit_are_refused) {
     reed_status status;
     const char *says;
   } bad[] = {
-      {{{2, 1, 7, 2}, 2, -2, false, true, {0, 6}}, REED_ERROR_VALUE, "index 7 (element 1) is outside -7..6"},
-      {{{2, 1, 7, 2}, 2, -2, true, true, {-1, 0}}, REED_ERROR_VALUE, "length -1 of sequence 0 is outside 0..7"},
+      {{{2, 1, 7, 2}, 2, -2, false, true, {0, 6}}, REED_ERROR_VALUE, "row 7 of batch 1 is outside 0..6"},
+      {{{2, 1, 7, 2}, 2, -2, false, true, {0, -1}}, REED_ERROR_VALUE, "row -1 of batch 1 is outside 0..6"},
+      {{{2, 1, 7, 2}, 2, -2, true, true, {-1, 0}}, REED_ERROR_VALUE, "index -1 (element 0) is below 0"},
       {{{2, 1, 7, 2}, 8, -2, true, true, {0, 0}}, REED_ERROR_SHAPE, "8 rows for a cache of 7"},
       {{{2, 1, 7, 2}, 1, 0, true, true, {0, 0}}, REED_ERROR_SHAPE, "attribute axis is the batch"},
   };
