@@ -18,7 +18,8 @@ typedef struct block_plan {
   int64_t b_row; /* distance of B's rows if their elements are adjacent, so that few rows read B in place; or 0 */
   float scale;
   activation activation;
-  bool may_share; /* the workspace may have panels that all threads share */
+  bool may_share;  /* the workspace may have panels that all threads share */
+  bool fills_once; /* all rows pass a panel before it is filled anew, unless threads would have no work */
   /* chosen by block_plan_init */
   cpu_team team;
   int level_rows;

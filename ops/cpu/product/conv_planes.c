@@ -3,7 +3,8 @@
  * panels, because filling these would take as long as the product. Windows that reach over X's edge or step over
  * elements read a copy of X (planes.h); batches of parts are copied and computed in turn, so that the copy stays
  * small. A part is a group of an image. The weights of a transposed convolution are packed for its phases: once a
- * program if they are constants, else in each run. */
+ * program if they are constants, else in each run. Phases that read the same X, because the windows of neighbouring
+ * elements do not overlap, are one product, whose rows are the outputs of all phases. */
 #include "ops/cpu/product/conv_planes.h"
 
 #include "ops/cpu/common/kept.h"
@@ -38,10 +39,11 @@ typedef struct conv_planes {
   planes p;
   activation activation;
   bool with_bias, with_residual, few;
-  int64_t images, weights_group;                      /* elements of a group's weights */
-  int64_t batch;                                      /* parts */
-  int64_t few_floats;                                 /* few outputs: a thread's scratch */
-  int64_t copies, taps, packed, packed_taps, scratch; /* places in the workspace, in floats */
+  int64_t joined;                                             /* phases that are one product */
+  int64_t images, weights_group;                              /* elements of a group's weights */
+  int64_t batch;                                              /* parts */
+  int64_t few_floats;                                         /* few outputs: a thread's scratch */
+  int64_t copies, taps, packed, packed_taps, biases, scratch; /* places in the workspace, in floats */
   cpu_team team;
   kernel_cache *cache;
   float *kept; /* the cache's packed weights; NULL: packed in each run */
@@ -75,7 +77,9 @@ static void place(const void *context, int64_t local, block_place *out) {
       .a = run->weights + group * c->p.outputs * run->row_weights,
       .b = c->p.in_place ? run->x + part * part_of_x(c)
                          : run->workspace + c->copies + local * c->p.channels * c->p.channel,
-      .row_bias = run->bias ? run->bias + group * c->p.outputs : NULL,
+      .row_bias = !run->bias      ? NULL
+                  : c->joined > 1 ? run->workspace + c->biases
+                                  : run->bias + group * c->p.outputs,
       .residual = run->residual ? run->residual + y : NULL,
       .y = run->y + y,
   };
@@ -116,9 +120,14 @@ static void scatter(const planes_run *run, int64_t column, int64_t n, const floa
   }
 }
 
+/* The run is at the first phase; an element of another one is as far from it as the phases' first elements are. */
 static void give(const void *context, const block_place *at, const block_row *row) {
   const planes_run *run = context;
-  scatter(run, row->column, row->n, row->elements, at->y + row->row * plane_of_y(run->c));
+  const planes *p = &run->c->p;
+  const int64_t output = row->row % p->outputs, phase = row->row / p->outputs, columns = p->n_phases[2],
+                rows = p->n_phases[1];
+  const int64_t first = (phase / columns / rows * p->out[1] + phase / columns % rows) * p->out[2] + phase % columns;
+  scatter(run, row->column, row->n, row->elements, at->y + output * plane_of_y(run->c) + first);
 }
 
 /* ---- few outputs ---- */
@@ -243,11 +252,12 @@ static void set_phase(planes_run *run, const int64_t *phases, int64_t *taps) {
 static block_plan blocks_of(const planes_run *run, int64_t parts) {
   const conv_planes *c = run->c;
   block_plan blocks = {.parts = parts,
-                       .rows = c->p.outputs,
+                       .rows = c->joined * c->p.outputs,
                        .depth = run->row_weights,
                        .columns = run->columns,
                        .a_row = run->row_weights,
                        .y_row = plane_of_y(c),
+                       .fills_once = c->joined > 1,
                        .scale = 1,
                        .activation = c->activation};
   block_plan_init(&blocks, c->team);
@@ -419,7 +429,7 @@ static reed_status run_batch(const planes_run *given, int64_t parts) {
     set_phase(&run, phases, (int64_t *)(void *)(run.workspace + c->taps));
     if (status == REED_OK) status = run_phase(&run, parts);
     run.weights += p->groups * p->outputs * run.row_weights; /* of the next phase */
-  } while (status == REED_OK && next_phase(p, phases));
+  } while (status == REED_OK && c->joined == 1 && next_phase(p, phases));
   return status;
 }
 
@@ -433,6 +443,8 @@ static reed_status run_planes(const void *state, const reed_kernel_buffers *buff
                     .y = buffers->outputs[0],
                     .workspace = buffers->workspace};
   int64_t parts = c->images * c->p.groups;
+  for (int64_t i = 0; run.bias && c->joined > 1 && i < c->joined; i++)
+    memcpy(run.workspace + c->biases + i * c->p.outputs, run.bias, (size_t)c->p.outputs * sizeof *run.bias);
   reed_status status = c->p.transposed && !c->kept ? pack_weights(&run) : REED_OK;
   for (; run.part < parts && status == REED_OK; run.part += c->batch)
     status = run_batch(&run, parts - run.part < c->batch ? parts - run.part : c->batch);
@@ -459,8 +471,8 @@ static void plan_phases(conv_planes *c, int64_t *out_taps, int64_t *out_scratch)
     }
   *out_taps = most[0] * most[1] * most[2];
   c->few_floats = few_scratch(p, p->channels * *out_taps);
-  *out_scratch =
-      c->team.threads * (c->few ? c->few_floats : block_worker_floats_most(p->outputs, p->channels * *out_taps));
+  *out_scratch = c->team.threads *
+                 (c->few ? c->few_floats : block_worker_floats_most(c->joined * p->outputs, p->channels * *out_taps));
 }
 
 /* True for groups of few outputs. */
@@ -473,6 +485,15 @@ static bool without_panels(const planes *p) {
   int64_t width = p->out[2] / p->n_phases[2];
   if (rows_are_close(p->window[1], width)) width *= p->out[1] / p->n_phases[1];
   return width >= FEWER_WINDOWS;
+}
+
+/* The phases whose windows read the same X: all of them if each has one tap, or 1. */
+static int64_t phases_joined(const planes *p) {
+  int64_t n = 1;
+  for (int i = 0; i < PLANE_AXES; i++, n *= p->n_phases[i - 1])
+    if (p->kernel[i] != p->stride[i] || p->dilation[i] != 1 || p->pad[i] != 0 || p->out[i] != p->in[i] * p->stride[i])
+      return 1;
+  return p->transposed && p->groups == 1 && n > 1 ? n : 1;
 }
 
 static bool planes_of(const reed_kernel_call *call, bool transposed, planes *p) {
@@ -502,6 +523,7 @@ reed_status conv_planes_prepare(const reed_kernel_call *call, bool transposed, r
                      .with_bias = cpu_present(call, 2),
                      .with_residual = cpu_present(call, 3),
                      .few = without_panels(&p),
+                     .joined = without_panels(&p) ? 1 : phases_joined(&p),
                      .images = x->dims[0],
                      .batch = x->dims[0] * groups,
                      .team = cpu_env_team(call)};
@@ -520,6 +542,7 @@ reed_status conv_planes_prepare(const reed_kernel_call *call, bool transposed, r
     c->packed_taps =
         reserve(&end, cpu_product(weights->dims, 2, weights->rank) * (int64_t)(sizeof(packed_tap) / sizeof(float)));
   }
+  c->biases = reserve(&end, c->joined > 1 ? c->joined * p.outputs : 0);
   c->copies = reserve(&end, c->batch * copy / (int64_t)sizeof(float));
   c->scratch = reserve(&end, scratch);
   *out_kernel = (reed_kernel){run_planes, c, free_planes, end * (int64_t)sizeof(float), (int64_t)sizeof *c};

@@ -41,13 +41,15 @@ END_TEST
 START_TEST(conv_transpose_writes_rows_of_any_width) {
   static const struct {
     int64_t w[4], group, stride, pad;
-  } rows[] = {{{8, 30, 2, 2}, 1, 2, 0}, {{5, 17, 4, 4}, 1, 2, 1}, {{6, 2, 3, 3}, 1, 3, 1}, {{7, 1, 4, 4}, 7, 2, 1}};
+  } rows[] = {{{8, 30, 2, 2}, 1, 2, 0}, {{48, 30, 2, 2}, 1, 2, 0}, {{70, 9, 3, 3}, 1, 3, 0},
+              {{5, 17, 4, 4}, 1, 2, 1}, {{6, 2, 3, 3}, 1, 3, 1},   {{7, 1, 4, 4}, 7, 2, 1}};
   const int64_t stride = rows[_i].stride, pad = rows[_i].pad;
   for (int64_t width = 1; width < 70; width += width < 40 ? 3 : 13) {
     kernel_case c;
     case_init(&c, OP_ConvTranspose);
     case_input(&c, REED_F32, DIMS(2, rows[_i].w[0], 3, width), 1);
     case_input(&c, REED_F32, 4, rows[_i].w, 1);
+    if (_i % 2) case_input(&c, REED_F32, DIMS(rows[_i].w[1] * rows[_i].group), 1);
     case_attr_int(&c, "group", rows[_i].group);
     case_attr_ints(&c, "strides", (int64_t[]){stride, stride}, 2);
     case_attr_ints(&c, "pads", (int64_t[]){pad, pad, pad, pad}, 4);
@@ -175,7 +177,7 @@ int main(void) {
   suite_add_tcase(suite, t);
   tcase_set_timeout(t, 240);
   tcase_add_test(t, conv_transpose_packs_constant_weights_once);
-  tcase_add_loop_test(t, conv_transpose_writes_rows_of_any_width, 0, 4);
+  tcase_add_loop_test(t, conv_transpose_writes_rows_of_any_width, 0, 6);
   tcase_add_loop_test(t, conv_copies_rows_under_any_stride, 0, 10);
   tcase_add_test(t, conv_copies_images_in_batches);
   tcase_add_loop_test(t, conv_copies_long_rows_in_pieces, 0, 6);
