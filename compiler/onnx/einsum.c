@@ -1,7 +1,8 @@
 /* Einsum -> Transpose, ReduceSum, MatMul and Mul (ONNX opset 12 and later). Two operands at a time are contracted, from
  * left to right: axes that nothing else names are summed first; what both have and something later needs is a batch,
  * what only these two have is the depth of a product, and an operand's other axes are its rows or columns. Several
- * rows, columns or depths are seen as one axis. Without a depth the operands are multiplied element by element. */
+ * rows, columns or depths are seen as one axis. Without a depth the operands are multiplied element by element. Where
+ * "..." stands for an unknown number of axes, in front of all letters, these axes are seen as one. */
 #include <string.h>
 
 #include "compiler/onnx/reader.h"
@@ -17,7 +18,9 @@ typedef struct axes {
 
 typedef struct term {
   ir_value *value;
-  int32_t rank; /* -1: not known */
+  int32_t rank;   /* -1: not known */
+  int32_t dots;   /* the letters before "..."; -1: it has none */
+  int32_t n_dots; /* the axes for which "..." stands */
   axes axes;
 } term;
 
@@ -28,6 +31,7 @@ typedef struct einsum {
   term *terms; /* the operands; the first one is what has been contracted so far */
   int32_t n_terms;
   axes output;
+  ir_value *front;  /* the extents for which "..." stands, seen as one axis as their number is not known; NULL: it is */
   bool unsupported; /* which has been noted */
 } einsum;
 
@@ -61,16 +65,16 @@ static reed_status malformed(const einsum *e, const char *what) {
                    e->equation, what);
 }
 
-/* Checks what is known of operand k's rank. *out_dots: the axes that the dots stand for. */
-static reed_status check_rank(const einsum *e, int32_t k, int32_t n_letters, bool has_dots, int32_t *out_dots) {
+/* Checks what is known of operand k's rank and counts the axes for which its dots stand. */
+static reed_status check_rank(const einsum *e, int32_t k) {
   const ir_value *v = e->terms[k].value;
-  const int32_t rank = e->terms[k].rank;
-  *out_dots = 0;
+  const int32_t rank = e->terms[k].rank, n_letters = e->terms[k].axes.n;
+  const bool has_dots = e->terms[k].dots >= 0;
   if (rank >= 0 && (has_dots ? rank < n_letters : rank != n_letters))
     return diag_fail(e->r->diagnosis, REED_ERROR_FORMAT,
                      "node '%s' (Einsum): equation '%s' names %d axes%s of operand %d '%s', which has rank %d",
                      e->node_name, e->equation, n_letters, has_dots ? " or more" : "", k, v->name, rank);
-  if (has_dots && rank >= 0) *out_dots = rank - n_letters;
+  e->terms[k].n_dots = has_dots && rank >= 0 ? rank - n_letters : 0;
   return REED_OK;
 }
 
@@ -121,6 +125,12 @@ static reed_status find_output(einsum *e, int32_t most_dots) {
   return place_dots(e, &e->output, 0, most_dots);
 }
 
+static reed_status refuse_dots(einsum *e) {
+  e->unsupported = true;
+  return onnx_unsupported(e->r, e->node_name,
+                          "Einsum with '...' behind letters, of an operand whose rank is not declared");
+}
+
 static reed_status read_output(einsum *e, const char *at, int32_t most_dots) {
   int32_t place;
   reed_status status = read_letters(e, &at, &e->output, &place);
@@ -133,33 +143,61 @@ static reed_status read_output(einsum *e, const char *at, int32_t most_dots) {
     if (place_of(&e->output, e->output.labels[i]) < i) return malformed(e, "the output has a letter twice");
   }
   if (place < 0 && most_dots) return malformed(e, "the output lacks '...'");
+  if (place > 0 && e->front) return refuse_dots(e);
   return place < 0 ? REED_OK : place_dots(e, &e->output, place, most_dots);
+}
+
+/* Sees the axes for which "..." stands, of unknown number, as one in every operand, at its front. Each operand has the
+ * extents of all, because "..." broadcasts. */
+static void flatten_dots(einsum *e) {
+  ir_graph *g = e->g;
+  ir_value *none = onnx_vector(g->module, 0, 0);
+  for (int32_t pass = 0; pass < 2; pass++)
+    for (int32_t k = 0; k < e->n_terms; k++) {
+      term *t = &e->terms[k];
+      if (t->dots < 0 || !t->value) continue;
+      ir_value *shape = onnx_unary(g, OP_Shape, t->value);
+      const int64_t n = t->axes.n;
+      ir_value *own = onnx_part(g, shape, 0, n ? -n : INT64_MAX), *rest = n ? onnx_part(g, shape, -n, INT64_MAX) : none;
+      if (pass == 0) {
+        e->front = !e->front ? own
+                             : onnx_unary(g, OP_Shape,
+                                          onnx_binary(g, OP_Expand, onnx_unary(g, OP_ConstantOfShape, e->front), own));
+      } else {
+        ir_value *whole = onnx_made(g, NULL, OP_Concat, (ir_value *[]){e->front, rest}, 2, "axis", 0, NULL);
+        ir_value *wide = onnx_binary(g, OP_Expand, t->value, whole);
+        t->value = onnx_reshaped(g, wide, onnx_product(g, e->front), rest, none, NULL);
+        t->n_dots = 1;
+      }
+    }
 }
 
 static reed_status read_equation(einsum *e) {
   const char *at = e->equation;
   int32_t most_dots = 0;
-  bool is_known = true;
+  bool is_known = true, is_front = true;
   for (int32_t k = 0;; k++) {
-    int32_t place, n_dots;
-    axes letters;
-    reed_status status = read_letters(e, &at, &letters, &place);
-    if (status == REED_OK && k >= e->n_terms) status = malformed(e, "more terms than operands");
-    if (status == REED_OK) status = check_rank(e, k, letters.n, place >= 0, &n_dots);
-    if (status == REED_OK && place >= 0) status = place_dots(e, &letters, place, n_dots);
+    if (k >= e->n_terms) return malformed(e, "more terms than operands");
+    term *t = &e->terms[k];
+    reed_status status = read_letters(e, &at, &t->axes, &t->dots);
+    if (status == REED_OK) status = check_rank(e, k);
     if (status != REED_OK) return status;
-    e->terms[k].axes = letters;
-    is_known = is_known && (place < 0 || e->terms[k].rank >= 0);
-    if (place >= 0 && n_dots > most_dots) most_dots = n_dots;
+    is_known = is_known && (t->dots < 0 || t->rank >= 0);
+    is_front = is_front && t->dots <= 0;
     if (*at != ',') {
       if (k + 1 < e->n_terms) return malformed(e, "fewer terms than operands");
       break;
     }
     at++;
   }
-  e->unsupported = !is_known;
-  if (!is_known)
-    return onnx_unsupported(e->r, e->node_name, "Einsum with '...' of an operand whose rank is not declared");
+  if (!is_known && !is_front) return refuse_dots(e);
+  if (!is_known) flatten_dots(e);
+  for (int32_t k = 0; k < e->n_terms; k++) {
+    term *t = &e->terms[k];
+    reed_status status = t->dots >= 0 ? place_dots(e, &t->axes, t->dots, t->n_dots) : REED_OK;
+    if (status != REED_OK) return status;
+    if (t->n_dots > most_dots) most_dots = t->n_dots;
+  }
   if (!*at) return find_output(e, most_dots);
   if (strncmp(at, "->", 2) != 0) return malformed(e, "'-' is no part of '->'");
   return read_output(e, at + 2, most_dots);
@@ -323,6 +361,10 @@ reed_status onnx_einsum(onnx_reader *r, ir_graph *g, const char *node_name, cons
   reed_status status = read_equation(&e);
   if (status == REED_OK && !e.unsupported) status = contract_all(&e);
   if (status != REED_OK || e.unsupported) return status;
+  term *made = &e.terms[0];
+  if (e.front && made->value)
+    made->value = onnx_reshaped(g, made->value, e.front, onnx_part(g, extents(&e, made->value), 1, INT64_MAX),
+                                onnx_vector(g->module, 0, 0), NULL);
   if (!e.terms[0].value || !onnx_name_made(g, first, node_name))
     return diag_no_memory(r->diagnosis, "an Einsum's nodes");
   *out_value = e.terms[0].value;

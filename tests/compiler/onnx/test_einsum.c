@@ -45,6 +45,7 @@ static const equation_case cases[] = {
     {"i,i", "f32[n];f32[n]", "f32[]", 1, 0, 0, 0},
     {"...ij,...jk->...ik", "f32[b,4,n,3];f32[b,4,3,m]", "f32[b,4,n,m]", 1, 0, 0, 0},
     {"...,...->...", "f32[b,n];f32[n]", "f32[b,n]", 0, 1, 0, 0},
+    {"...hd,...kd->...hk", "f32[b,1,n,3];f32[4,m,3]", "f32[b,4,n,m]", 1, 0, 2, 0},
     {"i...,i...->...", "f32[5,b,n];f32[5,n]", "f32[b,n]", 1, 0, 3, 0},
 };
 
@@ -52,15 +53,18 @@ START_TEST(equations_are_products_and_sums) {
   const equation_case *c = &cases[_i];
   for (int between = 0; between < 2; between++) {
     front f;
-    if (between && strchr(c->equation, '.')) continue; /* the rank of a value between is not declared */
+    const bool has_dots = strchr(c->equation, '.') != NULL; /* the rank of a value between is not declared */
+    if (between && has_dots && c->equation[0] != '.') continue;
     read_einsum(&f, c->equation, c->types, between ? "Sin" : NULL);
     front_ok(&f);
     front_passes(&f, "chains,attention");
     front_ok(&f);
     ck_assert_str_eq(front_type(&f, f.m->main->results[0]), c->result);
     ck_assert_int_eq(front_count(&f, OP_MatMul), c->products);
-    ck_assert_int_eq(front_count(&f, OP_Mul), c->multiplications);
-    ck_assert_int_eq(front_count(&f, OP_Transpose), c->transposes);
+    if (!between || !has_dots) {
+      ck_assert_int_eq(front_count(&f, OP_Mul), c->multiplications);
+      ck_assert_int_eq(front_count(&f, OP_Transpose), c->transposes);
+    }
     ck_assert_int_eq(front_count(&f, OP_ReduceSum), c->sums);
     front_fini(&f);
   }
@@ -136,13 +140,13 @@ START_TEST(equations_that_do_not_fit_are_refused) {
   onnx_build *b = build_open(17);
   build_input(b, "x", "f32[n,m]");
   build_node(b, "Sin", "x", "s");
-  build_string(b, build_node(b, "Einsum", "s,s", "y"), "equation", "...i,...i->...");
-  build_string(b, build_node(b, "Einsum", "y", "z"), "equation", "...->...");
+  build_string(b, build_node(b, "Einsum", "s,s", "y"), "equation", "i...,i...->...");
+  build_string(b, build_node(b, "Einsum", "y", "z"), "equation", "...i->i...");
   build_output(b, "z", "f32");
   front f;
   front_read(&f, &b);
   front_says(&f, REED_ERROR_UNSUPPORTED,
-             "Einsum with '...' of an operand whose rank is not declared: 'y_node', 'z_node'");
+             "Einsum with '...' behind letters, of an operand whose rank is not declared: 'y_node', 'z_node'");
   front_fini(&f);
 }
 END_TEST
