@@ -1,8 +1,8 @@
 /* Einsum -> Transpose, ReduceSum, MatMul and Mul (ONNX opset 12 and later). Two operands at a time are contracted, from
  * left to right: axes that nothing else names are summed first; what both have and something later needs is a batch,
  * what only these two have is the depth of a product, and an operand's other axes are its rows or columns. Several
- * rows, columns or depths are seen as one axis. Without a depth the operands are multiplied element by element. Where
- * "..." stands for an unknown number of axes, in front of all letters, these axes are seen as one. */
+ * rows, columns or depths are seen as one axis. Without a depth the operands are multiplied element by element. The
+ * axes for which "..." stands in front of all letters are seen as one where their number is not known. */
 #include <string.h>
 
 #include "compiler/onnx/reader.h"
