@@ -102,7 +102,7 @@ static void multi_head_attention(onnx_reading *z) {
                  .v = z->inputs[2],
                  .past_key = z->inputs[6],
                  .past_value = z->inputs[7],
-                 .has_heads = z->ranks[1] == 4};
+                 .has_heads = z->inputs[1] && z->ranks[1] == 4};
   if (!a.k || !a.v) (void)onnx_refuse(z, "queries, keys and values in one operand");
   if (z->inputs[8] || z->inputs[9]) (void)onnx_refuse(z, "a cache longer than its tokens");
   if (z->inputs[3] && a.has_heads) (void)onnx_refuse(z, "a bias of keys that have an axis of heads");
