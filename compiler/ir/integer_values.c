@@ -491,3 +491,11 @@ reed_status integer_values_compute(ir_module *m, ir_node *n) {
   out->n_elements = c.n_out;
   return symbols_status(m->symbols) == REED_OK ? REED_OK : diag_no_memory(m->diagnosis, "symbols");
 }
+
+int64_t integer_values_limit(const ir_module *m, reed_dim limit, reed_dim extent) {
+  int64_t low, high;
+  if (!symbol_is(limit)) return -1;
+  if (symbols_equal(m->symbols, limit, extent)) return INT64_MAX;
+  symbols_range(m->symbols, limit, &low, &high);
+  return low >= 0 && symbols_equal(m->symbols, limit, symbols_min(m->symbols, extent, high)) ? high : -1;
+}

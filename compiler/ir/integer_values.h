@@ -19,4 +19,8 @@ reed_status integer_values_compute(ir_module *m, ir_node *n) REED_MUST_CHECK;
 /* True when the operator has a rule; elements of other operators' results are unknown. */
 bool integer_values_has_rule(const reed_op *op);
 
+/* The number k if `limit` is min(extent, k), however the model computes it, INT64_MAX if it is the extent; -1: it is
+ * another value. */
+int64_t integer_values_limit(const ir_module *m, reed_dim limit, reed_dim extent);
+
 #endif

@@ -7,6 +7,7 @@
 #include "reed/compiler.h"
 #include "reed/reed.h"
 #include "tests/compiler/passes/rewrite/appending.h"
+#include "tests/compiler/passes/rewrite/candidates.h"
 #include "tests/compiler/passes/rewrite/choices.h"
 #include "tests/compiler/passes/rewrite/columns.h"
 #include "tests/compiler/passes/rewrite/forms.h"
@@ -262,6 +263,10 @@ START_TEST(columns_as_rows_are_the_same) {
   check(picture_open(&column_cases[_i].p), "gathered_columns", true, 0, column_cases[_i].p.what);
 }
 END_TEST
+START_TEST(candidates_of_all_classes_are_the_same) {
+  check(candidates_open((candidates)_i), "class_candidates", true, 0, "candidates of classes");
+}
+END_TEST
 START_TEST(cheaper_forms_compute_the_same) {
   const picture *p = &form_cases[_i].p;
   check(picture_open(p), "plain_forms", true, 0, p->what);
@@ -302,6 +307,7 @@ int main(void) {
   tcase_add_loop_test(t, packed_weights_compute_the_same, 0, COUNT(pictures));
   tcase_add_loop_test(t, matrices_read_whole_are_the_same, 0, N_WHOLE_CASES);
   tcase_add_loop_test(t, columns_as_rows_are_the_same, 0, N_COLUMN_CASES);
+  tcase_add_loop_test(t, candidates_of_all_classes_are_the_same, 0, CANDIDATES_TAKEN);
   tcase_add_loop_test(t, cheaper_forms_compute_the_same, 0, N_FORM_CASES);
   tcase_add_loop_test(t, points_read_off_maps_are_the_same, 0, HEATMAPS_TAKEN);
   tcase_add_loop_test(t, maps_of_chosen_classes_are_the_same, 0, CHOICE_TAKEN);

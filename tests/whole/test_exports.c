@@ -28,7 +28,7 @@ typedef struct firing {
 static const struct {
   const char *name;
   int epochs, at_bound;       /* the most epochs outside loops; with counts on the device */
-  int transposes;             /* the most Transposes that may be left, such as one of an output */
+  int transposes;             /* the most Transposes that may be left, such as one of an output or of scores */
   firing fires[MOST_FIRINGS]; /* ends with NULL */
 } exports[] = {
     {"mask",
@@ -57,8 +57,8 @@ static const struct {
     {"faster_mobile", 3, 1, 0, {PROPOSALS, {"roi_levels", 3}, {"layout", 1}, {"fusion", 54}}},
     {"retinanet", 3, 1, 0, {SUPPRESSIONS(1), {"bn_fold", 17}, {"layout", 1}, {"fusion", 74}}},
     {"fcos", 3, 1, 0, {SUPPRESSIONS(1), {"group_norm", 20}, {"bn_fold", 17}, {"layout", 1}, {"fusion", 59}}},
-    {"ssd300", 3, 1, 0, {SUPPRESSIONS(1), {"layout", 1}, {"fusion", 10}}},
-    {"ssdlite", 3, 1, 0, {SUPPRESSIONS(1), {"layout", 1}, {"fusion", 73}}},
+    {"ssd300", 3, 1, 1, {SUPPRESSIONS(1), {"class_candidates", 1}, {"layout", 1}, {"fusion", 10}}},
+    {"ssdlite", 3, 1, 1, {SUPPRESSIONS(1), {"class_candidates", 1}, {"layout", 1}, {"fusion", 73}}},
     {"bert", 1, 1, 0, {{"activations", 2}, {"chains", 1}}},
     {"lstm", 1, 1, 4, {{NULL}}},
     {"gru", 1, 1, 4, {{NULL}}},

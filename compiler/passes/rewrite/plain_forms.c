@@ -183,21 +183,11 @@ static void gather_rows(forms *f, ir_node *n) {
 
 /* ---- the first elements ---- */
 
-/* The number k if `limit` is min(extent, k), however the model computes it, INT64_MAX if it is the extent; -1: it is
- * another value. */
-static int64_t limit_beside(const forms *f, reed_dim limit, reed_dim extent) {
-  int64_t low, high;
-  if (!symbol_is(limit)) return -1;
-  if (symbols_equal(f->m->symbols, limit, extent)) return INT64_MAX;
-  symbols_range(f->m->symbols, limit, &low, &high);
-  return low >= 0 && symbols_equal(f->m->symbols, limit, symbols_min(f->m->symbols, extent, high)) ? high : -1;
-}
-
 /* Puts the number k in the place of operand `at`, a limit of min(extent, k) elements. False: it is another value. */
 static bool limit_by_number(forms *f, ir_node *n, int32_t at, reed_dim extent) {
   int64_t n_elements;
   const reed_dim *limit = integer_values_of(f->m, n->inputs[at], false, &n_elements);
-  const int64_t most = limit && n_elements == 1 ? limit_beside(f, limit[0], extent) : -1;
+  const int64_t most = limit && n_elements == 1 ? integer_values_limit(f->m, limit[0], extent) : -1;
   const ir_type *type = &n->inputs[at]->type;
   if (most < 0 || type->dtype != REED_I64) return false;
   const reed_desc desc = {.dtype = REED_I64, .rank = type->rank, .dims = {1}};
@@ -241,7 +231,7 @@ static void first_rows(forms *f, ir_node *n) {
     if (axis < 0) axis += type->rank;
     const bool forward =
         !symbol_is(lists[1][i]) && lists[1][i] >= 0 && (!lists[4] || (!symbol_is(lists[4][i]) && lists[4][i] > 0));
-    if (forward && axis >= 0 && axis < type->rank) most = limit_beside(f, lists[2][i], type->dims[axis]);
+    if (forward && axis >= 0 && axis < type->rank) most = integer_values_limit(f->m, lists[2][i], type->dims[axis]);
     if (most < 0 && symbol_is(lists[2][i])) return;
     any |= most >= 0;
     ends[i] = most >= 0 ? most : lists[2][i];

@@ -8,10 +8,14 @@
  * block's survivors, shared out among the threads; only as many later boxes as the limit is likely to need. Whether a
  * box stays depends on no number of threads.
  *
+ * With an infinite threshold no box is suppressed: each row is sorted only.
+ *
  * A zero area never suppresses (0 / 0 compares false). Corners may come in any order. Without score_threshold every
  * score counts; a NaN score is last and passes no threshold.
  *
  * The reference: reference/nms.c. The order: nms_order.c. The innermost loop: nms_loops.c. */
+#include <math.h>
+
 #include "base/team.h"
 #include "ops/cpu/calls/nms.h"
 #include "ops/cpu/common/relay.h"
@@ -310,6 +314,13 @@ static bool suppress_some(const nms_job *job, int64_t row, const nms_scratch *s,
   return false;
 }
 
+/* Takes the first candidates of the order, where no overlap is above the threshold. */
+static int64_t keep_first(const nms_job *job, const nms_scratch *s, int64_t count, int32_t *kept) {
+  const int64_t n_kept = cpu_clamp(count, 0, job->n->limit);
+  for (int64_t i = 0; i < n_kept; i++) kept[i] = (int32_t)s->order[i].index;
+  return n_kept;
+}
+
 /* A step of one row of many: the order and the corners of long rows, then some boxes. */
 static bool select_some(void *context, int64_t row, int64_t step, int32_t place) {
   const nms_job *job = context;
@@ -322,6 +333,10 @@ static bool select_some(void *context, int64_t row, int64_t step, int32_t place)
     *at = (progress){0};
     job->n_kept[row] = 0;
     if (nms_order(&of, &s, &at->count) != REED_OK || at->count == 0) return false; /* cancelled, or nothing */
+    if (job->iou == INFINITY) {
+      job->n_kept[row] = keep_first(job, &s, at->count, job->kept + row * n->limit);
+      return false;
+    }
     if (!brief) return true;
   }
   if (step == (brief ? 0 : 1)) {

@@ -1,4 +1,4 @@
-/* The order of a row of boxes (nms_order.h). One thread sorts a row by three digits of 11 bits. Several threads share a
+/* The order of a row of boxes (nms_order.h). One thread sorts a row by digits. Several threads share a
  * long row out by parts: each counts what it will write, the counts of the parts before it are summed, and each part
  * writes from there on. Both orders are the same: by score, equal scores by lower index. */
 #include "ops/cpu/image/nms_order.h"
@@ -40,20 +40,35 @@ static uint32_t rank_of(const nms *n, float score) {
   return ~(bits & 0x80000000u ? ~bits : bits | 0x80000000u);
 }
 
+/* Boxes looked at together: one of them that is over the threshold is rare. */
+#define LOOK 16
+
+static bool any_over(const float *scores, float least) {
+  int over = 0;
+  for (int k = 0; k < LOOK; k++) over |= scores[k] > least;
+  return over;
+}
+
 /* Writes the candidates among boxes begin..end-1 and returns their number. */
 static int64_t collect(const nms_row *r, int64_t begin, int64_t end, nms_candidate *to) {
   const nms *n = r->n;
   int64_t count = 0;
-  for (int64_t i = begin; i < end; i++)
-    if ((!r->candidates || r->candidates[i]) && (!n->has_score || r->scores[i] > r->least_score))
-      to[count++] = (nms_candidate){rank_of(n, r->scores[i]), (uint32_t)i};
+  for (int64_t i = begin; i < end; i += LOOK) {
+    const int64_t after = i + LOOK < end ? i + LOOK : end;
+    if (n->has_score && after - i == LOOK && !any_over(r->scores + i, r->least_score)) continue;
+    for (int64_t k = i; k < after; k++)
+      if ((!r->candidates || r->candidates[k]) && (!n->has_score || r->scores[k] > r->least_score))
+        to[count++] = (nms_candidate){rank_of(n, r->scores[k]), (uint32_t)k};
+  }
   return count;
 }
 
-/* Sorts by rank, keeping the order of equals: least significant digit first, 11 bits at a time (radix sort); `spare`
- * has room for n. The result is in `items`. */
+enum { FEW = 32, SOME = 2048 }; /* candidates, which are sorted by insertion, or by digits of 8 bits */
+
+/* Sorts by rank, keeping the order of equals: least significant digit first (radix sort), of 8 bits, or of 11 where the
+ * counters of more digits cost less than another pass; `spare` has room for n. The result is in `items`. */
 static void sort_candidates(nms_candidate *items, nms_candidate *spare, int64_t n) {
-  if (n <= 32) {
+  if (n <= FEW) {
     for (int64_t i = 1; i < n; i++) {
       nms_candidate item = items[i];
       int64_t k = i;
@@ -63,22 +78,22 @@ static void sort_candidates(nms_candidate *items, nms_candidate *spare, int64_t 
     return;
   }
   nms_candidate *from = items, *to = spare;
-  for (int pass = 0; pass < 3; pass++) {
-    uint32_t begin[2048] = {0};
-    int shift = pass * 11;
-    for (int64_t i = 0; i < n; i++) begin[from[i].rank >> shift & 2047]++;
-    uint32_t total = 0;
-    for (int d = 0; d < 2048; d++) {
+  const int bits = n <= SOME ? 8 : 11, digits = 1 << bits;
+  for (int shift = 0; shift < 32; shift += bits) {
+    uint32_t begin[2048], total = 0;
+    memset(begin, 0, (size_t)digits * sizeof *begin);
+    for (int64_t i = 0; i < n; i++) begin[from[i].rank >> shift & (uint32_t)(digits - 1)]++;
+    for (int d = 0; d < digits; d++) {
       uint32_t count = begin[d];
       begin[d] = total;
       total += count;
     }
-    for (int64_t i = 0; i < n; i++) to[begin[from[i].rank >> shift & 2047]++] = from[i];
+    for (int64_t i = 0; i < n; i++) to[begin[from[i].rank >> shift & (uint32_t)(digits - 1)]++] = from[i];
     nms_candidate *swapped = from;
     from = to;
     to = swapped;
   }
-  memcpy(items, from, (size_t)n * sizeof *items);
+  if (from != items) memcpy(items, from, (size_t)n * sizeof *items);
 }
 
 /* A row that is shared out by parts of n boxes or candidates. */

@@ -1,6 +1,7 @@
 /* The passes around NonMaxSuppression and rows kept by a mask: nms_limit, nms_guard, nms_classes, filter_chain,
- * nms_filter, counted_shapes. Each fires, and leaves near misses alone. */
+ * nms_filter, class_candidates, counted_shapes. Each fires, and leaves near misses alone. */
 #include "tests/compiler/front.h"
+#include "tests/compiler/passes/rewrite/candidates.h"
 #include "tests/suite.h"
 
 typedef struct limit_case {
@@ -339,6 +340,25 @@ START_TEST(labels_of_kept_rows_take_their_number_from_them) {
 }
 END_TEST
 
+START_TEST(the_best_of_all_classes_are_one_selection) {
+  onnx_build *b = candidates_open((candidates)_i);
+  front f;
+  front_optimize(&f, &b);
+  const bool joined = _i < CANDIDATES_TAKEN;
+  ck_assert_int_eq(front_changes(&f, "class_candidates"), joined);
+  ck_assert_int_eq(front_count(&f, OP_NonMaxSuppression), joined);
+  ck_assert_int_eq(front_count(&f, OP_NonZero), joined ? 0 : CANDIDATES_CLASSES);
+  ck_assert_int_eq(front_count(&f, OP_TopK), joined ? 0 : CANDIDATES_CLASSES);
+  if (joined) {
+    const ir_node *nms = front_node(&f, OP_NonMaxSuppression);
+    ck_assert_str_eq(front_type(&f, nms->inputs[1]), "f32[1,3,n]");
+    ck_assert_double_eq(front_element(nms->inputs[2], 0), CANDIDATES_LIMIT);
+    ck_assert_double_eq(front_element(nms->inputs[4], 0), -1);
+  }
+  front_fini(&f);
+}
+END_TEST
+
 int main(void) {
   Suite *suite = suite_create("selections");
   TCase *t = tcase_create("rewrites");
@@ -347,6 +367,7 @@ int main(void) {
   tcase_add_loop_test(t, boxes_moved_apart_by_class_become_classes, 0, N_CLASSES);
   tcase_add_loop_test(t, filters_move_down_and_into_the_selection, 0, N_FILTERED);
   tcase_add_loop_test(t, labels_of_kept_rows_take_their_number_from_them, 0, N_FILLINGS);
+  tcase_add_loop_test(t, the_best_of_all_classes_are_one_selection, 0, N_CANDIDATES);
   suite_add_tcase(suite, t);
   return suite_run(suite);
 }

@@ -145,6 +145,26 @@ START_TEST(nms_equals_the_reference) {
 }
 END_TEST
 
+/* Without an overlap above the threshold the best boxes of each row stay, up to the limit. The numbers of candidates
+ * are those at which another way of sorting begins. */
+START_TEST(nms_without_suppression_equals_the_reference) {
+  static const int64_t boxes[] = {0, 15, 16, 33, 65, 2047, 2100, 4500};
+  for (int threshold = 0; threshold < 2; threshold++)
+    for (int limit = 0; limit < 2; limit++) {
+      kernel_case c;
+      case_init(&c, OP_NonMaxSuppression);
+      case_input(&c, REED_F32, DIMS(1, boxes[_i], 4), 3);
+      value *scores = case_input(&c, REED_F32, DIMS(1, 3, boxes[_i]), 1);
+      for (int64_t i = 0; i < 3 * boxes[_i]; i += 3) case_set(scores, i, i % 2 ? 0.25 : -0.0); /* ties */
+      if (boxes[_i] > 8) case_set(scores, 7, NAN), case_set(scores, boxes[_i] + 1, INFINITY);
+      *(int64_t *)case_input(&c, REED_I64, DIMS(1), 0)->data = limit ? 20 : INT64_MAX;
+      case_set(case_input(&c, REED_F32, 0, NULL, 0), 0, INFINITY);
+      if (threshold) case_set(case_input(&c, REED_F32, 0, NULL, 0), 0, 0.1);
+      case_parity(&c, 0, 0);
+    }
+}
+END_TEST
+
 /* Boxes in clusters, so that many are suppressed; ids from a few, far apart ones (0: none). */
 static void classes_case(kernel_case *c, int64_t images, int64_t rows, int64_t n, int64_t n_ids, int64_t most) {
   case_init(c, OP_NonMaxSuppression);
@@ -302,6 +322,8 @@ int main(void) {
   tcase_add_test(t, nms_boxes_without_area_suppress_nothing);
   tcase_add_test(t, nms_follows_chains_of_boxes);
   tcase_add_test(t, nms_decides_as_the_quotient_does);
+  tcase_add_loop_test(t, nms_without_suppression_equals_the_reference, 0, 6);
+  tcase_add_host_loop_test(t, nms_without_suppression_equals_the_reference, 6, 8); /* long rows */
   tcase_add_loop_test(t, nms_of_class_ids_equals_the_reference, 0, ROWS(classes) - LONG_ROWS);
   tcase_add_host_loop_test(t, nms_of_class_ids_equals_the_reference, ROWS(classes) - LONG_ROWS, ROWS(classes));
   tcase_add_test(t, nms_of_class_ids_is_nms_of_each_class_in_the_order_of_scores);
