@@ -6,7 +6,8 @@
  * Headers come in batches from the heap, are used again, and are freed when the pool closes.
  *
  * Free large blocks are listed by the power of two of their size. The best fit is the smallest block that fits in the
- * request's own list, else the smallest block of the next list that is not empty.
+ * request's own list, else the smallest block of the next list that is not empty; on the host, of a pool with headroom,
+ * a block whose pages the system has given comes before one that is new.
  *
  * Of equal blocks, slabs and objects the one with the lowest address is handed out, so that addresses follow from the
  * set of blocks in use and not from the order of earlier releases. A run that repeats the requests of the run before
@@ -109,13 +110,23 @@ static bool fits_better(const block *a, const block *b) {
   return a->bytes < b->bytes || (a->bytes == b->bytes && lies_before(a, b));
 }
 
-/* The smallest free block of at least `bytes`; NULL: none. */
-static block *best_fit(const pool *p, int64_t bytes) {
+/* The smallest free block of at least `bytes` whose first `warm_bytes` have their pages; NULL: none. */
+static block *smallest(const pool *p, int64_t bytes, int64_t warm_bytes) {
   block *best = NULL;
   for (uint64_t mask = p->large_mask & ~0ull << log2_floor(bytes); mask && !best; mask &= mask - 1)
     for (block *b = p->large[__builtin_ctzll(mask)]; b; b = b->next)
-      if (b->bytes >= bytes && (!best || fits_better(b, best)) && (p->break_kept || !kept(b, bytes))) best = b;
+      if (b->bytes >= bytes && b->warm_bytes >= warm_bytes && (!best || fits_better(b, best)) &&
+          (p->break_kept || !kept(b, bytes)))
+        best = b;
   return best;
+}
+
+/* The free block of at least `bytes` that is taken; NULL: none. With headroom on the host, one that has its pages comes
+ * first: a smaller arena after a larger one then lies in the memory of the larger one. */
+static block *best_fit(const pool *p, int64_t bytes) {
+  const bool may_be_cold = p->headroom && p->device->interface->host_memory;
+  block *best = may_be_cold ? smallest(p, bytes, bytes) : NULL;
+  return best ? best : smallest(p, bytes, 0);
 }
 
 static reed_status memory_take(pool *p, int64_t bytes, int64_t room_bytes, void **out_data, reed_diagnosis *refused) {

@@ -10,6 +10,7 @@
 #define BLOCK_ALIGN ((size_t)16)
 #define BLOCK_MOST (ROWS_PAGE / 8)
 #define PAGES_AT_ONCE 8   /* whose memory is asked for in one call */
+#define PAGES_AHEAD 4     /* free pages with memory, below which rows_renew takes more */
 #define FREE_MOST 64      /* free pages that keep their memory, the last ones that became free */
 #define WRITTEN_AHEAD 512 /* bytes fetched behind a new block, which the next blocks will write */
 
@@ -128,6 +129,17 @@ static row_page *page_of(const void *block) { return (row_page *)((uintptr_t)blo
 void rows_free(void *block) { drop_block(page_of(block)); }
 
 size_t rows_bytes_behind(const void *block) { return ROWS_PAGE - ((uintptr_t)block & (uintptr_t)(ROWS_PAGE - 1)); }
+
+void rows_renew(void) {
+  reed_rows *rows = &reed_rows_shared;
+  if (HOOK_HEAP_IS_WATCHED || pthread_mutex_trylock(&rows->lock) != 0) return;
+  if (rows->n_used && rows->n_free < rows->n_cold + PAGES_AHEAD) {
+    for (int i = 0; i < PAGES_AT_ONCE && rows->n_cold > 0; i++)
+      (void)mem_warm(page_at(rows->free[--rows->n_cold]), ROWS_PAGE, NULL);
+    if (rows->n_free < rows->n_cold + PAGES_AHEAD) add_pages();
+  }
+  pthread_mutex_unlock(&rows->lock);
+}
 
 void rows_trim(void) {
   reed_rows *rows = &reed_rows_shared;

@@ -50,6 +50,8 @@ static inline bool rows_have(const void *block) {
 void rows_free(void *block);
 /* The bytes from a block of a row to the end of its page. */
 size_t rows_bytes_behind(const void *block);
+/* Gives some pages their memory if hardly any free page has some, so that no block waits for the system. */
+void rows_renew(void);
 /* Gives the memory of free pages back to the system. */
 void rows_trim(void);
 

@@ -1,6 +1,6 @@
 /* A store of output tensors: blocks of host or device memory that callers give back by closing a tensor. Whether an
  * epoch's root comes from a store is decided in devices.c. The smallest free block serves a request that is large
- * enough and at most four times as large. A request of 64 KiB or more gets one up to sixteen times as large if fewer
+ * enough and at most four times as large. A request of 64 KiB or more gets one up to 128 times as large if fewer
  * bytes than it asks for are out: so one block serves few boxes and many, and no row of outputs that a caller keeps.
  * Such a use does not count when blocks that a window of runs has not used are freed. Beyond most_free blocks the least
  * recently returned one is freed. With headroom a new block is larger than asked for
@@ -28,7 +28,7 @@ enum {
   ROOMY_FROM = KEPT_MAPPED_FROM, /* blocks from this size on, */
   ROOMY_TIMES = 4,               /* have addresses for so many times as much */
   MOST_TIMES = 4,                /* a block serves a request so many times smaller, */
-  ALONE_TIMES = 16,              /* or so many if fewer bytes are out than are asked for */
+  ALONE_TIMES = 128,             /* or so many if fewer bytes are out than are asked for */
 };
 
 typedef struct output_block {

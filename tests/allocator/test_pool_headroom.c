@@ -52,6 +52,25 @@ START_TEST(pool_has_headroom_for_requests_an_eighth_larger) {
 END_TEST
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+/* A chunk's rest that nobody has written yet is the smaller free block, but has no pages. */
+START_TEST(pool_takes_a_block_with_its_pages_first) {
+  open_pool(false, NULL, 0);
+  pool_set_headroom(p, POOL_HEADROOM_FIRST, NULL);
+  storage *kept = take(80 * KIB), *large = take(5 * MIB);
+  memset(large->data, 1, 5 * MIB);
+  void *memory = large->data;
+  storage_release(large);
+  int64_t faults = page_faults();
+  storage *small = take(MIB);
+  memset(small->data, 2, MIB);
+  ck_assert_int_eq(page_faults() - faults, 0);
+  ck_assert_ptr_eq(small->data, memory);
+  storage_release(small);
+  storage_release(kept);
+  close_pool();
+}
+END_TEST
+
 /* Making the pages of a large block resident takes long, so a raised flag ends it. */
 START_TEST(pool_gives_no_pages_while_the_flag_is_raised) {
   open_pool(false, NULL, 0);
@@ -132,6 +151,7 @@ int main(void) {
   tcase_add_loop_test(tests, pool_has_headroom_for_requests_an_eighth_larger, 0, 8);
   tcase_add_test(tests, pool_takes_no_more_than_the_block_beyond_the_slack);
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+  tcase_add_test(tests, pool_takes_a_block_with_its_pages_first);
   tcase_add_test(tests, pool_gives_no_pages_while_the_flag_is_raised);
   tcase_add_test(tests, pool_gives_no_pages_of_cold_storage);
 #endif

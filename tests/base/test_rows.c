@@ -111,6 +111,32 @@ START_TEST(blocks_outlive_their_row) {
 }
 END_TEST
 
+/* Pages get their memory before a block needs it, but not more than a few. */
+START_TEST(pages_are_ready_ahead) {
+  const reed_rows *rows = &reed_rows_shared;
+  static char *blocks[MOST];
+  mem_row row = {0};
+  int n = 0;
+  (void)rows_use(&row);
+  do ck_assert_ptr_nonnull(blocks[n++] = mem_alloc(4000));
+  while (rows->n_free && n < MOST);
+  const size_t used = rows->n_used;
+  for (int i = 0; i < 9; i++) rows_renew();
+  const size_t ahead = rows->n_free;
+  ck_assert_uint_ge(ahead, 2);
+  ck_assert_uint_le(ahead, 8);
+  ck_assert_uint_eq(rows->n_used, used + ahead);
+  rows_trim();
+  ck_assert_uint_eq(rows->n_cold, rows->n_free);
+  rows_renew(); /* pages whose memory the system has back come first */
+  ck_assert_uint_eq(rows->n_cold, 0);
+  ck_assert_uint_eq(rows->n_used, used + ahead);
+  (void)rows_use(NULL);
+  while (n > 0) mem_free(blocks[--n]);
+  rows_close(&row);
+}
+END_TEST
+
 /* Large blocks, aligned blocks beyond a page, and threads without a row take the heap's memory. */
 START_TEST(other_blocks_are_the_heaps) {
   mem_row row = {0};
@@ -215,6 +241,7 @@ int main(void) {
   tcase_add_test(t, pages_are_used_again);
   tcase_add_test(t, free_pages_keep_memory);
   tcase_add_test(t, blocks_outlive_their_row);
+  tcase_add_test(t, pages_are_ready_ahead);
   tcase_add_test(t, other_blocks_are_the_heaps);
   tcase_add_test(t, children_have_rows);
 #else

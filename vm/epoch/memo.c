@@ -10,6 +10,7 @@
 #include "base/fetch.h"
 #include "base/hash.h"
 #include "base/hook.h"
+#include "base/rows.h"
 #include "vm/epoch/replay_list.h"
 #include "vm/epoch/variant_list.h"
 #include "vm/tensor.h"
@@ -427,7 +428,10 @@ void memo_end_run(epoch_memo *memo, bool several_sizes) {
   if (memo->oldest && memo->runs - memo->oldest->run > MEMO_IDLE_RUNS) evict(memo, memo->oldest);
   int64_t grown = memo->figures.bytes - memo->most_bytes;
   if (grown > 0) memo->most_bytes = memo->figures.bytes;
-  reserve_renew(&memo->reserve, grown, several_sizes ? memo->max_bytes - memo->figures.bytes : 0);
+  const bool missed = memo->figures.misses != memo->misses_before;
+  memo->misses_before = memo->figures.misses;
+  if (several_sizes && !missed) rows_renew();
+  reserve_renew(&memo->reserve, grown, several_sizes ? memo->max_bytes - memo->figures.bytes : 0, missed);
 }
 
 memo_miss memo_count_miss(epoch_memo *memo, uint32_t epoch, uint64_t hash, bool memoizable, bool lengths) {
@@ -438,7 +442,7 @@ memo_miss memo_count_miss(epoch_memo *memo, uint32_t epoch, uint64_t hash, bool 
   else if (marks_take(&memo->evicted, mark)) why = MEMO_MISS_EVICTED;
   memo->figures.misses++;
   memo->figures.missed[why]++;
-  reserve_use(&memo->reserve);
+  reserve_use(&memo->reserve, true);
   return why;
 }
 

@@ -179,6 +179,7 @@ typedef struct epoch_memo {
   marks tried, evicted; /* keys whose entries went on trial; those whose entries went admitted */
   marks sizes;          /* extents of inputs that the session has met */
   bool sizes_are_new;   /* those of the run in progress had no mark in `sizes` */
+  int64_t misses_before; /* figures.misses at the end of the last run */
   heap_reserve reserve;
   int64_t most_bytes;             /* the most bytes that the memo had at the end of a run */
   int64_t max_entries, max_bytes; /* entries of one epoch, bytes of all */

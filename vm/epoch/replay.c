@@ -255,7 +255,7 @@ const struct replay *replay_of(reed_session *s, uint32_t pc) {
   epoch_entry *e = s->epoch.entry;
   if (s->run.profile.spans) return NULL;
   if (e->replay || e->not_for_lists) return e->replay;
-  reserve_use(&s->memo.reserve);
+  reserve_use(&s->memo.reserve, false);
   maker m = {.run = &s->run, .devices = &s->devices, .entry = e, .list = mem_calloc(1, sizeof *m.list)};
   verdict made = m.list ? make(&m, pc) : NO_MEMORY;
   if (made != MADE) replay_free(&m.list);

@@ -19,15 +19,20 @@ enum {
 typedef struct heap_reserve {
   void *blocks[RESERVE_BLOCKS];
   int32_t n;
-  int64_t need; /* bytes by which the memo last exceeded all before, and half as much again */
-  bool used;    /* in this run */
+  int64_t need[2]; /* bytes by which the memo last exceeded all before, and half as much again: in a run without a miss,
+                      which makes a list of calls; in one with a miss */
+  bool used;       /* in this run */
+  bool low;        /* the next run without a miss takes blocks */
+  bool missed;     /* in the last run */
 } heap_reserve;
 
-/* Gives blocks of `need` bytes back to the heap, once in a run. */
-void reserve_use(heap_reserve *r);
-/* Ends a run after which the memo has so many bytes more than ever before (0 or less: none more). Takes and warms
- * blocks if there are too few for another such run and the memo may grow by `left` bytes more. */
-void reserve_renew(heap_reserve *r, int64_t grown, int64_t left);
+/* Gives blocks of the bytes that a run with a miss, or without, needs back to the heap, once in a run. */
+void reserve_use(heap_reserve *r, bool missed);
+/* Ends a run after which the memo has so many bytes more than ever before (0 or less: none more), and may grow by
+ * `left` bytes more. Takes and warms blocks if there are too few for another run that grows: after a miss those for one
+ * such run; those for the following ones after the next run without a miss, so that a new size does not pay for them,
+ * or after a second miss in a row. */
+void reserve_renew(heap_reserve *r, int64_t grown, int64_t left, bool missed);
 void reserve_fini(heap_reserve *r);
 
 #endif
