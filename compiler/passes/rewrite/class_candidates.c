@@ -48,7 +48,8 @@ typedef struct selecting {
   VEC_OF(part) parts;
   VEC_OF(joint) joints; /* beside the Concat of the scores */
   ir_value *matrix, *boxes;
-  int32_t axis; /* of the matrix: its classes */
+  ir_node *place; /* the first Concat, before which the selection stands */
+  int32_t axis;   /* of the matrix: its classes */
   int64_t limit;
   float least;
   int64_t n_joined;
@@ -158,16 +159,29 @@ static bool are_boxes(const selecting *s, const ir_value *v) {
          symbols_assume_equal(s->m->symbols, type->dims[0], s->matrix->type.dims[1 - s->axis]);
 }
 
-/* Finds the Concats of the same parts in the graph. False: there are no boxes, or others use the best rows too. */
-static bool find_joints(selecting *s, const ir_node *scores) {
+/* True if v is there before the node: from a graph around it, or made by an earlier node. */
+static bool is_before(const ir_value *v, const ir_node *place) {
+  const ir_graph *g = place->graph;
+  if (!v->producer || v->graph != g) return true;
+  for (size_t i = 0; i < g->nodes.n && g->nodes.items[i] != place; i++)
+    if (g->nodes.items[i] == v->producer) return true;
+  return false;
+}
+
+/* Finds the Concats of the same parts in the graph. False: there are no boxes before the first of them, or others use
+ * the best rows too. */
+static bool find_joints(selecting *s, ir_node *scores) {
   const ir_graph *g = scores->graph;
   int32_t n_data = 0, n_fills = 0;
   s->boxes = NULL;
+  s->place = NULL;
   for (size_t i = 0; i < g->nodes.n; i++) {
     ir_node *n = g->nodes.items[i];
+    if (n == scores && !s->place) s->place = n;
     if (n == scores || n->dead || !joins_parts(n, s->parts.n)) continue;
     joint found = {.concat = n, .data = data_of(s, n)};
     if (!found.data && !(found.fill = fill_of(s, n))) continue;
+    if (!s->place) s->place = n;
     s->no_memory |= !VEC_PUSH(&s->joints, found);
     if (s->no_memory) return false;
     n_data += found.data != NULL;
@@ -178,7 +192,7 @@ static bool find_joints(selecting *s, const ir_node *scores) {
     const ir_node *topk = s->parts.items[k].topk;
     if (!topk->outputs[1] || topk->outputs[1]->n_uses != n_data || topk->outputs[0]->n_uses > 1 + n_fills) return false;
   }
-  return s->boxes != NULL;
+  return s->boxes && is_before(s->boxes, s->place) && is_before(s->matrix, s->place);
 }
 
 /* ---- the selection ---- */
@@ -208,8 +222,9 @@ static ir_value *class_scores(selecting *s, ir_node *place) {
     if (!rows || !ir_set_attr_ints(rows->producer, "perm", (int64_t[]){1, 0}, 2)) return NULL;
   }
   const int64_t n = (int64_t)s->parts.n, first = s->parts.items[0].class;
+  const reed_dim extent = s->matrix->type.dims[s->axis];
   int64_t *classes = ir_alloc(s->m, (size_t)n * sizeof *classes);
-  bool consecutive = true;
+  bool consecutive = !symbol_is(extent) && first + n <= extent; /* Gather tells of a class that is not there */
   for (int64_t k = 0; classes && k < n; k++) {
     classes[k] = s->parts.items[k].class;
     consecutive &= classes[k] == first + k;
@@ -237,10 +252,10 @@ static bool replace(ir_node *concat, ir_value *by) {
   return true;
 }
 
-/* Puts the selection before the first class's TopK, which comes before all the Concats. False: no memory. */
+/* Puts the selection before the first Concat. False: no memory. */
 static bool join(selecting *s, ir_node *scores) {
   ir_module *m = s->m;
-  ir_node *place = s->parts.items[0].topk;
+  ir_node *place = s->place;
   ir_value *rows = class_scores(s, place);
   ir_value *selected =
       make(place, OP_NonMaxSuppression,
