@@ -1,6 +1,7 @@
 /* Operators that onnxruntime's optimiser makes of several operators of ONNX (domain com.microsoft, and
  * SimplifiedLayerNormalization in ONNX's own domain) -> the operators of ONNX for which each stands. Source of the
  * meanings: onnxruntime's list of contrib operators and the kernels of its CPU provider. */
+#include <float.h>
 #include <string.h>
 
 #include "compiler/onnx/reader.h"
@@ -67,16 +68,23 @@ static ir_value *activated(onnx_reading *z, ir_value *x) {
     const char *name;
     op_id op;
     int n_numbers;
-  } known[] = {{"Relu", OP_Relu, 0},           {"Sigmoid", OP_Sigmoid, 0},         {"Tanh", OP_Tanh, 0},
-               {"LeakyRelu", OP_LeakyRelu, 1}, {"HardSigmoid", OP_HardSigmoid, 2}, {"Clip", OP_Clip, 2}};
+    float alpha, beta; /* without attributes */
+  } known[] = {{"Relu", OP_Relu, 0},
+               {"Sigmoid", OP_Sigmoid, 0},
+               {"Tanh", OP_Tanh, 0},
+               {"LeakyRelu", OP_LeakyRelu, 1, .01F},
+               {"HardSigmoid", OP_HardSigmoid, 2, .2F, .5F},
+               {"Clip", OP_Clip, 2, -FLT_MAX, FLT_MAX}};
   const Onnx__AttributeProto *activation = onnx_find_attribute(z->f, z->node, "activation");
   const Onnx__AttributeProto *list = onnx_find_attribute(z->f, z->node, "activation_params");
   if (!activation || !x) return x;
   for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
     if (!is_text(activation, known[i].name)) continue;
     if (list && list->n_floats < (size_t)known[i].n_numbers) return onnx_refuse(z, "too few 'activation_params'");
-    const float alpha = list && known[i].n_numbers > 0 ? list->floats[0] : onnx_float(z, "activation_alpha", .01F);
-    const float beta = list && known[i].n_numbers > 1 ? list->floats[1] : onnx_float(z, "activation_beta", .5F);
+    const float alpha =
+        list && known[i].n_numbers > 0 ? list->floats[0] : onnx_float(z, "activation_alpha", known[i].alpha);
+    const float beta =
+        list && known[i].n_numbers > 1 ? list->floats[1] : onnx_float(z, "activation_beta", known[i].beta);
     ir_value *operands[] = {x, NULL, NULL};
     if (known[i].op == OP_Clip) {
       operands[1] = onnx_number_like(z->g, x, alpha), operands[2] = onnx_number_like(z->g, x, beta);
@@ -165,9 +173,15 @@ static void embed_layer_norm(onnx_reading *z) {
     (void)onnx_refuse(z, "an EmbedLayerNormalization without tables, scale or shift");
     return;
   }
-  ir_value *place[] = {z->inputs[3], onnx_vector(z->g->module, 0, 1), length};
-  ir_value *places = z->inputs[8] ? onnx_binary(z->g, OP_Gather, z->inputs[3], z->inputs[8])
-                                  : onnx_made(z->g, NULL, OP_Slice, place, 3, NULL, 0, NULL);
+  ir_value *numbers = z->inputs[8];
+  if (!numbers) { /* 0, 1, ... of the places, by Gather, which tells of a table that is too short */
+    const reed_desc scalar = {.dtype = REED_I64};
+    ir_value *range[] = {ir_constant(z->g->module, &scalar, &(int64_t){0}, false, NULL),
+                         onnx_binary(z->g, OP_Reshape, length, onnx_vector(z->g->module, 0, 0)),
+                         ir_constant(z->g->module, &scalar, &(int64_t){1}, false, NULL)};
+    numbers = onnx_made(z->g, NULL, OP_Range, range, 3, NULL, 0, NULL);
+  }
+  ir_value *places = onnx_binary(z->g, OP_Gather, z->inputs[3], numbers);
   ir_value *sum = onnx_binary(z->g, OP_Add, onnx_binary(z->g, OP_Gather, z->inputs[2], ids), places);
   if (z->inputs[1]) sum = onnx_binary(z->g, OP_Add, sum, onnx_binary(z->g, OP_Gather, z->inputs[4], z->inputs[1]));
   z->outputs[0] = normed(z, OP_LayerNormalization, sum, 5, 6, 1e-12F);

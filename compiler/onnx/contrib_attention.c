@@ -1,6 +1,8 @@
 /* Attentions of onnxruntime (domain com.microsoft) -> ONNX's Attention, with products, biases and masks before it.
  * Source of the meanings: onnxruntime's list of contrib operators and the kernels of its CPU provider. A mask adds
- * attribute mask_filter_value to the scores of hidden keys, which are not lost where a row hides all keys. */
+ * attribute mask_filter_value to the scores of hidden keys, which are not lost where a row hides all keys. With
+ * `unidirectional` and other numbers of keys than of queries and past together, the last query is at the last key, as
+ * in the CUDA provider; the CPU provider counts queries from the past on. */
 #include "compiler/onnx/reader.h"
 
 typedef struct attention {

@@ -127,8 +127,9 @@ static reed_status find_output(einsum *e, int32_t most_dots) {
 
 static reed_status refuse_dots(einsum *e) {
   e->unsupported = true;
-  return onnx_unsupported(e->r, e->node_name,
-                          "Einsum with '...' behind letters, of an operand whose rank is not declared");
+  return onnx_unsupported(
+      e->r, e->node_name,
+      "Einsum with '...' behind letters or not in the output, of an operand whose rank is not declared");
 }
 
 static reed_status read_output(einsum *e, const char *at, int32_t most_dots) {
@@ -142,8 +143,8 @@ static reed_status read_output(einsum *e, const char *at, int32_t most_dots) {
     if (!found) return malformed(e, "the output has a letter that no operand has");
     if (place_of(&e->output, e->output.labels[i]) < i) return malformed(e, "the output has a letter twice");
   }
+  if (e->front && most_dots && place != 0) return refuse_dots(e);
   if (place < 0 && most_dots) return malformed(e, "the output lacks '...'");
-  if (place > 0 && e->front) return refuse_dots(e);
   return place < 0 ? REED_OK : place_dots(e, &e->output, place, most_dots);
 }
 

@@ -169,12 +169,13 @@ static void make_stft(onnx_reading *z) {
   transform t = {.dtype = float_of(z)};
   if (!window && !z->inputs[3]) (void)onnx_refuse(z, "an STFT without window and without length of frames");
   if (z->unsupported) return;
-  ir_value *step = as_scalar(z, z->inputs[1]), *one = number(z, 1, REED_I64);
+  ir_value *step = as_scalar(z, z->inputs[1]);
   t.length = t.rows = z->inputs[3] ? as_scalar(z, z->inputs[3]) : extent(z, window, 0);
   t.components = extent(z, x, 2);
   t.n_frequencies = frequencies(z, t.length, onnx_int(z, "onesided", 1) != 0);
-  ir_value *beyond = onnx_binary(g, OP_Sub, extent(z, x, 1), t.length);
-  ir_value *n_frames = onnx_binary(g, OP_Add, onnx_binary(g, OP_Div, beyond, step), one);
+  /* (a signal that is shorter than a frame has none) */
+  ir_value *beyond = onnx_binary(g, OP_Add, onnx_binary(g, OP_Sub, extent(z, x, 1), t.length), step);
+  ir_value *n_frames = onnx_binary(g, OP_Div, onnx_binary(g, OP_Max, beyond, number(z, 0, REED_I64)), step);
   ir_value *begins = onnx_binary(g, OP_Mul, places(z, n_frames), step);
   ir_value *index = onnx_binary(g, OP_Add, with_axis(z, begins, 1), with_axis(z, places(z, t.length), 0));
   ir_value *frames = onnx_made(g, NULL, OP_Gather, (ir_value *[]){x, index}, 2, "axis", 1, NULL);

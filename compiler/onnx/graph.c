@@ -451,10 +451,11 @@ static reed_status read_node(onnx_reader *r, onnx_frame *f, const Onnx__NodeProt
   if (function) return inline_function(r, f, node, function, name);
   if (!*domain && strcmp(type, "Constant") == 0) return read_constant(r, f, node, name);
   if (!*domain && strcmp(type, "Einsum") == 0) return read_einsum(r, f, node, name);
-  if (onnx_has_maker(domain, type)) return read_made(r, f, node, name, onnx_read_made);
+  const reed_op *op = op_find(r->m->registry, domain, *domain ? type : onnx_modern_name(type));
+  const bool is_custom = op && op_id_of(op) == OP_COUNT;
+  if (!is_custom && onnx_has_maker(domain, type)) return read_made(r, f, node, name, onnx_read_made);
   if (!*domain && is_of_sequences(r, f, node)) return read_made(r, f, node, name, onnx_read_sequence);
   if (!*domain && carries_sequences(r, f, node)) return read_loop(r, f, node, name);
-  const reed_op *op = op_find(r->m->registry, domain, *domain ? type : onnx_modern_name(type));
   if (op) return read_operator(r, f, node, domain, op, name);
   reed_status status = onnx_unsupported(r, name, *domain ? "operator %s of domain %s" : "operator %s", type, domain);
   return status == REED_OK ? define_unknown_outputs(r, f, node) : status;

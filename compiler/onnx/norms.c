@@ -16,6 +16,11 @@ static reed_dtype float_of(onnx_reading *z) {
   return dtype;
 }
 
+/* x with these extents, of which some may be 0. */
+static ir_value *reshaped(ir_graph *g, ir_value *x, ir_value *shape) {
+  return onnx_made(g, NULL, OP_Reshape, (ir_value *[]){x, shape}, 2, "allowzero", 1, NULL);
+}
+
 /* The mean of x over `size` neighbouring channels, those beyond the ends counted as 0: a pool of [batch, 1, channel,
  * place]. */
 static ir_value *mean_over_channels(const onnx_reading *z, ir_value *x, int64_t size) {
@@ -23,13 +28,13 @@ static ir_value *mean_over_channels(const onnx_reading *z, ir_value *x, int64_t 
   ir_value *shape = onnx_unary(g, OP_Shape, x);
   ir_value *parts[] = {onnx_part(g, shape, 0, 1), onnx_vector(g->module, 1, 1), onnx_part(g, shape, 1, 2),
                        onnx_product(g, onnx_part(g, shape, 2, INT64_MAX))};
-  ir_value *planes = onnx_binary(g, OP_Reshape, x, onnx_made(g, NULL, OP_Concat, parts, 4, "axis", 0, NULL));
+  ir_value *planes = reshaped(g, x, onnx_made(g, NULL, OP_Concat, parts, 4, "axis", 0, NULL));
   ir_value *means = onnx_made(g, NULL, OP_AveragePool, &planes, 1, "count_include_pad", 1, NULL);
   const int64_t kernel[] = {size, 1}, pads[] = {(size - 1) / 2, 0, size / 2, 0};
   if (!means || !ir_set_attr_ints(means->producer, "kernel_shape", kernel, 2) ||
       !ir_set_attr_ints(means->producer, "pads", pads, 4))
     return NULL;
-  return onnx_binary(g, OP_Reshape, means, shape);
+  return reshaped(g, means, shape);
 }
 
 /* x / (bias + alpha * mean square)^beta */
@@ -46,10 +51,11 @@ static void respond_locally(onnx_reading *z) {
   ir_value *means = mean_over_channels(z, onnx_binary(z->g, OP_Mul, x, x), size);
   ir_value *base = onnx_binary(z->g, OP_Mul, means, scalar(z, onnx_float(z, "alpha", 1e-4F), dtype));
   base = onnx_binary(z->g, OP_Add, base, scalar(z, onnx_float(z, "bias", 1), dtype));
-  /* (the base is positive, and a logarithm and an exponential are vector code) */
-  ir_value *power =
-      onnx_binary(z->g, OP_Mul, onnx_unary(z->g, OP_Log, base), scalar(z, -onnx_float(z, "beta", .75F), dtype));
-  z->outputs[0] = onnx_binary(z->g, OP_Mul, x, onnx_unary(z->g, OP_Exp, power));
+  /* (a logarithm and an exponential are vector code; the base is positive, but for a bias that is not) */
+  const float beta = onnx_float(z, "beta", .75F);
+  ir_value *power = onnx_binary(z->g, OP_Mul, onnx_unary(z->g, OP_Log, base), scalar(z, -beta, dtype));
+  z->outputs[0] =
+      beta == 0 ? onnx_unary(z->g, OP_Identity, x) : onnx_binary(z->g, OP_Mul, x, onnx_unary(z->g, OP_Exp, power));
 }
 
 /* d / (sqrt(mean of d^2) + 1e-9), where d = x - mean */

@@ -55,11 +55,11 @@ static ir_value *difference(onnx_reading *z, int32_t i, int32_t zero, reed_dtype
   return onnx_binary(z->g, OP_Sub, x, along(z, zero, onnx_cast(z->g, z->inputs[zero], dtype), z->inputs[i], axis));
 }
 
-/* The dtype of the quantised numbers that a node makes: that of its zero point, or of attribute output_dtype; u8 if it
- * has neither. */
-static reed_dtype made_dtype(onnx_reading *z, int32_t zero) {
+/* The dtype of the quantised numbers that a node makes: that of its zero point, or of attribute output_dtype; `absent`
+ * if it has neither. */
+static reed_dtype made_dtype(onnx_reading *z, int32_t zero, reed_dtype absent) {
   const int64_t given = onnx_int(z, "output_dtype", 0);
-  reed_dtype dtype = z->inputs[zero] ? z->inputs[zero]->type.dtype : given ? onnx_dtype((int32_t)given) : REED_U8;
+  reed_dtype dtype = z->inputs[zero] ? z->inputs[zero]->type.dtype : given ? onnx_dtype((int32_t)given) : absent;
   if (dtype != REED_U8 && dtype != REED_I8 && dtype != REED_U16 && dtype != REED_I16)
     (void)onnx_refuse(z, "quantised numbers that have not 8 or 16 bits");
   return dtype;
@@ -67,9 +67,10 @@ static reed_dtype made_dtype(onnx_reading *z, int32_t zero) {
 
 /* ---- operators ---- */
 
-/* Rounds x, real numbers in f32 in units of the scale, and adds input `zero`; both along the axis of `like`. */
-static ir_value *rounded(onnx_reading *z, ir_value *x, int32_t zero, int64_t axis) {
-  const reed_dtype to = made_dtype(z, zero);
+/* Rounds x, real numbers in f32 in units of the scale, and adds input `zero`, along the axis; `absent`: the dtype
+ * without that input. */
+static ir_value *rounded(onnx_reading *z, ir_value *x, int32_t zero, int64_t axis, reed_dtype absent) {
+  const reed_dtype to = made_dtype(z, zero, absent);
   const bool is_signed = to == REED_I8 || to == REED_I16;
   const double numbers = ldexp(1, to == REED_U8 || to == REED_I8 ? 8 : 16), least = is_signed ? -numbers / 2 : 0;
   ir_value *y = onnx_unary(z->g, OP_Round, x);
@@ -89,7 +90,7 @@ static void quantize(onnx_reading *z) {
   const int64_t axis = onnx_int(z, "axis", 1);
   ir_value *x = onnx_cast(z->g, z->inputs[0], REED_F32);
   ir_value *scale = along(z, 1, onnx_cast(z->g, z->inputs[1], REED_F32), x, axis);
-  z->outputs[0] = rounded(z, onnx_binary(z->g, OP_Div, x, scale), 2, axis);
+  z->outputs[0] = rounded(z, onnx_binary(z->g, OP_Div, x, scale), 2, axis, REED_U8);
 }
 
 static void dequantize(onnx_reading *z) {
@@ -152,7 +153,7 @@ static ir_value *requantized(onnx_reading *z, ir_value *sums, number a, int64_t 
   ir_value *factor = onnx_binary(z->g, OP_Mul, along(z, a.scale, z->inputs[a.scale], sums, a_axis),
                                  along(z, b.scale, z->inputs[b.scale], sums, b_axis));
   factor = onnx_binary(z->g, OP_Div, factor, along(z, scale, z->inputs[scale], sums, a_axis));
-  return rounded(z, onnx_binary(z->g, OP_Mul, x, factor), zero, a_axis);
+  return rounded(z, onnx_binary(z->g, OP_Mul, x, factor), zero, a_axis, z->inputs[a.q]->type.dtype);
 }
 
 static void multiply_matrices(onnx_reading *z) {
@@ -203,7 +204,8 @@ static ir_value *real(onnx_reading *z, int32_t i) {
 static void give(onnx_reading *z, ir_value *y, int32_t scale) {
   if (!z->inputs[scale]) (void)onnx_refuse(z, "numbers without a scale");
   else if (y)
-    z->outputs[0] = rounded(z, onnx_binary(z->g, OP_Div, y, along(z, scale, z->inputs[scale], y, -1)), scale + 1, -1);
+    z->outputs[0] = rounded(z, onnx_binary(z->g, OP_Div, y, along(z, scale, z->inputs[scale], y, -1)), scale + 1, -1,
+                            z->inputs[scale == 0 ? 2 : 0]->type.dtype);
 }
 
 static void add(onnx_reading *z) { give(z, onnx_binary(z->g, OP_Add, real(z, 0), real(z, 3)), 6); }

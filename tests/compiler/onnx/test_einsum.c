@@ -146,7 +146,8 @@ START_TEST(equations_that_do_not_fit_are_refused) {
   front f;
   front_read(&f, &b);
   front_says(&f, REED_ERROR_UNSUPPORTED,
-             "Einsum with '...' behind letters, of an operand whose rank is not declared: 'y_node', 'z_node'");
+             "Einsum with '...' behind letters or not in the output, of an operand whose rank is not declared: "
+             "'y_node', 'z_node'");
   front_fini(&f);
 }
 END_TEST

@@ -104,6 +104,8 @@ static const number_case cases[] = {
      0,
      {U("2", 128, 255), F("", 1), U("", 128), F("", .00390625), U("", 0)},
      U("2", 128, 255)},
+    /* without a zero point y is as x */
+    {MS "QLinearSigmoid", NULL, 0, {I("2", 0, 100), F("", 1), ABSENT, F("", .25)}, I("2", 2, 4)},
     {MS "QLinearLeakyRelu", NULL, 0, {I("2", -4, 4), F("", 1), ABSENT, F("", .01), I("", 0)}, I("2", -4, 127)},
     {MS "QLinearSoftmax", "opset", 13, {U("1,2", 7, 7), F("", 1), U("", 0), F("", .00390625)}, U("1,2", 128, 128)},
     /* 1 is a number more than there are */

@@ -288,6 +288,37 @@ START_TEST(custom_operators_are_found_in_the_registry) {
 }
 END_TEST
 
+/* A program's own operator comes before what the reader would make of the name. */
+START_TEST(custom_operators_have_names_of_others) {
+  static const reed_op_input in = {"x", REED_READS_SHAPE, 1u << REED_F32, false, false, false};
+  static const reed_op_output out = {"y", false, false, false, REED_TYPE_LIKE, 0};
+  static const reed_op ops[] = {{.domain = "com.microsoft", .name = "Gelu"}, {.domain = "", .name = "LRN"}};
+  for (int k = 0; k < 2; k++) {
+    reed_op op = ops[k];
+    op.inputs = &in, op.n_inputs = 1, op.outputs = &out, op.n_outputs = 1;
+    op.shape = twice_shape, op.cpu = no_kernel;
+    onnx_build *b = build_open(13);
+    build_input(b, "x", "f32[n,3]");
+    build_node(b, k ? "LRN" : "com.microsoft.Gelu", "x", "y");
+    build_output(b, "y", "f32");
+    front f = {0};
+    reed_diagnosis_clear(&f.diagnosis);
+    reed_registry *registry = NULL;
+    ck_assert_int_eq(reed_registry_open(&registry), REED_OK);
+    ck_assert_msg(reed_registry_add(registry, &op, &f.diagnosis) == REED_OK, "%s", f.diagnosis.message);
+    ck_assert_int_eq(ir_module_open(registry, &f.diagnosis, &f.m), REED_OK);
+    size_t n;
+    const void *bytes = build_pack(b, &n);
+    f.status = onnx_read(f.m, bytes, n, NULL);
+    build_close(&b);
+    front_ok(&f);
+    ck_assert_ptr_eq(f.m->main->nodes.items[0]->op, &op);
+    front_fini(&f);
+    reed_registry_close(&registry);
+  }
+}
+END_TEST
+
 START_TEST(opsets_outside_the_range_are_named) {
   for (int64_t opset = 6; opset <= 26; opset += 20) {
     onnx_build *b = build_open(opset);
@@ -502,6 +533,7 @@ int main(void) {
   tcase_add_test(t, a_function_that_calls_itself_is_refused);
   tcase_add_test(t, all_that_is_not_supported_is_listed_at_once);
   tcase_add_test(t, custom_operators_are_found_in_the_registry);
+  tcase_add_test(t, custom_operators_have_names_of_others);
   tcase_add_test(t, opsets_outside_the_range_are_named);
   tcase_add_test(t, wrong_names_are_refused);
   tcase_add_test(t, missing_and_surplus_operands_are_refused);
