@@ -155,7 +155,7 @@ reed_status cpu_prepare_range(const reed_kernel_call *call, reed_kernel *out_ker
   const void *start = call->host_values[0], *delta = call->host_values[2];
   s->start = reed_dtype_read(s->dtype, start);
   s->delta = reed_dtype_read(s->dtype, delta);
-  if (s->dtype != REED_F32 && s->dtype != REED_F64 && s->dtype != REED_F16 && s->dtype != REED_BF16) {
+  if (!dtype_is_real(s->dtype)) {
     s->start_bits = (uint64_t)dtype_read_integer(s->dtype, start);
     s->delta_bits = (uint64_t)dtype_read_integer(s->dtype, delta);
   }

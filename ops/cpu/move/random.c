@@ -1,5 +1,6 @@
 /* RandomNormal and RandomUniform. They have no separate references, because each call gives other numbers; the tests
  * hold the stream to Philox's published words and the numbers to their distributions. */
+#include <math.h>
 #include <string.h>
 
 #include "base/dtype.h"
@@ -71,6 +72,18 @@ static uint64_t node_seed(double seed) {
   return ~bits;
 }
 
+/* The largest number of the dtype below `high`. */
+static double largest_below(reed_dtype dtype, double high) {
+  const int64_t bytes = (int64_t)reed_dtype_bytes(dtype);
+  const uint64_t sign = 1ull << (8 * bytes - 1);
+  uint64_t bits = 0;
+  reed_dtype_write(dtype, &bits, high);
+  if (reed_dtype_read(dtype, &bits) < high) return reed_dtype_read(dtype, &bits);
+  if (bits & sign) bits++;
+  else bits = bits ? bits - 1 : sign + 1;
+  return reed_dtype_read(dtype, &bits);
+}
+
 reed_status cpu_prepare_random(const reed_kernel_call *call, reed_kernel *out_kernel) {
   const reed_desc *out = &call->outputs[0];
   if (!dtype_is_real(out->dtype))
@@ -83,8 +96,11 @@ reed_status cpu_prepare_random(const reed_kernel_call *call, reed_kernel *out_ke
   if ((s->has_seed = seed != NULL)) s->seed = node_seed(seed->f);
   s->numbers.normal = op_id_of(call->op) == OP_RandomNormal;
   s->numbers.offset = op_attr_float(call->attrs, s->numbers.normal ? "mean" : "low");
-  s->numbers.factor =
-      s->numbers.normal ? op_attr_float(call->attrs, "scale") : op_attr_float(call->attrs, "high") - s->numbers.offset;
+  const double second = op_attr_float(call->attrs, s->numbers.normal ? "scale" : "high");
+  s->numbers.factor = s->numbers.normal ? second : second - s->numbers.offset;
+  s->numbers.most = INFINITY;
+  if (!s->numbers.normal && second > s->numbers.offset) s->numbers.most = largest_below(out->dtype, second);
+  s->numbers.bits = out->dtype == REED_F16 ? 11 : out->dtype == REED_BF16 ? 8 : 24;
   s->n = desc_elements(out);
   s->bytes = (int64_t)reed_dtype_bytes(out->dtype);
   s->is_double = out->dtype == REED_F64;

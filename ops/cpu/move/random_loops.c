@@ -1,4 +1,6 @@
 /* Random numbers (random_loops.h), compiled once per CPU level. */
+#include "ops/cpu/uncontracted.h"
+
 #include "ops/cpu/move/random_loops.h"
 
 #include <math.h>
@@ -34,10 +36,14 @@ static void draw(const random_group *g, uint32_t words[4][RANDOM_COUNTERS]) {
 void CPU_LEVELED(random_floats)(const random_group *g, float *out) {
   uint32_t words[4][RANDOM_COUNTERS];
   draw(g, words);
-  const float offset = (float)g->offset, factor = (float)g->factor;
+  const float offset = (float)g->offset, factor = (float)g->factor, most = (float)g->most;
+  const int shift = 32 - g->bits;
+  const double unit = 1. / (double)(1 << g->bits);
   for (int w = 0; w < 4 && !g->normal; w++)
-    for (int c = 0; c < RANDOM_COUNTERS; c++)
-      out[w * RANDOM_COUNTERS + c] = offset + factor * ((float)(int32_t)(words[w][c] >> 8) * 0x1p-24f);
+    for (int c = 0; c < RANDOM_COUNTERS; c++) { /* (in double, because high - low may be no float) */
+      const float x = (float)(g->offset + g->factor * ((double)(int32_t)(words[w][c] >> shift) * unit));
+      out[w * RANDOM_COUNTERS + c] = x > most ? most : x;
+    }
   for (int w = 0; w < 4 && g->normal; w += 2)
     for (int c = 0; c < RANDOM_COUNTERS; c++) {
       /* (in 31 bits, which convert to float by one instruction; above 0, so that the logarithm is finite) */
@@ -64,7 +70,9 @@ void CPU_LEVELED(random_doubles)(const random_group *g, double *out) {
       x = radius * cos(turn);
       y = radius * sin(turn);
     }
-    out[c] = g->offset + g->factor * x;
-    out[RANDOM_COUNTERS + c] = g->offset + g->factor * y;
+    x = g->offset + g->factor * x;
+    y = g->offset + g->factor * y;
+    out[c] = x > g->most ? g->most : x;
+    out[RANDOM_COUNTERS + c] = y > g->most ? g->most : y;
   }
 }

@@ -16,10 +16,12 @@
 #define RANDOM_DOUBLES (2 * RANDOM_COUNTERS)
 
 /* Some of a series' numbers: offset + factor * x, where x is of the normal distribution with mean 0 and deviation 1, or
- * in [0, 1). */
+ * in [0, 1). With the same bits at every CPU level; normal numbers of f64 have those of the C library's functions. */
 typedef struct random_group {
   uint64_t key, series, group; /* group: the index of the first number / numbers of a group */
   double offset, factor;
+  double most; /* uniform: larger numbers, which are there by rounding, become this one */
+  int bits;    /* uniform, of f32: of x; so many as the mantissa of the output's dtype has */
   bool normal;
 } random_group;
 
