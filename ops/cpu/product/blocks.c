@@ -32,7 +32,8 @@ void block_plan_init(block_plan *plan, cpu_team team) {
   int64_t width = smaller(divided(plan->columns, PACKED_STEP) * PACKED_STEP, PACKED_WIDTH),
           floats = plan->depth < FLAT_DEPTH ? CHUNK_FLOATS / 2 : CHUNK_FLOATS,
           rows = smaller(CHUNK_PRODUCTS / (width * larger(plan->depth, 1)), floats / larger(plan->depth + width, 1));
-  plan->n_row_chunks = plan->fills_once ? 1 : divided(plan->rows, rows > ROWS_LEAST ? rows : ROWS_LEAST);
+  if (plan->fills_once) rows = BLOCK_ROWS_ONCE;
+  plan->n_row_chunks = divided(plan->rows, rows > ROWS_LEAST ? rows : ROWS_LEAST);
   double products = (double)plan->parts * (double)plan->rows * (double)plan->columns * (double)plan->depth;
   const double touched =
       (double)plan->parts *

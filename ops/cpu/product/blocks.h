@@ -11,6 +11,8 @@
 #include "ops/cpu/formulas/activation.h"
 #include "ops/cpu/product/panel_loops.h"
 
+enum { BLOCK_ROWS_ONCE = 1024 }; /* whose sums, 256 KiB, stay in the second-level cache */
+
 typedef struct block_plan {
   /* the problem */
   int64_t parts, rows, depth, columns;
@@ -19,7 +21,8 @@ typedef struct block_plan {
   float scale;
   activation activation;
   bool may_share;  /* the workspace may have panels that all threads share */
-  bool fills_once; /* all rows pass a panel before it is filled anew, unless threads would have no work */
+  bool fills_once; /* up to BLOCK_ROWS_ONCE rows pass a panel before it is filled anew, unless threads would have no
+                      work */
   /* chosen by block_plan_init */
   cpu_team team;
   int level_rows;

@@ -471,8 +471,8 @@ static void plan_phases(conv_planes *c, int64_t *out_taps, int64_t *out_scratch)
     }
   *out_taps = most[0] * most[1] * most[2];
   c->few_floats = few_scratch(p, p->channels * *out_taps);
-  *out_scratch = c->team.threads *
-                 (c->few ? c->few_floats : block_worker_floats_most(c->joined * p->outputs, p->channels * *out_taps));
+  const int64_t rows = c->joined > 1 ? smaller(c->joined * p->outputs, BLOCK_ROWS_ONCE) : p->outputs;
+  *out_scratch = c->team.threads * (c->few ? c->few_floats : block_worker_floats_most(rows, p->channels * *out_taps));
 }
 
 /* True for groups of few outputs. */

@@ -111,7 +111,8 @@ typedef struct winograd_plan {
   int64_t depth;                      /* channels of all phases in units: floats of a row of V */
   int64_t u_depth;                    /* rows of a panel of U: the depth, and one for scales in fixed point */
   int64_t v_row, m_row, width, v_elements, m_elements, u_elements; /* elements: of the workspace */
-  int64_t worker_v, worker_m, worker_u, m_places;                  /* of a thread's part of it; the parts of M */
+  int64_t worker_v, worker_m, worker_u;                            /* of a thread's part of it */
+  int64_t m_places;                                                /* parts of M: the most threads or panels in work */
   int64_t scratch_row, worker_scratch; /* fixed point: a position of a tile in f32, and a tile, for each thread */
   int64_t stored_elements;             /* of a stored form's weights */
   int32_t n_sections;

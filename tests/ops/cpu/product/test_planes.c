@@ -37,11 +37,29 @@ START_TEST(conv_transpose_packs_constant_weights_once) {
 }
 END_TEST
 
+/* 256 phases that are one product: the sums of some of its 32,768 rows lie in a thread's memory at a time. */
+START_TEST(joined_phases_need_little_memory) {
+  if (cpu_level_now() == CPU_REFERENCE) return;
+  const reed_desc shape = {REED_F32, 4, {64, 128, 16, 16}}, x = {REED_F32, 4, {1, 64, 32, 32}},
+                  y = {REED_F32, 4, {1, 128, 512, 512}};
+  const reed_attr items[] = {{.name = "strides", .type = REED_ATTR_INTS, .ints = (int64_t[]){16, 16}, .n = 2}};
+  float *weights = calloc((size_t)desc_elements(&shape), sizeof *weights);
+  kernel_cache *cache;
+  ck_assert(weights);
+  ck_assert_int_eq(kernel_cache_open(&cache), REED_OK);
+  reed_kernel kernel = direct_prepare(OP_ConvTranspose, items, 1, &x, &shape, weights, &y, 32, cache);
+  ck_assert_int_lt(kernel.workspace_bytes, 12 << 20);
+  kernel.free(kernel.state);
+  kernel_cache_close(&cache);
+  free(weights);
+}
+END_TEST
+
 /* Rows of up to some vectors, which are written every second or third element, with many and with few outputs. */
 START_TEST(conv_transpose_writes_rows_of_any_width) {
   static const struct {
     int64_t w[4], group, stride, pad;
-  } rows[] = {{{8, 30, 2, 2}, 1, 2, 0}, {{48, 30, 2, 2}, 1, 2, 0}, {{70, 9, 3, 3}, 1, 3, 0},
+  } rows[] = {{{8, 30, 2, 2}, 1, 2, 0}, {{48, 30, 2, 2}, 1, 2, 0}, {{70, 9, 3, 3}, 1, 3, 0}, {{5, 130, 4, 4}, 1, 4, 0},
               {{5, 17, 4, 4}, 1, 2, 1}, {{6, 2, 3, 3}, 1, 3, 1},   {{7, 1, 4, 4}, 7, 2, 1}};
   const int64_t stride = rows[_i].stride, pad = rows[_i].pad;
   for (int64_t width = 1; width < 70; width += width < 40 ? 3 : 13) {
@@ -177,7 +195,8 @@ int main(void) {
   suite_add_tcase(suite, t);
   tcase_set_timeout(t, 240);
   tcase_add_test(t, conv_transpose_packs_constant_weights_once);
-  tcase_add_loop_test(t, conv_transpose_writes_rows_of_any_width, 0, 6);
+  tcase_add_test(t, joined_phases_need_little_memory);
+  tcase_add_loop_test(t, conv_transpose_writes_rows_of_any_width, 0, 7);
   tcase_add_loop_test(t, conv_copies_rows_under_any_stride, 0, 10);
   tcase_add_test(t, conv_copies_images_in_batches);
   tcase_add_loop_test(t, conv_copies_long_rows_in_pieces, 0, 6);
