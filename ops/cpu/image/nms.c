@@ -258,14 +258,22 @@ static int64_t keep_parts(const nms_job *job, const nms_scratch *s, int64_t coun
   return n_kept < limit ? n_kept : limit;
 }
 
+/* Takes the first candidates of the order, where no overlap is above the threshold. */
+static int64_t keep_first(const nms_job *job, const nms_scratch *s, int64_t count, int32_t *kept) {
+  const int64_t n_kept = cpu_clamp(count, 0, job->n->limit);
+  for (int64_t i = 0; i < n_kept; i++) kept[i] = (int32_t)s->order[i].index;
+  return n_kept;
+}
+
 /* The only row: the parts of its work are shared out. Gives the number of boxes that stay, 0 for a cancelled run. */
 static int64_t select_row(const nms_job *job) {
   const nms *n = job->n;
   const nms_scratch s = nms_scratch_at(job->scratch, n->boxes);
   const nms_row row = row_of(job, 0, job->row_team);
   int64_t count, n_groups, n_kept = 0;
-  if (nms_order(&row, &s, &count) != REED_OK || count == 0 || lay_row(job, 0, &s, count, &n_groups) != REED_OK)
-    return 0;
+  if (nms_order(&row, &s, &count) != REED_OK || count == 0) return 0;
+  if (job->iou == INFINITY) return keep_first(job, &s, count, job->kept);
+  if (lay_row(job, 0, &s, count, &n_groups) != REED_OK) return 0;
   cpu_team team = team_for_groups(job, &s, n_groups, count);
   if (team.threads > 1 && cpu_parallel(team, n_groups, 1, suppress_groups, &(group_job){job, &s}) != REED_OK) return 0;
   if (n_groups == 1 && suppress_row(job, &s, count) != REED_OK) return 0;
@@ -312,13 +320,6 @@ static bool suppress_some(const nms_job *job, int64_t row, const nms_scratch *s,
   }
   job->n_kept[row] = at->n_kept;
   return false;
-}
-
-/* Takes the first candidates of the order, where no overlap is above the threshold. */
-static int64_t keep_first(const nms_job *job, const nms_scratch *s, int64_t count, int32_t *kept) {
-  const int64_t n_kept = cpu_clamp(count, 0, job->n->limit);
-  for (int64_t i = 0; i < n_kept; i++) kept[i] = (int32_t)s->order[i].index;
-  return n_kept;
 }
 
 /* A step of one row of many: the order and the corners of long rows, then some boxes. */

@@ -150,14 +150,15 @@ END_TEST
 START_TEST(nms_without_suppression_equals_the_reference) {
   static const int64_t boxes[] = {0, 15, 16, 33, 65, 2047, 2100, 4500};
   for (int threshold = 0; threshold < 2; threshold++)
-    for (int limit = 0; limit < 2; limit++) {
+    for (int limit = 0; limit < 4; limit++) {
+      const int64_t classes = limit < 2 ? 3 : 1;
       kernel_case c;
       case_init(&c, OP_NonMaxSuppression);
       case_input(&c, REED_F32, DIMS(1, boxes[_i], 4), 3);
-      value *scores = case_input(&c, REED_F32, DIMS(1, 3, boxes[_i]), 1);
-      for (int64_t i = 0; i < 3 * boxes[_i]; i += 3) case_set(scores, i, i % 2 ? 0.25 : -0.0); /* ties */
-      if (boxes[_i] > 8) case_set(scores, 7, NAN), case_set(scores, boxes[_i] + 1, INFINITY);
-      *(int64_t *)case_input(&c, REED_I64, DIMS(1), 0)->data = limit ? 20 : INT64_MAX;
+      value *scores = case_input(&c, REED_F32, DIMS(1, classes, boxes[_i]), 1);
+      for (int64_t i = 0; i < classes * boxes[_i]; i += 3) case_set(scores, i, i % 2 ? 0.25 : -0.0); /* ties */
+      if (boxes[_i] > 8) case_set(scores, 7, NAN), case_set(scores, classes * boxes[_i] - 2, INFINITY);
+      *(int64_t *)case_input(&c, REED_I64, DIMS(1), 0)->data = limit % 2 ? 20 : INT64_MAX;
       case_set(case_input(&c, REED_F32, 0, NULL, 0), 0, INFINITY);
       if (threshold) case_set(case_input(&c, REED_F32, 0, NULL, 0), 0, 0.1);
       case_parity(&c, 0, 0);
