@@ -6,12 +6,12 @@
  * Headers come in batches from the heap, are used again, and are freed when the pool closes.
  *
  * Free large blocks are listed by the power of two of their size. The best fit is the smallest block that fits in the
- * request's own list, else the smallest block of the next list that is not empty; on the host, of a pool with headroom,
- * a block whose pages the system has given comes before one that is new.
+ * request's own list, else the smallest block of the next list that is not empty; on the host, of a pool with headroom
+ * and no cap, a block whose pages the system has given comes before one that is new.
  *
  * Of equal blocks, slabs and objects the one with the lowest address is handed out, so that addresses follow from the
- * set of blocks in use and not from the order of earlier releases. A run that repeats the requests of the run before
- * gets the same addresses, and a graph that was recorded with them is replayed. */
+ * set of blocks in use, and there of those with pages, and not from the order of earlier releases. A run that repeats
+ * the requests of the run before gets the same addresses, and a graph that was recorded with them is replayed. */
 #include "allocator/pool.h"
 
 #include <assert.h>
@@ -124,7 +124,7 @@ static block *smallest(const pool *p, int64_t bytes, int64_t warm_bytes) {
 /* The free block of at least `bytes` that is taken; NULL: none. With headroom on the host, one that has its pages comes
  * first: a smaller arena after a larger one then lies in the memory of the larger one. */
 static block *best_fit(const pool *p, int64_t bytes) {
-  const bool may_be_cold = p->headroom && p->device->interface->host_memory;
+  const bool may_be_cold = p->headroom && !p->cap_bytes && p->device->interface->host_memory;
   block *best = may_be_cold ? smallest(p, bytes, bytes) : NULL;
   return best ? best : smallest(p, bytes, 0);
 }

@@ -1,12 +1,12 @@
 /* A store of output tensors: blocks of host or device memory that callers give back by closing a tensor. Whether an
  * epoch's root comes from a store is decided in devices.c. The smallest free block serves a request that is large
- * enough and at most four times as large. A request of 64 KiB or more gets one up to 128 times as large if fewer
- * bytes than it asks for are out: so one block serves few boxes and many, and no row of outputs that a caller keeps.
- * Such a use does not count when blocks that a window of runs has not used are freed. Beyond most_free blocks the least
- * recently returned one is freed. With headroom a new block is larger than asked for
- * (pool_headroom), and its pages are warm. A new block for an output whose extents have declared ranges is as large as
- * the output can be, and only its pages have headroom. Without ranges a mapping of its own has addresses for several
- * times as much: an output that grows from run to run, as one with a row for each box does, takes the pages
+ * enough and at most four times as large. A request of 64 KiB or more gets one up to 128 times as large (16 times, of
+ * memory that is not the heap's) if fewer bytes than it asks for are out: so one block serves few boxes and many, and
+ * no row of outputs that a caller keeps. Such a use does not count when blocks that a window of runs has not used are
+ * freed. Beyond most_free blocks the least recently returned one is freed. With headroom a new block is larger than
+ * asked for (pool_headroom), and its pages are warm. A new block for an output whose extents have declared ranges is as
+ * large as the output can be, and only its pages have headroom. Without ranges a mapping of its own has addresses for
+ * several times as much: an output that grows from run to run, as one with a row for each box does, takes the pages
  * that it lacks and no new block.
  *
  * A tensor of a device that is closed while a stream of the caller's may still use it has an event on that stream: its
@@ -28,7 +28,8 @@ enum {
   ROOMY_FROM = KEPT_MAPPED_FROM, /* blocks from this size on, */
   ROOMY_TIMES = 4,               /* have addresses for so many times as much */
   MOST_TIMES = 4,                /* a block serves a request so many times smaller, */
-  ALONE_TIMES = 128,             /* or so many if fewer bytes are out than are asked for */
+  ALONE_TIMES = 128,             /* or so many if fewer bytes are out than are asked for, */
+  ALONE_TIMES_OTHERS = 16,       /* and so many of memory that is not the heap's */
 };
 
 typedef struct output_block {
@@ -248,7 +249,7 @@ static bool suits_better(const output_block *block, const output_block *other, i
 static output_block *take_free(output_store *store, int64_t bytes) {
   output_block **best = NULL;
   const bool alone = bytes >= ROOMY_FROM && store->figures.live_bytes < bytes;
-  const int64_t times = alone ? ALONE_TIMES : MOST_TIMES;
+  const int64_t times = !alone ? MOST_TIMES : store->memory == OUTPUT_HEAP ? ALONE_TIMES : ALONE_TIMES_OTHERS;
   for (output_block **at = &store->free; *at; at = &(*at)->next)
     if ((*at)->capacity >= bytes && !in_use(store, *at) && held_bytes(*at) / times <= bytes + 64 &&
         (!best || suits_better(*at, *best, bytes)))
