@@ -64,10 +64,11 @@ typedef struct timing {
 
 static int timed_run(model *m, reed_tensor *const *inputs, cost *out_cost, complaint *c) {
   reed_tensor **outputs = need(m->n_outputs, sizeof *outputs);
-  int64_t faults = usage_now().page_faults;
+  int64_t faults = page_faults_now();
   double begin = now_us();
   int status = model_run(m, inputs, outputs, c);
-  *out_cost = (cost){now_us() - begin, (double)(usage_now().page_faults - faults)};
+  double us = now_us() - begin;
+  *out_cost = (cost){us, (double)(page_faults_now() - faults)};
   tensors_close(outputs, m->n_outputs);
   return status;
 }
@@ -131,7 +132,7 @@ static void summarize(const cost *costs, int64_t n, timing *t) {
   t->median_us = median(sorted, n);
   t->min_us = sorted[0];
   t->p90_us = sorted[(n * 9 + 9) / 10 - 1];
-  t->peak_resident_bytes = usage_now().peak_resident_bytes;
+  t->peak_resident_bytes = peak_resident_bytes();
   free(sorted);
 }
 

@@ -235,7 +235,7 @@ static void print_times(const job *j) {
   for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) total += parts[i].us;
   char peak[32];
   printf(" all %s; peak memory %s\n", text_us(total, text, sizeof text),
-         text_bytes((double)usage_now().peak_resident_bytes, peak, sizeof peak));
+         text_bytes((double)peak_resident_bytes(), peak, sizeof peak));
 }
 
 static int run(const options *o, complaint *c) {

@@ -44,6 +44,7 @@ static bool agrees(const reed_tensor *got, const reed_tensor *want, int64_t i, t
   double a = reed_dtype_read(gd, g), b = reed_dtype_read(wd, w);
   *out_want = b;
   *out_error = 0;
+  if (isinf(t.atol)) return true;
   if (a == b && is_float(wd)) return true;
   if (!is_float(wd) && memcmp(g, w, reed_dtype_bytes(wd)) == 0) return true;
   if (isnan(a) && isnan(b)) return true;

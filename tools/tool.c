@@ -50,22 +50,21 @@ double now_us(void) {
   return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
 }
 
-/* The largest resident memory of this program in KiB; 0: the system does not tell. (ru_maxrss keeps the peak of the
- * process that has started the program.) */
-static int64_t peak_kib(void) {
+/* (ru_maxrss keeps the peak of the process that has started the program, so it serves only without /proc.) */
+int64_t peak_resident_bytes(void) {
   FILE *status = fopen("/proc/self/status", "r");
   char line[256];
   long long kib = 0;
   while (status && !kib && fgets(line, sizeof line, status)) (void)!sscanf(line, "VmHWM: %lld kB", &kib);
   if (status) fclose(status);
-  return kib;
+  struct rusage used;
+  if (!kib && getrusage(RUSAGE_SELF, &used) == 0) kib = used.ru_maxrss;
+  return kib * 1024;
 }
 
-usage usage_now(void) {
+int64_t page_faults_now(void) {
   struct rusage used;
-  if (getrusage(RUSAGE_SELF, &used)) return (usage){0};
-  const int64_t peak = peak_kib();
-  return (usage){(peak ? peak : (int64_t)used.ru_maxrss) * 1024, used.ru_minflt};
+  return getrusage(RUSAGE_SELF, &used) ? 0 : used.ru_minflt;
 }
 
 char *text_us(double us, char *out, size_t capacity) {

@@ -17,11 +17,9 @@ char *suggestion(const char *word, const char *const *candidates, size_t n, char
 
 /* Microseconds of a clock that only runs forward. */
 double now_us(void);
-/* Resources used by the process so far: the most memory that was resident at once, and the page faults without disk. */
-typedef struct usage {
-  int64_t peak_resident_bytes, page_faults;
-} usage;
-usage usage_now(void);
+/* Of the process so far: the most bytes that were resident at once, and the page faults without disk. */
+int64_t peak_resident_bytes(void);
+int64_t page_faults_now(void);
 /* "1.25 ms" */
 char *text_us(double us, char *out, size_t capacity);
 /* "3.4 MiB" */

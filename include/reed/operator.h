@@ -206,7 +206,7 @@ typedef struct reed_fault {
   int32_t operand; /* the input at fault; -1: no particular input */
   int64_t element; /* index of the element in this input, or of the sequence, region or map that the code names */
   int64_t value;   /* the offending number; a real number as the bits of a double */
-  int64_t limit;   /* the number that `value` was compared with, in the same form */
+  int64_t limit;   /* the number that `value` was compared with, in the same form unless the code says another */
 } reed_fault;
 
 /* The numbers are part of the device contract, so new codes go to the end. */
@@ -224,7 +224,7 @@ typedef enum reed_fault_code {
   REED_FAULT_LIBRARY,   /* a library that the kernel calls failed; value: the reed_status */
   REED_FAULT_ROW,       /* batch `element` names row `value`, outside 0..limit-1 */
   REED_FAULT_NEGATIVE,  /* value is below 0, where any other number would do */
-  REED_FAULT_IMAGE_REAL /* as IMAGE, where `value` is a real number */
+  REED_FAULT_IMAGE_REAL /* as IMAGE, where `value` is a real number and `limit` a whole one */
 } reed_fault_code;
 
 typedef struct reed_kernel_buffers {
@@ -372,7 +372,7 @@ typedef struct reed_op {
   reed_shape_fn shape; /* NULL in Reed's own rows: their shape functions are in a table of shapefuncs/ */
   reed_alias alias;
   bool light;  /* cheap per element: the compiler may place it on the host if only shapes need its result */
-  bool impure; /* never folded, shared or removed */
+  bool impure; /* never folded, shared or removed, but with a whole If or Loop none of whose results is used */
   reed_kernel_prepare_fn cpu; /* the host's kernel; NULL: none */
   uint32_t properties;        /* of reed_op_property */
   /* Kernels for other devices, n_kernels of them (0 and NULL: none). A device that is not named here runs `cpu` if it
