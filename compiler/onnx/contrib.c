@@ -36,8 +36,7 @@ static ir_value *exchanged(onnx_reading *z, int32_t i) {
   ir_value *front = shape_part(z, x, 0, -2), *rows = shape_part(z, x, -2, -1),
            *columns = shape_part(z, x, -1, INT64_MAX);
   if (z->ranks[i] < 0) x = onnx_reshaped(z->g, x, onnx_product(z->g, front), rows, columns, NULL);
-  ir_node *n = x ? node(z, OP_Transpose, &x, 1) : NULL;
-  ir_value *y = output(n, n && ir_set_attr_ints(n, "perm", perm, rank));
+  ir_value *y = onnx_transposed(z->g, x, perm, rank, NULL);
   return z->ranks[i] < 0 ? onnx_reshaped(z->g, y, front, columns, rows, NULL) : y;
 }
 
@@ -168,31 +167,23 @@ static void rms_norm(onnx_reading *z) {
 /* Words, places and segments of BERT: ids, segments?, tables of words, places and segments?, scale, shift, mask?,
  * places? -> the norm of the sum, the number of ones in each row of the mask, the sum. */
 static void embed_layer_norm(onnx_reading *z) {
-  ir_value *ids = z->inputs[0], *length = shape_part(z, ids, 1, 2), *batch = shape_part(z, ids, 0, 1);
+  ir_value *ids = z->inputs[0], *batch = shape_part(z, ids, 0, 1);
   if (!z->inputs[2] || !z->inputs[3] || !z->inputs[5] || !z->inputs[6] || (z->inputs[1] && !z->inputs[4])) {
     (void)onnx_refuse(z, "an EmbedLayerNormalization without tables, scale or shift");
     return;
   }
-  ir_value *numbers = z->inputs[8];
-  if (!numbers) { /* 0, 1, ... of the places, by Gather, which tells of a table that is too short */
-    const reed_desc scalar = {.dtype = REED_I64};
-    ir_value *range[] = {ir_constant(z->g->module, &scalar, &(int64_t){0}, false, NULL),
-                         onnx_binary(z->g, OP_Reshape, length, onnx_vector(z->g->module, 0, 0)),
-                         ir_constant(z->g->module, &scalar, &(int64_t){1}, false, NULL)};
-    numbers = onnx_made(z->g, NULL, OP_Range, range, 3, NULL, 0, NULL);
-  }
+  /* (0, 1, ... are taken by Gather, which tells of a table that is too short) */
+  ir_value *numbers = z->inputs[8] ? z->inputs[8] : onnx_range(z->g, onnx_extent(z->g, ids, 1));
   ir_value *places = onnx_binary(z->g, OP_Gather, z->inputs[3], numbers);
   ir_value *sum = onnx_binary(z->g, OP_Add, onnx_binary(z->g, OP_Gather, z->inputs[2], ids), places);
   if (z->inputs[1]) sum = onnx_binary(z->g, OP_Add, sum, onnx_binary(z->g, OP_Gather, z->inputs[4], z->inputs[1]));
   z->outputs[0] = normed(z, OP_LayerNormalization, sum, 5, 6, 1e-12F);
   z->outputs[2] = sum;
-  const reed_desc scalar = {.dtype = REED_I32};
   if (!z->inputs[7]) {
-    ir_value *none = ir_constant(z->g->module, &scalar, &(int32_t){0}, false, NULL);
-    z->outputs[1] = onnx_binary(z->g, OP_Expand, none, batch);
+    z->outputs[1] = onnx_binary(z->g, OP_Expand, onnx_number(z->g, 0, REED_I32), batch);
   } else {
     ir_value *ones = onnx_cast(z->g, z->inputs[7], REED_I32);
-    ones = onnx_binary(z->g, OP_Equal, ones, ir_constant(z->g->module, &scalar, &(int32_t){1}, false, NULL));
+    ones = onnx_binary(z->g, OP_Equal, ones, onnx_number(z->g, 1, REED_I32));
     ir_value *counted[] = {onnx_cast(z->g, ones, REED_I32), onnx_vector(z->g->module, 1, 1)};
     z->outputs[1] = onnx_made(z->g, NULL, OP_ReduceSum, counted, 2, "keepdims", 0, NULL);
   }

@@ -21,14 +21,12 @@ static ir_value *integers(const onnx_reading *z, int64_t n, const int64_t *numbe
 
 /* x[begin:end] along the axis. */
 static ir_value *part(const onnx_reading *z, ir_value *x, int64_t axis, int64_t begin, int64_t end) {
-  ir_value *operands[] = {x, INTEGERS(z, begin), INTEGERS(z, end), INTEGERS(z, axis)};
-  return onnx_made(z->g, NULL, OP_Slice, operands, 4, NULL, 0, NULL);
+  return onnx_slice(z->g, x, INTEGERS(z, begin), INTEGERS(z, end), axis);
 }
 
 /* Exchanges the axes of heads and places. */
 static ir_value *exchanged(const onnx_reading *z, ir_value *x) {
-  ir_value *y = onnx_unary(z->g, OP_Transpose, x);
-  return y && ir_set_attr_ints(y->producer, "perm", (int64_t[]){0, 2, 1, 3}, 4) ? y : NULL;
+  return onnx_transposed(z->g, x, (int64_t[]){0, 2, 1, 3}, 4, NULL);
 }
 
 static ir_value *extent(const onnx_reading *z, ir_value *x, int64_t axis) {
@@ -46,11 +44,8 @@ static ir_value *keys_of(const onnx_reading *z, const attention *a) {
 static ir_value *mask_of(onnx_reading *z, int32_t i, const attention *a) {
   ir_value *mask = onnx_cast(z->g, z->inputs[i], REED_I64), *shown, *zero = INTEGERS(z, 0);
   if (z->ranks[i] == 1) {
-    ir_value *none = onnx_binary(z->g, OP_Squeeze, zero, zero),
-             *one = onnx_binary(z->g, OP_Squeeze, INTEGERS(z, 1), zero);
-    ir_value *range[] = {none, onnx_binary(z->g, OP_Squeeze, keys_of(z, a), zero), one};
     ir_value *lengths = onnx_binary(z->g, OP_Reshape, mask, INTEGERS(z, -1, 1, 1, 1));
-    shown = onnx_binary(z->g, OP_Less, onnx_made(z->g, NULL, OP_Range, range, 3, NULL, 0, NULL), lengths);
+    shown = onnx_binary(z->g, OP_Less, onnx_range(z->g, onnx_single(z->g, keys_of(z, a), 0)), lengths);
   } else if (z->ranks[i] == 2 || z->ranks[i] == 3) {
     ir_value *axes = z->ranks[i] == 2 ? INTEGERS(z, 1, 2) : INTEGERS(z, 1);
     shown = onnx_binary(z->g, OP_Greater, onnx_binary(z->g, OP_Unsqueeze, mask, axes), zero);
@@ -156,7 +151,7 @@ static void packed_attention(onnx_reading *z) {
 
 /* x, places i64[1] of the first one or [batch, places], cosines, sines. */
 static void rotary_embedding(onnx_reading *z) {
-  ir_value *x = z->inputs[0], *places = z->inputs[1], *shape = onnx_unary(z->g, OP_Shape, x), *zero = INTEGERS(z, 0);
+  ir_value *x = z->inputs[0], *places = z->inputs[1], *shape = onnx_unary(z->g, OP_Shape, x);
   const int64_t heads = onnx_int(z, "num_heads", 0);
   if (onnx_float(z, "scale", 1) != 1 || onnx_int(z, "is_packed_batching", 0))
     (void)onnx_refuse(z, "attribute 'scale' or 'is_packed_batching'");
@@ -165,10 +160,8 @@ static void rotary_embedding(onnx_reading *z) {
   if (z->unsupported) return;
   if (z->ranks[1] == 1) {
     const int64_t axis = z->ranks[0] == 4 ? 2 : 1;
-    ir_value *n = onnx_part(z->g, shape, axis, axis + 1), *one = onnx_binary(z->g, OP_Squeeze, INTEGERS(z, 1), zero);
-    ir_value *range[] = {onnx_binary(z->g, OP_Squeeze, zero, zero), onnx_binary(z->g, OP_Squeeze, n, zero), one};
-    places = onnx_binary(z->g, OP_Add, onnx_made(z->g, NULL, OP_Range, range, 3, NULL, 0, NULL), places);
-    ir_value *extents[] = {onnx_part(z->g, shape, 0, 1), n};
+    places = onnx_binary(z->g, OP_Add, onnx_range(z->g, onnx_extent(z->g, x, axis)), places);
+    ir_value *extents[] = {onnx_part(z->g, shape, 0, 1), onnx_part(z->g, shape, axis, axis + 1)};
     places = onnx_binary(z->g, OP_Expand, places, onnx_made(z->g, NULL, OP_Concat, extents, 2, "axis", 0, NULL));
   }
   const bool is_split = z->ranks[0] == 3 && heads == 0; /* the heads have as many elements as two rows of angles */

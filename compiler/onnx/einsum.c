@@ -213,8 +213,7 @@ static void transpose(const einsum *e, term *t, const axes *to) {
   if (is_equal(&t->axes, to)) return;
   for (int32_t i = 0; i < to->n; i++) perm[i] = place_of(&t->axes, to->labels[i]);
   t->axes = *to;
-  if (t->value) t->value = onnx_unary(e->g, OP_Transpose, t->value);
-  if (t->value && !ir_set_attr_ints(t->value->producer, "perm", perm, to->n)) t->value = NULL;
+  t->value = onnx_transposed(e->g, t->value, perm, to->n, NULL);
 }
 
 /* Sums the axes of t that are not in `kept`. */
@@ -251,8 +250,7 @@ static void take_diagonals(const einsum *e, term *t) {
     perm[n] = first;
     perm[n + 1] = second;
     add(&left, t->axes.labels[first]);
-    ir_value *turned = onnx_unary(e->g, OP_Transpose, t->value);
-    if (turned && !ir_set_attr_ints(turned->producer, "perm", perm, n + 2)) turned = NULL;
+    ir_value *turned = onnx_transposed(e->g, t->value, perm, n + 2, NULL);
     ir_value *shape = extents(e, turned), *pair = onnx_part(e->g, shape, n, n + 2);
     ir_value *flat =
         onnx_reshaped(e->g, turned, onnx_part(e->g, shape, 0, n), onnx_product(e->g, pair), onnx_vector(m, 0, 0), NULL);

@@ -5,61 +5,25 @@
  *
  * with the sines' signs changed for the inverse. Angles are f64, of a remainder that is exact. The matrix is computed
  * in the run, or folded where it is small and the length a constant. */
-#include <string.h>
-
-#include "base/dtype.h"
 #include "compiler/onnx/reader.h"
 
 #define TWO_PI 6.283185307179586476925
-
-static ir_value *number(const onnx_reading *z, double x, reed_dtype dtype) {
-  char element[sizeof(double)];
-  reed_dtype_write(dtype, element, x);
-  return ir_constant(z->g->module, &(reed_desc){.dtype = dtype}, element, false, NULL);
-}
-
-static ir_value *integers(const onnx_reading *z, const int64_t *list, int64_t n) {
-  return ir_constant_i64(z->g->module, list, n, NULL);
-}
-
-/* A vector of one number, or a scalar, as a scalar, or as a vector, of i64. */
-static ir_value *as_scalar(const onnx_reading *z, ir_value *x) {
-  return onnx_binary(z->g, OP_Reshape, onnx_cast(z->g, x, REED_I64), onnx_vector(z->g->module, 0, 0));
-}
-static ir_value *as_vector(const onnx_reading *z, ir_value *x) {
-  return onnx_binary(z->g, OP_Reshape, onnx_cast(z->g, x, REED_I64), integers(z, (int64_t[]){1}, 1));
-}
-
-/* The scalar `extent` of an axis, which may be negative. */
-static ir_value *extent(const onnx_reading *z, ir_value *x, int64_t axis) {
-  return onnx_binary(z->g, OP_Gather, onnx_unary(z->g, OP_Shape, x), number(z, (double)axis, REED_I64));
-}
-
-/* 0, 1, ... n - 1 of i64. */
-static ir_value *places(const onnx_reading *z, ir_value *n) {
-  return onnx_made(z->g, NULL, OP_Range, (ir_value *[]){number(z, 0, REED_I64), n, number(z, 1, REED_I64)}, 3, NULL, 0,
-                   NULL);
-}
+#define NOT_FLOAT "a Fourier transform of numbers whose dtype is not known or no float"
 
 /* x, with its rank known, with one axis more at its end, or at its begin. */
 static ir_value *with_axis(const onnx_reading *z, ir_value *x, int64_t axis) {
-  return onnx_binary(z->g, OP_Unsqueeze, x, integers(z, &axis, 1));
+  return onnx_binary(z->g, OP_Unsqueeze, x, onnx_vector(z->g->module, axis, 1));
 }
 
 static ir_value *joined(const onnx_reading *z, ir_value *a, ir_value *b, int64_t axis) {
   return onnx_made(z->g, NULL, OP_Concat, (ir_value *[]){a, b}, 2, "axis", axis, NULL);
 }
 
-/* x[begin:end] along the axis. */
-static ir_value *cut(const onnx_reading *z, ir_value *x, ir_value *begin, ir_value *end, int64_t axis) {
-  return onnx_made(z->g, NULL, OP_Slice, (ir_value *[]){x, begin, end, integers(z, &axis, 1)}, 4, NULL, 0, NULL);
-}
-
 /* Frequencies of a result of `length` places: all, or those up to the half. */
 static ir_value *frequencies(const onnx_reading *z, ir_value *length, bool onesided) {
   if (!onesided) return length;
-  ir_value *half = onnx_binary(z->g, OP_Div, length, number(z, 2, REED_I64));
-  return onnx_binary(z->g, OP_Add, half, number(z, 1, REED_I64));
+  ir_value *half = onnx_binary(z->g, OP_Div, length, onnx_integer(z->g, 2));
+  return onnx_binary(z->g, OP_Add, half, onnx_integer(z->g, 1));
 }
 
 typedef struct transform {
@@ -71,11 +35,11 @@ typedef struct transform {
 /* The matrix [rows * components, n_frequencies * 2]. */
 static ir_value *matrix(const onnx_reading *z, const transform *t) {
   ir_graph *g = z->g;
-  ir_value *products =
-      onnx_binary(g, OP_Mul, with_axis(z, places(z, t->rows), 1), with_axis(z, places(z, t->n_frequencies), 0));
+  ir_value *products = onnx_binary(g, OP_Mul, with_axis(z, onnx_range(z->g, t->rows), 1),
+                                   with_axis(z, onnx_range(z->g, t->n_frequencies), 0));
   ir_value *turns = onnx_cast(g, onnx_binary(g, OP_Mod, products, t->length), REED_F64);
-  ir_value *step =
-      onnx_binary(g, OP_Div, number(z, t->inverse ? -TWO_PI : TWO_PI, REED_F64), onnx_cast(g, t->length, REED_F64));
+  ir_value *step = onnx_binary(g, OP_Div, onnx_number(z->g, t->inverse ? -TWO_PI : TWO_PI, REED_F64),
+                               onnx_cast(g, t->length, REED_F64));
   ir_value *angles = onnx_binary(g, OP_Mul, turns, step);
   ir_value *cosines = with_axis(z, with_axis(z, onnx_cast(g, onnx_unary(g, OP_Cos, angles), t->dtype), 2), 1);
   ir_value *sines = with_axis(z, with_axis(z, onnx_cast(g, onnx_unary(g, OP_Sin, angles), t->dtype), 2), 1);
@@ -87,31 +51,23 @@ static ir_value *matrix(const onnx_reading *z, const transform *t) {
   }
   /* [rows, 1 component, frequencies, 2] each */
   ir_value *real = joined(z, cosines, onnx_unary(g, OP_Neg, sines), 3), *imaginary = joined(z, sines, cosines, 3);
-  ir_value *both =
-      cut(z, joined(z, real, imaginary, 1), integers(z, (int64_t[]){0}, 1), as_vector(z, t->components), 1);
-  ir_value *rows = as_vector(z, onnx_binary(g, OP_Mul, t->rows, t->components));
-  ir_value *columns = as_vector(z, onnx_binary(g, OP_Mul, t->n_frequencies, number(z, 2, REED_I64)));
-  return onnx_made(g, NULL, OP_Reshape, (ir_value *[]){both, joined(z, rows, columns, 0)}, 2, "allowzero", 1, NULL);
+  ir_value *both = onnx_slice(z->g, joined(z, real, imaginary, 1), onnx_vector(z->g->module, 0, 1),
+                              onnx_single(z->g, t->components, 1), 1);
+  ir_value *rows = onnx_single(z->g, onnx_binary(g, OP_Mul, t->rows, t->components), 1);
+  ir_value *columns = onnx_single(z->g, onnx_binary(g, OP_Mul, t->n_frequencies, onnx_integer(z->g, 2)), 1);
+  return onnx_shaped(g, both, joined(z, rows, columns, 0), NULL);
 }
 
 /* x [..., places, components] times the matrix: [..., frequencies, 2]. */
 static ir_value *transformed(const onnx_reading *z, const transform *t, ir_value *x) {
   ir_graph *g = z->g;
-  ir_value *before =
-      cut(z, onnx_unary(g, OP_Shape, x), integers(z, (int64_t[]){0}, 1), integers(z, (int64_t[]){-2}, 1), 0);
-  ir_value *row = as_vector(z, onnx_binary(g, OP_Mul, t->rows, t->components));
-  ir_value *flat =
-      onnx_made(g, NULL, OP_Reshape, (ir_value *[]){x, joined(z, before, row, 0)}, 2, "allowzero", 1, NULL);
+  ir_value *before = onnx_slice(z->g, onnx_unary(g, OP_Shape, x), onnx_vector(z->g->module, 0, 1),
+                                onnx_vector(z->g->module, -2, 1), 0);
+  ir_value *row = onnx_single(z->g, onnx_binary(g, OP_Mul, t->rows, t->components), 1);
+  ir_value *flat = onnx_shaped(g, x, joined(z, before, row, 0), NULL);
   ir_value *y = onnx_binary(g, OP_MatMul, flat, matrix(z, t));
-  ir_value *pairs = joined(z, as_vector(z, t->n_frequencies), integers(z, (int64_t[]){2}, 1), 0);
-  return onnx_made(g, NULL, OP_Reshape, (ir_value *[]){y, joined(z, before, pairs, 0)}, 2, "allowzero", 1, NULL);
-}
-
-static reed_dtype float_of(onnx_reading *z) {
-  const reed_dtype dtype = z->inputs[0]->type.dtype;
-  if (!dtype_is_real(dtype))
-    (void)onnx_refuse(z, "a Fourier transform of numbers whose dtype is not known or no float");
-  return dtype;
+  ir_value *pairs = joined(z, onnx_single(z->g, t->n_frequencies, 1), onnx_vector(z->g->module, 2, 1), 0);
+  return onnx_shaped(g, y, joined(z, before, pairs, 0), NULL);
 }
 
 /* The axis of a DFT, counted from the end; the last one has the components. It is an attribute before opset 20. */
@@ -136,12 +92,11 @@ static ir_value *exchanged(const onnx_reading *z, ir_value *x, int64_t axis) {
   for (int64_t i = 0; i < rank; i++) perm[i] = i;
   perm[rank + axis] = rank - 2;
   perm[rank - 2] = rank + axis;
-  ir_value *y = onnx_unary(z->g, OP_Transpose, x);
-  return y && ir_set_attr_ints(y->producer, "perm", perm, rank) ? y : NULL;
+  return onnx_transposed(z->g, x, perm, (int32_t)rank, NULL);
 }
 
 static void make_dft(onnx_reading *z) {
-  transform t = {.dtype = float_of(z), .inverse = onnx_int(z, "inverse", 0) != 0};
+  transform t = {.dtype = onnx_float_of_x(z, NOT_FLOAT), .inverse = onnx_int(z, "inverse", 0) != 0};
   const bool onesided = onnx_int(z, "onesided", 0) != 0;
   const int64_t axis = axis_from_end(z), rank = z->ranks[0];
   if (onesided && t.inverse) (void)onnx_refuse(z, "an inverse DFT with onesided");
@@ -153,10 +108,10 @@ static void make_dft(onnx_reading *z) {
     return;
   }
   ir_value *x = axis == -2 ? z->inputs[0] : exchanged(z, z->inputs[0], axis);
-  t.components = extent(z, x, -1);
-  t.length = z->inputs[1] ? as_scalar(z, z->inputs[1]) : extent(z, x, -2);
-  if (z->inputs[1]) x = cut(z, x, integers(z, (int64_t[]){0}, 1), as_vector(z, z->inputs[1]), -2);
-  t.rows = extent(z, x, -2);
+  t.components = onnx_extent(z->g, x, -1);
+  t.length = z->inputs[1] ? onnx_single(z->g, z->inputs[1], 0) : onnx_extent(z->g, x, -2);
+  if (z->inputs[1]) x = onnx_slice(z->g, x, onnx_vector(z->g->module, 0, 1), onnx_single(z->g, z->inputs[1], 1), -2);
+  t.rows = onnx_extent(z->g, x, -2);
   t.n_frequencies = frequencies(z, t.length, onesided);
   ir_value *y = transformed(z, &t, x);
   z->outputs[0] = axis == -2 ? y : exchanged(z, y, axis);
@@ -166,18 +121,18 @@ static void make_dft(onnx_reading *z) {
 static void make_stft(onnx_reading *z) {
   ir_graph *g = z->g;
   ir_value *x = z->inputs[0], *window = z->inputs[2];
-  transform t = {.dtype = float_of(z)};
+  transform t = {.dtype = onnx_float_of_x(z, NOT_FLOAT)};
   if (!window && !z->inputs[3]) (void)onnx_refuse(z, "an STFT without window and without length of frames");
   if (z->unsupported) return;
-  ir_value *step = as_scalar(z, z->inputs[1]);
-  t.length = t.rows = z->inputs[3] ? as_scalar(z, z->inputs[3]) : extent(z, window, 0);
-  t.components = extent(z, x, 2);
+  ir_value *step = onnx_single(z->g, z->inputs[1], 0);
+  t.length = t.rows = z->inputs[3] ? onnx_single(z->g, z->inputs[3], 0) : onnx_extent(z->g, window, 0);
+  t.components = onnx_extent(z->g, x, 2);
   t.n_frequencies = frequencies(z, t.length, onnx_int(z, "onesided", 1) != 0);
   /* (a signal that is shorter than a frame has none) */
-  ir_value *beyond = onnx_binary(g, OP_Add, onnx_binary(g, OP_Sub, extent(z, x, 1), t.length), step);
-  ir_value *n_frames = onnx_binary(g, OP_Div, onnx_binary(g, OP_Max, beyond, number(z, 0, REED_I64)), step);
-  ir_value *begins = onnx_binary(g, OP_Mul, places(z, n_frames), step);
-  ir_value *index = onnx_binary(g, OP_Add, with_axis(z, begins, 1), with_axis(z, places(z, t.length), 0));
+  ir_value *beyond = onnx_binary(g, OP_Add, onnx_binary(g, OP_Sub, onnx_extent(z->g, x, 1), t.length), step);
+  ir_value *n_frames = onnx_binary(g, OP_Div, onnx_binary(g, OP_Max, beyond, onnx_integer(z->g, 0)), step);
+  ir_value *begins = onnx_binary(g, OP_Mul, onnx_range(z->g, n_frames), step);
+  ir_value *index = onnx_binary(g, OP_Add, with_axis(z, begins, 1), with_axis(z, onnx_range(z->g, t.length), 0));
   ir_value *frames = onnx_made(g, NULL, OP_Gather, (ir_value *[]){x, index}, 2, "axis", 1, NULL);
   if (window) frames = onnx_binary(g, OP_Mul, frames, with_axis(z, window, 1));
   z->outputs[0] = transformed(z, &t, frames);
@@ -190,15 +145,15 @@ static void make_window(onnx_reading *z, double a, double b, double c) {
   const reed_dtype dtype = onnx_dtype((int32_t)onnx_int(z, "output_datatype", 1));
   if (dtype == REED_NONE) (void)onnx_refuse(z, "a window of a dtype that Reed has not");
   if (z->unsupported) return;
-  ir_value *size = as_scalar(z, z->inputs[0]);
-  ir_value *period = onnx_int(z, "periodic", 1) ? size : onnx_binary(g, OP_Sub, size, number(z, 1, REED_I64));
-  ir_value *step = onnx_binary(g, OP_Div, number(z, TWO_PI, REED_F64), onnx_cast(g, period, REED_F64));
-  ir_value *angles = onnx_binary(g, OP_Mul, onnx_cast(g, places(z, size), REED_F64), step);
-  ir_value *y = onnx_binary(g, OP_Mul, onnx_unary(g, OP_Cos, angles), number(z, -b, REED_F64));
-  y = onnx_binary(g, OP_Add, y, number(z, a, REED_F64));
+  ir_value *size = onnx_single(z->g, z->inputs[0], 0);
+  ir_value *period = onnx_int(z, "periodic", 1) ? size : onnx_binary(g, OP_Sub, size, onnx_integer(z->g, 1));
+  ir_value *step = onnx_binary(g, OP_Div, onnx_number(z->g, TWO_PI, REED_F64), onnx_cast(g, period, REED_F64));
+  ir_value *angles = onnx_binary(g, OP_Mul, onnx_cast(g, onnx_range(z->g, size), REED_F64), step);
+  ir_value *y = onnx_binary(g, OP_Mul, onnx_unary(g, OP_Cos, angles), onnx_number(z->g, -b, REED_F64));
+  y = onnx_binary(g, OP_Add, y, onnx_number(z->g, a, REED_F64));
   if (c != 0) {
     ir_value *twice = onnx_unary(g, OP_Cos, onnx_binary(g, OP_Add, angles, angles));
-    y = onnx_binary(g, OP_Add, y, onnx_binary(g, OP_Mul, twice, number(z, c, REED_F64)));
+    y = onnx_binary(g, OP_Add, y, onnx_binary(g, OP_Mul, twice, onnx_number(z->g, c, REED_F64)));
   }
   z->outputs[0] = onnx_cast(g, y, dtype);
 }

@@ -1,5 +1,6 @@
 /* Nodes that stand for an operator of the model which Reed has no kernel for: scan.c, einsum.c, sequences.c, and the
  * operators of the lists of makers (makers.c). */
+#include "base/dtype.h"
 #include "compiler/onnx/reader.h"
 
 ir_value *onnx_made(ir_graph *g, ir_node *before, op_id op, ir_value *const *inputs, int32_t n_inputs, const char *attr,
@@ -20,12 +21,18 @@ ir_value *onnx_binary(ir_graph *g, op_id op, ir_value *a, ir_value *b) {
   return onnx_made(g, NULL, op, (ir_value *[]){a, b}, 2, NULL, 0, NULL);
 }
 
-ir_value *onnx_number_like(ir_graph *g, const ir_value *x, double number) {
-  if (!x) return NULL;
-  const reed_desc scalar = {.dtype = x->type.dtype == REED_NONE ? REED_F32 : x->type.dtype};
+ir_value *onnx_integer(ir_graph *g, int64_t n) {
+  return ir_constant(g->module, &(reed_desc){.dtype = REED_I64}, &n, false, NULL);
+}
+
+ir_value *onnx_number(ir_graph *g, double x, reed_dtype dtype) {
   uint64_t bits = 0;
-  reed_dtype_write(scalar.dtype, &bits, number);
-  return ir_constant(g->module, &scalar, &bits, false, NULL);
+  reed_dtype_write(dtype, &bits, x);
+  return ir_constant(g->module, &(reed_desc){.dtype = dtype}, &bits, false, NULL);
+}
+
+ir_value *onnx_number_like(ir_graph *g, const ir_value *x, double number) {
+  return x ? onnx_number(g, number, x->type.dtype == REED_NONE ? REED_F32 : x->type.dtype) : NULL;
 }
 
 ir_value *onnx_cast(ir_graph *g, ir_value *x, reed_dtype to) {
@@ -55,19 +62,51 @@ ir_value *onnx_part(ir_graph *g, ir_value *x, int64_t begin, int64_t end) {
                    NULL);
 }
 
+ir_value *onnx_single(ir_graph *g, ir_value *x, int64_t rank) {
+  return onnx_binary(g, OP_Reshape, onnx_cast(g, x, REED_I64), onnx_vector(g->module, 1, rank));
+}
+
+ir_value *onnx_extent(ir_graph *g, ir_value *x, int64_t axis) {
+  return onnx_binary(g, OP_Gather, onnx_unary(g, OP_Shape, x), onnx_integer(g, axis));
+}
+
+ir_value *onnx_range(ir_graph *g, ir_value *n) {
+  return onnx_made(g, NULL, OP_Range, (ir_value *[]){onnx_integer(g, 0), n, onnx_integer(g, 1)}, 3, NULL, 0, NULL);
+}
+
+ir_value *onnx_slice(ir_graph *g, ir_value *x, ir_value *begin, ir_value *end, int64_t axis) {
+  ir_value *operands[] = {x, begin, end, onnx_vector(g->module, axis, 1)};
+  return onnx_made(g, NULL, OP_Slice, operands, 4, NULL, 0, NULL);
+}
+
+ir_value *onnx_transposed(ir_graph *g, ir_value *x, const int64_t *perm, int32_t rank, ir_value *result) {
+  ir_value *y = onnx_made(g, NULL, OP_Transpose, &x, 1, NULL, 0, result);
+  return y && ir_set_attr_ints(y->producer, "perm", perm, rank) ? y : NULL;
+}
+
+ir_value *onnx_shaped(ir_graph *g, ir_value *x, ir_value *shape, ir_value *result) {
+  return onnx_made(g, NULL, OP_Reshape, (ir_value *[]){x, shape}, 2, "allowzero", 1, result);
+}
+
 ir_value *onnx_product(ir_graph *g, ir_value *x) {
   return onnx_made(g, NULL, OP_ReduceProd, &x, 1, "keepdims", 1, NULL);
 }
 
 ir_value *onnx_reshaped(ir_graph *g, ir_value *x, ir_value *a, ir_value *b, ir_value *c, ir_value *result) {
   ir_value *shape = onnx_made(g, NULL, OP_Concat, (ir_value *[]){a, b, c}, 3, "axis", 0, NULL);
-  return onnx_made(g, NULL, OP_Reshape, (ir_value *[]){x, shape}, 2, "allowzero", 1, result);
+  return onnx_shaped(g, x, shape, result);
 }
 
 ir_value *onnx_refuse(onnx_reading *z, const char *what) {
   z->unsupported = true;
   if (z->status == REED_OK) z->status = onnx_unsupported(z->r, z->name, "%s", what);
   return NULL;
+}
+
+reed_dtype onnx_float_of_x(onnx_reading *z, const char *what) {
+  const reed_dtype dtype = z->inputs[0]->type.dtype;
+  if (!dtype_is_real(dtype)) (void)onnx_refuse(z, what);
+  return dtype;
 }
 
 int64_t onnx_int(const onnx_reading *z, const char *name, int64_t absent) {

@@ -19,12 +19,10 @@ typedef struct number {
 
 /* ---- nodes; each returns NULL without memory ---- */
 
-static ir_value *scalar(const onnx_reading *z, float number) {
-  return ir_constant(z->g->module, &(reed_desc){.dtype = REED_F32}, &number, false, NULL);
-}
-
 static ir_value *clipped(const onnx_reading *z, ir_value *x, float least, float most) {
-  return onnx_made(z->g, NULL, OP_Clip, (ir_value *[]){x, scalar(z, least), scalar(z, most)}, 3, NULL, 0, NULL);
+  return onnx_made(z->g, NULL, OP_Clip,
+                   (ir_value *[]){x, onnx_number(z->g, least, REED_F32), onnx_number(z->g, most, REED_F32)}, 3, NULL, 0,
+                   NULL);
 }
 
 /* ---- operands ---- */
@@ -107,13 +105,13 @@ static void dequantize(onnx_reading *z) {
 /* Scale and zero point of all numbers, so that 0 is one of them. Numbers that are all 0 have the scale 1, as
  * onnxruntime gives them (ONNX divides by 0). */
 static void quantize_dynamically(onnx_reading *z) {
-  ir_value *x = z->inputs[0], *none = scalar(z, 0);
+  ir_value *x = z->inputs[0], *none = onnx_number(z->g, 0, REED_F32);
   ir_value *least = onnx_made(z->g, NULL, OP_ReduceMin, &x, 1, "keepdims", 0, NULL);
   ir_value *most = onnx_made(z->g, NULL, OP_ReduceMax, &x, 1, "keepdims", 0, NULL);
   least = onnx_binary(z->g, OP_Min, least, none);
   ir_value *range = onnx_binary(z->g, OP_Sub, onnx_binary(z->g, OP_Max, most, none), least);
-  ir_value *choice[] = {onnx_binary(z->g, OP_Equal, range, none), scalar(z, 1),
-                        onnx_binary(z->g, OP_Div, range, scalar(z, 255))};
+  ir_value *choice[] = {onnx_binary(z->g, OP_Equal, range, none), onnx_number(z->g, 1, REED_F32),
+                        onnx_binary(z->g, OP_Div, range, onnx_number(z->g, 255, REED_F32))};
   ir_value *scale = onnx_made(z->g, NULL, OP_Where, choice, 3, NULL, 0, NULL);
   ir_value *zero = onnx_binary(z->g, OP_Sub, none, onnx_binary(z->g, OP_Div, least, scale));
   zero = onnx_unary(z->g, OP_Round, clipped(z, zero, 0, 255));

@@ -195,7 +195,9 @@ ir_value *onnx_cast(ir_graph *g, ir_value *x, reed_dtype to);
 /* The output of a new node with one input, or two, and default attributes. */
 ir_value *onnx_unary(ir_graph *g, op_id op, ir_value *x);
 ir_value *onnx_binary(ir_graph *g, op_id op, ir_value *a, ir_value *b);
-/* The constant scalar `number` in x's dtype, f32 where that is not known. */
+/* Constant scalars: of i64; of the dtype; of x's dtype, f32 where that is not known. */
+ir_value *onnx_integer(ir_graph *g, int64_t n);
+ir_value *onnx_number(ir_graph *g, double x, reed_dtype dtype);
 ir_value *onnx_number_like(ir_graph *g, const ir_value *x, double number);
 /* Names g's nodes from number `first` on after the model's node for which they stand. False: no memory. */
 bool onnx_name_made(ir_graph *g, size_t first, const char *node_name);
@@ -203,6 +205,17 @@ bool onnx_name_made(ir_graph *g, size_t first, const char *node_name);
 ir_value *onnx_vector(ir_module *m, int64_t first, int64_t n);
 /* x[begin:end] of a vector. */
 ir_value *onnx_part(ir_graph *g, ir_value *x, int64_t begin, int64_t end);
+/* x, a single number, as one of i64 of rank 0 or 1. */
+ir_value *onnx_single(ir_graph *g, ir_value *x, int64_t rank);
+/* The scalar extent of an axis, which may be negative. */
+ir_value *onnx_extent(ir_graph *g, ir_value *x, int64_t axis);
+/* 0, 1, ... n - 1 of i64; n: a scalar. */
+ir_value *onnx_range(ir_graph *g, ir_value *n);
+/* x[begin:end] along the axis, which may be negative; begin and end: vectors of one. */
+ir_value *onnx_slice(ir_graph *g, ir_value *x, ir_value *begin, ir_value *end, int64_t axis);
+ir_value *onnx_transposed(ir_graph *g, ir_value *x, const int64_t *perm, int32_t rank, ir_value *result);
+/* x with the extents of the vector `shape`, in which 0 is an extent. */
+ir_value *onnx_shaped(ir_graph *g, ir_value *x, ir_value *shape, ir_value *result);
 /* The product of a vector's elements, a vector of one. */
 ir_value *onnx_product(ir_graph *g, ir_value *x);
 /* x with the extents of the vectors a, b and c. */
@@ -231,6 +244,8 @@ typedef struct onnx_reading {
 } onnx_reading;
 /* Notes an unsupported property of the node. Returns NULL. */
 ir_value *onnx_refuse(onnx_reading *z, const char *what);
+/* The dtype of input 0. If it is no float, or not known, `what` is noted as unsupported. */
+reed_dtype onnx_float_of_x(onnx_reading *z, const char *what);
 /* The node's integer attribute of that name, or `absent`. */
 int64_t onnx_int(const onnx_reading *z, const char *name, int64_t absent);
 /* The node's number of that name, or `absent`. */

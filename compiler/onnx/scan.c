@@ -87,8 +87,7 @@ static ir_value *move_axis(ir_graph *g, ir_value *x, int64_t axis, ir_value *res
   }
   ir_value *trips = onnx_part(g, shape, 0, 1);
   ir_value *three = onnx_reshaped(g, x, trips, onnx_product(g, before), onnx_product(g, after), NULL);
-  ir_value *turned = onnx_made(g, NULL, OP_Transpose, &three, 1, NULL, 0, NULL);
-  if (!turned || !ir_set_attr_ints(turned->producer, "perm", (int64_t[]){1, 0, 2}, 3)) return NULL;
+  ir_value *turned = onnx_transposed(g, three, (int64_t[]){1, 0, 2}, 3, NULL);
   return onnx_reshaped(g, turned, before, trips, after, result);
 }
 
@@ -97,8 +96,7 @@ static ir_value *transpose(ir_graph *g, ir_value *x, int64_t axis, int32_t rank,
   int64_t perm[REED_MAX_RANK];
   if (axis < 0) axis += rank;
   for (int32_t i = 0, from = 1; i < rank; i++) perm[i] = i == axis ? 0 : from++;
-  ir_value *turned = onnx_made(g, NULL, OP_Transpose, &x, 1, NULL, 0, result);
-  return turned && ir_set_attr_ints(turned->producer, "perm", perm, rank) ? turned : NULL;
+  return onnx_transposed(g, x, perm, rank, result);
 }
 
 /* Gives the Loop a stacked output k, from which nodes after the Loop make the Scan's output by reversing and

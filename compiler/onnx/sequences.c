@@ -36,43 +36,29 @@ static ir_value *made_list(onnx_reading *z, ir_value **items, int32_t n) {
 
 /* ---- nodes; each returns NULL without memory ---- */
 
-static ir_value *number(const onnx_reading *z, int64_t n) {
-  return ir_constant(z->g->module, &(reed_desc){.dtype = REED_I64}, &n, false, NULL);
-}
-
-/* x, a single number, as one of i64 of rank 0 or 1. */
-static ir_value *single(const onnx_reading *z, ir_value *x, int64_t rank) {
-  return onnx_binary(z->g, OP_Reshape, onnx_cast(z->g, x, REED_I64), onnx_vector(z->g->module, 1, rank));
-}
-
 static ir_value *gathered(const onnx_reading *z, ir_value *x, ir_value *at, int64_t axis) {
   return onnx_made(z->g, NULL, OP_Gather, (ir_value *[]){x, at}, 2, "axis", axis, NULL);
 }
 
-static ir_value *extent_of(const onnx_reading *z, ir_value *x, int64_t axis) {
-  return gathered(z, onnx_unary(z->g, OP_Shape, x), number(z, axis), 0);
-}
-
 /* The places where parts of equal extent begin. */
 static ir_value *begins_of(const onnx_reading *z, const onnx_sequence *s) {
-  ir_value *range[] = {number(z, 0), extent_of(z, s->x, s->axis), single(z, s->extent, 0)};
+  ir_value *range[] = {onnx_integer(z->g, 0), onnx_extent(z->g, s->x, s->axis), onnx_single(z->g, s->extent, 0)};
   return onnx_made(z->g, NULL, OP_Range, range, 3, NULL, 0, NULL);
 }
 
 /* The part at a position that the run computes: Gather refuses one that does not exist. */
 static ir_value *part_at(onnx_reading *z, const onnx_sequence *s, ir_value *position) {
-  if (!s->keeps_axis) return gathered(z, s->x, single(z, position, 0), s->axis);
-  ir_value *at = single(z, position, 1), *begin, *end;
+  if (!s->keeps_axis) return gathered(z, s->x, onnx_single(z->g, position, 0), s->axis);
+  ir_value *at = onnx_single(z->g, position, 1), *begin, *end;
   if (s->extents) {
-    ir_value *ends = onnx_binary(z->g, OP_CumSum, s->extents, number(z, 0));
+    ir_value *ends = onnx_binary(z->g, OP_CumSum, s->extents, onnx_integer(z->g, 0));
     end = gathered(z, ends, at, 0);
     begin = onnx_binary(z->g, OP_Sub, end, gathered(z, s->extents, at, 0));
   } else {
     begin = gathered(z, begins_of(z, s), at, 0);
-    end = onnx_binary(z->g, OP_Add, begin, single(z, s->extent, 1));
+    end = onnx_binary(z->g, OP_Add, begin, onnx_single(z->g, s->extent, 1));
   }
-  ir_value *slice[] = {s->x, begin, end, onnx_vector(z->g->module, s->axis, 1)};
-  return onnx_made(z->g, NULL, OP_Slice, slice, 4, NULL, 0, NULL);
+  return onnx_slice(z->g, s->x, begin, end, s->axis);
 }
 
 /* ---- attributes and operands ---- */
@@ -155,7 +141,7 @@ static ir_value *divide(onnx_reading *z, const onnx_sequence *none) {
                   z->name, (long long)axis, s.rank);
     return NULL;
   }
-  if (!by) return (s.extent = number(z, 1)) ? stand_for(z->r, z->g, s) : NULL;
+  if (!by) return (s.extent = onnx_integer(z->g, 1)) ? stand_for(z->r, z->g, s) : NULL;
   reed_desc desc;
   switch (rank_of_split(z)) {
     case 0: s.extent = by; return stand_for(z->r, z->g, s);
@@ -169,10 +155,10 @@ static ir_value *divide(onnx_reading *z, const onnx_sequence *none) {
 }
 
 static ir_value *length(onnx_reading *z, const onnx_sequence *s) {
-  if (!s->x) return number(z, s->n_items);
-  if (s->numbered) return extent_of(z, s->numbered, 0);
-  if (!s->keeps_axis) return extent_of(z, s->x, s->axis);
-  return extent_of(z, s->extents ? s->extents : begins_of(z, s), 0);
+  if (!s->x) return onnx_integer(z->g, s->n_items);
+  if (s->numbered) return onnx_extent(z->g, s->numbered, 0);
+  if (!s->keeps_axis) return onnx_extent(z->g, s->x, s->axis);
+  return onnx_extent(z->g, s->extents ? s->extents : begins_of(z, s), 0);
 }
 
 static ir_value *at(onnx_reading *z, const onnx_sequence *s) {
