@@ -243,6 +243,21 @@ static reed_status no_kernel(const reed_kernel_call *call, reed_kernel *out_kern
   return reed_kernel_fail(call, REED_ERROR_UNSUPPORTED, "none");
 }
 
+/* Reads the built model with a program's own operator, and closes the builder. Gives the registry. */
+static reed_registry *read_with(front *f, onnx_build *b, const reed_op *op) {
+  reed_registry *registry = NULL;
+  *f = (front){0};
+  reed_diagnosis_clear(&f->diagnosis);
+  ck_assert_int_eq(reed_registry_open(&registry), REED_OK);
+  ck_assert_msg(reed_registry_add(registry, op, &f->diagnosis) == REED_OK, "%s", f->diagnosis.message);
+  ck_assert_int_eq(ir_module_open(registry, &f->diagnosis, &f->m), REED_OK);
+  size_t n;
+  const void *bytes = build_pack(b, &n);
+  f->status = onnx_read(f->m, bytes, n, NULL);
+  build_close(&b);
+  return registry;
+}
+
 START_TEST(custom_operators_are_found_in_the_registry) {
   static const reed_op_input in = {"x", REED_READS_SHAPE, 1u << REED_F32, false, false, false};
   static const reed_op_output out = {"y", false, false, false, REED_TYPE_LIKE, 0};
@@ -263,16 +278,8 @@ START_TEST(custom_operators_are_found_in_the_registry) {
     build_node_t *node = build_node(b, "mine.Twice", "x", "y");
     if (with_attr) build_int(b, node, "speed", 9);
     build_output(b, "y", "f32");
-    front f = {0};
-    reed_diagnosis_clear(&f.diagnosis);
-    reed_registry *registry = NULL;
-    ck_assert_int_eq(reed_registry_open(&registry), REED_OK);
-    ck_assert_msg(reed_registry_add(registry, &op, &f.diagnosis) == REED_OK, "%s", f.diagnosis.message);
-    ck_assert_int_eq(ir_module_open(registry, &f.diagnosis, &f.m), REED_OK);
-    size_t n;
-    const void *bytes = build_pack(b, &n);
-    f.status = onnx_read(f.m, bytes, n, NULL);
-    build_close(&b);
+    front f;
+    reed_registry *registry = read_with(&f, b, &op);
     if (with_attr) {
       front_ok(&f);
       front_passes(&f, NULL);
@@ -301,16 +308,8 @@ START_TEST(custom_operators_have_names_of_others) {
     build_input(b, "x", "f32[n,3]");
     build_node(b, k ? "LRN" : "com.microsoft.Gelu", "x", "y");
     build_output(b, "y", "f32");
-    front f = {0};
-    reed_diagnosis_clear(&f.diagnosis);
-    reed_registry *registry = NULL;
-    ck_assert_int_eq(reed_registry_open(&registry), REED_OK);
-    ck_assert_msg(reed_registry_add(registry, &op, &f.diagnosis) == REED_OK, "%s", f.diagnosis.message);
-    ck_assert_int_eq(ir_module_open(registry, &f.diagnosis, &f.m), REED_OK);
-    size_t n;
-    const void *bytes = build_pack(b, &n);
-    f.status = onnx_read(f.m, bytes, n, NULL);
-    build_close(&b);
+    front f;
+    reed_registry *registry = read_with(&f, b, &op);
     front_ok(&f);
     ck_assert_ptr_eq(f.m->main->nodes.items[0]->op, &op);
     front_fini(&f);
