@@ -6,6 +6,7 @@
 #include "base/dtype.h"
 #include "ops/cpu/common/common.h"
 #include "ops/cpu/common/convert.h"
+#include "ops/cpu/common/whole.h"
 #include "ops/cpu/move/random_loops.h"
 #include "ops/random.h"
 
@@ -41,8 +42,7 @@ static void fill_group(const random_job *job, int64_t at) {
   g.key = job->key;
   g.series = job->series;
   g.group = (uint64_t)at;
-  const int64_t first = at * s->group_numbers, left = s->n - first,
-                n = left < s->group_numbers ? left : s->group_numbers;
+  const int64_t first = at * s->group_numbers, n = smaller(s->n - first, s->group_numbers);
   char *out = job->out + first * s->bytes;
   if (s->is_double) s->doubles(&g, made.doubles);
   else s->floats(&g, made.floats);
@@ -62,7 +62,7 @@ static reed_status run_random(const void *state, const reed_kernel_buffers *buff
     job.series = s->stream->n_series++;
   }
   if (s->has_seed) job.key = s->seed;
-  return cpu_parallel(s->team, (s->n + s->group_numbers - 1) / s->group_numbers, 1, fill_groups, &job);
+  return cpu_parallel(s->team, divided(s->n, s->group_numbers), 1, fill_groups, &job);
 }
 
 /* A seed given by the node: the bits of a double, none of which is a small whole number as a session's seed is. */

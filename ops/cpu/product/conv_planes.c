@@ -517,13 +517,14 @@ reed_status conv_planes_prepare(const reed_kernel_call *call, bool transposed, r
   const int64_t groups = op_attr_int(call->attrs, "group");
   planes p;
   if (!planes_of(call, transposed, &p)) return REED_OK;
+  const bool few = without_panels(&p);
   conv_planes *c = mem_calloc(1, sizeof *c);
   if (!c) return cpu_no_memory(call);
   *c = (conv_planes){.p = p,
                      .with_bias = cpu_present(call, 2),
                      .with_residual = cpu_present(call, 3),
-                     .few = without_panels(&p),
-                     .joined = without_panels(&p) ? 1 : phases_joined(&p),
+                     .few = few,
+                     .joined = few ? 1 : phases_joined(&p),
                      .images = x->dims[0],
                      .batch = x->dims[0] * groups,
                      .team = cpu_env_team(call)};
