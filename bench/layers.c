@@ -14,6 +14,7 @@ static const struct {
   const char *what;
   int64_t images, rows, columns, channels, outputs; /* rows and columns of Y */
   int32_t stride;                                   /* 0: 1 */
+  int64_t taps, dilation;                           /* of lines, along the columns; taps 0: 3x3 */
 } layers[] = {
     {"VGG at 300, 64 to 64", 1, 300, 300, 64, 64},
     {"VGG at 300, 64 to 128", 1, 150, 150, 64, 128},
@@ -43,6 +44,26 @@ static const struct {
     {"stride 2, 512 on 25x34", 1, 25, 34, 512, 512, 2},
     {"stride 2, 32 to 64 on 80x80", 1, 80, 80, 32, 64, 2},
     {"stride 2, 64 to 128 on 40x40", 1, 40, 40, 64, 128, 2},
+    {"line of 400, 256, k 3", 1, 1, 400, 256, 256, 1, 3, 1},
+    {"line of 400, 256, k 7", 1, 1, 400, 256, 256, 1, 7, 1},
+    {"line of 400, 256, k 11", 1, 1, 400, 256, 256, 1, 11, 1},
+    {"line of 400, 256, k 11, d 5", 1, 1, 400, 256, 256, 1, 11, 5},
+    {"line of 1600, 128, k 3", 1, 1, 1600, 128, 128, 1, 3, 1},
+    {"line of 1600, 128, k 7, d 3", 1, 1, 1600, 128, 128, 1, 7, 3},
+    {"line of 1600, 128, k 11", 1, 1, 1600, 128, 128, 1, 11, 1},
+    {"line of 6400, 64, k 3", 1, 1, 6400, 64, 64, 1, 3, 1},
+    {"line of 6400, 64, k 7", 1, 1, 6400, 64, 64, 1, 7, 1},
+    {"line of 6400, 64, k 11", 1, 1, 6400, 64, 64, 1, 11, 1},
+    {"line of 25600, 32, k 3", 1, 1, 25600, 32, 32, 1, 3, 1},
+    {"line of 25600, 32, k 7", 1, 1, 25600, 32, 32, 1, 7, 1},
+    {"line of 25600, 32, k 11", 1, 1, 25600, 32, 32, 1, 11, 1},
+    {"line of 25600, 32, k 11, d 5", 1, 1, 25600, 32, 32, 1, 11, 5},
+    {"line of 25600, 16, k 7", 1, 1, 25600, 16, 16, 1, 7, 1},
+    {"line of 1600, 512, k 3, stride 2", 1, 1, 1600, 512, 512, 2, 3, 1},
+    {"line of 200, 512, k 3, stride 2", 1, 1, 200, 512, 512, 2, 3, 1},
+    {"line of 100, 512, k 3", 1, 1, 100, 512, 512, 1, 3, 1},
+    {"line of 20, 512, k 3", 1, 1, 20, 512, 512, 1, 3, 1},
+    {"lines of Inception, 1x7 on 17x17, 192", 1, 17, 17, 192, 192, 1, 7, 1},
 };
 
 enum { SAMPLES = 400 };
@@ -65,15 +86,22 @@ typedef struct layer {
   double flop;
 } layer;
 
+/* The taps of a window along an axis. */
+static int64_t taps_of(const winograd_problem *p, int axis) {
+  return p->line_taps == 0 ? 3 : axis == 0 ? 1 : p->line_taps;
+}
+
 /* Output `i` of Y in float64, from the packed weights. */
 static double exact(const layer *l, int64_t i) {
   const winograd_problem *p = &l->p;
   int64_t output = i % p->outputs, column = i / p->outputs % p->out[1], row = i / p->y_row % p->out[0],
           image = i / p->y_image, panel = output / PACKED_WIDTH, width = packed_width(p->outputs, panel);
-  const float *weights = l->packed + panel * PACKED_WIDTH * 9 * p->channels + output % PACKED_WIDTH;
+  const float *weights = l->packed + panel * PACKED_WIDTH * winograd_taps(p) * p->channels + output % PACKED_WIDTH;
+  const int64_t tap_columns = taps_of(p, 1);
   double sum = 0;
-  for (int64_t tap = 0; tap < 9; tap++) {
-    int64_t y = p->stride[0] * row - 1 + tap / 3, x = p->stride[1] * column - 1 + tap % 3;
+  for (int64_t tap = 0; tap < winograd_taps(p); tap++) {
+    int64_t y = p->stride[0] * row - p->pad[0] + tap / tap_columns,
+            x = p->stride[1] * column - p->pad[1] + tap % tap_columns * p->dilation[1];
     if (y < 0 || y >= p->in[0] || x < 0 || x >= p->in[1]) continue;
     for (int64_t c = 0; c < p->channels; c++)
       sum += (double)l->x[image * p->x_image + y * p->x_row + x * p->x_pixel + c] *
@@ -104,10 +132,10 @@ static double direct(const layer *l, int runs) {
                                  .outputs = p->outputs,
                                  .in = {1, p->in[0], p->in[1]},
                                  .out = {1, p->out[0], p->out[1]},
-                                 .taps = {1, 3, 3},
+                                 .taps = {1, taps_of(p, 0), taps_of(p, 1)},
                                  .stride = {1, p->stride[0], p->stride[1]},
-                                 .dilation = {1, 1, 1},
-                                 .pad = {0, 1, 1},
+                                 .dilation = {1, 1, p->dilation[1]},
+                                 .pad = {0, p->pad[0], p->pad[1]},
                                  .x_image = p->x_image,
                                  .x_slab = p->x_image,
                                  .x_row = p->x_row,
@@ -169,14 +197,17 @@ void measure_layers(int runs, const char *word, bool markdown) {
   for (size_t i = 0; i < sizeof layers / sizeof *layers; i++) {
     if (!strstr(layers[i].what, word)) continue;
     const int32_t stride = layers[i].stride ? layers[i].stride : 1;
+    const bool is_line = layers[i].taps > 0;
+    const int64_t dilation = is_line ? layers[i].dilation : 1;
     layer l = {.p = {.images = layers[i].images,
                      .channels = layers[i].channels,
                      .outputs = layers[i].outputs,
-                     .in = {stride * layers[i].rows, stride * layers[i].columns},
+                     .line_taps = layers[i].taps,
+                     .in = {(is_line ? 1 : stride) * layers[i].rows, stride * layers[i].columns},
                      .out = {layers[i].rows, layers[i].columns},
-                     .pad = {1, 1},
-                     .stride = {stride, stride},
-                     .dilation = {1, 1},
+                     .pad = {!is_line, is_line ? layers[i].taps / 2 * dilation : 1},
+                     .stride = {is_line ? 1 : stride, stride},
+                     .dilation = {1, dilation},
                      .slices = winograd_one_slice,
                      .x_channel = 1,
                      .x_pixel = layers[i].channels,
@@ -187,24 +218,26 @@ void measure_layers(int runs, const char *word, bool markdown) {
     p->x_image = p->in[0] * p->x_row;
     p->y_row = p->out[1] * p->y_pixel;
     p->y_image = p->out[0] * p->y_row;
-    l.flop = 18.0 * (double)(p->images * p->out[0] * p->out[1]) * (double)(p->channels * p->outputs);
+    l.flop = 2.0 * (double)winograd_taps(p) * (double)(p->images * p->out[0] * p->out[1]) * (double)(p->channels * p->outputs);
     l.x = numbers(p->images * p->x_image);
-    l.packed = numbers(9 * p->channels * ((p->outputs + PACKED_STEP - 1) / PACKED_STEP * PACKED_STEP));
+    l.packed = numbers(winograd_taps(p) * p->channels * ((p->outputs + PACKED_STEP - 1) / PACKED_STEP * PACKED_STEP));
     l.y = numbers(p->images * p->y_image);
     double plain = direct(&l, runs), plain_error = error_of(&l);
     printf("%s%-28s %s%8.1f %s%6.2f ", bar, layers[i].what, bar, plain, bar, plain / most);
     winograd_form form;
     for (int size = 0; size < WINOGRAD_SIZES; size++) {
-      if (size < winograd_largest(p, 0)) {
+      if (size < winograd_largest(p, 1)) {
         printf("%s%7s ", bar, "-");
         continue;
       }
       form = (winograd_form){0};
-      for (int axis = 0; axis < 2; axis++)
-        form.n[axis][size] = (p->out[axis] + winograd_pixels(p, axis, size) - 1) / winograd_pixels(p, axis, size);
+      for (int axis = 0; axis < 2; axis++) {
+        const int i_size = winograd_is_across(p, axis) ? 0 : size;
+        form.n[axis][i_size] = divided(winograd_extent(p, axis), winograd_pixels(p, axis, i_size));
+      }
       printf("%s%7.1f ", bar, winograd(&l, &form, runs));
     }
-    char text[32] = "direct";
+    char text[64] = "direct";
     double chosen = plain, error = plain_error;
     if (winograd_choose(p, true, &form)) {
       winograd_form_text(p, &form, text, sizeof text);

@@ -9,6 +9,7 @@
  * convolution's time; with groups of few outputs; with weights of half precision, which only packed ones have; and by
  * direct convolutions. */
 #define WINOGRAD_PRODUCTS 32
+#define LINE_PRODUCTS 48 /* the same of windows with taps along one axis only, where it takes half of the time */
 #define WINOGRAD_LEAST 12 /* of channels and outputs */
 #define NARROW_PRODUCTS 48
 #define HALF_PRODUCTS 37
@@ -22,6 +23,7 @@
 typedef struct conv_shape {
   int64_t groups, outputs, channels, taps; /* outputs and channels: of a group */
   bool winograd; /* 3x3 windows with stride 1 in images, dilated or not, or in a volume's slices, and one group */
+  bool line;     /* windows with stride 1 and three taps or more along one axis only, and one group */
 } conv_shape;
 
 /* True if rows and columns, the last two axes, have stride 1. */
@@ -29,6 +31,20 @@ static bool sees_all_pixels(const reed_attrs *attrs) {
   int64_t n;
   const int64_t *strides = reed_attrs_ints(attrs, "strides", &n);
   return !strides || n < 2 || (strides[n - 2] == 1 && strides[n - 1] == 1);
+}
+
+/* True for windows with three taps or more along one axis and one tap along the others, all with stride 1. */
+static bool is_line(const reed_desc *w, const reed_attrs *attrs) {
+  int64_t n, lines = 0;
+  const int64_t *strides = reed_attrs_ints(attrs, "strides", &n);
+  for (int64_t i = 0; strides && i < n; i++)
+    if (strides[i] > 1) return false;
+  for (int32_t i = 2; i < w->rank; i++) {
+    if (w->dims[i] == 1) continue;
+    if (w->dims[i] < 3) return false;
+    lines++;
+  }
+  return lines == 1;
 }
 
 /* False: the weights are no constant. */
@@ -42,6 +58,7 @@ static bool shape_of(const ir_node *n, conv_shape *out) {
   for (int32_t i = 2; i < w.rank; i++) out->taps *= w.dims[i];
   out->winograd =
       w.rank >= 4 && w.dims[w.rank - 2] == 3 && w.dims[w.rank - 1] == 3 && groups == 1 && sees_all_pixels(&attrs);
+  out->line = groups == 1 && is_line(&w, &attrs);
   return true;
 }
 
@@ -57,6 +74,7 @@ static double lanes_taken(const ir_type *y) {
 
 static double products_of_turn(const ir_module *m, const conv_shape *s) {
   if (s->winograd) return WINOGRAD_PRODUCTS;
+  if (s->line) return LINE_PRODUCTS;
   if (m->precision == REED_F16 || m->precision == REED_BF16) return HALF_PRODUCTS;
   return s->groups > 1 && s->outputs < PACKED_WIDTH ? NARROW_PRODUCTS : DIRECT_PRODUCTS;
 }
@@ -68,7 +86,7 @@ double layout_conv_gain(const ir_module *m, const ir_node *n, bool turns_input) 
   if (n->op != op_builtin(OP_Conv)) return turned;
   if (!shape_of(n, &s)) return 0; /* its kernel turns both images */
   if (s.groups > 1 && s.channels == 1 && s.outputs == 1) return outputs * (DEPTHWISE + DEPTHWISE_TAP * (double)s.taps);
-  const int64_t least = s.winograd ? WINOGRAD_LEAST : PACKED_STEP;
+  const int64_t least = s.winograd || s.line ? WINOGRAD_LEAST : PACKED_STEP;
   if (s.channels < least || s.outputs < least) return turned;
   const double products = outputs * (double)(s.channels * s.taps),
                saved = products / products_of_turn(m, &s) +

@@ -6,6 +6,8 @@
 #include "ops/cpu/views/half.h"
 #include "ops/cpu/views/widen.h"
 
+#define LINE_TAPS_MOST 48 /* of lines: V has a phase for each three of them */
+
 typedef struct winograd_kernel {
   winograd_plan plan;
   bool with_bias, with_residual;
@@ -26,7 +28,7 @@ typedef struct stored_key {
   const void *constant;
   int64_t channels, outputs, level;
   int32_t stride[2];
-  int64_t slice_taps;
+  int64_t slice_taps, line_taps;
 } stored_key;
 
 typedef struct stored_context {
@@ -74,7 +76,8 @@ static reed_status stored_get(const reed_kernel_call *call, const packed_order *
                     .outputs = p->outputs,
                     .level = p->activation.level,
                     .stride = {p->stride[0], p->stride[1]},
-                    .slice_taps = p->slices.taps};
+                    .slice_taps = p->slices.taps,
+                    .line_taps = p->line_taps};
   stored_context context = {&k->plan, order, constant};
   void *stored;
   k->cache = call->env->cache;
@@ -96,21 +99,24 @@ static bool may_keep(const reed_kernel_call *call, const void *constant) {
   return call->env && call->env->cache && constant;
 }
 
-/* The problem of the call, if its form allows one, and the form that is estimated fastest. False: a direct convolution
- * is faster. */
-static bool choose(const reed_kernel_call *call, const packed_order *order, const void *constant, const window *w,
-                   const activation *act, winograd_problem *p, winograd_form *out_form) {
-  const reed_desc *x = &call->inputs[0], *y = &call->outputs[0];
+/* A window along an axis that Winograd's form takes. */
+static bool takes_axis(const window *w, int32_t axis) {
+  const bool dilated = w->dilation[axis] > 1;
+  return w->stride[axis] <= 2 && (!dilated || (w->stride[axis] == 1 && w->dilation[axis] <= w->out[axis]));
+}
+
+static void set_axis(winograd_problem *p, int i, const window *w, int32_t axis) {
+  p->stride[i] = (int32_t)w->stride[axis];
+  p->dilation[i] = w->dilation[axis];
+  p->in[i] = w->in[axis];
+  p->out[i] = w->out[axis];
+  p->pad[i] = w->pad_begin[axis];
+}
+
+/* Fills in the axes of 3x3 windows; false: the windows are others. */
+static bool is_of_images(const window *w, winograd_problem *p) {
   const int32_t first = w->n - 2; /* axis of the window: that of the rows */
-  if (first < 0 || first > 1 || order->n_parts != 1 || order->small_groups) return false;
-  if (half_is(y->dtype) && !activation_ends_tiles(act)) return false;
-  *p = (winograd_problem){.images = x->dims[0],
-                          .channels = x->dims[1],
-                          .outputs = y->dims[1],
-                          .slices = winograd_one_slice,
-                          .activation = *act,
-                          .halves = conv_halves(call),
-                          .direct_pairs = order->pairs};
+  if (first < 0 || first > 1) return false;
   if (first == 1)
     p->slices = (winograd_slices){.in = w->in[0],
                                   .out = w->out[0],
@@ -119,16 +125,8 @@ static bool choose(const reed_kernel_call *call, const packed_order *order, cons
                                   .dilation = w->dilation[0],
                                   .pad = w->pad_begin[0]};
   for (int32_t i = 0; i < 2; i++) {
-    const int32_t axis = first + i;
-    const bool dilated = w->dilation[axis] > 1;
-    if (w->kernel[axis] != 3 || w->stride[axis] > 2 ||
-        (dilated && (w->stride[axis] > 1 || w->dilation[axis] > w->out[axis])))
-      return false;
-    p->stride[i] = (int32_t)w->stride[axis];
-    p->dilation[i] = w->dilation[axis];
-    p->in[i] = w->in[axis];
-    p->out[i] = w->out[axis];
-    p->pad[i] = w->pad_begin[axis];
+    if (w->kernel[first + i] != 3 || !takes_axis(w, first + i)) return false;
+    set_axis(p, i, w, first + i);
   }
   p->x_channel = 1;
   p->x_pixel = p->channels;
@@ -139,9 +137,57 @@ static bool choose(const reed_kernel_call *call, const packed_order *order, cons
   p->y_row = p->out[1] * p->y_pixel;
   p->slices.y = p->out[0] * p->y_row;
   p->y_image = p->slices.out * p->slices.y;
-  return winograd_choose(p, may_keep(call, constant), out_form);
+  return true;
 }
 
+/* Fills in the axes of windows with taps along one axis only: what lies outside of that axis are images, what lies
+ * within it are lines side by side. False: the windows are others. */
+static bool is_of_lines(const window *w, winograd_problem *p) {
+  int32_t line = -1;
+  for (int32_t i = 0; i < w->n; i++) {
+    const bool plain =
+        w->kernel[i] == 1 && w->stride[i] == 1 && w->pad_begin[i] == 0 && w->in[i] == w->out[i];
+    if (plain) continue;
+    if (line >= 0) return false;
+    line = i;
+  }
+  if (line < 0) return false;
+  const int64_t taps = w->kernel[line];
+  if (taps < 3 || taps > LINE_TAPS_MOST || !takes_axis(w, line) || (taps > 3 && w->stride[line] > 1)) return false;
+  int64_t beside = 1;
+  for (int32_t i = 0; i < line; i++) p->images *= w->in[i];
+  for (int32_t i = line + 1; i < w->n; i++) beside *= w->in[i];
+  p->line_taps = taps;
+  p->stride[0] = 1;
+  p->dilation[0] = 1;
+  p->in[0] = p->out[0] = beside;
+  set_axis(p, 1, w, line);
+  p->x_channel = 1;
+  p->x_row = p->channels;
+  p->x_pixel = beside * p->x_row;
+  p->x_image = p->in[1] * p->x_pixel;
+  p->y_row = p->outputs;
+  p->y_pixel = beside * p->y_row;
+  p->y_image = p->out[1] * p->y_pixel;
+  return true;
+}
+
+/* The problem of the call, if its form allows one, and the form that is estimated fastest. False: a direct convolution
+ * is faster. */
+static bool choose(const reed_kernel_call *call, const packed_order *order, const void *constant, const window *w,
+                   const activation *act, winograd_problem *p, winograd_form *out_form) {
+  const reed_desc *x = &call->inputs[0], *y = &call->outputs[0];
+  if (order->n_parts != 1 || order->small_groups) return false;
+  if (half_is(y->dtype) && !activation_ends_tiles(act)) return false;
+  *p = (winograd_problem){.images = x->dims[0],
+                          .channels = x->dims[1],
+                          .outputs = y->dims[1],
+                          .slices = winograd_one_slice,
+                          .activation = *act,
+                          .halves = conv_halves(call),
+                          .direct_pairs = order->pairs};
+  return (is_of_lines(w, p) || is_of_images(w, p)) && winograd_choose(p, may_keep(call, constant), out_form);
+}
 bool conv_winograd_is_faster(const reed_kernel_call *call, const packed_order *order, const void *constant,
                              const window *w, const activation *act) {
   winograd_problem p;

@@ -1,5 +1,5 @@
-/* Convolutions of f32 with 3x3 windows, stride 1 or 2, or dilated, of images or of the slices of volumes, over packed
- * weights (ops/packed.h), by Winograd's minimal filtering (Lavin and Gray 2015, arXiv 1509.09308): a tile of 2x2, 4x4
+/* Convolutions of f32 with 3x3 windows, stride 1 or 2, or dilated, of images or of the slices of volumes, and those with
+ * several taps along one axis only, over packed weights (ops/packed.h), by Winograd's minimal filtering (Lavin and Gray 2015, arXiv 1509.09308): a tile of 2x2, 4x4
  * or 6x6 pixels of Y takes 16, 36 or 64 products for each channel and output instead of 36, 144 or 324. An axis is cut
  * into pieces of several sizes where that saves products: 14 = 6 + 4 + 4.
  *
@@ -11,6 +11,11 @@
  * With dilation d every d-th pixel of Y along an axis sees every d-th pixel of X: the pixels of Y are d *lattices* for
  * an axis, each of which is an image of its own with dilation 1. All of them are cut as the largest one, so that the
  * last tiles of others may have no pixels.
+ *
+ * Windows with taps along one axis only, as those of a sequence, have tiles of 2, 4 or 6 pixels of a *line*; the pixels
+ * of Y that lie beside each other across it are lines, too. Each three taps of a longer window are a phase; the last of
+ * them may have one or two taps, and then no part at infinity. A tile of 6 takes 8 products for 18 with 3 taps, 23 for 42
+ * with 7 and 31 for 66 with 11.
  *
  * Of a volume each slice of Y is an image, whose taps along the slices are phases too: each of them has a slice of X of
  * its own, or none at the ends.
@@ -39,7 +44,8 @@ static const winograd_slices winograd_one_slice = {.in = 1, .out = 1, .taps = 1,
 typedef struct winograd_problem {
   int64_t images, channels, outputs;
   int64_t in[2], out[2], pad[2]; /* pad: before; negative: X is cropped */
-  int32_t stride[2];             /* 1 or 2 each */
+  int64_t line_taps;             /* of lines, which are the rows: 3 or more along a row; 0: windows are 3x3 */
+  int32_t stride[2];             /* 1 or 2 each; 1 of lines of more than 3 taps */
   int64_t dilation[2];           /* 1 along an axis of stride 2 */
   winograd_slices slices;
   int64_t x_image, x_row, x_pixel, x_channel;
@@ -53,8 +59,19 @@ typedef struct winograd_problem {
 enum { WINOGRAD_SIZES = 3 };
 static const int32_t winograd_sizes[WINOGRAD_SIZES] = {6, 4, 2};
 
+/* Across lines a piece is one pixel, which has one position, itself. */
+static inline bool winograd_is_across(const winograd_problem *p, int axis) { return p->line_taps > 0 && axis == 0; }
+static inline int32_t winograd_size(const winograd_problem *p, int axis, int i) {
+  return winograd_is_across(p, axis) ? WINOGRAD_ACROSS : winograd_sizes[i];
+}
+
+/* The taps of a window in a slice. */
+static inline int64_t winograd_taps(const winograd_problem *p) { return p->line_taps > 0 ? p->line_taps : 9; }
+
 /* The phases of the rows' and columns' axes, and those of all axes. */
-static inline int32_t winograd_strided_phases(const winograd_problem *p) { return p->stride[0] * p->stride[1]; }
+static inline int32_t winograd_strided_phases(const winograd_problem *p) {
+  return p->line_taps > 3 ? (int32_t)divided(p->line_taps, 3) : p->stride[0] * p->stride[1];
+}
 static inline int64_t winograd_phases(const winograd_problem *p) { return winograd_strided_phases(p) * p->slices.taps; }
 
 /* The lattices of both axes, and the pixels of the largest one along an axis. */
@@ -63,16 +80,21 @@ static inline int64_t winograd_extent(const winograd_problem *p, int axis) {
   return divided(p->out[axis], p->dilation[axis]);
 }
 
-/* The largest size of an axis. */
+/* The largest size of an axis, and the number of those that it may have. */
 static inline int winograd_largest(const winograd_problem *p, int axis) { return p->stride[axis] - 1; }
+static inline int winograd_sizes_end(const winograd_problem *p, int axis) {
+  return winograd_is_across(p, axis) ? 1 : WINOGRAD_SIZES;
+}
 
 /* The pixels of Y of a piece of size `i` along an axis. */
 static inline int32_t winograd_pixels(const winograd_problem *p, int axis, int i) {
-  return winograd_sizes[i] + p->stride[axis] - 1;
+  return winograd_is_across(p, axis) ? 1 : winograd_sizes[i] + p->stride[axis] - 1;
 }
 
 /* The products of a piece of size `i` along an axis, for each channel and output: positions by phases. */
 static inline int32_t winograd_products(const winograd_problem *p, int axis, int i) {
+  if (winograd_is_across(p, axis)) return 1;
+  if (p->line_taps > 3) return winograd_strided_phases(p) * (winograd_sizes[i] + 1) + (int32_t)(p->line_taps / 3);
   return p->stride[axis] * (winograd_sizes[i] + 1) + 1;
 }
 
@@ -106,7 +128,7 @@ typedef struct winograd_plan {
   winograd_form form;
   cpu_team team;
   int64_t n_phases; /* phase i is tap i % slices.taps of strided phase i / slices.taps: so V and U have them */
-  int32_t phases[WINOGRAD_PHASES][2]; /* the strided ones: their first row and column */
+  int32_t phases[WINOGRAD_PHASES][2]; /* the strided ones: their first row and column; not of more than 3 line taps */
   int64_t unit;                       /* channels that lie in one float of V and U: 1, or 2 in fixed point */
   int64_t depth;                      /* channels of all phases in units: floats of a row of V */
   int64_t u_depth;                    /* rows of a panel of U: the depth, and one for scales in fixed point */

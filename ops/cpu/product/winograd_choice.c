@@ -20,6 +20,7 @@
 #define FORMS 9         /* of an axis, at most */
 #define MIXED_MOST 64   /* extents up to which an axis is cut into pieces of several sizes */
 #define SAVED 4         /* times fewer products than of a direct convolution, about */
+#define LINE_SAVED 2    /* the same of lines */
 
 typedef struct axis_form {
   int64_t n[WINOGRAD_SIZES];
@@ -30,13 +31,14 @@ static int axis_forms(const winograd_problem *p, int axis, axis_form *forms) {
   const int64_t extent = winograd_extent(p, axis);
   int64_t sizes[WINOGRAD_SIZES];
   int n = 0;
-  for (int i = 0; i < WINOGRAD_SIZES; i++) sizes[i] = winograd_pixels(p, axis, i);
-  for (int i = winograd_largest(p, axis); i < WINOGRAD_SIZES; i++) {
+  const int end = winograd_sizes_end(p, axis);
+  for (int i = 0; i < end; i++) sizes[i] = winograd_pixels(p, axis, i);
+  for (int i = winograd_largest(p, axis); i < end; i++) {
     forms[n++] = (axis_form){0};
     forms[n - 1].n[i] = divided(extent, sizes[i]);
   }
-  for (int i = winograd_largest(p, axis); i < WINOGRAD_SIZES && extent <= MIXED_MOST; i++)
-    for (int j = i + 1; j < WINOGRAD_SIZES; j++)
+  for (int i = winograd_largest(p, axis); i < end && extent <= MIXED_MOST; i++)
+    for (int j = i + 1; j < end; j++)
       for (int64_t few = 1; few <= 2; few++) {
         int64_t large = divided(extent - few * sizes[j], sizes[i]);
         if (large < 1 || few * sizes[j] >= 2 * sizes[i]) continue;
@@ -66,7 +68,7 @@ static double lanes_of_channels(const winograd_problem *p) { return (double)roun
 int64_t winograd_work(const winograd_problem *p) {
   double outputs = (double)round_up(p->outputs, PACKED_STEP),
          work = (double)(p->images * p->slices.out * p->out[0] * p->out[1]) * lanes_of_channels(p) * outputs *
-                (double)(9 * p->slices.taps) / SAVED;
+                (double)(winograd_taps(p) * p->slices.taps) / (p->line_taps > 0 ? LINE_SAVED : SAVED);
   return work < 1e15 ? (int64_t)work / PRODUCTS_PER_BYTE : INT64_MAX;
 }
 
@@ -77,7 +79,7 @@ static void price_sections(const winograd_problem *p, const product_rates *r, bo
          outputs = (double)round_up(p->outputs, PACKED_STEP);
   for (int i = 0; i < WINOGRAD_SIZES; i++)
     for (int j = 0; j < WINOGRAD_SIZES; j++) {
-      double positions = (winograd_sizes[i] + 2) * (winograd_sizes[j] + 2),
+      double positions = (winograd_size(p, 0, i) + 2) * (winograd_size(p, 1, j) + 2),
              products = (double)(winograd_products(p, 0, i) * winograd_products(p, 1, j) * p->slices.taps),
              weights = products * channels * outputs,
              weight = fixed                           ? r->fixed_weight
@@ -108,7 +110,8 @@ static double smaller_time(double a, double b) { return a < b ? a : b; }
  * are few, and the rates were measured with them. */
 static double seen_pixels(const winograd_problem *p, int axis) {
   const int64_t dilation = p->dilation[axis];
-  return dilation == 1 ? 1 : window_share_inside(p->in[axis], p->out[axis], 3, 1, dilation, p->pad[axis]);
+  const int64_t taps = p->line_taps > 0 ? p->line_taps : 3;
+  return dilation == 1 ? 1 : window_share_inside(p->in[axis], p->out[axis], taps, 1, dilation, p->pad[axis]);
 }
 
 static double seen_slices(const winograd_problem *p) {
@@ -117,12 +120,14 @@ static double seen_slices(const winograd_problem *p) {
 }
 
 static double time_of_direct(const winograd_problem *p, bool pairs) {
-  const double taps = (double)(9 * p->slices.taps) * seen_slices(p) * seen_pixels(p, 0) * seen_pixels(p, 1);
+  const double taps =
+      (double)(winograd_taps(p) * p->slices.taps) * seen_slices(p) * seen_pixels(p, 0) * seen_pixels(p, 1);
   const direct_product d = {.pixels = (double)(p->images * p->slices.out) * (double)p->out[0] * (double)p->out[1],
                             .outputs = (double)p->outputs,
                             .depth = taps * (double)p->channels,
-                            .rounded_pixels =
-                                rounded_pixels((double)(3 * p->slices.taps), 3, p->stride[1], (double)p->dilation[1]),
+                            .rounded_pixels = rounded_pixels(
+                                p->line_taps > 0 ? 1 : (double)(3 * p->slices.taps),
+                                p->line_taps > 0 ? (double)p->line_taps : 3, p->stride[1], (double)p->dilation[1]),
                             .channels = (double)p->channels};
   return direct_time(&d, p->activation.level, pairs);
 }
@@ -130,15 +135,18 @@ static double time_of_direct(const winograd_problem *p, bool pairs) {
 /* The stored form, which has tiles of 4x4, and its time; false: its weights would take too much memory. */
 static bool stored_form(const winograd_problem *p, const product_rates *r, winograd_form *out_form, double *out_time) {
   enum { FOUR = 1 };
-  double positions = (winograd_sizes[FOUR] + 2) * (winograd_sizes[FOUR] + 2), channels = (double)p->channels,
-         values = (double)(winograd_products(p, 0, FOUR) * winograd_products(p, 1, FOUR) * p->slices.taps) * channels,
+  const int size[2] = {winograd_sizes_end(p, 0) > FOUR ? FOUR : 0, FOUR};
+  double positions = (winograd_size(p, 0, size[0]) + 2) * (winograd_size(p, 1, size[1]) + 2),
+         channels = (double)p->channels,
+         values = (double)(winograd_products(p, 0, size[0]) * winograd_products(p, 1, size[1]) * p->slices.taps) *
+                  channels,
          outputs = (double)round_up(p->outputs, PACKED_STEP), n = images_of(p),
          kept = positions * channels * (double)winograd_phases(p) * outputs;
   if (kept * (double)sizeof(float) > (double)WINOGRAD_STORED_MOST) return false;
   *out_form = (winograd_form){.stored = true};
   for (int axis = 0; axis < 2; axis++) {
-    out_form->n[axis][FOUR] = divided(winograd_extent(p, axis), winograd_pixels(p, axis, FOUR));
-    n *= (double)out_form->n[axis][FOUR];
+    out_form->n[axis][size[axis]] = divided(winograd_extent(p, axis), winograd_pixels(p, axis, size[axis]));
+    n *= (double)out_form->n[axis][size[axis]];
   }
   const double product = (n < TILES_LEAST ? TILES_LEAST : n) * r->product,
                read = kept * (double)sizeof(float) <= READ_NEAR_BYTES ? r->read : r->far_read;
@@ -179,14 +187,14 @@ static bool fastest_cut(const winograd_problem *p, bool fixed, winograd_form *ou
 }
 
 static bool takes_fixed(const winograd_problem *p) {
-  return p->direct_pairs && p->activation.level >= CPU_AVX512_BF16 && p->channels % 2 == 0 &&
+  return p->direct_pairs && p->line_taps == 0 && p->activation.level >= CPU_AVX512_BF16 && p->channels % 2 == 0 &&
          winograd_phases(p) * p->channels <= WINOGRAD_FIXED_DEPTH;
 }
 
 bool winograd_choose(const winograd_problem *p, bool may_store, winograd_form *out_form) {
   if (p->outputs < OUTPUTS_LEAST || p->channels < OUTPUTS_LEAST) return false;
   const product_rates *r = product_rates_of(p->activation.level);
-  const double gain = winograd_strided_phases(p) > 1 ? PHASES_GAIN : 1;
+  const double gain = p->stride[0] > 1 || p->stride[1] > 1 ? PHASES_GAIN : 1;
   double best = time_of_direct(p, false) * gain;
   bool found = fastest_cut(p, false, out_form, &best);
   winograd_form stored;

@@ -91,8 +91,31 @@ static CPU_UNCHECKED void input_columns(const winograd_input *t, int64_t channel
       })
 }
 
+/* The tile of a line. */
+static CPU_UNCHECKED void input_line(const winograd_input *t) {
+  const bool inside = t->first[0] < t->end[0];
+  const int64_t position = t->v_position;
+  WITH_PIECE(
+      t->columns, for (int64_t channel = 0; channel < t->channels; channel += LANES) {
+        lanes v[SIDE];
+        float *to = t->v + channel;
+        if (!inside) FOR(i, piece + 2) v[i] = (lanes){0};
+        else if (t->half) input_row(piece, t, true, 0, channel, v);
+        else input_row(piece, t, false, 0, channel, v);
+        FOR(i, piece + 1) {
+          __builtin_prefetch(to + i * position + AHEAD, 1);
+          store(to + i * position, v[i]);
+        }
+        if (t->last[1]) store(to + (piece + 1) * position, v[piece + 1]);
+      })
+}
+
 CPU_UNCHECKED void CPU_LEVELED(winograd_transform_input)(const winograd_input *t) {
   _Alignas(64) lanes half[SIDE][SIDE];
+  if (t->rows == WINOGRAD_ACROSS) {
+    input_line(t);
+    return;
+  }
   for (int64_t channel = 0; channel < t->channels; channel += LANES) {
     input_rows(t, channel, half);
     input_columns(t, channel, half);
@@ -143,11 +166,29 @@ INLINE void weights_columns(const winograd_weights *t, bool past, float *u, lane
       })
 }
 
+/* The weights of the tile of a line. */
+INLINE void weights_line(const winograd_weights *t, const float *w, bool past, float *u) {
+  const int64_t position = t->u_position;
+  WITH_TAPS(
+      t->columns, t->taps[1], lanes tap[3] = {{0}}; lanes v[SIDE]; FOR(i, taps) {
+        __builtin_prefetch(w + i * t->w_column + CHANNELS_AHEAD * t->w_channel, 0, 2);
+        tap[i] = load(w + i * t->w_column);
+      } weights_axis(piece, taps, tap, v);
+      FOR(i, piece + 1 + (taps > 1)) {
+        if (past) store_past(u + i * position, v[i]);
+        else store(u + i * position, v[i]);
+      })
+}
+
 CPU_UNCHECKED void CPU_LEVELED(winograd_transform_weights)(const winograd_weights *t) {
   _Alignas(64) lanes half[SIDE][SIDE];
   const bool past = lines_past(t);
   for (int64_t channel = 0; channel < t->channels; channel++)
     for (int64_t i = 0; i < t->width; i += LANES) {
+      if (t->rows == WINOGRAD_ACROSS) {
+        weights_line(t, t->w + channel * t->w_channel + i, past, t->u + channel * t->width + i);
+        continue;
+      }
       weights_rows(t, t->w + channel * t->w_channel + i, half);
       weights_columns(t, past, t->u + channel * t->width + i, half);
     }
@@ -262,25 +303,50 @@ INLINE void give(const winograd_output *t, lanes sum, int64_t i, int64_t n) {
   }
 }
 
+/* A row of pixels from its positions. `piece`, `taps` and `pixels` are constants after inlining. */
+INLINE void output_row(int piece, int taps, int pixels, const winograd_output *t, const lanes *m, int64_t row,
+                       int64_t output) {
+  const int64_t n = t->outputs - output, at = row * t->y_row + output;
+  const lanes bias = !t->bias     ? (lanes){0}
+                     : n >= LANES ? load(t->bias + output)
+                                  : gathered(t->bias + output, false, n, 1);
+  lanes y[SIDE];
+  output_axis(piece, taps, m, y);
+  if (t->n_columns == pixels && n >= LANES) FOR(i, pixels) {
+      __builtin_prefetch(lanes_at(t->y, t->half_y, at + (pixels + i) * t->y_pixel), 1); /* the tile to the right */
+      give(t, y[i] + bias, at + i * t->y_pixel, LANES);
+    }
+  else FOR(i, pixels) if (i < t->n_columns) give(t, y[i] + bias, at + i * t->y_pixel, n);
+}
+
 static CPU_UNCHECKED void output_rows(const winograd_output *t, int64_t output, lanes half[SIDE][SIDE]) {
-  int64_t n = t->outputs - output;
-  lanes bias = !t->bias ? (lanes){0} : n >= LANES ? load(t->bias + output) : gathered(t->bias + output, false, n, 1);
   WITH_FORM(
-      t->columns, t->taps[1], for (int64_t row = 0; row < t->n_rows; row++) {
-        lanes y[SIDE];
-        output_axis(piece, taps, half[row], y);
-        int64_t at = row * t->y_row + output;
-        if (t->n_columns == pixels && n >= LANES) FOR(i, pixels) {
-            __builtin_prefetch(lanes_at(t->y, t->half_y, at + (pixels + i) * t->y_pixel),
-                               1); /* the tile to the right */
-            give(t, y[i] + bias, at + i * t->y_pixel, LANES);
-          }
-        else FOR(i, pixels) if (i < t->n_columns) give(t, y[i] + bias, at + i * t->y_pixel, n);
+      t->columns, t->taps[1],
+      for (int64_t row = 0; row < t->n_rows; row++) output_row(piece, taps, pixels, t, half[row], row, output);)
+}
+
+/* The tile of a line. */
+static CPU_UNCHECKED void output_line(const winograd_output *t) {
+  const int64_t position = t->m_position;
+  if (t->n_rows == 0) return;
+  WITH_FORM(
+      t->columns, t->taps[1], for (int64_t output = 0; output < t->outputs; output += LANES) {
+        const float *from = t->m + output;
+        lanes m[SIDE];
+        FOR(i, piece + 2) {
+          __builtin_prefetch(from + i * position + AHEAD);
+          m[i] = load(from + i * position);
+        }
+        output_row(piece, taps, pixels, t, m, 0, output);
       })
 }
 
 CPU_UNCHECKED void CPU_LEVELED(winograd_transform_output)(const winograd_output *t) {
   _Alignas(64) lanes half[SIDE][SIDE];
+  if (t->rows == WINOGRAD_ACROSS) {
+    output_line(t);
+    return;
+  }
   for (int64_t output = 0; output < t->outputs; output += LANES) {
     output_columns(t, output, half);
     output_rows(t, output, half);

@@ -10,6 +10,9 @@
 #include "ops/cpu/common/cpu.h"
 
 #define WINOGRAD_SIDE 8 /* the most positions of a tile along an axis */
+/* The size of an axis that is not transformed: a tile is one pixel, which is its position, and has one tap. Only rows,
+ * and not in fixed point. */
+#define WINOGRAD_ACROSS (-1)
 
 /* One tile of X, all channels. Pixels outside first..end of an axis are 0. An axis without `last` has nothing at
  * infinity, because the only tap of this tile is the first. */
@@ -18,7 +21,7 @@ typedef struct winograd_input {
   bool half;     /* X is bf16, else f32 */
   float *v;      /* position p of the tile: `channels` floats at v + p * v_position, up to 15 more are written */
   int64_t channels, x_row, x_pixel, x_channel, v_position;
-  int32_t rows, columns; /* 2, 4 or 6: two less than positions */
+  int32_t rows, columns; /* 2, 4 or 6: two less than positions; or WINOGRAD_ACROSS */
   int64_t first[2], end[2];
   bool last[2];
 } winograd_input;

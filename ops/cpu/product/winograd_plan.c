@@ -83,7 +83,7 @@ static void consider_narrow(const winograd_plan *plan, winograd_section *s, bool
 static void plan_section(winograd_plan *plan, winograd_section *s) {
   const winograd_problem *p = &plan->p;
   int64_t row = plan->v_row + plan->m_row, columns = round_up(p->outputs, PACKED_STEP);
-  s->positions = (s->size[0] + 2) * (s->size[1] + 2);
+  s->positions = (int64_t)(s->size[0] + 2) * (s->size[1] + 2);
   s->tiles = p->images * p->slices.out * winograd_lattices(p) * s->n[0] * s->n[1];
   /* large weights: blocks so large that a small map has only one, which needs few of the transformed weights at a time
    */
@@ -133,7 +133,7 @@ static void plan_section(winograd_plan *plan, winograd_section *s) {
 static void list_phases(winograd_plan *plan) {
   static const int32_t all[WINOGRAD_PHASES][2] = {{0, 1}, {0, 0}, {1, 0}, {1, 1}};
   int n = 0;
-  for (int i = 0; i < WINOGRAD_PHASES; i++)
+  for (int i = 0; i < WINOGRAD_PHASES && plan->p.line_taps <= 3; i++)
     if (all[i][0] < plan->p.stride[0] && all[i][1] < plan->p.stride[1])
       memcpy(plan->phases[n++], all[i], sizeof all[i]);
   plan->n_phases = winograd_phases(&plan->p);
@@ -171,7 +171,7 @@ void winograd_plan_init(winograd_plan *plan, const winograd_problem *p, const wi
     for (int j = 0; j < WINOGRAD_SIZES; column += form->n[1][j] * winograd_pixels(p, 1, j), j++) {
       if (form->n[0][i] == 0 || form->n[1][j] == 0) continue;
       winograd_section *s = &plan->sections[plan->n_sections++];
-      *s = (winograd_section){.size = {winograd_sizes[i], winograd_sizes[j]},
+      *s = (winograd_section){.size = {winograd_size(p, 0, i), winograd_size(p, 1, j)},
                               .pixels = {winograd_pixels(p, 0, i), winograd_pixels(p, 1, j)},
                               .first = {row, column},
                               .n = {form->n[0][i], form->n[1][j]}};
@@ -188,16 +188,19 @@ int64_t winograd_plan_workspace_bytes(const winograd_plan *plan) {
 int64_t winograd_plan_stored_bytes(const winograd_plan *plan) { return plan->stored_elements * (int64_t)sizeof(float); }
 
 void winograd_form_text(const winograd_problem *p, const winograd_form *form, char *out, size_t capacity) {
-  size_t n = (size_t)snprintf(out, capacity, "winograd ");
-  for (int axis = 0; axis < 2; axis++) {
-    const char *before = axis ? "x" : "";
+  size_t n = (size_t)snprintf(out, capacity, p->line_taps > 0 ? "winograd of lines " : "winograd ");
+  const int from = p->line_taps > 0 ? 1 : 0;
+  for (int axis = from; axis < 2; axis++) {
+    const char *before = axis > from ? "x" : "";
     for (int i = 0; i < WINOGRAD_SIZES && n < capacity; i++) {
       if (form->n[axis][i] == 0) continue;
       n += (size_t)snprintf(out + n, capacity - n, "%s%d", before, (int)winograd_pixels(p, axis, i));
       before = ",";
     }
   }
-  if (winograd_lattices(p) > 1 && n < capacity)
+  if (from > 0 && p->dilation[1] > 1 && n < capacity)
+    n += (size_t)snprintf(out + n, capacity - n, ", dilation %lld", (long long)p->dilation[1]);
+  else if (winograd_lattices(p) > 1 && n < capacity)
     n += (size_t)snprintf(out + n, capacity - n, ", dilation %lldx%lld", (long long)p->dilation[0],
                           (long long)p->dilation[1]);
   if (form->stored && n < capacity) snprintf(out + n, capacity - n, ", stored");

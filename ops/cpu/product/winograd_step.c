@@ -43,14 +43,28 @@ static int64_t in_halves(const winograd_step *t, int64_t index, int64_t half, in
   return index < t->n[0] ? index * row : half + (index - t->n[0]) * row;
 }
 
-/* The first row and column of a phase. */
-static const int32_t *first_of(const winograd_plan *plan, int64_t phase) {
-  return plan->phases[phase / plan->p.slices.taps];
+/* The first row and column of a phase, in pixels under the window. */
+typedef struct phase_start {
+  int64_t at[2];
+} phase_start;
+
+static phase_start first_of(const winograd_plan *plan, int64_t phase) {
+  if (plan->p.line_taps > 3) return (phase_start){{0, 3 * phase}};
+  const int32_t *first = plan->phases[phase / plan->p.slices.taps];
+  return (phase_start){{first[0], first[1]}};
+}
+
+/* True if a phase has a part at infinity along the axis. */
+static bool is_at_infinity(const winograd_plan *plan, int64_t phase, int axis) {
+  const winograd_problem *p = &plan->p;
+  const int64_t first = first_of(plan, phase).at[axis];
+  if (axis == 1 && p->line_taps > 3) return first + 3 <= p->line_taps;
+  return p->stride[axis] == 1 || first == 0;
 }
 
 /* True if a phase has a part at a position of the axis. */
 static bool takes_part(const winograd_plan *plan, int64_t phase, int axis, bool infinity) {
-  return !infinity || plan->p.stride[axis] == 1 || first_of(plan, phase)[axis] == 0;
+  return !infinity || is_at_infinity(plan, phase, axis);
 }
 
 /* The phases that have a part at a position of the section: first..end. */
@@ -60,7 +74,8 @@ typedef struct phase_range {
 
 static phase_range phases_at(const winograd_plan *plan, const winograd_section *s, int64_t position) {
   const int64_t columns = s->size[1] + 2;
-  const bool infinity[2] = {position / columns == s->size[0] + 1, position % columns == s->size[1] + 1};
+  const bool infinity[2] = {s->size[0] != WINOGRAD_ACROSS && position / columns == s->size[0] + 1,
+                            position % columns == s->size[1] + 1};
   phase_range range = {.end = plan->n_phases};
   for (int axis = 0; axis < 2; axis++) {
     while (!takes_part(plan, range.first, axis, infinity[axis])) range.first++;
@@ -85,15 +100,16 @@ static void transform_phase(const winograd_run *run, const winograd_step *t, int
                        .columns = t->s->size[1]};
   const winograd_slices *slices = &p->slices;
   const int64_t slice = at->slice * slices->stride - slices->pad + phase % slices->taps * slices->dilation;
+  const phase_start first = first_of(plan, phase);
   int64_t from[2];
   for (int axis = 0; axis < 2; axis++) {
     const int64_t side = t->s->size[axis] + 2, step = p->stride[axis] * p->dilation[axis];
-    from[axis] = p->stride[axis] * at->at[axis] - p->pad[axis] + first_of(plan, phase)[axis];
+    from[axis] = p->stride[axis] * at->at[axis] - p->pad[axis] + first.at[axis] * p->dilation[axis];
     in.first[axis] = from[axis] < 0 ? smaller(divided(-from[axis], step), side) : 0;
     in.end[axis] = in.first[axis];
     if (p->in[axis] > from[axis])
       in.end[axis] = larger(smaller(divided(p->in[axis] - from[axis], step), side), in.first[axis]);
-    in.last[axis] = takes_part(plan, phase, axis, true);
+    in.last[axis] = is_at_infinity(plan, phase, axis);
   }
   if (slice < 0 || slice >= slices->in) in.first[0] = in.end[0] = 0; /* nothing of the tile lies inside X */
   in.x = half_element(run->x, p->halves.x,
@@ -146,12 +162,15 @@ int64_t winograd_weights_work(const winograd_plan *plan) {
 static winograd_weights weights_of(const winograd_run *run, const winograd_section *s, int64_t phase, int64_t column,
                                    int64_t width, int64_t channel, int64_t n, float *u) {
   const winograd_plan *plan = run->plan;
-  const int32_t *first = first_of(plan, phase), *stride = plan->p.stride;
-  const int64_t channels = plan->p.channels / plan->unit, packed = column / PACKED_WIDTH,
-                packed_row = packed_width(plan->p.outputs, packed), tap = channels * packed_row,
-                taps = plan->p.slices.taps, first_tap = phase % taps * 9 + 3 * first[0] + first[1];
-  return (winograd_weights){.w = run->weights + packed * PACKED_WIDTH * 9 * taps * channels + channel * packed_row +
-                                 column % PACKED_WIDTH + first_tap * tap,
+  const winograd_problem *p = &plan->p;
+  const phase_start start = first_of(plan, phase);
+  const int64_t *first = start.at;
+  const int32_t *stride = p->stride;
+  const int64_t channels = p->channels / plan->unit, packed = column / PACKED_WIDTH,
+                packed_row = packed_width(p->outputs, packed), tap = channels * packed_row, taps = p->slices.taps,
+                first_tap = phase % taps * 9 + 3 * first[0] + first[1];
+  return (winograd_weights){.w = run->weights + packed * PACKED_WIDTH * winograd_taps(p) * taps * channels +
+                                 channel * packed_row + column % PACKED_WIDTH + first_tap * tap,
                             .u = u,
                             .channels = n,
                             .width = width,
@@ -161,7 +180,9 @@ static winograd_weights weights_of(const winograd_run *run, const winograd_secti
                             .u_position = s->u_position,
                             .rows = s->size[0],
                             .columns = s->size[1],
-                            .taps = {divided(3 - first[0], stride[0]), divided(3 - first[1], stride[1])},
+                            .taps = {p->line_taps > 0 ? 1 : (int32_t)divided(3 - first[0], stride[0]),
+                                     p->line_taps > 3 ? (int32_t)smaller(p->line_taps - first[1], 3)
+                                                      : (int32_t)divided(3 - first[1], stride[1])},
                             .past = s->past};
 }
 
@@ -279,9 +300,11 @@ void winograd_step_products(const winograd_run *run, const winograd_step *t, int
 static void activate(const winograd_plan *plan, const winograd_output *o) {
   const activation *a = &plan->p.activation;
   if (activation_ends_tiles(a)) return;
+  const bool dense = o->y_pixel == o->outputs; /* pixels of a row of the tile lie side by side */
   for (int64_t i = 0; i < o->n_rows; i++)
-    for (int64_t j = 0; j < o->n_columns; j++)
-      activation_row(a, (float *)o->y + i * o->y_row + j * o->y_pixel, o->outputs);
+    for (int64_t j = 0; j < (dense ? 1 : o->n_columns); j++)
+      activation_row(a, (float *)o->y + i * o->y_row + j * o->y_pixel,
+                     dense ? o->n_columns * o->outputs : o->outputs);
 }
 
 /* The pixels of a tile along an axis that Y has. */

@@ -1,0 +1,203 @@
+/* Winograd convolutions whose windows have taps along one axis only (winograd.h) against float64, at every CPU level:
+ * every tile size, 3 to 12 taps, strides, dilations as long as the line, lines side by side, pads, addends; the same
+ * bits for any number of threads and with stored weights. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "ops/cpu/product/winograd.h"
+#include "tests/ops/cpu/product/winograd_case.h"
+#include "tests/suite.h"
+
+enum { LINE_TAPS_MOST = 12, SAMPLES = 1500, GUARD = 64 };
+
+typedef struct trial {
+  winograd_problem p;
+  winograd_form form;
+  bool with_bias, with_residual;
+  float *x, *plain, *packed, *bias, *residual, *y, *again;
+  int64_t n_y;
+} trial;
+
+static void trial_init(trial *t) {
+  winograd_problem *p = &t->p;
+  problem_lay_out(p, false);
+  if (drawn(0, 1)) { /* lines side by side, as columns of an image */
+    p->x_row = p->channels;
+    p->x_pixel = p->in[0] * p->x_row;
+    p->y_row = p->outputs;
+    p->y_pixel = p->out[0] * p->y_row;
+  }
+  t->n_y = p->images * p->y_image;
+  t->x = numbers(p->images * p->x_image);
+  t->plain = numbers(problem_weights(p));
+  t->bias = numbers(p->outputs);
+  t->residual = numbers(t->n_y);
+  t->y = numbers(t->n_y + GUARD);
+  t->again = numbers(t->n_y + GUARD);
+  t->packed = problem_pack(p, t->plain);
+}
+
+static void trial_fini(trial *t) {
+  float *const all[] = {t->x, t->plain, t->packed, t->bias, t->residual, t->y, t->again};
+  for (size_t i = 0; i < sizeof all / sizeof *all; i++) free(all[i]);
+}
+
+/* Element `i` of Y. */
+static double exact(const trial *t, int64_t i) {
+  const winograd_problem *p = &t->p;
+  const int64_t output = i % p->outputs, image = i / p->y_image, rest = i % p->y_image / p->outputs;
+  const bool columns = p->y_row < p->y_pixel;
+  const int64_t row = columns ? rest % p->out[0] : rest / p->out[1],
+                column = columns ? rest / p->out[0] : rest % p->out[1];
+  double sum = 0;
+  for (int64_t k = 0; k < p->line_taps; k++) {
+    const int64_t at = p->stride[1] * column - p->pad[1] + k * p->dilation[1];
+    if (at < 0 || at >= p->in[1]) continue;
+    for (int64_t c = 0; c < p->channels; c++)
+      sum += (double)t->x[image * p->x_image + row * p->x_row + at * p->x_pixel + c] *
+             (double)t->plain[(output * p->channels + c) * p->line_taps + k];
+  }
+  if (t->with_bias) sum += (double)t->bias[output];
+  if (t->with_residual) sum += (double)t->residual[i];
+  return activation_at(&p->activation, sum);
+}
+
+static void run(const trial *t, bool is_stored, cpu_level level, int32_t threads, float *y) {
+  winograd_plan plan;
+  winograd_problem p = t->p;
+  winograd_form form = t->form;
+  p.activation.level = level;
+  form.stored = is_stored;
+  winograd_plan_init(&plan, &p, &form, (cpu_team){.threads = threads, .chunks = 1});
+  const int64_t bytes = winograd_plan_workspace_bytes(&plan);
+  unsigned char *workspace = aligned_alloc(64, (size_t)(bytes + GUARD + 63) / 64 * 64);
+  ck_assert_ptr_nonnull(workspace);
+  memset(workspace, 0xff, (size_t)(bytes + GUARD)); /* NaN */
+  const int64_t n_stored = winograd_plan_stored_bytes(&plan) / (int64_t)sizeof(float);
+  float *stored = is_stored ? numbers(n_stored + 1) : NULL;
+  if (stored) winograd_plan_store(&plan, t->packed, stored);
+  for (int64_t i = 0; i < GUARD; i++) y[t->n_y + i] = 7;
+  ck_assert_int_eq(winograd_plan_run(&plan, t->x, stored ? stored : t->packed, t->with_bias ? t->bias : NULL,
+                                     t->with_residual ? t->residual : NULL, y, workspace),
+                   REED_OK);
+  for (int64_t i = 0; i < GUARD; i++) ck_assert_float_eq(y[t->n_y + i], 7);
+  for (int64_t i = 0; i < GUARD; i++) ck_assert_int_eq(workspace[bytes + i], 0xff);
+  free(workspace);
+  free(stored);
+}
+
+/* The most that a result of unit inputs and weights may be off, over the root of the number of products. */
+static double bound_of(const winograd_form *form) {
+  static const double bounds[WINOGRAD_SIZES] = {5e-6, 3e-6, 1e-6};
+  for (int i = 0; i < WINOGRAD_SIZES; i++)
+    if (form->n[1][i]) return bounds[i];
+  return 0;
+}
+
+static void check(trial *t) {
+  const winograd_problem *p = &t->p;
+  const double products = (double)(p->channels * p->line_taps),
+               most = bound_of(&t->form) * sqrt(products) * (1 + products / 4000) + 1e-6;
+  int n_sizes = 0;
+  for (int i = 0; i < WINOGRAD_SIZES; i++) n_sizes += t->form.n[1][i] > 0;
+  for (cpu_level level = CPU_BASE; level <= cpu_level_best(); level++) {
+    run(t, false, level, 1, t->y);
+    const bool all = t->n_y <= SAMPLES;
+    for (int64_t k = 0; k < (all ? t->n_y : SAMPLES); k++) {
+      const int64_t i = all ? k : drawn(0, t->n_y - 1);
+      const double off = fabs((double)t->y[i] - exact(t, i));
+      ck_assert_msg(off <= most, "%s, %d images of %dx%dx%d to %dx%d, %d taps, dilation %d: element %d off by %g, bound %g",
+                    cpu_level_name(level), (int)p->images, (int)p->in[0], (int)p->in[1], (int)p->channels,
+                    (int)p->out[1], (int)p->outputs, (int)p->line_taps, (int)p->dilation[1], (int)i, off, most);
+    }
+    for (int32_t threads = 2; threads <= 7; threads += 5) {
+      run(t, false, level, threads, t->again);
+      ck_assert_mem_eq(t->again, t->y, (size_t)t->n_y * sizeof(float));
+    }
+    if (n_sizes > 1 || p->activation.kind == ACTIVATION_SIGMOID) continue;
+    run(t, true, level, 3, t->again); /* the same sums in the same order */
+    ck_assert_mem_eq(t->again, t->y, (size_t)t->n_y * sizeof(float));
+  }
+}
+
+/* Cuts the lines into pieces of size `first` or, where they have none such, the next; mixed: and one of each smaller
+ * size. */
+static void cut(trial *t, int first, bool mixed) {
+  if (first < winograd_largest(&t->p, 1)) first = winograd_largest(&t->p, 1);
+  int64_t *n = t->form.n[1], extent = winograd_extent(&t->p, 1);
+  t->form.n[0][0] = t->p.out[0];
+  for (int i = WINOGRAD_SIZES - 1; i > first && mixed; i--) {
+    if (extent <= winograd_pixels(&t->p, 1, i)) continue;
+    n[i]++;
+    extent -= winograd_pixels(&t->p, 1, i);
+  }
+  n[first] = divided(extent, winograd_pixels(&t->p, 1, first));
+}
+
+static const int64_t channel_counts[] = {1, 3, 8, 17, 64, 100};
+static const activation_kind kinds[] = {ACTIVATION_NONE, ACTIVATION_RELU, ACTIVATION_SIGMOID, ACTIVATION_LEAKY_RELU};
+
+/* _i: the size of tiles, then the taps from 3 on; 3 taps also with stride 2. */
+START_TEST(lines_are_near_float64) {
+  const int size = _i % WINOGRAD_SIZES;
+  const int64_t taps = 3 + _i / WINOGRAD_SIZES % (LINE_TAPS_MOST - 2);
+  const bool strided = taps == 3 && _i >= WINOGRAD_SIZES * (LINE_TAPS_MOST - 2);
+  drawn_state = (uint64_t)_i * 7919 + 5;
+  for (int64_t extent = 1; extent <= 80; extent += extent < 9 ? 1 : 7) {
+    trial t = {.p = {.images = drawn(1, 3),
+                     .channels = channel_counts[drawn(0, 5)],
+                     .outputs = channel_counts[drawn(0, 5)],
+                     .line_taps = taps,
+                     .stride = {1, strided ? 2 : 1},
+                     .slices = winograd_one_slice,
+                     .activation = {.kind = kinds[drawn(0, 3)], .alpha = .1}},
+               .with_bias = drawn(0, 1),
+               .with_residual = drawn(0, 1)};
+    problem_draw_axis(&t.p, 1, extent, DILATED_IMAGES);
+    t.p.in[0] = t.p.out[0] = drawn(1, 3);
+    t.p.dilation[0] = 1;
+    cut(&t, size, extent % 4 == 3);
+    trial_init(&t);
+    check(&t);
+    trial_fini(&t);
+  }
+}
+END_TEST
+
+/* Blocks of a thread, halves of blocks, panels whose depth is taken in pieces. */
+START_TEST(long_and_deep_lines_are_near_float64) {
+  static const int64_t rows[][4] = {/* pixels, channels, outputs, taps */
+                                    {6007, 32, 32, 11}, {3001, 64, 48, 7}, {500, 256, 256, 3},
+                                    {97, 300, 520, 5},  {41, 512, 512, 3}, {1201, 128, 128, 11}};
+  drawn_state = (uint64_t)_i + 11;
+  for (int64_t dilation = 1; dilation <= 5; dilation += 4) {
+    trial t = {.p = {.images = 1,
+                     .channels = rows[_i][1],
+                     .outputs = rows[_i][2],
+                     .line_taps = rows[_i][3],
+                     .in = {1, rows[_i][0]},
+                     .out = {1, rows[_i][0]},
+                     .pad = {0, rows[_i][3] / 2 * dilation},
+                     .stride = {1, 1},
+                     .dilation = {1, dilation},
+                     .slices = winograd_one_slice,
+                     .activation = {.kind = ACTIVATION_RELU}},
+               .with_bias = true,
+               .with_residual = dilation > 1};
+    cut(&t, 0, false);
+    trial_init(&t);
+    check(&t);
+    trial_fini(&t);
+  }
+}
+END_TEST
+
+int main(void) {
+  Suite *suite = suite_create("winograd_lines");
+  TCase *t = tcase_create("all");
+  tcase_set_timeout(t, 240);
+  tcase_add_loop_test(t, lines_are_near_float64, 0, WINOGRAD_SIZES * (LINE_TAPS_MOST - 1));
+  tcase_add_loop_test(t, long_and_deep_lines_are_near_float64, 0, 6);
+  suite_add_tcase(suite, t);
+  return suite_run(suite);
+}
