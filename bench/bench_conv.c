@@ -3,7 +3,8 @@
  * ratio above 1: oneDNN takes longer. Rates are also shown as shares of the core's peak of multiply-adds. Weights are
  * constant and packed where the compiler packs them, except those of products of two plain matrices.
  *
- * Then the 3x3 convolutions with stride 1 of known nets, direct and by Winograd, beside the core's peak (layers.h).
+ * Then the 3x3 convolutions of known nets, and windows along one axis, direct and by Winograd, beside the core's peak
+ * (layers.h).
  *
  *     bench_conv [RUNS [WORD]]           default 5; only the rows whose text has the word
  *     bench_conv --table [RUNS [WORD]]   all convolutions at AVX2, AVX-512 and with weights of bf16, as Markdown

@@ -218,7 +218,8 @@ void measure_layers(int runs, const char *word, bool markdown) {
     p->x_image = p->in[0] * p->x_row;
     p->y_row = p->out[1] * p->y_pixel;
     p->y_image = p->out[0] * p->y_row;
-    l.flop = 2.0 * (double)winograd_taps(p) * (double)(p->images * p->out[0] * p->out[1]) * (double)(p->channels * p->outputs);
+    l.flop = 2.0 * (double)winograd_taps(p) * (double)(p->images * p->out[0] * p->out[1]) *
+             (double)(p->channels * p->outputs);
     l.x = numbers(p->images * p->x_image);
     l.packed = numbers(winograd_taps(p) * p->channels * ((p->outputs + PACKED_STEP - 1) / PACKED_STEP * PACKED_STEP));
     l.y = numbers(p->images * p->y_image);

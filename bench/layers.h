@@ -1,4 +1,5 @@
-/* The 3x3 convolutions with stride 1 of known nets: direct and by Winograd, beside the core's peak (bench_conv). */
+/* The 3x3 convolutions of known nets, and windows along one axis: direct and by Winograd, beside the core's peak
+ * (bench_conv). */
 #ifndef BENCH_LAYERS_H_
 #define BENCH_LAYERS_H_
 

@@ -9,13 +9,15 @@
  * convolution's time; with groups of few outputs; with weights of half precision, which only packed ones have; and by
  * direct convolutions. */
 #define WINOGRAD_PRODUCTS 32
-#define LINE_PRODUCTS 48 /* the same of windows with taps along one axis only, where it takes half of the time */
+#define LINE_PRODUCTS 48  /* the same of windows with taps along one axis only, where it takes half of the time */
 #define WINOGRAD_LEAST 12 /* of channels and outputs */
 #define NARROW_PRODUCTS 48
 #define HALF_PRODUCTS 37
 #define DIRECT_PRODUCTS 232
 #define TURN_PRODUCTS 18 /* that take as long as turning one element */
-#define LANES 16         /* pixels of a vector, with channels second */
+#define LOST_PRODUCTS 8  /* the same of products by columns of a panel that have no output */
+#define SEQUENCE_RANK 3
+#define LANES 16 /* pixels of a vector, with channels second */
 /* Elements for each of a depthwise convolution's, and for each of its taps. */
 #define DEPTHWISE .5
 #define DEPTHWISE_TAP .03
@@ -30,7 +32,9 @@ typedef struct conv_shape {
 static bool sees_all_pixels(const reed_attrs *attrs) {
   int64_t n;
   const int64_t *strides = reed_attrs_ints(attrs, "strides", &n);
-  return !strides || n < 2 || (strides[n - 2] == 1 && strides[n - 1] == 1);
+  for (int64_t i = n > 2 ? n - 2 : 0; strides && i < n; i++)
+    if (strides[i] != 1) return false;
+  return true;
 }
 
 /* True for windows with three taps or more along one axis and one tap along the others, all with stride 1. */
@@ -77,6 +81,17 @@ static double products_of_turn(const ir_module *m, const conv_shape *s) {
   if (s->line) return LINE_PRODUCTS;
   if (m->precision == REED_F16 || m->precision == REED_BF16) return HALF_PRODUCTS;
   return s->groups > 1 && s->outputs < PACKED_WIDTH ? NARROW_PRODUCTS : DIRECT_PRODUCTS;
+}
+
+double layout_conv_loss(const ir_node *n) {
+  const reed_attrs attrs = ir_attrs(n);
+  conv_shape s;
+  if (n->op != op_builtin(OP_Conv) || n->outputs[0]->type.rank != SEQUENCE_RANK || !shape_of(n, &s) || s.groups > 1 ||
+      s.taps == 1 || !sees_all_pixels(&attrs) || s.channels >= PACKED_STEP || s.outputs >= PACKED_STEP)
+    return 0;
+  const double products = layout_weight(n->outputs[0]) * (double)(s.channels * s.taps),
+               columns = (double)PACKED_STEP / (double)s.outputs; /* of a panel, for each that is needed */
+  return products * (columns - lanes_taken(&n->outputs[0]->type)) / LOST_PRODUCTS;
 }
 
 double layout_conv_gain(const ir_module *m, const ir_node *n, bool turns_input) {

@@ -8,4 +8,8 @@
  * channels second. `turns_input`: it reads input 0 with channels last, too. */
 double layout_conv_gain(const ir_module *m, const ir_node *n, bool turns_input);
 
+/* The elements that could be turned in the time that a Conv of few channels and outputs over a sequence takes more with
+ * channels last; 0 of another node. */
+double layout_conv_loss(const ir_node *n);
+
 #endif

@@ -2,6 +2,8 @@
  * the attribute channels_last. */
 #include "compiler/passes/layout/rules_image.h"
 
+#include "compiler/passes/layout/gain.h"
+#include "compiler/passes/layout/order.h"
 #include "ops/deform.h"
 
 /* A convolution of an image with at most this many channels reads it with channels first, as images are stored. */
@@ -14,10 +16,17 @@ static bool is_image_operator(const layout_node *n) {
 
 static bool edit_image(layout_node *n) { return ir_set_attr_int(n->node, "channels_last", 1); }
 
-/* A convolution always asks for channels last, because its kernels' vectors run over channels. */
+/* True if channels last would cost a convolution of a sequence of few channels, which would not fill vectors, more time
+ * than turning one of its images. */
+static bool stays_second(const layout_node *n) {
+  const double turned = n->have[0].rank > 0 ? layout_weight(layout_input(n, 0)) : layout_weight(n->node->outputs[0]);
+  return layout_conv_loss(n->node) > turned;
+}
+
+/* A convolution asks for channels last, because its kernels' vectors run over channels. */
 static bool plan_convolution(layout_node *n) {
   const ir_type *x = &layout_input(n, 0)->type;
-  if (!is_image_operator(n) || x->rank != n->node->outputs[0]->type.rank) return false;
+  if (!is_image_operator(n) || x->rank != n->node->outputs[0]->type.rank || stays_second(n)) return false;
   bool few = n->node->op == op_builtin(OP_Conv) && n->have[0].rank == 0 && !symbol_is(x->dims[1]) &&
              x->dims[1] <= FEW_CHANNELS;
   n->give[0] = layout_channels_last(x->rank);

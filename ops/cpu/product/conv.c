@@ -1,9 +1,10 @@
 /* Conv and ConvTranspose (ONNX opset 22) for f32, with bias, residual and activation: choosing the implementation.
  * Packed weights with channels last, which the compiler makes of most convolutions, have conv_panels.h, conv_few.h,
- * conv_winograd.h, conv_groups.h and conv_depthwise.h; channels second have conv_turned.h, conv_groups.h,
- * conv_depthwise_planes.h, conv_relaid.h and conv_planes.h, and the table (ops/cpu/table.c) runs these between
- * transposes for other calls with channels last. No kernel needs preparation but arithmetic. The reference computes
- * other dtypes, and what conv_planes.h declines. The reference: reference/conv.c. */
+ * conv_winograd.h, conv_groups.h and conv_depthwise.h; transposed ones with channels last and plain weights have
+ * conv_phases.h; channels second have conv_turned.h, conv_groups.h, conv_depthwise_planes.h, conv_relaid.h and
+ * conv_planes.h, and the table (ops/cpu/table.c) runs these between transposes for other calls with channels last. No
+ * kernel needs preparation but arithmetic. The reference computes other dtypes, and what conv_planes.h declines. The
+ * reference: reference/conv.c. */
 #include "ops/cpu/calls/convolution.h"
 #include "ops/cpu/formulas/activation.h"
 #include "ops/cpu/product/conv_depthwise.h"
@@ -12,6 +13,7 @@
 #include "ops/cpu/product/conv_groups.h"
 #include "ops/cpu/product/conv_panels.h"
 #include "ops/cpu/product/conv_relaid.h"
+#include "ops/cpu/product/conv_phases.h"
 #include "ops/cpu/product/conv_turned.h"
 #include "ops/cpu/product/panels.h"
 #include "ops/cpu/product/conv_planes.h"
@@ -134,6 +136,7 @@ static reed_status prepare(const cpu_view *view, bool transposed, reed_kernel *o
     return transposed ? conv_panels_prepare_transposed(call, view->order, &w, &act, out_kernel)
                       : conv_panels_prepare(call, view->order, &w, last_in, &act, out_kernel);
   }
+  if (view->last && transposed && !view->order) status = conv_phases_prepare(call, &w, &act, out_kernel);
   if (view->last && last_in && !transposed)
     status = conv_depthwise_prepare(call, view->order != NULL, &w, &act, out_kernel);
   return status;

@@ -6,11 +6,12 @@
 #include "ops/cpu/views/half.h"
 #include "ops/cpu/views/widen.h"
 
-#define LINE_TAPS_MOST 48 /* of lines: V has a phase for each three of them */
+#define LINE_TAPS_MOST 192 /* of lines: V has a phase for each three of them */
 
 typedef struct winograd_kernel {
-  winograd_plan plan;
+  winograd_plan plan; /* of a group */
   bool with_bias, with_residual;
+  int64_t groups, group_weights; /* group_weights: from the packed weights of a group to those of the next */
   kernel_cache *cache;
   float *stored; /* the cache's; NULL: the form is not stored */
   char variant[64];
@@ -88,9 +89,20 @@ static reed_status stored_get(const reed_kernel_call *call, const packed_order *
 
 static reed_status run_winograd(const void *state, const reed_kernel_buffers *buffers) {
   const winograd_kernel *k = state;
-  return winograd_plan_run(&k->plan, buffers->inputs[0], k->stored ? k->stored : buffers->inputs[1],
-                           k->with_bias ? buffers->inputs[2] : NULL, k->with_residual ? buffers->inputs[3] : NULL,
-                           buffers->outputs[0], buffers->workspace);
+  const winograd_problem *p = &k->plan.p;
+  const float *bias = k->with_bias ? buffers->inputs[2] : NULL;
+  const void *residual = k->with_residual ? buffers->inputs[3] : NULL;
+  if (k->groups == 1)
+    return winograd_plan_run(&k->plan, buffers->inputs[0], k->stored ? k->stored : buffers->inputs[1], bias, residual,
+                             buffers->outputs[0], buffers->workspace);
+  reed_status status = REED_OK;
+  for (int64_t i = 0; i < k->groups && status == REED_OK; i++)
+    status =
+        winograd_plan_run(&k->plan, half_element(buffers->inputs[0], p->halves.x, i * p->channels),
+                          (const float *)buffers->inputs[1] + i * k->group_weights, bias ? bias + i * p->outputs : NULL,
+                          half_element(residual, p->halves.residual, i * p->outputs),
+                          half_element(buffers->outputs[0], p->halves.y, i * p->outputs), buffers->workspace);
+  return status;
 }
 
 /* True if the program may keep transformed weights. Depends on the program alone, so that all its sessions choose the
@@ -141,12 +153,12 @@ static bool is_of_images(const window *w, winograd_problem *p) {
 }
 
 /* Fills in the axes of windows with taps along one axis only: what lies outside of that axis are images, what lies
- * within it are lines side by side. False: the windows are others. */
-static bool is_of_lines(const window *w, winograd_problem *p) {
+ * within it are lines side by side. x_pixel, y_pixel: the channels and outputs of all groups. False: the windows are
+ * others. */
+static bool is_of_lines(const window *w, int64_t x_pixel, int64_t y_pixel, winograd_problem *p) {
   int32_t line = -1;
   for (int32_t i = 0; i < w->n; i++) {
-    const bool plain =
-        w->kernel[i] == 1 && w->stride[i] == 1 && w->pad_begin[i] == 0 && w->in[i] == w->out[i];
+    const bool plain = w->kernel[i] == 1 && w->stride[i] == 1 && w->pad_begin[i] == 0 && w->in[i] == w->out[i];
     if (plain) continue;
     if (line >= 0) return false;
     line = i;
@@ -163,10 +175,10 @@ static bool is_of_lines(const window *w, winograd_problem *p) {
   p->in[0] = p->out[0] = beside;
   set_axis(p, 1, w, line);
   p->x_channel = 1;
-  p->x_row = p->channels;
+  p->x_row = x_pixel;
   p->x_pixel = beside * p->x_row;
   p->x_image = p->in[1] * p->x_pixel;
-  p->y_row = p->outputs;
+  p->y_row = y_pixel;
   p->y_pixel = beside * p->y_row;
   p->y_image = p->out[1] * p->y_pixel;
   return true;
@@ -177,16 +189,17 @@ static bool is_of_lines(const window *w, winograd_problem *p) {
 static bool choose(const reed_kernel_call *call, const packed_order *order, const void *constant, const window *w,
                    const activation *act, winograd_problem *p, winograd_form *out_form) {
   const reed_desc *x = &call->inputs[0], *y = &call->outputs[0];
-  if (order->n_parts != 1 || order->small_groups) return false;
+  if (order->small_groups) return false;
   if (half_is(y->dtype) && !activation_ends_tiles(act)) return false;
   *p = (winograd_problem){.images = x->dims[0],
-                          .channels = x->dims[1],
-                          .outputs = y->dims[1],
+                          .channels = x->dims[1] / order->n_parts,
+                          .outputs = y->dims[1] / order->n_parts,
                           .slices = winograd_one_slice,
                           .activation = *act,
                           .halves = conv_halves(call),
                           .direct_pairs = order->pairs};
-  return (is_of_lines(w, p) || is_of_images(w, p)) && winograd_choose(p, may_keep(call, constant), out_form);
+  return (is_of_lines(w, x->dims[1], y->dims[1], p) || (order->n_parts == 1 && is_of_images(w, p))) &&
+         winograd_choose(p, order->n_parts == 1 && may_keep(call, constant), out_form);
 }
 bool conv_winograd_is_faster(const reed_kernel_call *call, const packed_order *order, const void *constant,
                              const window *w, const activation *act) {
@@ -199,7 +212,7 @@ double conv_winograd_time(const reed_kernel_call *call, const packed_order *orde
                           const activation *act) {
   winograd_problem p;
   winograd_form form;
-  return choose(call, order, NULL, w, act, &p, &form) ? winograd_time(&p, &form) : 0;
+  return choose(call, order, NULL, w, act, &p, &form) ? (double)order->n_parts * winograd_time(&p, &form) : 0;
 }
 
 reed_status conv_winograd_prepare(const reed_kernel_call *call, const packed_order *order, const void *constant,
@@ -211,6 +224,8 @@ reed_status conv_winograd_prepare(const reed_kernel_call *call, const packed_ord
   winograd_kernel *k = mem_calloc(1, sizeof *k);
   if (!k) return cpu_no_memory(call);
   winograd_plan_init(&k->plan, &p, &form, cpu_team_for(cpu_env_team(call), winograd_work(&p)));
+  k->groups = order->n_parts;
+  k->group_weights = packed_part_elements(order);
   k->with_bias = cpu_present(call, 2);
   k->with_residual = cpu_present(call, 3);
   if (form.stored && stored_get(call, order, constant, k) != REED_OK) {

@@ -1,5 +1,6 @@
-/* Conv with 3x3 windows, stride 1 or 2, or dilated, of images or of the slices of volumes, one group, over packed
- * weights with channels last, as a plan of winograd.h where that is estimated faster than the direct convolution. */
+/* Conv with 3x3 windows, stride 1 or 2, or dilated, of images or of the slices of volumes, one group, or with three
+ * taps or more along one axis only, over packed weights with channels last, as a plan of winograd.h where that is
+ * estimated faster than the direct convolution. */
 #ifndef OPS_CPU_PRODUCT_CONV_WINOGRAD_H_
 #define OPS_CPU_PRODUCT_CONV_WINOGRAD_H_
 

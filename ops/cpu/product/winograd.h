@@ -1,7 +1,8 @@
-/* Convolutions of f32 with 3x3 windows, stride 1 or 2, or dilated, of images or of the slices of volumes, and those with
- * several taps along one axis only, over packed weights (ops/packed.h), by Winograd's minimal filtering (Lavin and Gray 2015, arXiv 1509.09308): a tile of 2x2, 4x4
- * or 6x6 pixels of Y takes 16, 36 or 64 products for each channel and output instead of 36, 144 or 324. An axis is cut
- * into pieces of several sizes where that saves products: 14 = 6 + 4 + 4.
+/* Convolutions of f32 with 3x3 windows, stride 1 or 2, or dilated, of images or of the slices of volumes, and those
+ * with several taps along one axis only, over packed weights (ops/packed.h), by Winograd's minimal filtering (Lavin and
+ * Gray 2015, arXiv 1509.09308): a tile of 2x2, 4x4 or 6x6 pixels of Y takes 16, 36 or 64 products for each channel and
+ * output instead of 36, 144 or 324. An axis is cut into pieces of several sizes where that saves products: 14 = 6 + 4
+ * + 4.
  *
  * Along an axis of stride 2 the even pixels of X meet taps 0 and 2, the odd ones tap 1: two *phases*, convolutions of
  * stride 1 with two taps and one, of which a Y is the sum. Both are transformed at the same points, so that their
@@ -14,8 +15,8 @@
  *
  * Windows with taps along one axis only, as those of a sequence, have tiles of 2, 4 or 6 pixels of a *line*; the pixels
  * of Y that lie beside each other across it are lines, too. Each three taps of a longer window are a phase; the last of
- * them may have one or two taps, and then no part at infinity. A tile of 6 takes 8 products for 18 with 3 taps, 23 for 42
- * with 7 and 31 for 66 with 11.
+ * them may have one or two taps, and then no part at infinity. A tile of 6 takes 8 products for 18 with 3 taps, 23 for
+ * 42 with 7 and 31 for 66 with 11.
  *
  * Of a volume each slice of Y is an image, whose taps along the slices are phases too: each of them has a slice of X of
  * its own, or none at the ends.

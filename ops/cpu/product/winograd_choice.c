@@ -9,6 +9,7 @@
 #define STORED_GAIN .82 /* of the time without stored weights: at most so much, for the memory that they take */
 #define PAIRS_GAIN .9   /* of the time in f32: pairs, which are less exact, take at most so much */
 #define PHASES_GAIN .7  /* of the direct time, with stride 2: more is no gain for threads whose caches are far apart */
+#define LINE_PHASES_GAIN .9       /* the same of lines, whose V is hardly larger than X */
 #define NEAR_BYTES (1 << 20)      /* of transformed weights that stay in a core's own cache, at most */
 #define READ_NEAR_BYTES (4 << 20) /* of stored weights that stay in caches from run to run, at most */
 #define FAR_BYTES \
@@ -125,9 +126,9 @@ static double time_of_direct(const winograd_problem *p, bool pairs) {
   const direct_product d = {.pixels = (double)(p->images * p->slices.out) * (double)p->out[0] * (double)p->out[1],
                             .outputs = (double)p->outputs,
                             .depth = taps * (double)p->channels,
-                            .rounded_pixels = rounded_pixels(
-                                p->line_taps > 0 ? 1 : (double)(3 * p->slices.taps),
-                                p->line_taps > 0 ? (double)p->line_taps : 3, p->stride[1], (double)p->dilation[1]),
+                            .rounded_pixels = rounded_pixels(p->line_taps > 0 ? 1 : (double)(3 * p->slices.taps),
+                                                             p->line_taps > 0 ? (double)p->line_taps : 3, p->stride[1],
+                                                             (double)p->dilation[1]),
                             .channels = (double)p->channels};
   return direct_time(&d, p->activation.level, pairs);
 }
@@ -138,8 +139,8 @@ static bool stored_form(const winograd_problem *p, const product_rates *r, winog
   const int size[2] = {winograd_sizes_end(p, 0) > FOUR ? FOUR : 0, FOUR};
   double positions = (winograd_size(p, 0, size[0]) + 2) * (winograd_size(p, 1, size[1]) + 2),
          channels = (double)p->channels,
-         values = (double)(winograd_products(p, 0, size[0]) * winograd_products(p, 1, size[1]) * p->slices.taps) *
-                  channels,
+         values =
+             (double)(winograd_products(p, 0, size[0]) * winograd_products(p, 1, size[1]) * p->slices.taps) * channels,
          outputs = (double)round_up(p->outputs, PACKED_STEP), n = images_of(p),
          kept = positions * channels * (double)winograd_phases(p) * outputs;
   if (kept * (double)sizeof(float) > (double)WINOGRAD_STORED_MOST) return false;
@@ -194,7 +195,8 @@ static bool takes_fixed(const winograd_problem *p) {
 bool winograd_choose(const winograd_problem *p, bool may_store, winograd_form *out_form) {
   if (p->outputs < OUTPUTS_LEAST || p->channels < OUTPUTS_LEAST) return false;
   const product_rates *r = product_rates_of(p->activation.level);
-  const double gain = p->stride[0] > 1 || p->stride[1] > 1 ? PHASES_GAIN : 1;
+  const bool steps = p->stride[0] > 1 || p->stride[1] > 1;
+  const double gain = !steps ? 1 : p->line_taps > 0 ? LINE_PHASES_GAIN : PHASES_GAIN;
   double best = time_of_direct(p, false) * gain;
   bool found = fastest_cut(p, false, out_form, &best);
   winograd_form stored;

@@ -320,9 +320,8 @@ INLINE void output_row(int piece, int taps, int pixels, const winograd_output *t
 }
 
 static CPU_UNCHECKED void output_rows(const winograd_output *t, int64_t output, lanes half[SIDE][SIDE]) {
-  WITH_FORM(
-      t->columns, t->taps[1],
-      for (int64_t row = 0; row < t->n_rows; row++) output_row(piece, taps, pixels, t, half[row], row, output);)
+  WITH_FORM(t->columns, t->taps[1],
+            for (int64_t row = 0; row < t->n_rows; row++) output_row(piece, taps, pixels, t, half[row], row, output);)
 }
 
 /* The tile of a line. */

@@ -303,8 +303,7 @@ static void activate(const winograd_plan *plan, const winograd_output *o) {
   const bool dense = o->y_pixel == o->outputs; /* pixels of a row of the tile lie side by side */
   for (int64_t i = 0; i < o->n_rows; i++)
     for (int64_t j = 0; j < (dense ? 1 : o->n_columns); j++)
-      activation_row(a, (float *)o->y + i * o->y_row + j * o->y_pixel,
-                     dense ? o->n_columns * o->outputs : o->outputs);
+      activation_row(a, (float *)o->y + i * o->y_row + j * o->y_pixel, dense ? o->n_columns * o->outputs : o->outputs);
 }
 
 /* The pixels of a tile along an axis that Y has. */

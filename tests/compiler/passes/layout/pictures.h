@@ -109,9 +109,16 @@ static const picture pictures[] = {
      "o=Conv d," CONV3,
      1, true},
     {"signals", "f32[n,2,l]",
-     "a=Conv x,w8x2x3[pads=1,1];b=Relu a;c=Conv b,w8x8x3[pads=1,1];d=MaxPool c[kernel_shape=2 pads=1,0];o=Conv "
-     "d,w4x8x1",
+     "a=Conv x,w16x2x3[pads=1,1];b=Relu a;c=Conv b,w16x16x3[pads=1,1];d=MaxPool c[kernel_shape=2 pads=1,0];o=Conv "
+     "d,w4x16x1",
      1, true},
+    {"signals of few channels", "f32[n,2,l]",
+     "a=Conv x,w8x2x3[pads=1,1];b=Relu a;c=Conv b,w8x8x3[pads=1,1];d=Relu c;o=Conv d,w4x8x3[pads=1,1]", 0, false},
+    {"signals of few channels at the end", "f32[n,64,l]",
+     "a=Conv x,w64x64x3[pads=1,1];b=Relu a;c=Conv b,w8x64x3[pads=1,1];d=Relu c;e=Conv d,w8x8x7[pads=3,3];f=Relu "
+     "e;o=Conv "
+     "f,w8x8x7[pads=3,3]",
+     2, true},
     {"volumes", "f32[1,2,l,5,4]", "a=Conv x,w8x2x3x3x3[pads=1,1,1,1,1,1];b=Relu a;o=Conv b,w4x8x1x1x1", 1, true},
     {"rows of a picture", "f32[2,3,5,6]",
      "a=Conv x,w8x3x3x3[pads=1,1,1,1];b=Conv a," CONV3

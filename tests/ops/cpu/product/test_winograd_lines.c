@@ -106,7 +106,8 @@ static void check(trial *t) {
     for (int64_t k = 0; k < (all ? t->n_y : SAMPLES); k++) {
       const int64_t i = all ? k : drawn(0, t->n_y - 1);
       const double off = fabs((double)t->y[i] - exact(t, i));
-      ck_assert_msg(off <= most, "%s, %d images of %dx%dx%d to %dx%d, %d taps, dilation %d: element %d off by %g, bound %g",
+      ck_assert_msg(off <= most,
+                    "%s, %d images of %dx%dx%d to %dx%d, %d taps, dilation %d: element %d off by %g, bound %g",
                     cpu_level_name(level), (int)p->images, (int)p->in[0], (int)p->in[1], (int)p->channels,
                     (int)p->out[1], (int)p->outputs, (int)p->line_taps, (int)p->dilation[1], (int)i, off, most);
     }
@@ -192,12 +193,41 @@ START_TEST(long_and_deep_lines_are_near_float64) {
 }
 END_TEST
 
+START_TEST(lines_are_chosen_where_they_are_faster) {
+  static const struct {
+    int64_t pixels, channels, taps;
+    int32_t stride;
+    bool chosen;
+  } rows[] = {{400, 256, 3, 1, true}, {400, 256, 7, 1, true},  {6400, 64, 11, 1, true}, {200, 64, 128, 1, true},
+              {800, 512, 3, 2, true}, {6400, 16, 3, 1, false}, {1, 64, 3, 1, false}};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    winograd_problem p = {.images = 1,
+                          .channels = rows[i].channels,
+                          .outputs = rows[i].channels,
+                          .line_taps = rows[i].taps,
+                          .in = {1, rows[i].stride * rows[i].pixels},
+                          .out = {1, rows[i].pixels},
+                          .pad = {0, rows[i].taps / 2},
+                          .stride = {1, rows[i].stride},
+                          .dilation = {1, 1},
+                          .slices = winograd_one_slice,
+                          .activation = {.level = CPU_AVX512}};
+    winograd_form form;
+    const bool chosen = winograd_choose(&p, false, &form);
+    ck_assert_msg(chosen == rows[i].chosen, "%d pixels, %d channels, %d taps: %s", (int)rows[i].pixels,
+                  (int)rows[i].channels, (int)rows[i].taps, chosen ? "lines" : "direct");
+  }
+}
+END_TEST
+
 int main(void) {
+  cpu_units_use("half"); /* the rows say what is chosen with units of half the width */
   Suite *suite = suite_create("winograd_lines");
   TCase *t = tcase_create("all");
   tcase_set_timeout(t, 240);
   tcase_add_loop_test(t, lines_are_near_float64, 0, WINOGRAD_SIZES * (LINE_TAPS_MOST - 1));
   tcase_add_loop_test(t, long_and_deep_lines_are_near_float64, 0, 6);
+  tcase_add_test(t, lines_are_chosen_where_they_are_faster);
   suite_add_tcase(suite, t);
   return suite_run(suite);
 }

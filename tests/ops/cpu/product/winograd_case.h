@@ -67,8 +67,8 @@ static inline double problem_exact(const winograd_problem *p, const float *x, co
                                    double *out_squares) {
   const winograd_slices *s = &p->slices;
   const int64_t output = i % p->outputs, column = i / p->outputs % p->out[1], row = i / p->y_row % p->out[0],
-                slice = i / s->y % s->out, image = i / p->y_image, columns = problem_taps(p, 1), of_slice = winograd_taps(p),
-                taps = of_slice * s->taps;
+                slice = i / s->y % s->out, image = i / p->y_image, columns = problem_taps(p, 1),
+                of_slice = winograd_taps(p), taps = of_slice * s->taps;
   double sum = 0, squares = 0;
   for (int64_t k = 0; k < taps; k++) {
     const int64_t z = s->stride * slice - s->pad + k / of_slice * s->dilation,
