@@ -29,6 +29,13 @@ static place place_of(const winograd_plan *plan, const winograd_step *t, int64_t
   const winograd_section *s = t->s;
   const int64_t *dilation = plan->p.dilation;
   index += index < t->n[0] ? t->first[0] : t->first[1] - t->n[0];
+  if (plan->p.line_taps > 0) { /* neighbouring lattices in turn: a thread's tiles are of one stretch of the line */
+    const int64_t tile = index / dilation[1], across = tile / s->n[1];
+    return (place){
+        across / s->n[0],
+        0,
+        {across % s->n[0], index % dilation[1] + (s->first[1] + tile % s->n[1] * s->pixels[1]) * dilation[1]}};
+  }
   const int64_t row = index / s->n[1], lattice = row / s->n[0], image = lattice / winograd_lattices(&plan->p),
                 first[2] = {lattice / dilation[1] % dilation[0], lattice % dilation[1]},
                 at[2] = {s->first[0] + row % s->n[0] * s->pixels[0], s->first[1] + index % s->n[1] * s->pixels[1]};
