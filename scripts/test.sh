@@ -114,10 +114,10 @@ random_graphs 0:200 --threads 2,3,7
 
 title "build: AddressSanitizer and UndefinedBehaviorSanitizer"
 # (no -Werror here, because gcc gives false warnings about code with the sanitizers' checks; the GPU's code is that of the build above)
-# Its programs fill 5 GB of disk. They would fill 11 with code for going on after a fault, with the checks of null pointers and of objects' extents, which AddressSanitizer finds as well,
+# Its programs fill 5 GB of disk. They would fill 11 with code for going on after a fault, with the checks of null pointers, of arithmetic on pointers and of objects' extents, whose faults AddressSanitizer finds as well,
 # and without packed relocations. (C++ is the GPU's emulation, which has a way of its own to go on after a fault.)
 gpu_code=
-flags='-g1 -fno-sanitize-recover=undefined -fno-sanitize=null,object-size' packed=-Wl,-z,pack-relative-relocs
+flags='-g1 -fno-sanitize-recover=undefined -fno-sanitize=null,object-size,pointer-overflow' packed=-Wl,-z,pack-relative-relocs
 [ ! -f build-test/device/cuda/cuda_images.h ] || gpu_code=$PWD/build-test/device/cuda
 [ -f build-sanitize/build.ninja ] || must meson setup build-sanitize --buildtype=debugoptimized -Doptimization=1 -Dwerror=false -Db_sanitize=address,undefined -Db_lundef=false \
   -Dc_args="$flags" -Dcpp_args=-g1 -Dc_link_args=$packed -Dcpp_link_args=$packed -Dgpu_code="$gpu_code"

@@ -152,7 +152,7 @@ static bool release_barrier(simt_block *block) {
   for (uint32_t i = 0; i < block->n_threads; i++) {
     const simt_thread *t = &block->threads[i];
     if (t->state == THREAD_LEFT) continue;
-    if (first && (t->line != first->line || t->kind != first->kind || strcmp(t->file, first->file) != 0))
+    if (first && (t->line != first->line || t->kind != first->kind || !same_file(t->file, first->file)))
       return simt_note(block,
                        "thread (%u,%u,%u) waits at __syncthreads of %s:%d while thread (%u,%u,%u) waits at %s:%d",
                        first->index.x, first->index.y, first->index.z, first->file, first->line, t->index.x, t->index.y,
@@ -331,6 +331,8 @@ static bool run_blocks(simt_block *block) {
   return true;
 }
 
+static const simt_operand no_operand = {};
+
 bool simt_run(const simt_launch *launch, char *out_error, size_t capacity) {
   simt_block *block = take_block(), *outer = simt_now;
   if (!block) {
@@ -340,7 +342,7 @@ bool simt_run(const simt_launch *launch, char *out_error, size_t capacity) {
   block->launch = launch;
   block->failed = false;
   block->error[0] = 0;
-  block->last_operand = 0;
+  block->last = launch->n_operands ? launch->operands : &no_operand;
   block->n_idle = block->n_fibers = 0; /* a fault leaves fibers in the middle of their work: all begin anew */
   block->random = launch->order * 0x9e3779b97f4a7c15u + 1;
   bool done = check_limits(block, launch);

@@ -163,7 +163,8 @@ static bool inside_operand(const simt_operand *o, uintptr_t at, size_t bytes, bo
 }
 
 static void note_touched(const simt_block *block, size_t bytes) {
-  if (block->launch->touched) block->launch->touched[block->last_operand] += static_cast<int64_t>(bytes);
+  const simt_launch *l = block->launch;
+  if (l->touched) l->touched[block->last - l->operands] += static_cast<int64_t>(bytes);
 }
 
 /* True for threadIdx and its like: clang reports their loads, g++ does not. */
@@ -173,14 +174,8 @@ static bool inside_built_in(uintptr_t at, size_t bytes) {
   return false;
 }
 
-static void check(uintptr_t at, size_t bytes, bool writes, bool atomic) {
-  simt_block *block = simt_now;
-  if (!block || !bytes) return;
+[[gnu::noinline]] static void check_elsewhere(simt_block *block, uintptr_t at, size_t bytes, bool writes, bool atomic) {
   const simt_launch *l = block->launch;
-  if (l->n_operands && inside_operand(&l->operands[block->last_operand], at, bytes, writes)) {
-    note_touched(block, bytes);
-    return;
-  }
   if (inside(at, bytes, block->threads[block->current].fiber->stack, FIBER_STACK_BYTES)) return;
   if (inside(at, bytes, block->shared, block->shared_end)) {
     const size_t from = at - reinterpret_cast<uintptr_t>(block->shared);
@@ -194,12 +189,20 @@ static void check(uintptr_t at, size_t bytes, bool writes, bool atomic) {
   }
   for (int32_t i = 0; i < l->n_operands; i++) {
     if (!inside_operand(&l->operands[i], at, bytes, writes)) continue;
-    block->last_operand = i;
+    block->last = &l->operands[i];
     note_touched(block, bytes);
     return;
   }
   if (!writes && (inside(at, bytes, l->args, l->kernel->args_bytes) || inside_built_in(at, bytes))) return;
   fail_access(block, at, bytes, writes);
+}
+
+/* Most accesses lie in the operand of the one before. */
+static void check(uintptr_t at, size_t bytes, bool writes, bool atomic) {
+  simt_block *block = simt_now;
+  if (!block || !bytes) return;
+  if (inside_operand(block->last, at, bytes, writes)) note_touched(block, bytes);
+  else check_elsewhere(block, at, bytes, writes, atomic);
 }
 
 #define HOOK extern "C" __attribute__((visibility("hidden")))

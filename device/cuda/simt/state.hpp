@@ -2,6 +2,8 @@
 #ifndef DEVICE_CUDA_SIMT_STATE_HPP_
 #define DEVICE_CUDA_SIMT_STATE_HPP_
 
+#include <cstring>
+
 #include "device/cuda/simt/device.hpp"
 #include "device/cuda/simt/fiber.hpp"
 #include "device/cuda/simt/simt.h"
@@ -44,6 +46,7 @@ struct shared_use {
 struct simt_block {
   simt_block *next; /* in the list of blocks that no host thread uses */
   const simt_launch *launch;
+  const simt_operand *last; /* of the launch's, where the last access of an operand was; never NULL */
   dim3 index;
   uint32_t n_threads, n_left;
   simt_thread threads[SIMT_THREADS];
@@ -60,7 +63,6 @@ struct simt_block {
   char barrier_places[2], warp_places[SIMT_THREADS / SIMT_LANES][2];
   uint32_t warp_waits[SIMT_THREADS / SIMT_LANES];
   /* memory */
-  int32_t last_operand;
   char *shared;                    /* SIMT_SHARED_MOST bytes */
   shared_use *uses, *words;        /* of each byte, of each aligned word */
   size_t shared_end, shared_taken; /* shared_taken: bytes of arrays that are not dynamic */
@@ -79,6 +81,9 @@ SIMT_TLS simt_block *simt_now;
 void simt_note(simt_block *block, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Stops the thread that runs until the scheduler lets it go on. `place`: one of the block's. */
 void simt_wait(simt_block *block, char *place);
+
+/* True for two texts of __FILE__ that are equal; mostly they are one. */
+inline bool same_file(const char *a, const char *b) { return a == b || std::strcmp(a, b) == 0; }
 
 /* memory.cc: the block's shared memory at its begin, and after a barrier. */
 bool shared_open(simt_block *block);

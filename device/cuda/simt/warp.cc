@@ -114,7 +114,7 @@ static int missing(const simt_thread *warp, int n_lanes, const simt_thread *t) {
     if (!(t->mask >> lane & 1)) continue;
     const simt_thread *other = &warp[lane];
     if (lane >= n_lanes || other->state != THREAD_AT_WARP || other->mask != t->mask || other->kind != t->kind ||
-        other->line != t->line || strcmp(other->file, t->file) != 0)
+        other->line != t->line || !same_file(other->file, t->file))
       return lane;
   }
   return -1;

@@ -45,9 +45,13 @@ static const struct {
 };
 
 START_TEST(topk_equals_the_reference) {
+  enum { MANY = 8000 }; /* elements, of which a dtype has each order and each range once */
+  int64_t n = 1;
+  for (int32_t d = 0; d < topks[_i].rank; d++) n *= topks[_i].x[d];
   for (reed_dtype dtype = REED_F32; dtype < REED_BOOL; dtype++)
     for (int largest = 0; largest < 2; largest++)
       for (int range = 0; range < 2; range++) { /* few values (ties), many */
+        if (n > MANY && ((int)dtype + largest + range) % 2) continue;
         kernel_case c;
         case_init(&c, OP_TopK);
         c.n_outputs = 2;
