@@ -110,13 +110,14 @@ static bool fits_better(const block *a, const block *b) {
   return a->bytes < b->bytes || (a->bytes == b->bytes && lies_before(a, b));
 }
 
-/* The smallest free block of at least `bytes` whose first `warm_bytes` have their pages; NULL: none. */
-static block *smallest(const pool *p, int64_t bytes, int64_t warm_bytes) {
+/* The smallest free block of at least `bytes` whose first `warm_bytes` have their pages; NULL: none. break_kept: also
+ * one that is kept for larger requests. */
+static block *smallest(const pool *p, int64_t bytes, int64_t warm_bytes, bool break_kept) {
   block *best = NULL;
   for (uint64_t mask = p->large_mask & ~0ull << log2_floor(bytes); mask && !best; mask &= mask - 1)
     for (block *b = p->large[__builtin_ctzll(mask)]; b; b = b->next)
       if (b->bytes >= bytes && b->warm_bytes >= warm_bytes && (!best || fits_better(b, best)) &&
-          (p->break_kept || !kept(b, bytes)))
+          (break_kept || !kept(b, bytes)))
         best = b;
   return best;
 }
@@ -125,8 +126,8 @@ static block *smallest(const pool *p, int64_t bytes, int64_t warm_bytes) {
  * first: a smaller arena after a larger one then lies in the memory of the larger one. */
 static block *best_fit(const pool *p, int64_t bytes) {
   const bool may_be_cold = p->headroom && !p->cap_bytes && p->device->interface->host_memory;
-  block *best = may_be_cold ? smallest(p, bytes, bytes) : NULL;
-  return best ? best : smallest(p, bytes, 0);
+  block *best = may_be_cold ? smallest(p, bytes, bytes, false) : NULL;
+  return best ? best : smallest(p, bytes, 0, p->break_kept);
 }
 
 static reed_status memory_take(pool *p, int64_t bytes, int64_t room_bytes, void **out_data, reed_diagnosis *refused) {

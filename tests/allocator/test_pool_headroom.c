@@ -71,6 +71,25 @@ START_TEST(pool_takes_a_block_with_its_pages_first) {
 }
 END_TEST
 
+/* A small request takes a chunk of its own, not a part of the large free block, though this one has its pages. */
+START_TEST(pool_keeps_large_blocks_with_pages_for_large_requests) {
+  open_pool(false, NULL, 0);
+  pool_set_headroom(p, POOL_HEADROOM_FIRST, NULL);
+  storage *large = take(64 * MIB);
+  void *memory = large->data;
+  memset(memory, 1, 64 * MIB);
+  storage_release(large);
+  storage *middle = take(20 * MIB), *small = take(MIB);
+  storage_release(middle);
+  large = take(64 * MIB);
+  ck_assert_ptr_eq(large->data, memory);
+  ck_assert_int_eq(figures().n_device_allocations, 2);
+  storage_release(large);
+  storage_release(small);
+  close_pool();
+}
+END_TEST
+
 /* Making the pages of a large block resident takes long, so a raised flag ends it. */
 START_TEST(pool_gives_no_pages_while_the_flag_is_raised) {
   open_pool(false, NULL, 0);
@@ -152,6 +171,7 @@ int main(void) {
   tcase_add_test(tests, pool_takes_no_more_than_the_block_beyond_the_slack);
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
   tcase_add_test(tests, pool_takes_a_block_with_its_pages_first);
+  tcase_add_test(tests, pool_keeps_large_blocks_with_pages_for_large_requests);
   tcase_add_test(tests, pool_gives_no_pages_while_the_flag_is_raised);
   tcase_add_test(tests, pool_gives_no_pages_of_cold_storage);
 #endif
