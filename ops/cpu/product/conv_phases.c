@@ -1,9 +1,9 @@
 /* ConvTranspose over one axis, with channels last, as a convolution with stride 1 (conv_phases.h). With stride s, the
  * pixels s q .. s q + s - 1 of Y are a *block*: one pixel of as many times more outputs, because they lie side by side.
  * Pixel s q + t, of *phase* t, is a sum over the taps that are congruent to t + pad modulo s, of neighbouring pixels of
- * X. All phases together are one convolution by Winograd's form (winograd.h), in which some phases have taps of 0; a
- * direct one is a product for the phases whose taps begin with one pixel of X, and another for the phases whose taps
- * begin with the next. Weights are packed for it: once a program if they are constants, else in each run. */
+ * X. All phases together are one convolution by Winograd's form (winograd.h), in which some phases have taps of 0.
+ * Direct ones are products of the phases that see the same pixels of X, so that an infinite pixel reaches no others.
+ * Weights are packed for it: once a program if they are constants, else in each run. */
 #include "ops/cpu/product/conv_phases.h"
 
 #include <stdio.h>
@@ -15,7 +15,7 @@
 #include "ops/cpu/product/winograd.h"
 
 #define FLOATS_GRAIN 16 /* places in the workspace are cache lines */
-#define PARTS_MOST 2
+#define PARTS_MOST 3    /* where the first pixel changes, and where the number of taps does */
 #define TURN_PS 150     /* to turn a value of X or Y, as conv_planes.h needs it */
 #define PLANES_TIME 1.2 /* of products in conv_planes.h, over that of direct_time */
 
@@ -62,6 +62,16 @@ static int64_t begin_of(const conv_phases *c, int64_t phase, int64_t *out_tap) {
   return begin;
 }
 
+static int64_t taps_from(const conv_phases *c, int64_t tap) {
+  return tap < c->kernel ? (c->kernel - 1 - tap) / c->stride + 1 : 0;
+}
+
+/* True if two phases see the same pixels of X. */
+static bool see_the_same(const conv_phases *c, int64_t a, int64_t b) {
+  int64_t tap[2];
+  return begin_of(c, a, &tap[0]) == begin_of(c, b, &tap[1]) && taps_from(c, tap[0]) == taps_from(c, tap[1]);
+}
+
 /* Fills in the pixels that a part sees; false: it has no taps. */
 static bool see(const conv_phases *c, part *p) {
   int64_t low = INT64_MAX, high = INT64_MIN;
@@ -70,7 +80,7 @@ static bool see(const conv_phases *c, part *p) {
     const int64_t begin = begin_of(c, t, &tap);
     if (tap >= c->kernel) continue;
     high = larger(high, begin);
-    low = smaller(low, begin - (c->kernel - 1 - tap) / c->stride);
+    low = smaller(low, begin - taps_from(c, tap) + 1);
   }
   if (low > high) return false;
   p->low = low;
@@ -88,16 +98,15 @@ static bool order_of(const conv_phases *c, part *p) {
   return packed_order_of(op_builtin(OP_Conv), &attrs, &plain, &p->order) && !p->order.small_groups;
 }
 
-/* One part of all phases, or parts of the phases whose taps begin with the same pixel of X. */
+/* One part of all phases, or parts of the phases that see the same pixels of X. */
 static bool set_parts(conv_phases *c, bool one) {
-  int64_t end = 0, tap;
+  int64_t end = 0;
   c->n_parts = 0;
   c->n_weights = 0;
   while (end < c->stride) {
     part *p = &c->parts[c->n_parts];
     *p = (part){.phase = end, .weights = c->n_weights};
-    const int64_t begin = begin_of(c, end, &tap);
-    while (end < c->stride && (one || begin_of(c, end, &tap) == begin)) end++;
+    while (end < c->stride && (one || see_the_same(c, p->phase, end))) end++;
     p->n_phases = end - p->phase;
     if (!see(c, p) || !order_of(c, p)) return false;
     c->n_weights += round_up(packed_desc(&p->order).dims[0], FLOATS_GRAIN);

@@ -1,6 +1,7 @@
 /* ConvTranspose over one axis as a convolution (ops/cpu/product/conv_phases.c): results against the reference at every
  * CPU level, in both orders of axes; which calls with channels last are computed so, with the same bits for any number
  * of threads and for constant weights, which a program packs once. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,6 +30,8 @@ static const phases_row rows[] = {
     {"one block", 3, 32, 64, 2, 4, 4, {3, 2}, 0, "direct"},
     {"no pads", 2, 32, 24, 33, 10, 5, {0, 0}, 0, "direct"},
     {"uneven taps", 1, 32, 32, 23, 7, 3, {1, 2}, 0, "direct"},
+    {"taps of two numbers from one pixel on", 2, 32, 32, 23, 7, 3, {0, 1}, 0, "direct"},
+    {"three parts", 1, 32, 24, 29, 13, 5, {1, 3}, 0, "direct"},
     {"stride 1", 1, 32, 32, 37, 3, 1, {1, 1}, 0, "direct"},
     {"widened", 1, 32, 32, 17, 4, 2, {-3, -2}, 0, "direct"},
     {"fewer taps than the stride", 1, 32, 32, 17, 2, 4, {0, 1}, 0, NULL},
@@ -57,8 +60,8 @@ START_TEST(phases_equal_the_reference) {
 }
 END_TEST
 
-/* Runs the row with channels last and returns Y. */
-static float *run(const phases_row *r, int32_t threads, kernel_cache *cache, char *form) {
+/* Runs the row with channels last and returns Y. `infinite`: a pixel of X that is infinite; -1: none. */
+static float *run_with(const phases_row *r, int64_t infinite, int32_t threads, kernel_cache *cache, char *form) {
   const reed_desc x = {REED_F32, 3, {r->images, r->in, r->channels}},
                   w = {REED_F32, 3, {r->channels, r->outputs, r->kernel}},
                   y = {REED_F32, 3, {r->images, extent(r), r->outputs}};
@@ -68,6 +71,7 @@ static float *run(const phases_row *r, int32_t threads, kernel_cache *cache, cha
                              {.name = "strides", .type = REED_ATTR_INTS, .ints = &r->stride, .n = 1}};
   float *in = seeded_numbers(desc_elements(&x), 5), *weights = seeded_numbers(desc_elements(&w), 3),
         *out = seeded_numbers(desc_elements(&y), 7);
+  for (int64_t i = 0; infinite >= 0 && i < r->channels; i++) in[infinite * r->channels + i] = INFINITY;
   reed_kernel kernel =
       direct_prepare(OP_ConvTranspose, items, ROWS(items), &x, &w, cache ? weights : NULL, &y, threads, cache);
   snprintf(form, 64, "%s", kernel.variant ? kernel.variant : "");
@@ -76,6 +80,26 @@ static float *run(const phases_row *r, int32_t threads, kernel_cache *cache, cha
   free(in);
   return out;
 }
+
+static float *run(const phases_row *r, int32_t threads, kernel_cache *cache, char *form) {
+  return run_with(r, -1, threads, cache, form);
+}
+
+/* A pixel of Y whose window has no infinite pixel is finite. (Winograd's form gives it to all pixels of a tile.) */
+START_TEST(an_infinite_pixel_stays_in_its_windows) {
+  const phases_row *r = &rows[_i];
+  const int64_t infinite = r->in / 2;
+  char form[64];
+  float *y = run_with(r, infinite, 2, NULL, form);
+  for (int64_t pixel = 0; strstr(form, "direct") && pixel < extent(r); pixel++) {
+    const int64_t tap = pixel + r->pads[0] - infinite * r->stride;
+    for (int64_t i = 0; i < r->outputs; i++)
+      ck_assert_msg(isfinite(y[pixel * r->outputs + i]) == (tap < 0 || tap >= r->kernel), "%s, pixel %d: %g", r->what,
+                    (int)pixel, (double)y[pixel * r->outputs + i]);
+  }
+  free(y);
+}
+END_TEST
 
 START_TEST(threads_and_constants_change_no_bits) {
   const phases_row *r = &rows[_i];
@@ -113,6 +137,7 @@ int main(void) {
   tcase_set_timeout(t, 240);
   tcase_add_loop_test(t, phases_equal_the_reference, 0, ROWS(rows));
   tcase_add_host_loop_test(t, threads_and_constants_change_no_bits, 0, ROWS(rows));
+  tcase_add_host_loop_test(t, an_infinite_pixel_stays_in_its_windows, 0, ROWS(rows));
   suite_add_tcase(suite, t);
   return suite_run(suite);
 }
