@@ -110,8 +110,7 @@ static bool fits_better(const block *a, const block *b) {
   return a->bytes < b->bytes || (a->bytes == b->bytes && lies_before(a, b));
 }
 
-/* The smallest free block of at least `bytes` whose first `warm_bytes` have their pages; NULL: none. break_kept: also
- * one that is kept for larger requests. */
+/* The smallest free block of `bytes` whose first `warm_bytes` have pages; NULL: none. break_kept: also a kept one. */
 static block *smallest(const pool *p, int64_t bytes, int64_t warm_bytes, bool break_kept) {
   block *best = NULL;
   for (uint64_t mask = p->large_mask & ~0ull << log2_floor(bytes); mask && !best; mask &= mask - 1)
