@@ -14,7 +14,6 @@
 #include "ops/cpu/product/whole.h"
 #include "ops/cpu/product/winograd.h"
 
-#define FLOATS_GRAIN 16 /* places in the workspace are cache lines */
 #define PARTS_MOST 3    /* where the first pixel changes, and where the number of taps does */
 #define TURN_PS 150     /* to turn a value of X or Y, as conv_planes.h needs it */
 #define PLANES_TIME 1.2 /* of products in conv_planes.h, over that of direct_time */
@@ -35,8 +34,8 @@ typedef struct conv_phases {
   bool is_winograd;
   winograd_plan winograd; /* of the whole blocks of the one part */
   bool with_bias;
-  int64_t n_weights;                               /* floats of all packed weights */
-  int64_t packed, plain, biases, last, inner, end; /* places in the workspace */
+  int64_t n_weights;                          /* floats of all packed weights */
+  int64_t packed, plain, biases, last, inner; /* places in the workspace */
   kernel_cache *cache;
   float *kept; /* the cache's packed weights; NULL: packed in each run */
   char variant[64];
@@ -306,13 +305,6 @@ static reed_status open_panels(const reed_kernel_call *call, const activation *a
   return REED_OK;
 }
 
-/* Reserves floats of the workspace. */
-static int64_t reserve(conv_phases *c, int64_t floats) {
-  const int64_t at = c->end;
-  c->end += round_up(floats, FLOATS_GRAIN);
-  return at;
-}
-
 reed_status conv_phases_prepare(const reed_kernel_call *call, const window *w, const activation *act,
                                 reed_kernel *out_kernel) {
   const reed_desc *x = &call->inputs[0], *y = &call->outputs[0];
@@ -337,7 +329,7 @@ reed_status conv_phases_prepare(const reed_kernel_call *call, const window *w, c
     return REED_OK;
   }
   *c = chosen;
-  int64_t bytes = 0;
+  int64_t bytes = 0, end = 0;
   if (c->is_winograd) {
     const winograd_problem p = winograd_of(c, act);
     winograd_plan_init(&c->winograd, &p, &form, cpu_team_for(cpu_env_team(call), winograd_work(&p)));
@@ -352,15 +344,15 @@ reed_status conv_phases_prepare(const reed_kernel_call *call, const window *w, c
   char text[48] = "direct";
   if (c->is_winograd) winograd_form_text(&c->winograd.p, &form, text, sizeof text);
   snprintf(c->variant, sizeof c->variant, "%s, phases", text);
-  c->packed = reserve(c, c->kept ? 0 : c->n_weights);
-  c->plain = reserve(c, c->kept ? 0 : plain_floats(c));
-  c->biases = reserve(c, c->with_bias ? c->stride * c->outputs : 0);
-  c->last = reserve(c, c->rest ? c->images * c->stride * c->outputs : 0);
-  c->inner = reserve(c, divided(bytes, (int64_t)sizeof(float)));
+  c->packed = reserve_floats(&end, c->kept ? 0 : c->n_weights);
+  c->plain = reserve_floats(&end, c->kept ? 0 : plain_floats(c));
+  c->biases = reserve_floats(&end, c->with_bias ? c->stride * c->outputs : 0);
+  c->last = reserve_floats(&end, c->rest ? c->images * c->stride * c->outputs : 0);
+  c->inner = reserve_floats(&end, divided(bytes, (int64_t)sizeof(float)));
   *out_kernel = (reed_kernel){.run = run_phases,
                               .state = c,
                               .free = free_phases,
-                              .workspace_bytes = c->end * (int64_t)sizeof(float),
+                              .workspace_bytes = end * (int64_t)sizeof(float),
                               .state_bytes = (int64_t)sizeof *c,
                               .variant = c->variant};
   for (int32_t i = 0; i < c->n_parts; i++) {

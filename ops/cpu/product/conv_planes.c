@@ -27,7 +27,6 @@
 #define RESULT_PRODUCTS 4               /* that take as long as the end of a result of few outputs */
 #define APART_PRODUCTS 16               /* the same if results are written apart from each other */
 #define SEGMENTS_MOST 64                /* of a panel: each has a column or more */
-#define FLOATS_GRAIN 16                 /* places in the workspace are cache lines */
 
 /* Groups of more outputs than FEWER_OUTPUTS read X more often: up to this many have no panels, with at most so many
  * channels and lanes of channels (planes.h). */
@@ -453,13 +452,6 @@ static reed_status run_planes(const void *state, const reed_kernel_buffers *buff
 
 /* ---- preparing ---- */
 
-/* Reserves floats of the workspace; *end is the number reserved so far. */
-static int64_t reserve(int64_t *end, int64_t floats) {
-  int64_t at = *end;
-  *end = (at + floats + FLOATS_GRAIN - 1) / FLOATS_GRAIN * FLOATS_GRAIN;
-  return at;
-}
-
 /* The most that a phase needs beside X's copies. */
 static void plan_phases(conv_planes *c, int64_t *out_taps, int64_t *out_scratch) {
   const planes *p = &c->p;
@@ -532,20 +524,20 @@ reed_status conv_planes_prepare(const reed_kernel_call *call, bool transposed, r
   int64_t copy = p.in_place ? 0 : p.channels * p.channel * (int64_t)sizeof(float), end = 0, taps, scratch;
   if (copy > 0 && c->batch > COPY_BYTES / copy) c->batch = COPY_BYTES / copy > 1 ? COPY_BYTES / copy : 1;
   plan_phases(c, &taps, &scratch);
-  c->taps = reserve(&end, taps * (int64_t)(sizeof(int64_t) / sizeof(float)));
+  c->taps = reserve_floats(&end, taps * (int64_t)(sizeof(int64_t) / sizeof(float)));
   reed_status status = packed_get(call, c);
   if (status != REED_OK) {
     mem_free(c);
     return status;
   }
   if (transposed && !c->kept) {
-    c->packed = reserve(&end, desc_elements(weights));
-    c->packed_taps =
-        reserve(&end, cpu_product(weights->dims, 2, weights->rank) * (int64_t)(sizeof(packed_tap) / sizeof(float)));
+    c->packed = reserve_floats(&end, desc_elements(weights));
+    c->packed_taps = reserve_floats(&end, cpu_product(weights->dims, 2, weights->rank) *
+                                              (int64_t)(sizeof(packed_tap) / sizeof(float)));
   }
-  c->biases = reserve(&end, c->joined > 1 ? c->joined * p.outputs : 0);
-  c->copies = reserve(&end, c->batch * copy / (int64_t)sizeof(float));
-  c->scratch = reserve(&end, scratch);
+  c->biases = reserve_floats(&end, c->joined > 1 ? c->joined * p.outputs : 0);
+  c->copies = reserve_floats(&end, c->batch * copy / (int64_t)sizeof(float));
+  c->scratch = reserve_floats(&end, scratch);
   *out_kernel = (reed_kernel){run_planes, c, free_planes, end * (int64_t)sizeof(float), (int64_t)sizeof *c};
   return REED_OK;
 }

@@ -17,7 +17,6 @@
 #define ITEM_FLOATS 16384              /* that an item turns or packs, about */
 #define PIXELS_STEP 16                 /* whole vectors of every level */
 #define TURNED_BYTES 8                 /* in cpu_team_for's count, of an element that is turned or packed */
-#define FLOATS_GRAIN 16                /* places in the workspace are cache lines */
 #define KEPT_PIXELS 1024               /* of Y in all images: packed constants are kept for fewer */
 #define FEW_OUTPUTS 8                  /* of a group: fewer are faster without panels (conv_planes.h) */
 /* Picoseconds (Zen 4 and 5): to turn a value of X, Y or the residual, and to pack a weight; of conv_planes.h to fill a

@@ -24,7 +24,6 @@
 #define TURN_PRODUCTS (6 * CPU_WORK_PER_CHUNK) /* of one sequence: some 40 us; several take half as long each */
 #define CELL_PRODUCTS 32                       /* that take as long as a gate's part of a cell */
 #define READ_BYTES (512 << 10)                 /* some 40 us from memory */
-#define FLOATS_GRAIN 16                        /* places in the workspace are cache lines */
 
 typedef void (*cell_fn)(const recurrent_cell *cell);
 
