@@ -28,27 +28,24 @@ typedef struct conv_shape {
   bool line;     /* windows with stride 1 and three taps or more along one axis only, and one group */
 } conv_shape;
 
-/* True if rows and columns, the last two axes, have stride 1. */
-static bool sees_all_pixels(const reed_attrs *attrs) {
+/* True if the last `axes` axes, rows and columns if it is 2, have stride 1. */
+static bool sees_all_pixels(const reed_attrs *attrs, int64_t axes) {
   int64_t n;
   const int64_t *strides = reed_attrs_ints(attrs, "strides", &n);
-  for (int64_t i = n > 2 ? n - 2 : 0; strides && i < n; i++)
+  for (int64_t i = n > axes ? n - axes : 0; strides && i < n; i++)
     if (strides[i] != 1) return false;
   return true;
 }
 
 /* True for windows with three taps or more along one axis and one tap along the others, all with stride 1. */
 static bool is_line(const reed_desc *w, const reed_attrs *attrs) {
-  int64_t n, lines = 0;
-  const int64_t *strides = reed_attrs_ints(attrs, "strides", &n);
-  for (int64_t i = 0; strides && i < n; i++)
-    if (strides[i] > 1) return false;
+  int64_t lines = 0;
   for (int32_t i = 2; i < w->rank; i++) {
     if (w->dims[i] == 1) continue;
     if (w->dims[i] < 3) return false;
     lines++;
   }
-  return lines == 1;
+  return lines == 1 && sees_all_pixels(attrs, w->rank - 2);
 }
 
 /* False: the weights are no constant. */
@@ -61,7 +58,7 @@ static bool shape_of(const ir_node *n, conv_shape *out) {
   *out = (conv_shape){.groups = groups, .outputs = w.dims[0] / groups, .channels = w.dims[1], .taps = 1};
   for (int32_t i = 2; i < w.rank; i++) out->taps *= w.dims[i];
   out->winograd =
-      w.rank >= 4 && w.dims[w.rank - 2] == 3 && w.dims[w.rank - 1] == 3 && groups == 1 && sees_all_pixels(&attrs);
+      w.rank >= 4 && w.dims[w.rank - 2] == 3 && w.dims[w.rank - 1] == 3 && groups == 1 && sees_all_pixels(&attrs, 2);
   out->line = groups == 1 && is_line(&w, &attrs);
   return true;
 }
@@ -87,7 +84,7 @@ double layout_conv_loss(const ir_node *n) {
   const reed_attrs attrs = ir_attrs(n);
   conv_shape s;
   if (n->op != op_builtin(OP_Conv) || n->outputs[0]->type.rank != SEQUENCE_RANK || !shape_of(n, &s) || s.groups > 1 ||
-      s.taps == 1 || !sees_all_pixels(&attrs) || s.channels >= PACKED_STEP || s.outputs >= PACKED_STEP)
+      s.taps == 1 || !sees_all_pixels(&attrs, 1) || s.channels >= PACKED_STEP || s.outputs >= PACKED_STEP)
     return 0;
   const double products = layout_weight(n->outputs[0]) * (double)(s.channels * s.taps),
                columns = (double)PACKED_STEP / (double)s.outputs; /* of a panel, for each that is needed */
