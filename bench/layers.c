@@ -86,18 +86,13 @@ typedef struct layer {
   double flop;
 } layer;
 
-/* The taps of a window along an axis. */
-static int64_t taps_of(const winograd_problem *p, int axis) {
-  return p->line_taps == 0 ? 3 : axis == 0 ? 1 : p->line_taps;
-}
-
 /* Output `i` of Y in float64, from the packed weights. */
 static double exact(const layer *l, int64_t i) {
   const winograd_problem *p = &l->p;
   int64_t output = i % p->outputs, column = i / p->outputs % p->out[1], row = i / p->y_row % p->out[0],
           image = i / p->y_image, panel = output / PACKED_WIDTH, width = packed_width(p->outputs, panel);
   const float *weights = l->packed + panel * PACKED_WIDTH * winograd_taps(p) * p->channels + output % PACKED_WIDTH;
-  const int64_t tap_columns = taps_of(p, 1);
+  const int64_t tap_columns = winograd_axis_taps(p, 1);
   double sum = 0;
   for (int64_t tap = 0; tap < winograd_taps(p); tap++) {
     int64_t y = p->stride[0] * row - p->pad[0] + tap / tap_columns,
@@ -132,7 +127,7 @@ static double direct(const layer *l, int runs) {
                                  .outputs = p->outputs,
                                  .in = {1, p->in[0], p->in[1]},
                                  .out = {1, p->out[0], p->out[1]},
-                                 .taps = {1, taps_of(p, 0), taps_of(p, 1)},
+                                 .taps = {1, winograd_axis_taps(p, 0), winograd_axis_taps(p, 1)},
                                  .stride = {1, p->stride[0], p->stride[1]},
                                  .dilation = {1, 1, p->dilation[1]},
                                  .pad = {0, p->pad[0], p->pad[1]},

@@ -66,8 +66,13 @@ static inline int32_t winograd_size(const winograd_problem *p, int axis, int i) 
   return winograd_is_across(p, axis) ? WINOGRAD_ACROSS : winograd_sizes[i];
 }
 
-/* The taps of a window in a slice. */
-static inline int64_t winograd_taps(const winograd_problem *p) { return p->line_taps > 0 ? p->line_taps : 9; }
+/* The taps of a window along an axis, and in a slice. */
+static inline int64_t winograd_axis_taps(const winograd_problem *p, int axis) {
+  return p->line_taps == 0 ? 3 : axis == 0 ? 1 : p->line_taps;
+}
+static inline int64_t winograd_taps(const winograd_problem *p) {
+  return winograd_axis_taps(p, 0) * winograd_axis_taps(p, 1);
+}
 
 /* The phases of the rows' and columns' axes, and those of all axes. */
 static inline int32_t winograd_strided_phases(const winograd_problem *p) {

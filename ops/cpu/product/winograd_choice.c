@@ -111,8 +111,9 @@ static double smaller_time(double a, double b) { return a < b ? a : b; }
  * are few, and the rates were measured with them. */
 static double seen_pixels(const winograd_problem *p, int axis) {
   const int64_t dilation = p->dilation[axis];
-  const int64_t taps = p->line_taps > 0 ? p->line_taps : 3;
-  return dilation == 1 ? 1 : window_share_inside(p->in[axis], p->out[axis], taps, 1, dilation, p->pad[axis]);
+  return dilation == 1
+             ? 1
+             : window_share_inside(p->in[axis], p->out[axis], winograd_axis_taps(p, axis), 1, dilation, p->pad[axis]);
 }
 
 static double seen_slices(const winograd_problem *p) {
@@ -126,9 +127,9 @@ static double time_of_direct(const winograd_problem *p, bool pairs) {
   const direct_product d = {.pixels = (double)(p->images * p->slices.out) * (double)p->out[0] * (double)p->out[1],
                             .outputs = (double)p->outputs,
                             .depth = taps * (double)p->channels,
-                            .rounded_pixels = rounded_pixels(p->line_taps > 0 ? 1 : (double)(3 * p->slices.taps),
-                                                             p->line_taps > 0 ? (double)p->line_taps : 3, p->stride[1],
-                                                             (double)p->dilation[1]),
+                            .rounded_pixels =
+                                rounded_pixels((double)(winograd_axis_taps(p, 0) * p->slices.taps),
+                                               (double)winograd_axis_taps(p, 1), p->stride[1], (double)p->dilation[1]),
                             .channels = (double)p->channels};
   return direct_time(&d, p->activation.level, pairs);
 }

@@ -27,11 +27,6 @@ static inline void problem_lay_out(winograd_problem *p, bool second) {
 /* Kinds of X. */
 enum { IMAGES, VOLUMES, DILATED_IMAGES };
 
-/* The taps of a window along an axis. */
-static inline int64_t problem_taps(const winograd_problem *p, int axis) {
-  return p->line_taps == 0 ? 3 : axis == 0 ? 1 : p->line_taps;
-}
-
 /* The slices of a volume, and the taps along them. */
 static inline winograd_slices drawn_slices(void) {
   const int64_t taps = drawn(1, 4), stride = drawn(1, 2), dilation = drawn(1, 2), out = drawn(1, 4),
@@ -49,8 +44,9 @@ static inline winograd_slices drawn_slices(void) {
 static inline void problem_draw_axis(winograd_problem *p, int axis, int64_t out, int kind) {
   const bool dilated = kind == DILATED_IMAGES && p->stride[axis] == 1;
   const int64_t stride = p->stride[axis], dilation = dilated ? drawn(1, smaller(out, 5)) : 1,
-                reach = (problem_taps(p, axis) - 1) * dilation, before = drawn(-1, reach), after = drawn(-1, reach),
-                seen = stride * (out - 1) + reach + 1 + drawn(0, stride - 1), in = seen - before - after;
+                reach = (winograd_axis_taps(p, axis) - 1) * dilation, before = drawn(-1, reach),
+                after = drawn(-1, reach), seen = stride * (out - 1) + reach + 1 + drawn(0, stride - 1),
+                in = seen - before - after;
   p->dilation[axis] = dilation;
   p->out[axis] = out;
   p->pad[axis] = in > 0 ? before : 0;
@@ -67,7 +63,7 @@ static inline double problem_exact(const winograd_problem *p, const float *x, co
                                    double *out_squares) {
   const winograd_slices *s = &p->slices;
   const int64_t output = i % p->outputs, column = i / p->outputs % p->out[1], row = i / p->y_row % p->out[0],
-                slice = i / s->y % s->out, image = i / p->y_image, columns = problem_taps(p, 1),
+                slice = i / s->y % s->out, image = i / p->y_image, columns = winograd_axis_taps(p, 1),
                 of_slice = winograd_taps(p), taps = of_slice * s->taps;
   double sum = 0, squares = 0;
   for (int64_t k = 0; k < taps; k++) {
@@ -92,7 +88,7 @@ static inline float *problem_pack(const winograd_problem *p, const float *weight
   reed_attr completed[32];
   const reed_attrs given = {items, 1}, attrs = op_attrs_complete(op_builtin(OP_Conv), &given, completed);
   const reed_desc plain = {
-      REED_F32, 5, {p->outputs, p->channels, p->slices.taps, problem_taps(p, 0), problem_taps(p, 1)}};
+      REED_F32, 5, {p->outputs, p->channels, p->slices.taps, winograd_axis_taps(p, 0), winograd_axis_taps(p, 1)}};
   packed_order order;
   ck_assert(packed_order_of(op_builtin(OP_Conv), &attrs, &plain, &order));
   float *packed = malloc((size_t)packed_desc(&order).dims[0] * sizeof *packed);
