@@ -2,8 +2,11 @@
 #ifndef TESTS_OPS_CPU_PRODUCT_DIRECT_H_
 #define TESTS_OPS_CPU_PRODUCT_DIRECT_H_
 
+#include <string.h>
+
 #include "base/desc.h"
 #include "ops/call.h"
+#include "ops/cpu/common/cpu.h"
 #include "ops/kernel.h"
 #include "tests/ops/cpu/product/drawn.h"
 
@@ -40,6 +43,30 @@ static inline void direct_run(reed_kernel *kernel, const void *x, const void *w,
   ck_assert_int_eq(kernel->run(kernel->state, &buffers), REED_OK);
   if (kernel->free) kernel->free(kernel->state);
   free(workspace);
+}
+
+/* Runs a row of a test and returns Y, of *out_n elements, which free() releases. cache: NULL: the weights are no
+ * constants. */
+typedef float *(*direct_runner)(const void *row, int32_t threads, kernel_cache *cache, int64_t *out_n);
+
+/* At every CPU level the row's Y has the same bits for any number of threads and for constant weights. */
+static inline void direct_expect_equal_bits(direct_runner run, const void *row, const char *what) {
+  for (cpu_level level = CPU_BASE; level <= cpu_level_best(); level++) {
+    cpu_level_use(cpu_level_name(level));
+    int64_t n;
+    float *alone = run(row, 1, NULL, &n);
+    for (int32_t threads = 1; threads <= 7; threads += 3)
+      for (int constant = threads == 1; constant < 2; constant++) {
+        kernel_cache *cache = NULL;
+        if (constant) ck_assert_int_eq(kernel_cache_open(&cache), REED_OK);
+        float *shared = run(row, threads, cache, &n);
+        ck_assert_msg(memcmp(alone, shared, (size_t)n * sizeof *alone) == 0, "%s, %d threads", what, threads);
+        free(shared);
+        if (constant) kernel_cache_close(&cache);
+      }
+    free(alone);
+  }
+  cpu_level_use(NULL);
 }
 
 /* n numbers of -1..1 that follow from the seed; free() releases them. */

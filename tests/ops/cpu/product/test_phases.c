@@ -12,6 +12,8 @@
 
 #define TOLERANCE 2e-5
 
+enum { FORM_BYTES = 64 };
+
 typedef struct phases_row {
   const char *what;
   int64_t images, channels, outputs, in, kernel, stride, pads[2], more; /* more: the output padding */
@@ -74,22 +76,38 @@ static float *run_with(const phases_row *r, int64_t infinite, int32_t threads, k
   for (int64_t i = 0; infinite >= 0 && i < r->channels; i++) in[infinite * r->channels + i] = INFINITY;
   reed_kernel kernel =
       direct_prepare(OP_ConvTranspose, items, ROWS(items), &x, &w, cache ? weights : NULL, &y, threads, cache);
-  snprintf(form, 64, "%s", kernel.variant ? kernel.variant : "");
+  snprintf(form, FORM_BYTES, "%s", kernel.variant ? kernel.variant : "");
   direct_run(&kernel, in, weights, out);
   free(weights);
   free(in);
   return out;
 }
 
-static float *run(const phases_row *r, int32_t threads, kernel_cache *cache, char *form) {
-  return run_with(r, -1, threads, cache, form);
+/* A direct_runner that looks at the form as well, and at how often constant weights are packed. */
+static float *run(const void *row, int32_t threads, kernel_cache *cache, int64_t *out_n) {
+  const phases_row *r = row;
+  char form[FORM_BYTES];
+  float *y = run_with(r, -1, threads, cache, form);
+  const char *wanted = r->form ? r->form : "";
+  if (cpu_level_now() == CPU_AVX512)
+    ck_assert_msg(strncmp(form, wanted, strlen(wanted)) == 0 && !form[0] == !wanted[0], "%s: %s", r->what, form);
+  if (cache && form[0]) {
+    int64_t values, kept;
+    kernel_cache_count(cache, &values, &kept);
+    ck_assert_int_eq(values, 1);
+  }
+  *out_n = r->images * extent(r) * r->outputs;
+  return y;
 }
+
+START_TEST(threads_and_constants_change_no_bits) { direct_expect_equal_bits(run, &rows[_i], rows[_i].what); }
+END_TEST
 
 /* A pixel of Y whose window has no infinite pixel is finite. (Winograd's form gives it to all pixels of a tile.) */
 START_TEST(an_infinite_pixel_stays_in_its_windows) {
   const phases_row *r = &rows[_i];
   const int64_t infinite = r->in / 2;
-  char form[64];
+  char form[FORM_BYTES];
   float *y = run_with(r, infinite, 2, NULL, form);
   for (int64_t pixel = 0; strstr(form, "direct") && pixel < extent(r); pixel++) {
     const int64_t tap = pixel + r->pads[0] - infinite * r->stride;
@@ -98,35 +116,6 @@ START_TEST(an_infinite_pixel_stays_in_its_windows) {
                     (int)pixel, (double)y[pixel * r->outputs + i]);
   }
   free(y);
-}
-END_TEST
-
-START_TEST(threads_and_constants_change_no_bits) {
-  const phases_row *r = &rows[_i];
-  const size_t bytes = (size_t)(r->images * extent(r) * r->outputs) * sizeof(float);
-  for (cpu_level level = CPU_BASE; level <= cpu_level_best(); level++) {
-    cpu_level_use(cpu_level_name(level));
-    char form[64];
-    float *alone = run(r, 1, NULL, form);
-    const char *wanted = r->form ? r->form : "";
-    if (level == CPU_AVX512)
-      ck_assert_msg(strncmp(form, wanted, strlen(wanted)) == 0 && !form[0] == !wanted[0], "%s: %s", r->what, form);
-    for (int32_t threads = 1; threads <= 7; threads += 3)
-      for (int constant = threads == 1; constant < 2; constant++) {
-        kernel_cache *cache = NULL;
-        int64_t values, kept;
-        if (constant) ck_assert_int_eq(kernel_cache_open(&cache), REED_OK);
-        float *shared = run(r, threads, cache, form);
-        ck_assert_msg(memcmp(alone, shared, bytes) == 0, "%s, %d threads", r->what, threads);
-        free(shared);
-        if (!constant) continue;
-        kernel_cache_count(cache, &values, &kept);
-        if (form[0]) ck_assert_int_eq(values, 1);
-        kernel_cache_close(&cache);
-      }
-    free(alone);
-  }
-  cpu_level_use(NULL);
 }
 END_TEST
 

@@ -88,7 +88,8 @@ static reed_kernel prepare(const second_conv *r, int32_t threads, const float *w
 }
 
 /* Runs the row and returns Y. Kernels for channels last have a variant, others for channels second have none. */
-static float *run(const second_conv *r, int32_t threads, kernel_cache *cache, int64_t *out_n) {
+static float *run(const void *row, int32_t threads, kernel_cache *cache, int64_t *out_n) {
+  const second_conv *r = row;
   reed_desc x = {REED_F32, 2 + r->axes, {0}}, w = x, y = x;
   extents(r, x.dims, w.dims, y.dims);
   float *in = seeded_numbers(desc_elements(&x), 5), *weights = seeded_numbers(desc_elements(&w), 3),
@@ -104,24 +105,7 @@ static float *run(const second_conv *r, int32_t threads, kernel_cache *cache, in
   return out;
 }
 
-START_TEST(threads_and_constants_change_no_bits) {
-  for (cpu_level level = CPU_BASE; level <= cpu_level_best(); level++) {
-    cpu_level_use(cpu_level_name(level));
-    int64_t n;
-    float *alone = run(&rows[_i], 1, NULL, &n);
-    for (int32_t threads = 1; threads <= 7; threads += 3)
-      for (int constant = threads == 1; constant < 2; constant++) {
-        kernel_cache *cache = NULL;
-        if (constant) ck_assert_int_eq(kernel_cache_open(&cache), REED_OK);
-        float *shared = run(&rows[_i], threads, cache, &n);
-        ck_assert_msg(memcmp(alone, shared, (size_t)n * sizeof *alone) == 0, "%s, %d threads", rows[_i].what, threads);
-        free(shared);
-        if (constant) kernel_cache_close(&cache);
-      }
-    free(alone);
-  }
-  cpu_level_use(NULL);
-}
+START_TEST(threads_and_constants_change_no_bits) { direct_expect_equal_bits(run, &rows[_i], rows[_i].what); }
 END_TEST
 
 /* Small maps of all extents share one value; a large map packs the constant in each run. */

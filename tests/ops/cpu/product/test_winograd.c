@@ -9,81 +9,19 @@
 #include "ops/call.h"
 #include "ops/cpu/product/winograd.h"
 #include "tests/ops/cpu/product/direct.h"
-#include "tests/ops/cpu/product/winograd_case.h"
+#include "tests/ops/cpu/product/winograd_trial.h"
 #include "tests/suite.h"
 
-enum { GUARD = 64, SAMPLES = 1500, LINE_FLOATS = 16, MOST_PRODUCTS = 1 << 19 };
-
-typedef struct trial {
-  winograd_problem p;
-  winograd_form form;
-  bool with_bias, with_residual, in_place;
-  float *x, *plain, *packed, *bias, *residual, *y, *again;
-  int64_t n_x, n_y;
-} trial;
+enum { SAMPLES = 1500, LINE_FLOATS = 16, MOST_PRODUCTS = 1 << 19 };
 
 /* Fills in the extents that follow from others, and the tensors. `second`: X has channels second. */
 static void trial_init(trial *t, bool second) {
-  winograd_problem *p = &t->p;
-  problem_lay_out(p, second);
-  t->n_x = p->images * p->x_image;
-  t->n_y = p->images * p->y_image;
-  t->x = numbers(t->n_x);
-  t->plain = numbers(problem_weights(p));
-  t->bias = numbers(p->outputs);
-  t->residual = numbers(t->n_y);
-  t->y = numbers(t->n_y + GUARD);
-  t->again = numbers(t->n_y + GUARD);
-  t->packed = problem_pack(p, t->plain);
-}
-
-static void trial_fini(trial *t) {
-  float *const all[] = {t->x, t->plain, t->packed, t->bias, t->residual, t->y, t->again};
-  for (size_t i = 0; i < sizeof all / sizeof *all; i++) free(all[i]);
-}
-
-/* Element `i` of Y. */
-static double exact(const trial *t, int64_t i) {
-  const winograd_problem *p = &t->p;
-  double squares, sum = problem_exact(p, t->x, t->plain, i, &squares);
-  if (t->with_bias) sum += (double)t->bias[i % p->outputs];
-  if (t->with_residual) sum += (double)t->residual[i];
-  return activation_at(&p->activation, sum);
-}
-
-static void run_form(const trial *t, const winograd_form *form, cpu_level level, int32_t threads, float *y) {
-  winograd_plan plan;
-  winograd_problem p = t->p;
-  p.activation.level = level;
-  winograd_plan_init(&plan, &p, form, (cpu_team){.threads = threads, .chunks = 1});
-  int64_t bytes = winograd_plan_workspace_bytes(&plan), guard = 64;
-  unsigned char *workspace = aligned_alloc(64, (size_t)(bytes + guard + 63) / 64 * 64);
-  ck_assert_ptr_nonnull(workspace);
-  memset(workspace, 0xff, (size_t)(bytes + guard)); /* NaN */
-  float *stored = NULL;
-  int64_t n_stored = winograd_plan_stored_bytes(&plan) / (int64_t)sizeof *stored;
-  if (form->stored) {
-    stored = numbers(n_stored + 1);
-    stored[n_stored] = 7;
-    winograd_plan_store(&plan, t->packed, stored);
-    ck_assert_float_eq(stored[n_stored], 7);
-  }
-  for (int64_t i = 0; i < GUARD; i++) y[t->n_y + i] = 7;
-  if (t->in_place) memcpy(y, t->residual, (size_t)t->n_y * sizeof *y);
-  ck_assert_int_eq(winograd_plan_run(&plan, t->x, stored ? stored : t->packed, t->with_bias ? t->bias : NULL,
-                                     !t->with_residual ? NULL
-                                     : t->in_place     ? y
-                                                       : t->residual,
-                                     y, workspace),
-                   REED_OK);
-  for (int64_t i = 0; i < GUARD; i++) ck_assert_float_eq(y[t->n_y + i], 7);
-  for (int64_t i = 0; i < guard; i++) ck_assert_int_eq(workspace[bytes + i], 0xff);
-  free(workspace);
-  free(stored);
+  problem_lay_out(&t->p, second);
+  trial_fill(t);
 }
 
 static void run(const trial *t, cpu_level level, int32_t threads, float *y) {
-  run_form(t, &t->form, level, threads, y);
+  trial_run_form(t, &t->form, level, threads, y);
 }
 
 static bool of_one_size(const winograd_form *form) {
@@ -114,7 +52,7 @@ static void check(trial *t) {
     bool all = t->n_y <= SAMPLES;
     for (int64_t k = 0; k < (all ? t->n_y : SAMPLES); k++) {
       int64_t i = all ? k : drawn(0, t->n_y - 1);
-      double off = fabs((double)t->y[i] - exact(t, i));
+      double off = fabs((double)t->y[i] - trial_exact(t, i));
       if (off > worst) worst = off;
       ck_assert_msg(off <= most, "%s, %s, %dx%dx%dx%d to %dx%dx%d: element %d off by %g, bound %g",
                     t->form.n[0][0]   ? "6"
@@ -132,7 +70,7 @@ static void check(trial *t) {
     if (of_one_size(&t->form) && t->p.activation.kind != ACTIVATION_SIGMOID) { /* the same sums in the same order */
       winograd_form stored = t->form;
       stored.stored = true;
-      run_form(t, &stored, level, odd ? 3 : 1, t->again);
+      trial_run_form(t, &stored, level, odd ? 3 : 1, t->again);
       ck_assert_mem_eq(t->again, t->y, (size_t)t->n_y * sizeof(float));
     }
   }

@@ -5,19 +5,12 @@
 #include <stdlib.h>
 
 #include "ops/cpu/product/winograd.h"
-#include "tests/ops/cpu/product/winograd_case.h"
+#include "tests/ops/cpu/product/winograd_trial.h"
 #include "tests/suite.h"
 
-enum { LINE_TAPS_MOST = 12, SAMPLES = 1500, GUARD = 64 };
+enum { LINE_TAPS_MOST = 12, SAMPLES = 1500 };
 
-typedef struct trial {
-  winograd_problem p;
-  winograd_form form;
-  bool with_bias, with_residual;
-  float *x, *plain, *packed, *bias, *residual, *y, *again;
-  int64_t n_y;
-} trial;
-
+/* Fills in the extents that follow from others, and the tensors. */
 static void trial_init(trial *t) {
   winograd_problem *p = &t->p;
   problem_lay_out(p, false);
@@ -27,63 +20,13 @@ static void trial_init(trial *t) {
     p->y_row = p->outputs;
     p->y_pixel = p->out[0] * p->y_row;
   }
-  t->n_y = p->images * p->y_image;
-  t->x = numbers(p->images * p->x_image);
-  t->plain = numbers(problem_weights(p));
-  t->bias = numbers(p->outputs);
-  t->residual = numbers(t->n_y);
-  t->y = numbers(t->n_y + GUARD);
-  t->again = numbers(t->n_y + GUARD);
-  t->packed = problem_pack(p, t->plain);
-}
-
-static void trial_fini(trial *t) {
-  float *const all[] = {t->x, t->plain, t->packed, t->bias, t->residual, t->y, t->again};
-  for (size_t i = 0; i < sizeof all / sizeof *all; i++) free(all[i]);
-}
-
-/* Element `i` of Y. */
-static double exact(const trial *t, int64_t i) {
-  const winograd_problem *p = &t->p;
-  const int64_t output = i % p->outputs, image = i / p->y_image, rest = i % p->y_image / p->outputs;
-  const bool columns = p->y_row < p->y_pixel;
-  const int64_t row = columns ? rest % p->out[0] : rest / p->out[1],
-                column = columns ? rest / p->out[0] : rest % p->out[1];
-  double sum = 0;
-  for (int64_t k = 0; k < p->line_taps; k++) {
-    const int64_t at = p->stride[1] * column - p->pad[1] + k * p->dilation[1];
-    if (at < 0 || at >= p->in[1]) continue;
-    for (int64_t c = 0; c < p->channels; c++)
-      sum += (double)t->x[image * p->x_image + row * p->x_row + at * p->x_pixel + c] *
-             (double)t->plain[(output * p->channels + c) * p->line_taps + k];
-  }
-  if (t->with_bias) sum += (double)t->bias[output];
-  if (t->with_residual) sum += (double)t->residual[i];
-  return activation_at(&p->activation, sum);
+  trial_fill(t);
 }
 
 static void run(const trial *t, bool is_stored, cpu_level level, int32_t threads, float *y) {
-  winograd_plan plan;
-  winograd_problem p = t->p;
   winograd_form form = t->form;
-  p.activation.level = level;
   form.stored = is_stored;
-  winograd_plan_init(&plan, &p, &form, (cpu_team){.threads = threads, .chunks = 1});
-  const int64_t bytes = winograd_plan_workspace_bytes(&plan);
-  unsigned char *workspace = aligned_alloc(64, (size_t)(bytes + GUARD + 63) / 64 * 64);
-  ck_assert_ptr_nonnull(workspace);
-  memset(workspace, 0xff, (size_t)(bytes + GUARD)); /* NaN */
-  const int64_t n_stored = winograd_plan_stored_bytes(&plan) / (int64_t)sizeof(float);
-  float *stored = is_stored ? numbers(n_stored + 1) : NULL;
-  if (stored) winograd_plan_store(&plan, t->packed, stored);
-  for (int64_t i = 0; i < GUARD; i++) y[t->n_y + i] = 7;
-  ck_assert_int_eq(winograd_plan_run(&plan, t->x, stored ? stored : t->packed, t->with_bias ? t->bias : NULL,
-                                     t->with_residual ? t->residual : NULL, y, workspace),
-                   REED_OK);
-  for (int64_t i = 0; i < GUARD; i++) ck_assert_float_eq(y[t->n_y + i], 7);
-  for (int64_t i = 0; i < GUARD; i++) ck_assert_int_eq(workspace[bytes + i], 0xff);
-  free(workspace);
-  free(stored);
+  trial_run_form(t, &form, level, threads, y);
 }
 
 /* The most that a result of unit inputs and weights may be off, over the root of the number of products. */
@@ -105,7 +48,7 @@ static void check(trial *t) {
     const bool all = t->n_y <= SAMPLES;
     for (int64_t k = 0; k < (all ? t->n_y : SAMPLES); k++) {
       const int64_t i = all ? k : drawn(0, t->n_y - 1);
-      const double off = fabs((double)t->y[i] - exact(t, i));
+      const double off = fabs((double)t->y[i] - trial_exact(t, i));
       ck_assert_msg(off <= most,
                     "%s, %d images of %dx%dx%d to %dx%d, %d taps, dilation %d: element %d off by %g, bound %g",
                     cpu_level_name(level), (int)p->images, (int)p->in[0], (int)p->in[1], (int)p->channels,

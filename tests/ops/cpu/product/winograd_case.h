@@ -62,7 +62,7 @@ static inline int64_t problem_weights(const winograd_problem *p) {
 static inline double problem_exact(const winograd_problem *p, const float *x, const float *weights, int64_t i,
                                    double *out_squares) {
   const winograd_slices *s = &p->slices;
-  const int64_t output = i % p->outputs, column = i / p->outputs % p->out[1], row = i / p->y_row % p->out[0],
+  const int64_t output = i % p->outputs, column = i / p->y_pixel % p->out[1], row = i / p->y_row % p->out[0],
                 slice = i / s->y % s->out, image = i / p->y_image, columns = winograd_axis_taps(p, 1),
                 of_slice = winograd_taps(p), taps = of_slice * s->taps;
   double sum = 0, squares = 0;
