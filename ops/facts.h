@@ -18,7 +18,7 @@ typedef struct op_conv_facts {
   packed_order order; /* of weights of f32, of bf16 if in pairs (op_conv_order) */
   int64_t n_packed;   /* elements of the packed weights */
   bool first_input;   /* but X has them second */
-  bool shared;        /* other convolutions, of other extents, read the same weights */
+  bool shared;        /* the weights are read at several extents (SHARED_WEIGHTS_ATTR) */
   int32_t n_axes, auto_pad;
   int32_t activation; /* the place of its word + 1; 0: none */
   int64_t group, strides[FACTS_AXES], dilations[FACTS_AXES], pads[2 * FACTS_AXES];

@@ -93,6 +93,8 @@ reed_dim symbols_as_declared(reed_symbols *symbols, reed_dim a);
 /* The value of `a` if atom names[i] is values[i]; false if `a` has other atoms or unknowns, or overflows. */
 bool symbols_evaluate(const reed_symbols *symbols, reed_dim a, int32_t n, const char *const *names,
                       const int64_t *values, int64_t *out_value);
+/* True if `a` has an unknown, such as a count of results: values of the named atoms do not give it. */
+bool symbols_has_unknown(const reed_symbols *symbols, reed_dim a);
 /* Provable bounds of `a`; *out_low / *out_high are INT64_MIN / INT64_MAX for no bound. */
 void symbols_range(const reed_symbols *symbols, reed_dim a, int64_t *out_low, int64_t *out_high);
 /* The text of `a`, such as "height", "floor((height + 31)/32)*32", "?7", with one atom for each name; returns out. */

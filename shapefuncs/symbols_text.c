@@ -1,4 +1,5 @@
-/* Symbols evaluated for given values of the named atoms, and symbols as text. The algebra of symbols: symbols.c. */
+/* Symbols evaluated for given values of the named atoms, the unknowns in them, and symbols as text. The algebra of
+ * symbols: symbols.c. */
 #include <string.h>
 
 #include "shapefuncs/symbols_node.h"
@@ -59,6 +60,19 @@ bool symbols_evaluate(const reed_symbols *symbols, reed_dim a, int32_t n, const 
   if (!evaluate(symbols, a, &atoms, &value)) return false;
   *out_value = value;
   return true;
+}
+
+bool symbols_has_unknown(const reed_symbols *symbols, reed_dim a) {
+  if (!symbol_is(a)) return false;
+  const node *x = node_of(symbols, a);
+  if (x->kind == NODE_NAMED) return false;
+  if (x->kind == NODE_FRESH || x->kind == NODE_EITHER || x->kind == NODE_POISON) return true;
+  for (int32_t i = 0; i < x->n; i++) {
+    if (x->kind != NODE_SUM && symbols_has_unknown(symbols, x->args[i])) return true;
+    for (uint32_t k = 0; x->kind == NODE_SUM && k < x->terms[i].n_factors; k++)
+      if (symbols_has_unknown(symbols, symbol_of(x->terms[i].factors[k]))) return true;
+  }
+  return false;
 }
 
 /* ---- text ---- */

@@ -201,6 +201,31 @@ START_TEST(symbols_evaluate_to_what_numbers_give) {
 }
 END_TEST
 
+/* Whatever is made of a fresh symbol has an unknown, and so has an extent that is one of two. Else what is made of
+ * names and numbers has none. */
+START_TEST(unknowns_are_found_in_all_expressions) {
+  reed_symbols *s;
+  ck_assert_int_eq(symbols_open(&s), REED_OK);
+  const reed_dim h = symbols_named(s, "h"), d = symbols_declared(s, "d"),
+                 others[] = {symbols_named(s, "w"), symbols_fresh_extent(s), symbols_fresh_value(s)};
+  ck_assert(!symbols_has_unknown(s, 7) && !symbols_has_unknown(s, h) && !symbols_has_unknown(s, d));
+  for (int i = 0; i < 3; i++) {
+    const reed_dim a = others[i], made[] = {a,
+                                            symbols_add(s, a, 1),
+                                            symbols_add(s, h, symbols_mul(s, 3, a)),
+                                            symbols_mul(s, a, d),
+                                            symbols_floordiv(s, symbols_add(s, a, h), 2),
+                                            symbols_min(s, a, h),
+                                            symbols_max(s, symbols_add(s, a, 2), d),
+                                            symbols_broadcast(s, a, h)};
+    for (size_t k = 0; k < sizeof made / sizeof *made; k++)
+      ck_assert_msg(symbols_has_unknown(s, made[k]) == (i > 0), "%d, %zu", i, k);
+    ck_assert(symbols_has_unknown(s, symbols_either(s, a, h)));
+  }
+  symbols_close(&s);
+}
+END_TEST
+
 START_TEST(every_failed_allocation_is_reported) {
   for (int64_t n = 1;; n++) {
     alloc_hook_begin();
@@ -400,6 +425,7 @@ int main(void) {
   tcase_add_test(tests, unknowns_are_equal_to_nothing_else);
   tcase_add_test(tests, what_grows_too_large_becomes_unknown);
   tcase_add_test(tests, symbols_evaluate_to_what_numbers_give);
+  tcase_add_test(tests, unknowns_are_found_in_all_expressions);
   tcase_add_test(tests, every_failed_allocation_is_reported);
   tcase_add_test(tests, declared_names_are_equal_once_assumed);
   tcase_add_test(tests, as_little_is_assumed_as_is_needed);

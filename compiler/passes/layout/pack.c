@@ -1,10 +1,11 @@
 /* Packs constant weights of products: the module stores them in the order in which the host's kernels read them
  * (ops/packed.h); a matrix of one column of f32 stays plain. Weights are packed for products on the host, and for
  * products on an accelerator that reads packed weights. Weights that several products read in one order are packed
- * once; other readers keep the unpacked weights. Convolutions that read the same weights as others of other extents, as
- * the heads of a pyramid do, are marked (SHARED_WEIGHTS_ATTR): their largest maps take most of the time, so that what a
- * kernel would keep for the small ones is memory for little. The elements are moved while the module is written, so
- * that no copy is held. */
+ * once; other readers keep the unpacked weights. Convolutions whose weights are read at several
+ * extents are marked (SHARED_WEIGHTS_ATTR): those that read the same weights as others of other extents, as the heads
+ * of a pyramid do, and those whose number of images is a count of results, as a detector's head for each box has. Their
+ * largest maps take most of the time, so that what a kernel would keep for the small ones is memory for little, and
+ * time in the first run that has them. The elements are moved while the module is written, so that no copy is held. */
 #include "ops/packed.h"
 
 #include <string.h>
@@ -15,7 +16,7 @@
 typedef struct packed_weights {
   ir_value *value;
   const ir_value *result; /* of the first reader */
-  bool several_extents;   /* another reader's result has other extents */
+  bool several_extents;   /* a reader's result has other extents, or the first one's number of images is a count */
 } packed_weights;
 
 typedef struct packing {
@@ -37,6 +38,11 @@ static bool same_extents(const ir_module *m, const ir_value *a, const ir_value *
   return true;
 }
 
+/* True for a result [images, ...] whose number of images no declared dims give. */
+static bool counts_images(const ir_module *m, const ir_value *y) {
+  return y && y->type.rank > 0 && symbols_has_unknown(m->symbols, y->type.dims[0]);
+}
+
 /* The weights in this order, for a product with this result; NULL: no memory. */
 static ir_value *packed_value(packing *p, const ir_value *weights, const packed_order *order, const ir_value *result) {
   for (size_t i = 0; i < p->packed.n; i++) {
@@ -48,7 +54,7 @@ static ir_value *packed_value(packing *p, const ir_value *weights, const packed_
   reed_desc desc = packed_desc(order);
   ir_value *v = ir_constant(p->m, &desc, weights->data, true, weights->name);
   packed_order *kept = ir_alloc(p->m, sizeof *kept);
-  packed_weights made = {v, result, false};
+  packed_weights made = {v, result, counts_images(p->m, result)};
   if (!v || !kept || !VEC_PUSH(&p->packed, made)) return NULL;
   *kept = *order;
   v->packed = kept;
@@ -107,7 +113,7 @@ reed_status pass_pack(ir_module *m, pass_report *report) {
   if (status == REED_OK) status = ir_walk(m->main, true, mark_shared, &p);
   *report = (pass_report){.counts = {{"products with packed weights", p.n_products},
                                      {"weights packed", (int64_t)p.packed.n},
-                                     {"convolutions of several extents with the same weights", p.n_shared}}};
+                                     {"convolutions that read weights at several extents", p.n_shared}}};
   VEC_FREE(&p.packed);
   return status;
 }

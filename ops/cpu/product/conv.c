@@ -52,8 +52,8 @@ reed_status cpu_prepare_conv_transpose_second(const reed_kernel_call *call, reed
   return is_computed(call, false) ? conv_planes_prepare(call, true, out_kernel) : REED_OK;
 }
 
-/* The packed weights, if the program may keep them transformed: constants, but not those that convolutions of several
- * extents read, because the largest of these take most of the time. */
+/* The packed weights, if the program may keep them transformed: constants, but not those that are read at several
+ * extents, because the largest of these take most of the time. */
 static const void *kept_constant(const cpu_view *view) {
   const bool shared = view->facts ? view->facts->shared : op_attr_int(view->call->attrs, SHARED_WEIGHTS_ATTR) != 0;
   return shared ? NULL : view->unpack.constant;

@@ -37,7 +37,7 @@ static const product products[] = {
 };
 enum { N_PRODUCTS = sizeof products / sizeof *products };
 
-static const float numbers[4 * 4 * 3 * 3] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
+static const float numbers[5 * 4 * 3 * 3] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
 
 /* x -> [Conv 1x1 ->] the product named "it" [-> Conv 1x1] -> y */
 static onnx_build *build(const product *p) {
@@ -159,6 +159,37 @@ START_TEST(convolutions_of_several_extents_share_weights) {
 }
 END_TEST
 
+/* Images whose number is a count, as a detector's boxes have them, have as many extents as there are counts. A number
+ * that the model declares is one extent for all runs of a size. */
+START_TEST(convolutions_of_counted_images_have_several_extents) {
+  onnx_build *b = build_open(18);
+  build_f32(b, "all1", "4,4,1,1", numbers);
+  build_f32(b, "all2", "4,4,3,3", numbers);
+  build_f32(b, "some1", "5,4,3,3", numbers);
+  build_f32(b, "some2", "3,5,1,1", numbers);
+  build_input(b, "x", "f32[n,4,9,8]");
+  build_input(b, "chosen", "bool[n]");
+  build_node(b, "Conv", "x,all1", "a");
+  build_node(b, "Conv", "a,all2", "b");
+  build_int(b, build_node(b, "Compress", "b,chosen", "c"), "axis", 0);
+  build_node(b, "Conv", "c,some1", "d");
+  build_node(b, "Conv", "d,some2", "y");
+  build_output(b, "y", "f32");
+  front f;
+  front_optimize(&f, &b);
+  int n_convolutions = 0;
+  for (size_t i = 0; i < f.m->main->nodes.n; i++) {
+    const ir_node *n = f.m->main->nodes.items[i];
+    if (n->op != op_builtin(OP_Conv)) continue;
+    const reed_attrs attrs = ir_attrs(n);
+    ck_assert_int_eq(reed_attrs_int(&attrs, SHARED_WEIGHTS_ATTR, 0), n->inputs[1]->name[0] == 's');
+    n_convolutions++;
+  }
+  ck_assert_int_eq(n_convolutions, 4);
+  front_fini(&f);
+}
+END_TEST
+
 START_TEST(weights_that_are_no_constant_or_wide_stay) {
   onnx_build *b = build_open(18);
   build_input(b, "x", "f32[n,4]");
@@ -182,6 +213,7 @@ int main(void) {
   tcase_add_loop_test(t, weights_are_packed_where_a_kernel_reads_them_so, 0, N_PRODUCTS);
   tcase_add_test(t, weights_of_several_products_are_packed_once);
   tcase_add_loop_test(t, convolutions_of_several_extents_share_weights, 0, 5);
+  tcase_add_test(t, convolutions_of_counted_images_have_several_extents);
   tcase_add_test(t, weights_that_are_no_constant_or_wide_stay);
   suite_add_tcase(suite, t);
   return suite_run(suite);
