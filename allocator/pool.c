@@ -52,6 +52,7 @@ struct pool {
   int64_t headroom;              /* the most of a block */
   const int *cancel;             /* ends the giving of pages; NULL: nothing does */
   bool break_kept;               /* a kept block may be split for a small request, because no other block is left */
+  bool for_arena;                /* it may be split for the present request, if it has its pages */
   block *spare;                  /* unused headers */
   int32_t n_spare;
   header_batch *batches;
@@ -122,10 +123,11 @@ static block *smallest(const pool *p, int64_t bytes, int64_t warm_bytes, bool br
 }
 
 /* The free block of at least `bytes` that is taken; NULL: none. With headroom on the host, one that has its pages comes
- * first: a smaller arena after a larger one then lies in the memory of the larger one. */
+ * first: a smaller arena after a larger one then lies in the memory of the larger one, however large that is. */
 static block *best_fit(const pool *p, int64_t bytes) {
   const bool may_be_cold = p->headroom && !p->cap_bytes && p->device->interface->host_memory;
   block *best = may_be_cold ? smallest(p, bytes, bytes, false) : NULL;
+  if (!best && may_be_cold && p->for_arena) best = smallest(p, bytes, bytes, true);
   return best ? best : smallest(p, bytes, 0, p->break_kept);
 }
 
@@ -435,13 +437,13 @@ static block *take(pool *p, int class, int64_t bytes, bool break_kept) {
   return b;
 }
 
-/* cold: a large block is not warmed. */
-static reed_status allocate(pool *p, int64_t bytes, bool cold, storage **out_storage, reed_diagnosis *diagnosis) {
+reed_status pool_allocate_for(pool *p, pool_use use, int64_t bytes, storage **out_storage, reed_diagnosis *diagnosis) {
   if (bytes < 0) return diag_fail(diagnosis, REED_ERROR_ARGUMENT, "storage of %lld bytes", (long long)bytes);
   if (!headers_ready(p)) return diag_no_memory(diagnosis, "headers of storage");
   int class = bytes <= SMALL_MAX ? class_of(bytes ? bytes : 1) : -1;
   int64_t rounded = bytes > INT64_MAX - LARGE_UNIT ? INT64_MAX : (bytes + LARGE_UNIT - 1) / LARGE_UNIT * LARGE_UNIT;
   int64_t least = class >= 0 ? slab_bytes(class) : rounded;
+  p->for_arena = use == POOL_ARENA;
   block *b = take(p, class, rounded, false);
   if (!b) { /* order of choice: grow a chunk; else reserve a new chunk if the slack limit allows; else split a block
                kept for large requests; else give free chunks back and reserve a new one */
@@ -456,7 +458,7 @@ static reed_status allocate(pool *p, int64_t bytes, bool cold, storage **out_sto
     if (!b && wanted > least && (status = reserve(p, least, &refused)) == REED_OK) b = take(p, class, rounded, true);
     if (!b) return no_memory(p, status, bytes, &refused, diagnosis);
   }
-  if (class < 0 && !cold) warm(p, b, rounded);
+  if (class < 0 && use != POOL_BOUND) warm(p, b, rounded);
   b->storage = (storage){.n_references = 1,
                          .device = p->device_number,
                          .data = b->storage.data,
@@ -468,14 +470,6 @@ static reed_status allocate(pool *p, int64_t bytes, bool cold, storage **out_sto
   poison(p, &b->storage);
   *out_storage = &b->storage;
   return REED_OK;
-}
-
-reed_status pool_allocate(pool *p, int64_t bytes, storage **out_storage, reed_diagnosis *diagnosis) {
-  return allocate(p, bytes, false, out_storage, diagnosis);
-}
-
-reed_status pool_allocate_cold(pool *p, int64_t bytes, storage **out_storage, reed_diagnosis *diagnosis) {
-  return allocate(p, bytes, true, out_storage, diagnosis);
 }
 
 /* ---- arenas ---- */
@@ -566,19 +560,23 @@ int64_t pool_trim(pool *p, int64_t keep_bytes) {
   return before - p->figures.reserved_bytes;
 }
 
+bool pool_has_excess(const pool *p) { return p->figures.reserved_bytes > enough(p, 0); }
+
+void pool_trim_excess(pool *p) { pool_trim(p, enough(p, 0)); }
+
 bool pool_end_run(pool *p) {
   if (p->device->interface->record) close_empty_slabs(p);
   if (++p->n_runs < POOL_WINDOW) return false;
   p->n_runs = 0;
   p->peak_used_bytes = p->window_used_bytes;
   p->window_used_bytes = p->figures.used_bytes;
-  pool_trim(p, enough(p, 0));
+  pool_trim_excess(p);
   return true;
 }
 
 void pool_forget_peak(pool *p) {
   p->peak_used_bytes = p->window_used_bytes = p->figures.used_bytes;
-  pool_trim(p, enough(p, 0));
+  pool_trim_excess(p);
 }
 
 /* The largest request that could be served without a device allocation. */

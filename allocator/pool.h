@@ -51,6 +51,10 @@ void pool_set_headroom(pool *p, int64_t most, const int *cancel);
  * window. */
 #define POOL_WINDOW 64
 bool pool_end_run(pool *p);
+/* True if more is reserved than the end of a window leaves, because blocks in use are parts of chunks that are free
+ * otherwise; and what the end of a window gives back, given back when these blocks have been released. */
+bool pool_has_excess(const pool *p);
+void pool_trim_excess(pool *p);
 /* Forgets the most in use so far, because a large user of the pool has left for good, and trims. */
 void pool_forget_peak(pool *p);
 /* Bytes that the storage of a pool could hold. */
@@ -60,11 +64,18 @@ void pool_set_beside(pool *p, int64_t bytes);
 /* A storage with one reference, released by storage_release. Over the cap or out of device memory: trims and tries once
  * more, then ERROR_MEMORY with the bytes asked, live and reserved, whose they are, the cap, and the device's refusal.
  * Another failure of the device is passed on. */
-reed_status pool_allocate(pool *p, int64_t bytes, storage **out_storage, reed_diagnosis *diagnosis) REED_MUST_CHECK;
-/* The same for a tensor at its bound, of which perhaps only the beginning is ever written: pages are given when they
- * are. */
-reed_status pool_allocate_cold(pool *p, int64_t bytes, storage **out_storage,
-                               reed_diagnosis *diagnosis) REED_MUST_CHECK;
+typedef enum pool_use {
+  POOL_TENSOR,
+  POOL_BOUND, /* a tensor at its bound, of which perhaps only the beginning is ever written: pages are given when they
+                 are */
+  POOL_ARENA  /* released before the next arena is asked for: on the host it may lie in a free block that is kept for
+                 large requests, if that has its pages */
+} pool_use;
+reed_status pool_allocate_for(pool *p, pool_use use, int64_t bytes, storage **out_storage,
+                              reed_diagnosis *diagnosis) REED_MUST_CHECK;
+static inline reed_status pool_allocate(pool *p, int64_t bytes, storage **out_storage, reed_diagnosis *diagnosis) {
+  return pool_allocate_for(p, POOL_TENSOR, bytes, out_storage, diagnosis);
+}
 /* Makes *arena hold `bytes` or more. An arena is one block outside all chunks; its address stays while the device can
  * grow it in place. *arena is NULL at first; on error it may have been released, and is then NULL. Released like any
  * storage.

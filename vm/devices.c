@@ -334,9 +334,15 @@ pool *devices_arena_pool(vm_devices *devices, int32_t device) {
   return device == 0 && devices->pinned_by ? devices->items[devices->pinned_by].slots : devices->items[device].memory;
 }
 
-/* The end of a window of runs. Returns freed bytes of the heap, as output_store_end_window. */
+/* The end of a window of runs. The host's arena, which stays for the next run, may be a part of a chunk that is given
+ * back. Returns freed bytes of the heap, as output_store_end_window. */
 static int64_t end_window(vm_devices *devices, int32_t i) {
   vm_device *d = &devices->items[i];
+  if (i == 0 && pool_has_excess(devices_arena_pool(devices, i))) {
+    storage_release(d->arena);
+    d->arena = NULL;
+    pool_trim_excess(devices_arena_pool(devices, i));
+  }
   if (d->arena && pool_capacity(d->arena) / 2 > d->arena_bytes) {
     storage_release(d->arena);
     d->arena = NULL;
@@ -435,7 +441,8 @@ reed_status devices_allocate(vm_devices *devices, int32_t device, storage_reques
                              reed_diagnosis *diagnosis) {
   const vm_device *d = &devices->items[device];
   bool given = r.returned && (device == 0 ? r.bytes <= devices->max_output_bytes : devices->keeps_outputs);
-  if (!given) return (r.cold ? pool_allocate_cold : pool_allocate)(d->memory, r.bytes, out_storage, diagnosis);
+  const pool_use use = r.cold ? POOL_BOUND : POOL_TENSOR;
+  if (!given) return pool_allocate_for(d->memory, use, r.bytes, out_storage, diagnosis);
   reed_status status = outputs_fit(devices, device, r.bytes, diagnosis);
   if (status == REED_OK) status = output_allocate(d->outputs, r.bytes, r.most, r.cold, out_storage, diagnosis);
   devices_note_outputs(devices);

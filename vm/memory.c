@@ -10,8 +10,8 @@ reed_status give_memory(reed_session *s, ref *r) {
   if (s->epoch.in_shape_section)
     return active_value_memory(&s->epoch, r->bytes, &r->t.data, &r->t.storage, s->run.diagnosis);
   storage *block;
-  reed_status status = (r->bounded_axis >= 0 ? pool_allocate_cold : pool_allocate)(s->devices.items[r->t.device].memory,
-                                                                                   r->bytes, &block, s->run.diagnosis);
+  const pool_use use = r->bounded_axis >= 0 ? POOL_BOUND : POOL_TENSOR;
+  reed_status status = pool_allocate_for(s->devices.items[r->t.device].memory, use, r->bytes, &block, s->run.diagnosis);
   if (status != REED_OK) return status;
   s->devices.items[r->t.device].at_border = true;
   r->t.storage = block;

@@ -90,6 +90,29 @@ START_TEST(pool_keeps_large_blocks_with_pages_for_large_requests) {
 }
 END_TEST
 
+/* An arena may be a small part of the large free block, as it is gone before the next one is asked for. */
+START_TEST(pool_gives_arenas_of_a_large_block_with_pages) {
+  open_pool(false, NULL, 0);
+  pool_set_headroom(p, POOL_HEADROOM_FIRST, NULL);
+  storage *arena = take(64 * MIB);
+  void *memory = arena->data;
+  memset(memory, 1, 64 * MIB);
+  for (int64_t bytes = 3 * MIB; bytes > 80 * KIB; bytes /= 2) {
+    storage_release(arena);
+    const int64_t faults = page_faults();
+    ck_assert_int_eq(pool_allocate_for(p, POOL_ARENA, bytes, &arena, said), REED_OK);
+    ck_assert_ptr_eq(arena->data, memory);
+    ck_assert_int_eq(page_faults() - faults, 0);
+    storage_release(arena);
+    arena = take(64 * MIB);
+    ck_assert_ptr_eq(arena->data, memory);
+  }
+  ck_assert_int_eq(figures().n_device_allocations, 1);
+  storage_release(arena);
+  close_pool();
+}
+END_TEST
+
 /* Making the pages of a large block resident takes long, so a raised flag ends it. */
 START_TEST(pool_gives_no_pages_while_the_flag_is_raised) {
   open_pool(false, NULL, 0);
@@ -120,7 +143,7 @@ START_TEST(pool_gives_no_pages_of_cold_storage) {
   pool_set_headroom(p, POOL_HEADROOM_FIRST, NULL);
   int64_t faults = page_faults();
   storage *a;
-  ck_assert_int_eq(pool_allocate_cold(p, 48 * MIB, &a, said), REED_OK);
+  ck_assert_int_eq(pool_allocate_for(p, POOL_BOUND, 48 * MIB, &a, said), REED_OK);
   memset(a->data, 1, KIB);
   ck_assert_int_le(page_faults() - faults, 8);
   storage_release(a);
@@ -172,6 +195,7 @@ int main(void) {
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
   tcase_add_test(tests, pool_takes_a_block_with_its_pages_first);
   tcase_add_test(tests, pool_keeps_large_blocks_with_pages_for_large_requests);
+  tcase_add_test(tests, pool_gives_arenas_of_a_large_block_with_pages);
   tcase_add_test(tests, pool_gives_no_pages_while_the_flag_is_raised);
   tcase_add_test(tests, pool_gives_no_pages_of_cold_storage);
 #endif

@@ -21,7 +21,7 @@ static reed_status ensure_arena(vm_devices *devices, int32_t device, int64_t byt
   storage_release(*arena);
   *arena = NULL;
   d->arena_is_read = false;
-  return bytes ? pool_allocate(devices_arena_pool(devices, 0), bytes, arena, diagnosis) : REED_OK;
+  return bytes ? pool_allocate_for(devices_arena_pool(devices, 0), POOL_ARENA, bytes, arena, diagnosis) : REED_OK;
 }
 
 /* The caller's memory for a root that may become a bound output; NULL: the root is computed elsewhere. */
