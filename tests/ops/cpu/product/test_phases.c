@@ -37,6 +37,7 @@ static const phases_row rows[] = {
     {"stride 1", 1, 32, 32, 37, 3, 1, {1, 1}, 0, "direct"},
     {"widened", 1, 32, 32, 17, 4, 2, {-3, -2}, 0, "direct"},
     {"fewer taps than the stride", 1, 32, 32, 17, 2, 4, {0, 1}, 0, NULL},
+    {"more phases than a call may look at", 1, 32, 16, 1, 4, INT32_MAX, {0, 0}, 0, NULL},
     {"one output", 1, 64, 1, 40, 4, 2, {1, 1}, 0, NULL},
 };
 
