@@ -63,8 +63,11 @@ START_TEST(phases_equal_the_reference) {
 }
 END_TEST
 
+static float *weights_of(const phases_row *r) { return seeded_numbers(r->channels * r->outputs * r->kernel, 3); }
+
 /* Runs the row with channels last and returns Y. `infinite`: a pixel of X that is infinite; -1: none. */
-static float *run_with(const phases_row *r, int64_t infinite, int32_t threads, kernel_cache *cache, char *form) {
+static float *run_with(const phases_row *r, const float *weights, int64_t infinite, int32_t threads,
+                       kernel_cache *cache, char *form) {
   const reed_desc x = {REED_F32, 3, {r->images, r->in, r->channels}},
                   w = {REED_F32, 3, {r->channels, r->outputs, r->kernel}},
                   y = {REED_F32, 3, {r->images, extent(r), r->outputs}};
@@ -72,14 +75,12 @@ static float *run_with(const phases_row *r, int64_t infinite, int32_t threads, k
                              {.name = "output_padding", .type = REED_ATTR_INTS, .ints = &r->more, .n = 1},
                              {.name = "pads", .type = REED_ATTR_INTS, .ints = r->pads, .n = 2},
                              {.name = "strides", .type = REED_ATTR_INTS, .ints = &r->stride, .n = 1}};
-  float *in = seeded_numbers(desc_elements(&x), 5), *weights = seeded_numbers(desc_elements(&w), 3),
-        *out = seeded_numbers(desc_elements(&y), 7);
+  float *in = seeded_numbers(desc_elements(&x), 5), *out = seeded_numbers(desc_elements(&y), 7);
   for (int64_t i = 0; infinite >= 0 && i < r->channels; i++) in[infinite * r->channels + i] = INFINITY;
   reed_kernel kernel =
       direct_prepare(OP_ConvTranspose, items, ROWS(items), &x, &w, cache ? weights : NULL, &y, threads, cache);
   snprintf(form, FORM_BYTES, "%s", kernel.variant ? kernel.variant : "");
   direct_run(&kernel, in, weights, out);
-  free(weights);
   free(in);
   return out;
 }
@@ -88,7 +89,8 @@ static float *run_with(const phases_row *r, int64_t infinite, int32_t threads, k
 static float *run(const void *row, int32_t threads, kernel_cache *cache, int64_t *out_n) {
   const phases_row *r = row;
   char form[FORM_BYTES];
-  float *y = run_with(r, -1, threads, cache, form);
+  float *weights = weights_of(r), *y = run_with(r, weights, -1, threads, cache, form);
+  free(weights);
   const char *wanted = r->form ? r->form : "";
   if (cpu_level_now() == CPU_AVX512)
     ck_assert_msg(strncmp(form, wanted, strlen(wanted)) == 0 && !form[0] == !wanted[0], "%s: %s", r->what, form);
@@ -109,7 +111,8 @@ START_TEST(an_infinite_pixel_stays_in_its_windows) {
   const phases_row *r = &rows[_i];
   const int64_t infinite = r->in / 2;
   char form[FORM_BYTES];
-  float *y = run_with(r, infinite, 2, NULL, form);
+  float *weights = weights_of(r), *y = run_with(r, weights, infinite, 2, NULL, form);
+  free(weights);
   for (int64_t pixel = 0; strstr(form, "direct") && pixel < extent(r); pixel++) {
     const int64_t tap = pixel + r->pads[0] - infinite * r->stride;
     for (int64_t i = 0; i < r->outputs; i++)
@@ -120,6 +123,32 @@ START_TEST(an_infinite_pixel_stays_in_its_windows) {
 }
 END_TEST
 
+/* Convolutions of one program that share constant weights. */
+static const phases_row sharing[] = {
+    {"Winograd's form", 1, 64, 64, 400, 8, 4, {2, 2}, 0, NULL},
+    {"direct, in two parts", 1, 64, 64, 20, 8, 4, {2, 2}, 0, NULL},
+    {"other pads", 1, 64, 64, 20, 8, 4, {1, 2}, 0, NULL},
+    {"another stride", 1, 64, 64, 20, 8, 2, {2, 2}, 0, NULL},
+};
+
+START_TEST(shared_constants_are_packed_for_each_form) {
+  kernel_cache *cache;
+  ck_assert_int_eq(kernel_cache_open(&cache), REED_OK);
+  float *weights = weights_of(sharing);
+  for (size_t i = 0; i < ROWS(sharing); i++) {
+    const phases_row *r = &sharing[i];
+    char form[FORM_BYTES];
+    float *want = run_with(r, weights, -1, 1, NULL, form), *y = run_with(r, weights, -1, 1, cache, form);
+    ck_assert_msg(memcmp(y, want, (size_t)(r->images * extent(r) * r->outputs) * sizeof *y) == 0, "%s: %s", r->what,
+                  form);
+    free(y);
+    free(want);
+  }
+  free(weights);
+  kernel_cache_close(&cache);
+}
+END_TEST
+
 int main(void) {
   cpu_units_use("half"); /* the rows say which forms are chosen with units of half the width */
   Suite *suite = suite_create("phases");
@@ -127,6 +156,7 @@ int main(void) {
   tcase_set_timeout(t, 240);
   tcase_add_loop_test(t, phases_equal_the_reference, 0, ROWS(rows));
   tcase_add_host_loop_test(t, threads_and_constants_change_no_bits, 0, ROWS(rows));
+  tcase_add_test(t, shared_constants_are_packed_for_each_form);
   tcase_add_host_loop_test(t, an_infinite_pixel_stays_in_its_windows, 0, ROWS(rows));
   suite_add_tcase(suite, t);
   return suite_run(suite);
