@@ -8,7 +8,6 @@
 #include "base/mem.h"
 
 #define BLOCK_ALIGN ((size_t)16)
-#define BLOCK_MOST (ROWS_PAGE / 8)
 #define PAGES_AT_ONCE 8   /* whose memory is asked for in one call */
 #define PAGES_AHEAD 4     /* free pages with memory, below which rows_renew takes more */
 #define FREE_MOST 64      /* free pages that keep their memory, the last ones that became free */
@@ -106,7 +105,7 @@ void rows_close(mem_row *row) {
 
 void *rows_alloc(size_t bytes) {
   mem_row *row = used_row;
-  if (HOOK_HEAP_IS_WATCHED || !row || bytes > BLOCK_MOST) return NULL;
+  if (HOOK_HEAP_IS_WATCHED || !row || bytes > (size_t)ROWS_BLOCK_MOST) return NULL;
   bytes = ((bytes ? bytes : 1) + BLOCK_ALIGN - 1) & ~(BLOCK_ALIGN - 1);
   row_page *page = row->page;
   if (page && atomic_load_explicit(&page->n_blocks, memory_order_acquire) == 1) page->used = PAGE_BEGIN;

@@ -18,6 +18,7 @@
 
 #define ROWS_BYTES ((size_t)256 << 20) /* of addresses for all rows of the process; beyond, blocks are the heap's */
 #define ROWS_PAGE ((size_t)32 << 10)
+#define ROWS_BLOCK_MOST ((int64_t)ROWS_PAGE / 8) /* larger blocks are the heap's */
 
 /* One owner at a time. Zeros: no page yet. */
 typedef struct mem_row {

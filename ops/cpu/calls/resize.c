@@ -58,6 +58,16 @@ void resize_free(void *state) {
   mem_free(r);
 }
 
+int64_t resize_bytes(const resize *r) {
+  int64_t bytes = (int64_t)sizeof *r;
+  for (int32_t i = 0; i < r->n_axes; i++) {
+    const resize_axis *a = &r->axes[i];
+    bytes += a->out * a->taps * (int64_t)(sizeof *a->index + sizeof *a->weight);
+    if (a->outside) bytes += a->out * (int64_t)sizeof *a->outside;
+  }
+  return bytes;
+}
+
 /* Element k of a float input that is on the host. */
 static double host_float(const reed_kernel_call *call, int32_t input, int64_t k) {
   reed_dtype dtype = call->inputs[input].dtype;

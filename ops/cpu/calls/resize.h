@@ -39,6 +39,8 @@ reed_status resize_taps_of(const reed_kernel_call *call, const resize_settings *
 /* Reads a Resize call and makes its tables; *out_resize is heap memory released by resize_free. */
 reed_status resize_open(const reed_kernel_call *call, resize **out_resize) REED_MUST_CHECK;
 void resize_free(void *state);
+/* The memory that it holds. */
+int64_t resize_bytes(const resize *r);
 
 /* The call's coordinate transformation. */
 int resize_read_mapping(const reed_kernel_call *call);

@@ -326,7 +326,7 @@ reed_status cpu_prepare_resize(const reed_kernel_call *call, reed_kernel *out_ke
   const bool interpolates = !r->nearest && r->n_axes > 0;
   if (interpolates && takes_double(r->x.dtype) && desc_elements(&r->y) > 0) {
     r->first_bytes = (r->x.dims[r->x.rank - 1] * (int64_t)sizeof(double) + 63) & ~(int64_t)63; /* of a worker's line */
-    *out_kernel = (reed_kernel){run_double, r, resize_free, r->first_bytes * r->team.threads};
+    *out_kernel = (reed_kernel){run_double, r, resize_free, r->first_bytes * r->team.threads, resize_bytes(r)};
     return REED_OK;
   }
   if (interpolates && r->x.dtype != REED_F32) {
@@ -337,6 +337,6 @@ reed_status cpu_prepare_resize(const reed_kernel_call *call, reed_kernel *out_ke
   const resize_axis *rows = axis_of(r, r->y.rank - 1);
   if (r->nearest && rows) r->repeats = repeats_of(rows);
   reed_kernel_run_fn run = r->n_axes == 0 ? run_copy : r->nearest ? run_nearest : run_interpolation;
-  *out_kernel = (reed_kernel){run, r, resize_free, r->nearest ? 0 : r->first_bytes + r->second_bytes};
+  *out_kernel = (reed_kernel){run, r, resize_free, r->nearest ? 0 : r->first_bytes + r->second_bytes, resize_bytes(r)};
   return REED_OK;
 }

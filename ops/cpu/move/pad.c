@@ -146,7 +146,8 @@ reed_status cpu_prepare_pad(const reed_kernel_call *call, reed_kernel *out_kerne
   read_dims(call, dims);
   int64_t n_out = desc_elements(out);
   for (int32_t d = 0; d < in->rank; d++) total += out->dims[d];
-  pad_state *s = mem_calloc(1, sizeof *s + (size_t)(n_out ? total : 1) * sizeof(int64_t));
+  const int64_t bytes = (int64_t)sizeof(pad_state) + (n_out ? total : 1) * (int64_t)sizeof(int64_t);
+  pad_state *s = mem_calloc(1, (size_t)bytes);
   if (!s) return cpu_no_memory(call);
   int64_t *map = (int64_t *)(s + 1);
   s->rank = in->rank;
@@ -174,5 +175,6 @@ reed_status cpu_prepare_pad(const reed_kernel_call *call, reed_kernel *out_kerne
   }
   s->team = cpu_team_for(cpu_env_team(call), 2 * n_out * s->size);
   cpu_kernel_set(out_kernel, run_pad, s);
+  out_kernel->state_bytes = bytes;
   return REED_OK;
 }

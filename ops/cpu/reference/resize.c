@@ -92,6 +92,6 @@ reed_status reference_prepare_resize(const reed_kernel_call *call, reed_kernel *
   resize *r;
   reed_status status = resize_open(call, &r);
   if (status != REED_OK) return status;
-  *out_kernel = (reed_kernel){run_resize, r, resize_free, 0};
+  *out_kernel = (reed_kernel){run_resize, r, resize_free, 0, resize_bytes(r)};
   return REED_OK;
 }

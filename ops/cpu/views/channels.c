@@ -55,26 +55,27 @@ typedef struct image {
 typedef struct turned {
   inner_kernel inner;
   int32_t n_inputs, n_outputs;
-  image inputs[CALL_COPY_INPUTS], outputs[CALL_COPY_OUTPUTS];
+  image images[]; /* of the inputs, then of the outputs */
 } turned;
 
 static reed_status run_turned(const void *state, const reed_kernel_buffers *buffers) {
   const turned *t = state;
+  const image *results = t->images + t->n_inputs;
   const void *inputs[CALL_COPY_INPUTS];
   void *outputs[CALL_COPY_OUTPUTS];
   char *workspace = buffers->workspace;
   for (int32_t i = 0; i < t->n_inputs; i++) {
-    const image *im = &t->inputs[i];
+    const image *im = &t->images[i];
     inputs[i] = im->turned ? workspace + im->offset : buffers->inputs[i];
     reed_status status = im->turned ? strided_run(&im->copy, buffers->inputs[i], workspace + im->offset) : REED_OK;
     if (status != REED_OK) return status;
   }
   for (int32_t i = 0; i < t->n_outputs; i++)
-    outputs[i] = t->outputs[i].turned && buffers->outputs[i] ? workspace + t->outputs[i].offset : buffers->outputs[i];
+    outputs[i] = results[i].turned && buffers->outputs[i] ? workspace + results[i].offset : buffers->outputs[i];
   reed_status status = inner_run(&t->inner, buffers, inputs, outputs);
   for (int32_t i = 0; i < t->n_outputs && status == REED_OK; i++)
-    if (t->outputs[i].turned && buffers->outputs[i])
-      status = strided_run(&t->outputs[i].copy, outputs[i], buffers->outputs[i]);
+    if (results[i].turned && buffers->outputs[i])
+      status = strided_run(&results[i].copy, outputs[i], buffers->outputs[i]);
   return status;
 }
 
@@ -98,14 +99,15 @@ static void plan_image(const reed_desc *seen, bool is_input, cpu_team team, imag
 
 reed_status channels_prepare_second(const channels_view *v, reed_kernel_prepare_fn prepare, reed_kernel *out_kernel) {
   if (!v->last) return prepare(v->call, out_kernel);
-  turned *t = mem_calloc(1, sizeof *t);
+  const size_t bytes = sizeof(turned) + (size_t)(v->call->n_inputs + v->call->n_outputs) * sizeof(image);
+  turned *t = mem_calloc(1, bytes);
   if (!t) return cpu_no_memory(v->call);
   t->n_inputs = v->call->n_inputs;
   t->n_outputs = v->call->n_outputs;
   cpu_team team = cpu_env_team(v->call);
   for (int32_t i = 0; i < t->n_inputs; i++)
-    if (v->images >> i & 1) plan_image(&v->copy.inputs[i], true, team, &t->inputs[i], &t->inner.workspace_at);
+    if (v->images >> i & 1) plan_image(&v->copy.inputs[i], true, team, &t->images[i], &t->inner.workspace_at);
   for (int32_t i = 0; i < t->n_outputs; i++)
-    plan_image(&v->copy.outputs[i], false, team, &t->outputs[i], &t->inner.workspace_at);
-  return inner_wrap(prepare(v->call, &t->inner.kernel), run_turned, t, sizeof *t, out_kernel);
+    plan_image(&v->copy.outputs[i], false, team, &t->images[t->n_inputs + i], &t->inner.workspace_at);
+  return inner_wrap(prepare(v->call, &t->inner.kernel), run_turned, t, bytes, out_kernel);
 }

@@ -30,6 +30,9 @@ void case_call_fini(case_call *made);
 /* Reads the facts of the call's attributes and gives them to the call. Compares the shapes that it has with them, and
  * the shape function's status, with those without, and returns this status. */
 reed_status case_facts_init(kernel_case *c, case_call *made, reed_status without);
+/* Prepares the kernel, and checks that to prepare it once more takes nothing from the heap but blocks that are larger
+ * than a row's, such as tables of the extents, of which it must have told the bytes. */
+reed_status case_prepare(kernel_case *c, const case_call *made, bool is_reference, reed_kernel *out_kernel);
 /* True if the list of capabilities has the call. */
 bool case_call_listed(const case_call *made, const capability *list);
 /* The elements of all operands together. */

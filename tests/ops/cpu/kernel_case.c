@@ -286,7 +286,7 @@ reed_status case_run(kernel_case *c, const char *level) {
   made.call.prepare = kernel_cpu(op);
   for (int32_t i = 0; i < c->n_inputs; i++) data[i] = c->inputs[i].data;
   value room = open_room(c, &made, data);
-  status = op_call_prepare(&made.call, &kernel);
+  status = case_prepare(c, &made, strcmp(level, "reference") == 0, &kernel);
   if (status) {
     value_close(&room);
     case_call_fini(&made);
