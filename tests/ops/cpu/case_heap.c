@@ -1,11 +1,14 @@
 /* The heap requests of preparing a kernel. The C library's functions are replaced in the test's program, so that the
  * blocks of a row (base/rows.h), in which a session prepares its kernels, are no requests. */
+#include <stdlib.h>
+
 #include "base/rows.h"
 #include "tests/ops/cpu/case_parts.h"
 
 static _Thread_local int64_t n_requests;
 
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) /* their heap is their own, and has no rows */
+/* (A sanitizer's heap is its own, and has no rows. Other C libraries have no such names: there nothing is counted.) */
+#if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 void *__libc_malloc(size_t bytes);
 void *__libc_calloc(size_t n, size_t bytes);
 void *__libc_realloc(void *block, size_t bytes);
