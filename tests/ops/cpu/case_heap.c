@@ -7,8 +7,10 @@
 
 static _Thread_local int64_t n_requests;
 
-/* (A sanitizer's heap is its own, and has no rows. Other C libraries have no such names: there nothing is counted.) */
-#if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+/* Nothing is counted where the build says so, with other C libraries, which have no such names, and with a sanitizer,
+ * whose heap is its own and has no rows. */
+#if defined(__GLIBC__) && !defined(CASES_COUNT_NO_HEAP) && !defined(__SANITIZE_ADDRESS__) && \
+    !defined(__SANITIZE_THREAD__)
 void *__libc_malloc(size_t bytes);
 void *__libc_calloc(size_t n, size_t bytes);
 void *__libc_realloc(void *block, size_t bytes);
