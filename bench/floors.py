@@ -33,8 +33,8 @@ def inputs_of(name):
     """The input's names and arrays."""
     import numpy as np
     if name.startswith("net/"):
-        from compare_convolutions import SIZES
-        return {"x": np.random.default_rng(3).standard_normal((1, 3, *SIZES[name[4:]])).astype(np.float32)}
+        from compare_convolutions import shape_of
+        return {"x": np.random.default_rng(3).standard_normal(shape_of(name[4:])).astype(np.float32)}
     import models
     return dict(zip(models.axes_of(name)[0], models.example(name, models.sizes_of(name)[0])))
 
@@ -124,7 +124,8 @@ def main():
     arguments = parser.parse_args()
     for name in arguments.names or BARS:
         path = os.path.join(*([arguments.convs, name[4:]] if name.startswith("net/") else [arguments.folder, name])) + ".onnx"
-        if not arguments.names and not os.path.exists(path):
+        if not os.path.exists(path):
+            if arguments.names: parser.error(f"there is no file {path} for '{name}' (one of {', '.join(BARS)}, or another net/NAME)")
             continue
         before = limits_of(arguments)
         nodes = profile_of(arguments, name, path)
