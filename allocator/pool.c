@@ -51,8 +51,6 @@ struct pool {
   int32_t n_runs;                /* in the present window */
   int64_t headroom;              /* the most of a block */
   const int *cancel;             /* ends the giving of pages; NULL: nothing does */
-  bool break_kept;               /* a kept block may be split for a small request, because no other block is left */
-  bool for_arena;                /* it may be split for the present request, if it has its pages */
   block *spare;                  /* unused headers */
   int32_t n_spare;
   header_batch *batches;
@@ -107,6 +105,9 @@ static void free_remove(pool *p, block *b) {
  * its use as a whole. */
 static bool kept(const block *b, int64_t bytes) { return b->bytes >= KEPT_BYTES && b->bytes / KEPT_SHARE > bytes; }
 
+/* The kept blocks that may be split: none; those with the pages of the request; any, because no other block is left. */
+typedef enum kept_split { SPLIT_NONE, SPLIT_WARM, SPLIT_ANY } kept_split;
+
 static bool fits_better(const block *a, const block *b) {
   return a->bytes < b->bytes || (a->bytes == b->bytes && lies_before(a, b));
 }
@@ -124,11 +125,11 @@ static block *smallest(const pool *p, int64_t bytes, int64_t warm_bytes, bool br
 
 /* The free block of at least `bytes` that is taken; NULL: none. With headroom on the host, one that has its pages comes
  * first: a smaller arena after a larger one then lies in the memory of the larger one, however large that is. */
-static block *best_fit(const pool *p, int64_t bytes) {
+static block *best_fit(const pool *p, int64_t bytes, kept_split split) {
   const bool may_be_cold = p->headroom && !p->cap_bytes && p->device->interface->host_memory;
   block *best = may_be_cold ? smallest(p, bytes, bytes, false) : NULL;
-  if (!best && may_be_cold && p->for_arena) best = smallest(p, bytes, bytes, true);
-  return best ? best : smallest(p, bytes, 0, p->break_kept);
+  if (!best && may_be_cold && split == SPLIT_WARM) best = smallest(p, bytes, bytes, true);
+  return best ? best : smallest(p, bytes, 0, split == SPLIT_ANY);
 }
 
 static reed_status memory_take(pool *p, int64_t bytes, int64_t room_bytes, void **out_data, reed_diagnosis *refused) {
@@ -264,8 +265,8 @@ static void warm(const pool *p, block *b, int64_t bytes) {
 
 /* Takes `bytes` (a multiple of LARGE_UNIT), with headroom where there is some, from a free block and leaves the rest of
  * it free. */
-static block *large_take(pool *p, int64_t bytes) {
-  block *b = best_fit(p, bytes);
+static block *large_take(pool *p, int64_t bytes, kept_split split) {
+  block *b = best_fit(p, bytes, split);
   if (!b) return NULL;
   free_remove(p, b);
   const int64_t wanted = roomy(p, bytes);
@@ -317,8 +318,8 @@ static bool slab_full(const block *slab) {
 }
 
 /* A new slab, the only one of its class with room. False: no free block is large enough. */
-static bool slab_open(pool *p, int class) {
-  block *slab = large_take(p, slab_bytes(class));
+static bool slab_open(pool *p, int class, kept_split split) {
+  block *slab = large_take(p, slab_bytes(class), split);
   if (!slab) return false;
   warm(p, slab, slab_bytes(class));
   slab->class = class;
@@ -339,9 +340,9 @@ static void slab_close(pool *p, block *slab) {
   large_give(p, slab);
 }
 
-static block *small_take(pool *p, int class) {
+static block *small_take(pool *p, int class, kept_split split) {
   block *slab = p->slabs[class];
-  if (!slab && !slab_open(p, class)) return NULL;
+  if (!slab && !slab_open(p, class, split)) return NULL;
   slab = p->slabs[class];
   block *b = slab->objects;
   if (b) {
@@ -428,13 +429,9 @@ static reed_status no_memory(const pool *p, reed_status status, int64_t bytes, c
                    *refused->message ? "; " : "", refused->message);
 }
 
-/* Takes an object of a size class, or a large block (class -1). NULL: no free block is large enough. break_kept: blocks
- * kept for large requests may be split. */
-static block *take(pool *p, int class, int64_t bytes, bool break_kept) {
-  p->break_kept = break_kept;
-  block *b = class >= 0 ? small_take(p, class) : large_take(p, bytes);
-  p->break_kept = false;
-  return b;
+/* Takes an object of a size class, or a large block (class -1). NULL: no free block is large enough. */
+static block *take(pool *p, int class, int64_t bytes, kept_split split) {
+  return class >= 0 ? small_take(p, class, split) : large_take(p, bytes, split);
 }
 
 reed_status pool_allocate_for(pool *p, pool_use use, int64_t bytes, storage **out_storage, reed_diagnosis *diagnosis) {
@@ -443,19 +440,20 @@ reed_status pool_allocate_for(pool *p, pool_use use, int64_t bytes, storage **ou
   int class = bytes <= SMALL_MAX ? class_of(bytes ? bytes : 1) : -1;
   int64_t rounded = bytes > INT64_MAX - LARGE_UNIT ? INT64_MAX : (bytes + LARGE_UNIT - 1) / LARGE_UNIT * LARGE_UNIT;
   int64_t least = class >= 0 ? slab_bytes(class) : rounded;
-  p->for_arena = use == POOL_ARENA;
-  block *b = take(p, class, rounded, false);
+  const kept_split split = use == POOL_ARENA ? SPLIT_WARM : SPLIT_NONE;
+  block *b = take(p, class, rounded, split);
   if (!b) { /* order of choice: grow a chunk; else reserve a new chunk if the slack limit allows; else split a block
                kept for large requests; else give free chunks back and reserve a new one */
     reed_status status = REED_ERROR_MEMORY;
     reed_diagnosis refused = {0};
     int64_t wanted = class < 0 ? roomy(p, rounded) : least;
-    if (class < 0 && (grow(p, wanted) || grow(p, rounded))) b = take(p, class, rounded, false);
+    if (class < 0 && (grow(p, wanted) || grow(p, rounded))) b = take(p, class, rounded, split);
     bool slack = has_slack(p, wanted);
     if (!b && slack) status = reserve(p, wanted, &refused);
-    if (!b) b = take(p, class, rounded, true);
-    if (!b && !slack && (status = reserve(p, wanted, &refused)) == REED_OK) b = take(p, class, rounded, true);
-    if (!b && wanted > least && (status = reserve(p, least, &refused)) == REED_OK) b = take(p, class, rounded, true);
+    if (!b) b = take(p, class, rounded, SPLIT_ANY);
+    if (!b && !slack && (status = reserve(p, wanted, &refused)) == REED_OK) b = take(p, class, rounded, SPLIT_ANY);
+    if (!b && wanted > least && (status = reserve(p, least, &refused)) == REED_OK)
+      b = take(p, class, rounded, SPLIT_ANY);
     if (!b) return no_memory(p, status, bytes, &refused, diagnosis);
   }
   if (class < 0 && use != POOL_BOUND) warm(p, b, rounded);
