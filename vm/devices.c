@@ -338,15 +338,12 @@ pool *devices_arena_pool(vm_devices *devices, int32_t device) {
  * back. Returns freed bytes of the heap, as output_store_end_window. */
 static int64_t end_window(vm_devices *devices, int32_t i) {
   vm_device *d = &devices->items[i];
-  if (i == 0 && pool_has_excess(devices_arena_pool(devices, i))) {
+  pool *arenas = devices_arena_pool(devices, i);
+  const bool is_in_the_way = i == 0 && pool_has_excess(arenas);
+  if (is_in_the_way || (d->arena && pool_capacity(d->arena) / 2 > d->arena_bytes)) {
     storage_release(d->arena);
     d->arena = NULL;
-    pool_trim_excess(devices_arena_pool(devices, i));
-  }
-  if (d->arena && pool_capacity(d->arena) / 2 > d->arena_bytes) {
-    storage_release(d->arena);
-    d->arena = NULL;
-    pool_forget_peak(devices_arena_pool(devices, i));
+    (is_in_the_way ? pool_trim_excess : pool_forget_peak)(arenas);
   }
   d->arena_bytes = 0;
   return output_store_end_window(d->outputs);
