@@ -12,6 +12,11 @@ typedef struct binding {
   const int64_t *values;
 } binding;
 
+/* True for atoms whose value no names give. */
+static bool is_unknown(const node *x) {
+  return x->kind == NODE_FRESH || x->kind == NODE_EITHER || x->kind == NODE_POISON;
+}
+
 static bool evaluate(const reed_symbols *symbols, reed_dim a, const binding *atoms, int64_t *out);
 
 static bool evaluate_sum(const reed_symbols *symbols, const node *x, const binding *atoms, int64_t *out) {
@@ -32,7 +37,7 @@ static bool evaluate(const reed_symbols *symbols, reed_dim a, const binding *ato
   if (!symbol_is(a)) return *out = a, true;
   const node *x = node_of(symbols, a);
   if (x->kind == NODE_SUM) return evaluate_sum(symbols, x, atoms, out);
-  if (x->kind == NODE_FRESH || x->kind == NODE_EITHER || x->kind == NODE_POISON) return false;
+  if (is_unknown(x)) return false;
   if (x->kind == NODE_NAMED) {
     for (int32_t i = 0; i < atoms->n; i++)
       if (strcmp(atoms->names[i], x->name) == 0) return *out = atoms->values[i], true;
@@ -62,16 +67,19 @@ bool symbols_evaluate(const reed_symbols *symbols, reed_dim a, int32_t n, const 
   return true;
 }
 
+static bool term_has_unknown(const reed_symbols *symbols, const term *t) {
+  for (uint32_t k = 0; k < t->n_factors; k++)
+    if (symbols_has_unknown(symbols, symbol_of(t->factors[k]))) return true;
+  return false;
+}
+
 bool symbols_has_unknown(const reed_symbols *symbols, reed_dim a) {
   if (!symbol_is(a)) return false;
   const node *x = node_of(symbols, a);
-  if (x->kind == NODE_NAMED) return false;
-  if (x->kind == NODE_FRESH || x->kind == NODE_EITHER || x->kind == NODE_POISON) return true;
-  for (int32_t i = 0; i < x->n; i++) {
-    if (x->kind != NODE_SUM && symbols_has_unknown(symbols, x->args[i])) return true;
-    for (uint32_t k = 0; x->kind == NODE_SUM && k < x->terms[i].n_factors; k++)
-      if (symbols_has_unknown(symbols, symbol_of(x->terms[i].factors[k]))) return true;
-  }
+  if (is_unknown(x)) return true;
+  for (int32_t i = 0; i < x->n; i++)
+    if (x->kind == NODE_SUM ? term_has_unknown(symbols, &x->terms[i]) : symbols_has_unknown(symbols, x->args[i]))
+      return true;
   return false;
 }
 
