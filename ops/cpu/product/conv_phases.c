@@ -61,9 +61,7 @@ static int64_t begin_of(const conv_phases *c, int64_t phase, int64_t *out_tap) {
   return begin;
 }
 
-static int64_t taps_from(const conv_phases *c, int64_t tap) {
-  return tap < c->kernel ? (c->kernel - 1 - tap) / c->stride + 1 : 0;
-}
+static int64_t taps_from(const conv_phases *c, int64_t tap) { return (c->kernel - 1 - tap) / c->stride + 1; }
 
 /* True if two phases see the same pixels of X. */
 static bool see_the_same(const conv_phases *c, int64_t a, int64_t b) {
@@ -71,20 +69,17 @@ static bool see_the_same(const conv_phases *c, int64_t a, int64_t b) {
   return begin_of(c, a, &tap[0]) == begin_of(c, b, &tap[1]) && taps_from(c, tap[0]) == taps_from(c, tap[1]);
 }
 
-/* Fills in the pixels that a part sees; false: it has no taps. */
-static bool see(const conv_phases *c, part *p) {
+/* Fills in the pixels that a part sees. */
+static void see(const conv_phases *c, part *p) {
   int64_t low = INT64_MAX, high = INT64_MIN;
   for (int64_t t = p->phase; t < p->phase + p->n_phases; t++) {
     int64_t tap;
     const int64_t begin = begin_of(c, t, &tap);
-    if (tap >= c->kernel) continue;
     high = larger(high, begin);
     low = smaller(low, begin - taps_from(c, tap) + 1);
   }
-  if (low > high) return false;
   p->low = low;
   p->taps = high - low + 1;
-  return true;
 }
 
 static int64_t outputs_of(const conv_phases *c, const part *p) { return p->n_phases * c->outputs; }
@@ -104,11 +99,12 @@ static bool set_parts(conv_phases *c, bool one) {
   c->n_weights = 0;
   while (end < c->stride) {
     part *p = &c->parts[c->n_parts];
-    *p = (part){.phase = end, .weights = c->n_weights};
+    *p = (part){.phase = end};
     while (end < c->stride && (one || see_the_same(c, p->phase, end))) end++;
     p->n_phases = end - p->phase;
-    if (!see(c, p) || !order_of(c, p)) return false;
-    c->n_weights += round_up(packed_desc(&p->order).dims[0], FLOATS_GRAIN);
+    see(c, p);
+    if (!order_of(c, p)) return false;
+    p->weights = reserve_floats(&c->n_weights, packed_desc(&p->order).dims[0]);
     c->n_parts++;
   }
   return true;
@@ -311,7 +307,7 @@ reed_status conv_phases_prepare(const reed_kernel_call *call, const window *w, c
   if (w->n != 1 || w->dilation[0] != 1 || op_attr_int(call->attrs, "group") != 1 || desc_elements(y) == 0 ||
       call->inputs[1].dtype != REED_F32)
     return REED_OK;
-  if (w->stride[0] > w->kernel[0]) return REED_OK; /* some phases have no taps; and work on phases stays bounded by W */
+  if (w->stride[0] > w->kernel[0]) return REED_OK; /* each phase has a tap, so that there are no more than W has */
   conv_phases *c = mem_calloc(1, sizeof *c), chosen = {.images = x->dims[0],
                                                        .channels = x->dims[1],
                                                        .outputs = y->dims[1],

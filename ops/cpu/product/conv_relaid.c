@@ -264,10 +264,12 @@ static reed_status prepare_images(const reed_kernel_call *call, int64_t images, 
 
 /* Places in the workspace. */
 static int64_t places(conv_relaid *c, int64_t inner_bytes) {
-  c->x = c->kept ? 0 : round_up(weights_of(&c->order), FLOATS_GRAIN);
-  c->y = c->x + round_up(c->batch_images * c->channels * c->x_plane, FLOATS_GRAIN);
-  c->inner = c->y + round_up(c->batch_images * c->outputs * c->y_plane, FLOATS_GRAIN);
-  return c->inner * (int64_t)sizeof(float) + inner_bytes;
+  int64_t end = 0;
+  (void)reserve_floats(&end, c->kept ? 0 : weights_of(&c->order)); /* the packed weights, at the begin */
+  c->x = reserve_floats(&end, c->batch_images * c->channels * c->x_plane);
+  c->y = reserve_floats(&end, c->batch_images * c->outputs * c->y_plane);
+  c->inner = end;
+  return end * (int64_t)sizeof(float) + inner_bytes;
 }
 
 reed_status conv_relaid_prepare(const reed_kernel_call *call, const window *w, const activation *act,
