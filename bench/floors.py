@@ -122,11 +122,11 @@ def main():
     parser.add_argument("--markdown", action="store_true")
     parser.add_argument("names", nargs="*", metavar="NAME")
     arguments = parser.parse_args()
-    for name in arguments.names or BARS:
-        path = os.path.join(*([arguments.convs, name[4:]] if name.startswith("net/") else [arguments.folder, name])) + ".onnx"
-        if not os.path.exists(path):
-            if arguments.names: parser.error(f"there is no file {path} for '{name}' (one of {', '.join(BARS)}, or another net/NAME)")
-            continue
+    paths = {name: os.path.join(*([arguments.convs, name[4:]] if name.startswith("net/") else [arguments.folder, name])) + ".onnx" for name in arguments.names or BARS}
+    for name, path in paths.items():
+        if arguments.names and not os.path.exists(path): parser.error(f"there is no file {path} for '{name}' (one of {', '.join(BARS)}, or another net/NAME)")
+    for name, path in paths.items():
+        if not os.path.exists(path): continue
         before = limits_of(arguments)
         nodes = profile_of(arguments, name, path)
         limits = max(before, limits_of(arguments), key=lambda l: l["gflops"])
