@@ -52,12 +52,18 @@ START_TEST(pool_has_headroom_for_requests_an_eighth_larger) {
 END_TEST
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+/* A block whose pages are there. */
+static storage *take_written(int64_t bytes) {
+  storage *s = take(bytes);
+  memset(s->data, 1, (size_t)bytes);
+  return s;
+}
+
 /* A chunk's rest that nobody has written yet is the smaller free block, but has no pages. */
 START_TEST(pool_takes_a_block_with_its_pages_first) {
   open_pool(false, NULL, 0);
   pool_set_headroom(p, POOL_HEADROOM_FIRST, NULL);
-  storage *kept = take(80 * KIB), *large = take(5 * MIB);
-  memset(large->data, 1, 5 * MIB);
+  storage *kept = take(80 * KIB), *large = take_written(5 * MIB);
   void *memory = large->data;
   storage_release(large);
   int64_t faults = page_faults();
@@ -75,9 +81,8 @@ END_TEST
 START_TEST(pool_keeps_large_blocks_with_pages_for_large_requests) {
   open_pool(false, NULL, 0);
   pool_set_headroom(p, POOL_HEADROOM_FIRST, NULL);
-  storage *large = take(64 * MIB);
+  storage *large = take_written(64 * MIB);
   void *memory = large->data;
-  memset(memory, 1, 64 * MIB);
   storage_release(large);
   storage *middle = take(20 * MIB), *small = take(MIB);
   storage_release(middle);
@@ -94,9 +99,8 @@ END_TEST
 START_TEST(pool_gives_arenas_of_a_large_block_with_pages) {
   open_pool(false, NULL, 0);
   pool_set_headroom(p, POOL_HEADROOM_FIRST, NULL);
-  storage *arena = take(64 * MIB);
+  storage *arena = take_written(64 * MIB);
   void *memory = arena->data;
-  memset(memory, 1, 64 * MIB);
   for (int64_t bytes = 3 * MIB; bytes > 80 * KIB; bytes /= 2) {
     storage_release(arena);
     const int64_t faults = page_faults();

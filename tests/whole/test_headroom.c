@@ -71,10 +71,11 @@ static int64_t figure(const runner *r, const char *device, const char *key) {
 
 static const reed_dim_range up_to_2000[] = {{"n", 0, 2000}};
 
+enum { FAULTS_OF_FIRST_ENTRIES = 60 };
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-enum { FAULTS_OF_FIRST_ENTRIES = 60, FAULTS_OF_AN_ENTRY = 60 }; /* with those of the sanitizer's own memory */
+enum { FAULTS_OF_AN_ENTRY = 60 }; /* with those of the sanitizer's own memory */
 #else
-enum { FAULTS_OF_FIRST_ENTRIES = 60, FAULTS_OF_AN_ENTRY = 20 };
+enum { FAULTS_OF_AN_ENTRY = 20 };
 #endif
 
 /* Each new number of rows is within an eighth of 400, whose tensors take 3.2 MB each, or 800 page faults: they cost

@@ -11,6 +11,8 @@ static _Thread_local int64_t n_requests;
  * whose heap is its own and has no rows. */
 #if defined(__GLIBC__) && !defined(CASES_COUNT_NO_HEAP) && !defined(__SANITIZE_ADDRESS__) && \
     !defined(__SANITIZE_THREAD__)
+enum { COUNTS_REQUESTS = true };
+
 void *__libc_malloc(size_t bytes);
 void *__libc_calloc(size_t n, size_t bytes);
 void *__libc_realloc(void *block, size_t bytes);
@@ -29,6 +31,8 @@ void *realloc(void *block, size_t bytes) {
   n_requests++;
   return __libc_realloc(block, bytes);
 }
+#else
+enum { COUNTS_REQUESTS = false };
 #endif
 
 /* The requests of preparing the call in the row. */
@@ -55,7 +59,7 @@ static int64_t most_requests(const case_call *made, const reed_kernel *kernel) {
 
 reed_status case_prepare(kernel_case *c, const case_call *made, bool is_reference, reed_kernel *out_kernel) {
   const reed_status status = op_call_prepare(&made->call, out_kernel);
-  if (status != REED_OK || is_reference) return status;
+  if (status != REED_OK || is_reference || !COUNTS_REQUESTS) return status;
   mem_row row = {0};
   (void)requests_of(made, &row); /* opens a page of the row */
   const int64_t n = requests_of(made, &row), most = most_requests(made, out_kernel);

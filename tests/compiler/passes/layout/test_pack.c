@@ -109,6 +109,11 @@ START_TEST(weights_of_several_products_are_packed_once) {
 }
 END_TEST
 
+static int64_t shared_weights(const ir_node *n) {
+  const reed_attrs attrs = ir_attrs(n);
+  return reed_attrs_int(&attrs, SHARED_WEIGHTS_ATTR, 0);
+}
+
 /* Three times x -> Conv 1x1 -> Conv 3x3 -> Conv 1x1 with the same weights. All are marked where one x has other
  * extents, as readers of shared weights; a convolution with weights of its own and products never are. */
 START_TEST(convolutions_of_several_extents_share_weights) {
@@ -149,9 +154,8 @@ START_TEST(convolutions_of_several_extents_share_weights) {
   int n_readers = 0;
   for (size_t i = 0; i < f.m->main->nodes.n; i++) {
     const ir_node *n = f.m->main->nodes.items[i];
-    const reed_attrs attrs = ir_attrs(n);
     const bool of_several = n->op == op_builtin(OP_Conv) && strcmp(n->inputs[1]->name, "own") != 0;
-    ck_assert_int_eq(reed_attrs_int(&attrs, SHARED_WEIGHTS_ATTR, 0), of_several && cases[_i].several);
+    ck_assert_int_eq(shared_weights(n), of_several && cases[_i].several);
     n_readers += of_several;
   }
   ck_assert_int_eq(n_readers, 9);
@@ -181,8 +185,7 @@ START_TEST(convolutions_of_counted_images_have_several_extents) {
   for (size_t i = 0; i < f.m->main->nodes.n; i++) {
     const ir_node *n = f.m->main->nodes.items[i];
     if (n->op != op_builtin(OP_Conv)) continue;
-    const reed_attrs attrs = ir_attrs(n);
-    ck_assert_int_eq(reed_attrs_int(&attrs, SHARED_WEIGHTS_ATTR, 0), n->inputs[1]->name[0] == 's');
+    ck_assert_int_eq(shared_weights(n), n->inputs[1]->name[0] == 's');
     n_convolutions++;
   }
   ck_assert_int_eq(n_convolutions, 4);
