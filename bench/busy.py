@@ -1,17 +1,20 @@
 #!/usr/bin/env python3
 """Reed and onnxruntime beside processes that take the CPUs: the latency of a model, and how many times as long a run takes as on the idle machine.
 
-    busy.py --build BUILDDIR [--busy 0,3,6] [--threads 2] [--rounds 3] [--runs 10] [--pause 0] [--torch] MODEL.onnx SYMBOL=EXTENT...
+    busy.py --build BUILDDIR [--busy 0,3,6] [--threads 2] [--rounds 3] [--runs 10] [--pause 0] [--torch] [--load COMMAND] MODEL.onnx SYMBOL=EXTENT...
     busy.py --build BUILDDIR [FLAGS] MODEL.onnx INPUT...
 
-Every extent that the model leaves open needs a value; or each input is given, as bench_open takes it: "2x1x128", "=16000". Each engine has a process
+Every extent that the model leaves open needs a value, as b=1, or past=100+, which is one more in each run; or each input is given, as bench_open takes it: "2x1x128", "=16000". Each engine has a process
 of its own; one engine works at a time. A round is one turn of each engine beside each number of busy processes; a turn is --runs runs with a pause of --pause ms before each. The figures are the median over all runs of all rounds, and the mean, which shows runs that stall; then a run's CPU time on the idle machine over its share of the CPUs, if the scheduler shares them evenly among the busy processes and the engine's threads:
 so long takes a run that wastes nothing.
+With --load the busy processes are shells that run COMMAND, as a build or a test suite, and take whatever CPUs that takes; then no even share is known. Their output is dropped.
 With --torch each process multiplies matrices with PyTorch's own threads (OpenMP) before each run, so that two teams of threads share the process.
 The inputs are the same for all engines: floats from a seeded normal distribution, ones for integers.
 """
 import argparse
+import functools
 import os
+import signal
 import statistics
 import subprocess
 import sys
@@ -31,6 +34,7 @@ def arguments_of():
     parser.add_argument("--runs", type=int, default=10)
     parser.add_argument("--pause", type=float, default=0)
     parser.add_argument("--torch", action="store_true")
+    parser.add_argument("--load", help="what each busy process runs; else an endless loop")
     parser.add_argument("--worker", choices=ENGINES, help=argparse.SUPPRESS)
     parser.add_argument("model")
     parser.add_argument("words", nargs="*")
@@ -39,16 +43,21 @@ def arguments_of():
 
 # ---- a worker: one engine in a process; each line of input is an order for one turn ----
 
-def inputs_of(path, words):
-    """words: SYMBOL=EXTENT for each open extent, or EXTENTS[=VALUE] for each input."""
-    import numpy as np
+@functools.cache
+def graph_of(path):
     import onnx
+    return onnx.load(path, load_external_data=False).graph
+
+
+def inputs_of(path, words, run=0):
+    """words: SYMBOL=EXTENT[+] for each open extent, or EXTENTS[=VALUE] for each input. run: what is added to an extent with a +."""
+    import numpy as np
     from onnx.helper import tensor_dtype_to_np_dtype
-    graph, random, arrays = onnx.load(path, load_external_data=False).graph, np.random.default_rng(7), []
+    graph, random, arrays = graph_of(path), np.random.default_rng(7), []
     constants = {i.name for i in graph.initializer}
     given = bool(words) and (words[0][0].isdigit() or words[0][0] == "=")
     texts = [word.partition("=") for word in words]
-    extents = {} if given else {name: int(value) for name, _, value in texts}
+    extents = {} if given else {name: int(value.rstrip("+")) + value.endswith("+") * run for name, _, value in texts}
     for value in graph.input:
         if value.name in constants:
             continue
@@ -77,9 +86,13 @@ def work(arguments):
         beside = lambda: matrix @ matrix
     for _ in range(3):
         engine(arrays)
+    grows, runs = any(word.endswith("+") for word in arguments.words), 0
     for _ in sys.stdin:
         seconds, torch_seconds, cpu_seconds = [], [], []
         for _ in range(arguments.runs):
+            runs += 1
+            if grows:
+                arrays = inputs_of(arguments.model, arguments.words, runs)
             time.sleep(arguments.pause / 1e3)
             if beside:
                 start = time.perf_counter()
@@ -93,6 +106,13 @@ def work(arguments):
 
 
 # ---- the parent ----
+
+def beside(load):
+    """A busy process, in a process group of its own."""
+    if load:
+        return subprocess.Popen(load, shell=True, start_new_session=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    return subprocess.Popen([sys.executable, "-c", "while True: pass"], start_new_session=True)
+
 
 def main():
     arguments = arguments_of()
@@ -108,7 +128,7 @@ def main():
         worker.ask()  # each engine opens the model
     for _ in range(arguments.rounds):
         for n in counts:
-            others = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(n)]
+            others = [beside(arguments.load) for _ in range(n)]
             time.sleep(0.3)
             for e, worker in workers.items():
                 answer = worker.ask() or sys.exit(f"busy.py: {e}: {worker.error}")
@@ -116,7 +136,7 @@ def main():
                 torch_found[n, e] += answer["torch"]
                 cpu_idle[e] += answer["cpu"] if n == counts[0] else []
             for other in others:
-                other.kill()
+                os.killpg(other.pid, signal.SIGKILL)
                 other.wait()
     print(f"{'busy':>4}  " + "  ".join(f"{e:>12} median    mean  slowdown    even" for e in ENGINES) + "   onnxruntime / Reed")
     for n in counts:
