@@ -12,6 +12,7 @@ With --torch each process multiplies matrices with PyTorch's own threads (OpenMP
 The inputs are the same for all engines: floats from a seeded normal distribution, ones for integers.
 """
 import argparse
+import contextlib
 import functools
 import os
 import signal
@@ -114,6 +115,14 @@ def beside(load):
     return subprocess.Popen([sys.executable, "-c", "while True: pass"], start_new_session=True)
 
 
+def end(others):
+    """Ends busy processes with all that they have started; one that has ended itself may have left some."""
+    for other in others:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(other.pid, signal.SIGKILL)
+        other.wait()
+
+
 def main():
     arguments = arguments_of()
     if arguments.worker:
@@ -129,15 +138,15 @@ def main():
     for _ in range(arguments.rounds):
         for n in counts:
             others = [beside(arguments.load) for _ in range(n)]
-            time.sleep(0.3)
-            for e, worker in workers.items():
-                answer = worker.ask() or sys.exit(f"busy.py: {e}: {worker.error}")
-                found[n, e] += answer["seconds"]
-                torch_found[n, e] += answer["torch"]
-                cpu_idle[e] += answer["cpu"] if n == counts[0] else []
-            for other in others:
-                os.killpg(other.pid, signal.SIGKILL)
-                other.wait()
+            try:
+                time.sleep(0.3)
+                for e, worker in workers.items():
+                    answer = worker.ask() or sys.exit(f"busy.py: {e}: {worker.error}")
+                    found[n, e] += answer["seconds"]
+                    torch_found[n, e] += answer["torch"]
+                    cpu_idle[e] += answer["cpu"] if n == counts[0] else []
+            finally:
+                end(others)
     print(f"{'busy':>4}  " + "  ".join(f"{e:>12} median    mean  slowdown    even" for e in ENGINES) + "   onnxruntime / Reed")
     for n in counts:
         cells, share = [], min(arguments.threads, n_cpus, n_cpus * arguments.threads / (n + arguments.threads))

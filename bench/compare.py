@@ -218,14 +218,14 @@ def plot(report, path):
 
 
 def prepare(arguments, models):
-    """Exports models and compiles modules that are missing or older than their source."""
+    """Exports the models that are missing, and compiles all of them, so that no module is another build's."""
     build = os.path.abspath(arguments.build)
     missing = [m for m in models if not os.path.exists(os.path.join(arguments.folder, m + ".onnx"))]
     if missing:
         subprocess.run([sys.executable, os.path.join(HERE, "export_torchvision.py"), "--out", arguments.folder, "--models", ",".join(missing)], check=True)
     for m in models:
         path = os.path.join(arguments.folder, m)
-        subprocess.run([os.path.join(build, "tools", "vm"), "compile", path + ".onnx", "-o", path + ".reed"], stdout=subprocess.DEVNULL)
+        subprocess.run([os.path.join(build, "tools", "vm"), "compile", path + ".onnx", "-o", path + ".reed"], check=True, stdout=subprocess.DEVNULL)
 
 
 def inside_venv(arguments):

@@ -14,6 +14,7 @@ With --measured (JSON of compare.py or compare_convolutions.py) a last line comp
 """
 import argparse
 import json
+import math
 import os
 import re
 import subprocess
@@ -26,7 +27,6 @@ sys.path.insert(0, HERE)
 BARS = {"mask": 2.5, "faster": 2.4, "keypoint": 2.1, "retinanet": 1.9, "fcos": 1.7, "ssd300": 1.9, "faster_mobile": 1.5, "ssdlite": 1.5, "subpixel": 2, "bert": 1.15,
         "net/vgg16": 1.2, "net/resnet50": 1.15, "net/retinanet": 1.35}
 KINDS = ("winograd", "3x3", "1x1", "3x3, stride", "other windows", "transposed", "groups", "depthwise", "product", "attention", "recurrent", "other")
-TAPS = 9  # of the windows that Winograd's kernels compute
 
 
 def inputs_of(name):
@@ -60,9 +60,11 @@ def profile_of(arguments, name, path):
 
 
 def share_of_products(variant):
-    """Winograd's products over those of the direct algorithm, for a variant such as `winograd 6,2x6`: the largest tile of each axis."""
-    tiles = [max(map(int, sizes.split(","))) for sizes in re.match(r"winograd ([0-9,]+)x([0-9]+(?:,[0-9]+)*)", variant).groups()]
-    return (tiles[0] + 2) * (tiles[1] + 2) / (tiles[0] * tiles[1] * TAPS)
+    """Winograd's products over those of the direct algorithm, for a variant such as `winograd 6,2x6` or `winograd of lines 6`: the largest tile of each axis. An axis of stride 2 has tiles of odd extents. Lines of more
+    than three taps take at least the share of three."""
+    sizes = r"(\d+(?:,\d+)*)"
+    tiles = [max(map(int, axis.split(","))) for axis in re.match(rf"winograd (?:of lines )?{sizes}(?:x{sizes})?", variant).groups() if axis]
+    return math.prod((2 * t + 1 if t % 2 else t + 2) / (3 * t) for t in tiles)
 
 
 def rows_of(nodes, runs, peak, rate):
