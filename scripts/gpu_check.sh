@@ -20,7 +20,11 @@
 set -uo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 device=cuda out='' into='' build='' models='' few='' minutes=10 budget='' archive='' jobs='' pack='' packed='' stages=()
+misuse() { echo "gpu_check.sh: $*" >&2; exit 2; }
 while [ $# -gt 0 ]; do
+  case $1 in --few | --help) ;; --*) [ $# -gt 1 ] || misuse "$1 lacks its value, or is unknown (see --help)" ;; esac
+  case $1 in --minutes | --budget | --jobs) [[ $2 =~ ^[0-9]+$ ]] || misuse "$1 takes a whole number from 0 up, not '$2'" ;; esac
+  case $1 in --pack | --archive) [ -d "$(dirname -- "$2")" ] || misuse "$1: there is no folder '$(dirname -- "$2")'" ;; esac
   case $1 in
     --device) device=$2; shift 2 ;;
     --out) out=$2; shift 2 ;;
@@ -36,13 +40,13 @@ while [ $# -gt 0 ]; do
     --few) few=yes; shift ;;
     -h | --help) sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//p}' "$0"; exit 0 ;;
     build | parity | sanitizers | accuracy | speed) stages+=("$1"); shift ;;
-    *) echo "gpu_check.sh: unknown word '$1' (see --help)" >&2; exit 2 ;;
+    *) misuse "unknown word '$1' (see --help)" ;;
   esac
 done
 [ ${#stages[@]} -gt 0 ] || stages=(build parity sanitizers accuracy speed)
 [ -n "$few" ] || models=${models:-mask,bert_base,ssdlite,retinanet}
 case $device in
-  cuda*emulated*) emulated=yes; [ -n "$into$pack" ] || { echo "gpu_check.sh: an emulated device proves nothing about a card: give --into FOLDER" >&2; exit 2; } ;;
+  cuda*emulated*) emulated=yes; [ -n "$into$pack" ] || misuse "an emulated device proves nothing about a card: give --into FOLDER" ;;
   *) emulated='' into=${into:-$root} ;;
 esac
 failed=0 started=$(date +%s) python=${PYTHON:-python3} PATH=$PATH:/usr/local/cuda/bin
@@ -502,6 +506,11 @@ wheels=$("$python" -c 'import glob, os, sysconfig; print(":".join(d for d in glo
 export root device out build few emulated python run_files
 export -f need with_option meson_words ninja_path tools_there archs set_up build_tree opens_device kernel_cases listed_cases sanitized small_export need_model make_model large_export
 export -f bench measure measure_model measure_nms profile_of
+# Without a card no unit can pass: the stage build says so, and this without that stage.
+if [ -z "$emulated" ] && [[ " ${stages[*]} " != *' build '* ]]; then
+  said=$([ -x "$build/tools/vm" ] || echo "$build has no program tools/vm: the stage build, --build or --packed brings it"; opens_device 2>/dev/null) ||
+    { echo "$said" >&2; echo "the device cannot be opened: no stage runs" >&2; rm -f "$out/main"; exit 1; }
+fi
 # (an emulated device takes as long as it takes)
 last_round=3 usual_limit=300
 [ -z "$emulated" ] || usual_limit=3000

@@ -127,6 +127,26 @@ if [ ! -e /dev/nvidiactl ]; then
   [ $? = 1 ] || fail "no card is no failure"
   grep -q "device cuda: .*\(the NVIDIA driver is not on this machine\|no module\)" "$out/log11" || fail "no sentence about the missing card"
   [ ! -e "$out/no_tree" ] || fail "results without a card"
+  "$root/scripts/gpu_check.sh" --build "$build" --out "$out/no_card" --into "$out/no_tree" parity >"$out/log11" 2>&1
+  [ $? = 1 ] || fail "a stage without a card is no failure"
+  grep -q "device cuda: .*\(the NVIDIA driver is not on this machine\|no module\)" "$out/log11" || fail "no sentence about the missing card of a stage"
+  [ ! -e "$out/no_card/parity" ] || fail "units run without a card"
 fi
+# misuse: one sentence, before any work
+while read -r words; do
+  "$root/scripts/gpu_check.sh" --build "$build" --out "$out/misused" --into "$out/no_tree" $words >"$out/log17" 2>&1
+  [ $? = 2 ] && [ "$(wc -l <"$out/log17")" = 1 ] && grep -q '^gpu_check.sh: ' "$out/log17" || fail "$words: no sentence of misuse"
+  [ ! -e "$out/misused" ] || fail "$words: a stage has run"
+done <<END
+nonsense
+--colour
+--device
+--minutes ten
+--minutes -1 build
+--budget x
+--jobs
+--pack $out/nowhere/pack.tar.xz
+--archive $out/nowhere/archive.tar.gz parity
+END
 "$root/scripts/gpu_check.sh" --device cuda-emulated >"$out/log7" 2>&1 && fail "the emulated device writes into the tree"
 exit 0

@@ -180,6 +180,8 @@ def main():
     build = Build(os.path.abspath(options.build))
     kernels = sorted(f"{KERNELS}/{n}" for n in os.listdir(os.path.join(ROOT, KERNELS)) if n.endswith((".cu", ".cuh")) and n not in ("ptx.cuh", "wgmma.cuh"))
     module = sorted(f"device/cuda/{n}" for n in os.listdir(os.path.join(ROOT, "device/cuda")) if n.endswith(".c"))
+    unknown = set(options.only or ()) - {os.path.basename(p) for p in kernels + module}
+    if unknown: parser.error(f"--only: no kernel or file of the module: {', '.join(sorted(unknown))}")
     wanted = [p for p in kernels + module if not options.only or os.path.basename(p) in options.only]
     all_mutants = [pair for path in wanted for pair in mutants_of(path) if options.text in pair[0].text]
     if options.list: return print("\n".join(str(m) for m, _ in all_mutants))
