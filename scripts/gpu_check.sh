@@ -16,7 +16,7 @@
 # Needs no network. Stage build (not with --packed): nvcc and the packages of scripts/install-deps.sh. sanitizers: compute-sanitizer. accuracy, speed: python3 with
 # PyTorch, torchvision, NumPy and onnx, for the models bert and bert_base transformers too. A unit whose tools are missing says so, and the others run.
 # `--device cuda-emulated --few` runs a small part of each stage without a card, to test the script; with --models also the large models, at small sizes, beside PyTorch
-# on the CPU ('cuda-emulated?values=1' takes seconds for them). Status: 0 all passed, 1 something failed or no card, 75 cut, 130 ended by a signal.
+# on the CPU ('cuda-emulated?values=1' takes seconds for them). Status: 0 all passed, 1 something failed or no card, 2 misuse, 75 cut, 130 ended by a signal.
 set -uo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 device=cuda out='' into='' build='' models='' few='' minutes=10 budget='' archive='' jobs='' pack='' packed='' stages=()

@@ -11,9 +11,9 @@
 #include "tests/suite.h"
 
 /* A Conv of as many channels as outputs whose Y has side x side pixels; slices > 0: in so many slices, with three taps
- * along them. Other zeros: 1. */
+ * along them; line_taps > 0: a line of `side` pixels; column_stride > 0: of the columns alone. Other zeros: 1. */
 typedef struct layer {
-  int64_t channels, side, stride, dilation, slices;
+  int64_t channels, side, stride, dilation, slices, line_taps, column_stride;
   bool shared; /* convolutions of other extents read the weights, too */
 } layer;
 
@@ -28,6 +28,17 @@ static winograd_problem problem_of(const layer *l) {
                         .stride = {(int32_t)stride, (int32_t)stride},
                         .dilation = {dilation, dilation},
                         .slices = winograd_one_slice};
+  if (l->column_stride) {
+    p.stride[1] = (int32_t)l->column_stride;
+    p.in[1] = l->column_stride * l->side;
+  }
+  if (l->line_taps) {
+    p.line_taps = l->line_taps;
+    p.in[0] = p.out[0] = p.stride[0] = 1;
+    p.dilation[0] = 1;
+    p.pad[0] = 0;
+    p.pad[1] = l->line_taps / 2 * dilation;
+  }
   if (l->slices)
     p.slices = (winograd_slices){.in = l->slices, .out = l->slices, .taps = 3, .stride = 1, .dilation = 1, .pad = 1};
   problem_lay_out(&p, false);
@@ -38,10 +49,11 @@ static winograd_problem problem_of(const layer *l) {
 static reed_kernel prepare(const layer *l, kernel_cache *cache, const void *packed, reed_dtype dtype) {
   const winograd_problem p = problem_of(l);
   const winograd_slices *v = &p.slices;
-  const int skipped = l->slices ? 0 : 1, n_axes = 3 - skipped; /* axes: slices, rows, columns */
+  const int skipped = l->line_taps ? 2 : l->slices ? 0 : 1, n_axes = 3 - skipped; /* axes: slices, rows, columns */
   const int64_t pad[] = {v->pad, p.pad[0], p.pad[1]}, strides[] = {v->stride, p.stride[0], p.stride[1]},
-                dilations[] = {v->dilation, p.dilation[0], p.dilation[1]}, taps[] = {v->taps, 3, 3},
-                in[] = {v->in, p.in[0], p.in[1]}, out[] = {v->out, p.out[0], p.out[1]};
+                dilations[] = {v->dilation, p.dilation[0], p.dilation[1]},
+                taps[] = {v->taps, 3, winograd_axis_taps(&p, 1)}, in[] = {v->in, p.in[0], p.in[1]},
+                out[] = {v->out, p.out[0], p.out[1]};
   int64_t plain[5] = {p.outputs, p.channels}, pads[6];
   reed_desc x = {REED_F32, n_axes + 2, {1}}, y = x, w = {dtype, 1, {problem_weights(&p)}};
   for (int i = 0; i < n_axes; i++) {
@@ -108,6 +120,42 @@ START_TEST(weights_of_several_extents_are_not_stored) {
   }
   for (int i = 0; i < 5; i++) kernels[i].free(kernels[i].state);
   kernel_cache_close(&cache), free(packed);
+}
+END_TEST
+
+/* Pairs of convolutions with different windows over one constant: with as many taps, or of another stride. */
+static const layer same_constant[][2] = {
+    {{256, 12}, {256, 32, .line_taps = 9}},
+    {{128, 8, .slices = 3}, {128, 32, .line_taps = 27}},
+    {{128, 12}, {128, 20, .column_stride = 2}},
+};
+
+/* Runs the layer, whose weights are stored in the cache, and returns Y, of *out_n elements. */
+static float *run_stored(const layer *l, kernel_cache *cache, const float *packed, int64_t *out_n) {
+  const winograd_problem p = problem_of(l);
+  float *x = seeded_numbers(p.x_image, 41), *y = numbers(p.y_image);
+  reed_kernel kernel = prepare(l, cache, packed, REED_F32);
+  ck_assert_msg(kernel.variant && strstr(kernel.variant, "stored"), "%s", kernel.variant ? kernel.variant : "");
+  direct_run(&kernel, x, packed, y);
+  free(x);
+  *out_n = p.y_image;
+  return y;
+}
+
+START_TEST(other_windows_over_one_constant_store_their_own) {
+  if (cpu_level_now() < CPU_AVX512) return; /* others choose the stored form for other extents */
+  const winograd_problem p = problem_of(&same_constant[_i][0]);
+  float *packed = numbers(problem_weights(&p));
+  kernel_cache *shared = cache_for_half_units();
+  for (int i = 0; i < 2; i++) {
+    kernel_cache *own = cache_for_half_units();
+    int64_t n;
+    float *want = run_stored(&same_constant[_i][i], own, packed, &n),
+          *y = run_stored(&same_constant[_i][i], shared, packed, &n);
+    ck_assert_mem_eq(y, want, (size_t)n * sizeof *y);
+    kernel_cache_close(&own), free(want), free(y);
+  }
+  kernel_cache_close(&shared), free(packed);
 }
 END_TEST
 
@@ -192,6 +240,8 @@ int main(void) {
   tcase_set_timeout(t, 60);
   tcase_add_test(t, small_maps_share_stored_weights);
   tcase_add_test(t, weights_of_several_extents_are_not_stored);
+  tcase_add_loop_test(t, other_windows_over_one_constant_store_their_own, 0,
+                      sizeof same_constant / sizeof *same_constant);
   tcase_add_loop_test(t, weights_of_half_precision_are_stored_transformed, 0, 2);
   tcase_add_test(t, weights_of_few_channels_are_not_stored);
   tcase_add_loop_test(t, layers_take_fewer_products, 0, sizeof layers / sizeof *layers);
