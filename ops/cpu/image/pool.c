@@ -70,7 +70,10 @@ static void next_offsets(const pool *p, const window_taps *taps, int32_t axes, i
 #define COLUMN_PS 30
 #define DOUBLING_PS 30
 #define APART_PS 300
-/* Picoseconds more of an output, if X and Y together are so many elements that they lie in memory */
+/* Picoseconds more of an element of X and of an output, if X and Y together are so many elements that they lie beyond
+ * the near caches, or in memory */
+#define NEXT_PS 30
+#define NEXT_ELEMENTS ((int64_t)1 << 18)
 #define FAR_PS 200
 #define FAR_ELEMENTS ((int64_t)1 << 20)
 #define WINDOWS_PIECE 256 /* outputs of a row, at most, so that an item has many rows, which share the input's */
@@ -286,7 +289,9 @@ static void divide_rows(fast_pool *f) {
     least = reach / stride + 16;
   }
   if (f->p.level < CPU_AVX2) output_ps *= BASE_TIMES;
-  if (f->p.planes * (f->p.in_plane + f->p.out_plane) > FAR_ELEMENTS) output_ps += FAR_PS;
+  const int64_t elements = f->p.planes * (f->p.in_plane + f->p.out_plane);
+  if (elements > NEXT_ELEMENTS) output_ps += NEXT_PS * f->p.in_plane / f->p.out_plane;
+  if (elements > FAR_ELEMENTS) output_ps += FAR_PS;
   int64_t most = ITEM_PS / output_ps;
   if (f->p.team.threads == 1) most = out;
   if (!in_registers && most > COLUMNS / stride) most = COLUMNS / stride;
@@ -482,6 +487,14 @@ static reed_status run_pixels(const void *state, const reed_kernel_buffers *buff
                               pool_rows, &job);
 }
 
+/* True if a window is the whole plane, as a global pool's is. */
+static bool is_whole_plane(const window *w) {
+  for (int32_t axis = 0; axis < w->n; axis++)
+    if (w->kernel[axis] != w->in[axis] || w->dilation[axis] != 1 || w->pad_begin[axis] || w->pad_end[axis])
+      return false;
+  return true;
+}
+
 static reed_status prepare(const cpu_view *view, pool_kind kind, reed_kernel *out_kernel) {
   const reed_kernel_call *call = view->call;
   fast_pool f = {.n_pieces = 1};
@@ -491,6 +504,7 @@ static reed_status prepare(const cpu_view *view, pool_kind kind, reed_kernel *ou
   if (f.p.dtype != REED_F32 || f.p.with_indices || (kind != POOL_GLOBAL && !view->last && is_of_padding(&f.p.w)))
     return kind == POOL_GLOBAL || view->last ? REED_OK : pool_prepare_any(call, &f.p, out_kernel);
   f.channels = call->inputs[0].dims[1];
+  if (!view->last && is_whole_plane(&f.p.w)) kind = POOL_GLOBAL;
   if (kind == POOL_GLOBAL) {
     f.piece = PLANE_PIECE;
     if (f.p.in_plane >= 2 * PLANE_PIECE) f.n_pieces = (f.p.in_plane + PLANE_PIECE - 1) / PLANE_PIECE;

@@ -33,16 +33,18 @@ INLINE int64_t counted(const pool_line *l, int64_t o) {
   return end > begin ? end - begin : 1;
 }
 
-/* The strip of `kept` outputs from output o on. */
-INLINE strip strip_at(const pool_line *l, int64_t o, int kept) {
+/* The strip of `kept` outputs from output o on; mean (a constant): it has counts. */
+INLINE strip strip_at(const pool_line *l, int64_t o, int kept, bool mean) {
   const int64_t column = o * l->stride - l->pad;
   strip s = {.column = column, .kept = kept};
   s.whole = column >= l->begin && column + l->stride * LANES + l->kernel - 1 <= l->end;
   for (int v = 0; v < VECTORS(l->stride) && !s.whole; v++)
     s.masks[v] = lanes_between(l->begin - column - v * LANES, l->end - column - v * LANES);
+  if (!mean) return s;
   float counts[LANES];
-  for (int i = 0; i < LANES && l->mean; i++) counts[i] = (float)counted(l, o + i);
-  if (l->mean) s.counts = load(counts);
+  const bool counts_all = column >= l->low && column + l->stride * (LANES - 1) + l->kernel <= l->high;
+  for (int i = 0; i < LANES; i++) counts[i] = (float)(counts_all ? l->kernel : counted(l, o + i));
+  s.counts = load(counts);
   return s;
 }
 
@@ -167,7 +169,7 @@ INLINE void run_strips(const pool_line *rows, const pool_line *columns, const fl
   for (int64_t i = first; i < after; i += LANES) {
     int64_t o = i;
     if (o + LANES > after && after - first >= LANES) o = after - LANES; /* outputs of the strip before it once more */
-    strip s = strip_at(columns, o, (int)(after - o < LANES ? after - o : LANES));
+    strip s = strip_at(columns, o, (int)(after - o < LANES ? after - o : LANES), mean);
     float *to = y + o - first;
     if (run_strip(mean ? SUM : LARGEST, rows, columns, &s, x, x_row, to, y_row, begin, end, stride))
       (void)run_strip(LARGEST_WITH_NAN, rows, columns, &s, x, x_row, to, y_row, begin, end, stride);

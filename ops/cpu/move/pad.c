@@ -5,8 +5,9 @@
 #include "ops/cpu/common/common.h"
 #include "ops/cpu/common/strided.h"
 
-#define PIECE 8192 /* elements of a row that are taken at a time */
-#define SHORT 16   /* so many elements are written one by one */
+#define PIECE 8192  /* elements of a row that are taken at a time */
+#define SHORT 16    /* so many elements are written one by one */
+#define ROW_WORK 32 /* of a row besides its elements, in cpu_team_for's count: its place in the source, a copy */
 
 typedef struct pad_state {
   int32_t rank;
@@ -173,7 +174,7 @@ reed_status cpu_prepare_pad(const reed_kernel_call *call, reed_kernel *out_kerne
     s->block_end = inner.extent < width - s->block_begin ? s->block_begin + inner.extent : width;
     s->n_rows = n_out / width;
   }
-  s->team = cpu_team_for(cpu_env_team(call), 2 * n_out * s->size);
+  s->team = cpu_team_for(cpu_env_team(call), 2 * n_out * s->size + s->n_rows * ROW_WORK);
   cpu_kernel_set(out_kernel, run_pad, s);
   out_kernel->state_bytes = bytes;
   return REED_OK;

@@ -2,6 +2,7 @@
  * reduced, its runs go to the formula's `row` loop; otherwise blocks of columns go to its `column` loop. Long
  * reductions are cut into pieces whose length follows from the extents alone, so that results do not depend on the
  * number of threads. The reference: reference/reduce.c. The loops: reduce_f32.c, reduce_plain.c. */
+#include "base/dtype.h"
 #include "ops/cpu/common/common.h"
 #include "ops/cpu/common/convert.h"
 #include "ops/cpu/reduce/reduce_f32.h"
@@ -11,6 +12,7 @@
 #define BLOCK 256       /* half elements converted, or columns, at a time */
 #define PIECE 65536     /* elements of one partial result */
 #define EXP_PIECE 8192  /* of ReduceLogSumExp */
+#define INT_PIECE 32768 /* of integers, which are widened */
 #define SLOW_PIECE 2048 /* the same where a logarithm is taken of each element: in short columns and in f64 */
 #define HALF_ROWS 16    /* rows of halves converted at a time for loops that take several */
 #define SHORT_COLUMN 16 /* columns with fewer elements along the last reduced dim are short */
@@ -359,7 +361,8 @@ reed_status cpu_prepare_reduce(const reed_kernel_call *call, reed_kernel *out_ke
   s->n_out = desc_elements(out);
   s->team = cpu_team_for(cpu_env_team(call), n_in * work + steps_of(s, n_in) * STEP_WORK + s->n_out * WORK_PER_ROW);
   s->n_pieces = 1;
-  if (s->n_out) plan_units(s, n_in, slow ? SLOW_PIECE : sums_exp ? EXP_PIECE : PIECE);
+  const int64_t piece = slow ? SLOW_PIECE : sums_exp ? EXP_PIECE : dtype_is_real(in->dtype) ? PIECE : INT_PIECE;
+  if (s->n_out) plan_units(s, n_in, piece);
   cpu_kernel_set(out_kernel, run_reduce, s);
   if (s->n_pieces > 1) out_kernel->workspace_bytes = s->n_out * s->n_pieces * (int64_t)sizeof(reduce_accumulator);
   return REED_OK;

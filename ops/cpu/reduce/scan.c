@@ -12,8 +12,10 @@
  * result is the sum before its piece, plus the sum within the piece. */
 #define PIECE 16384
 
-/* Elements of a group of columns in a piece, as far as a group may be narrower. */
-#define GROUP_ELEMENTS (8 * PIECE)
+/* Elements of a group of columns in a piece, as far as a group may be narrower: where threads share the groups, and
+ * where one thread has them all. */
+#define GROUP_ELEMENTS (4 * PIECE)
+#define GROUP_ALONE (8 * PIECE)
 #define GROUP_LEAST 8
 
 typedef struct cumsum_state {
@@ -113,8 +115,10 @@ static reed_status run_cumsum(const void *state, const reed_kernel_buffers *buff
   int32_t d = (int32_t)(axis < 0 ? axis + s->in.rank : axis);
   int64_t n = desc_elements(&s->in), extent = s->in.dims[d], lines = extent ? n / extent : 0;
   if (n == 0) return REED_OK;
+  const cpu_team team = cpu_team_for(s->team, n * 8);
   const int64_t inner = cpu_product(s->in.dims, d + 1, s->in.rank),
-                width = cpu_clamp(GROUP_ELEMENTS / extent, GROUP_LEAST, CUMSUM_COLUMNS) & -GROUP_LEAST;
+                elements = team.threads > 1 ? GROUP_ELEMENTS : GROUP_ALONE,
+                width = cpu_clamp(elements / extent, GROUP_LEAST, CUMSUM_COLUMNS) & -GROUP_LEAST;
   cumsum_job job = {.s = s,
                     .in = buffers->inputs[0],
                     .out = buffers->outputs[0],
@@ -127,7 +131,6 @@ static reed_status run_cumsum(const void *state, const reed_kernel_buffers *buff
                     .sums = buffers->workspace};
   const int64_t bytes = desc_bytes(&s->in);
   if (extent == 1) return cpu_parallel(cpu_team_for(s->team, 2 * bytes), bytes, 64, copy_lines, &job);
-  cpu_team team = cpu_team_for(s->team, n * 8);
   if (inner == 1 && extent <= CUMSUM_SHORT && s->loops->lines)
     return cpu_parallel(team, lines, 16, cumsum_short_lines, &job);
   int64_t groups = lines / inner * job.n_group;

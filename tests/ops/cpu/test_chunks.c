@@ -53,6 +53,9 @@ static const row rows[] = {
     {OP_MatMul, {{2, 20000, 1}, {2, 1, 3}}, 2, 1, .least = 8, .dtype = REED_F64},
     /* rows of three elements, which take as long as rows of some twenty */
     {OP_Equal, {{2, 100000, 1}, {2, 1, 3}}, 2, 1, .least = 40},
+    /* a function of f64; pieces of a sum of integers */
+    {OP_Asinh, {{1, 100000}}, 1, 1, .least = 200, .dtype = REED_F64},
+    {OP_ReduceSumSquare, {{1, 600000}}, 1, 1, .least = 30, .dtype = REED_I32},
     /* blocks of deformed samples by many outputs */
     {OP_DeformConv,
      {{4, 1, 128, 20, 20}, {4, 200, 128, 3, 3}, {4, 1, 18, 20, 20}},
@@ -194,12 +197,12 @@ static void open_boxes(kernel_case *c, int i) {
 }
 
 /* A long row whose windows overlap, with padding; a row of many columns under few rows; large planes; a few windows of
- * squares, each almost a plane, and windows of cubes. */
+ * squares, each almost a plane, and windows of cubes; one window, which is the plane. */
 static void open_pool(kernel_case *c, int i) {
   static const int64_t long_row[] = {101}, long_pads[] = {50, 30}, kernel[] = {3, 5}, pads[] = {1, 2, 0, 3},
                        dilations[] = {1, 2}, strides[] = {3, 2};
   static const op_id ops[] = {OP_AveragePool, OP_MaxPool, OP_GlobalAveragePool, OP_GlobalMaxPool, OP_GlobalLpPool,
-                              OP_LpPool,      OP_LpPool};
+                              OP_LpPool,      OP_LpPool,  OP_AveragePool,       OP_MaxPool};
   case_init(c, ops[i]);
   if (i == 0) {
     case_input(c, REED_F32, 3, (int64_t[]){1, 1, 90001}, 3);
@@ -214,20 +217,51 @@ static void open_pool(kernel_case *c, int i) {
   } else {
     case_input(c, REED_F32, 4, (int64_t[]){1, 1, 401, 703}, 3);
     if (i < 5) return;
-    static const int64_t windows[][2] = {{400, 700}, {40, 30}}, steps[][2] = {{1, 1}, {40, 30}};
-    case_attr_ints(c, "kernel_shape", windows[i - 5], 2);
-    case_attr_ints(c, "strides", steps[i - 5], 2);
-    case_attr_int(c, "p", i == 5 ? 2 : 3);
+    static const int64_t windows[][2] = {{400, 700}, {40, 30}, {401, 703}}, steps[][2] = {{1, 1}, {40, 30}, {1, 1}};
+    const int form = i < 7 ? i - 5 : 2;
+    case_attr_ints(c, "kernel_shape", windows[form], 2);
+    case_attr_ints(c, "strides", steps[form], 2);
+    if (i < 7) case_attr_int(c, "p", i == 5 ? 2 : 3);
   }
+}
+
+/* Rows of a few elements between pads. */
+static void open_pad(kernel_case *c, int i) {
+  (void)i;
+  case_init(c, OP_Pad);
+  case_input(c, REED_F32, 2, (int64_t[]){100000, 3}, 1);
+  value *pads = case_input(c, REED_I64, 1, (int64_t[]){4}, 0);
+  ((int64_t *)pads->data)[1] = ((int64_t *)pads->data)[3] = 1;
+}
+
+/* Columns side by side. */
+static void open_cumsum(kernel_case *c, int i) {
+  (void)i;
+  case_init(c, OP_CumSum);
+  case_input(c, REED_F32, 2, (int64_t[]){700, 701}, 1);
+  case_input(c, REED_I64, 1, (int64_t[]){1}, 0);
+}
+
+/* Planes that come from memory, each by a window of its own. */
+static void open_depthwise(kernel_case *c, int i) {
+  (void)i;
+  case_init(c, OP_Conv);
+  case_input(c, REED_F32, 4, (int64_t[]){1, 8, 400, 400}, 1);
+  case_input(c, REED_F32, 4, (int64_t[]){8, 1, 3, 3}, 1);
+  static const int64_t strides[] = {2, 2};
+  case_attr_ints(c, "strides", strides, 2);
+  case_attr_int(c, "group", 8);
 }
 
 static const struct {
   void (*open)(kernel_case *, int);
   int i, least;
-} calls[] = {{open_updates, 0, 25}, {open_updates, 1, 25}, {open_updates, 2, 30}, {open_updates, 3, 25},
-             {open_regions, 0, 60}, {open_boxes, 0, 20},   {open_boxes, 1, 4},    {open_pool, 0, 6},
-             {open_pool, 1, 5},     {open_pool, 2, 8},     {open_pool, 3, 8},     {open_pool, 4, 8},
-             {open_pool, 5, 100},   {open_pool, 6, 300},   {open_boxes, 2, 60},   {open_boxes, 3, 30}};
+} calls[] = {{open_updates, 0, 25},  {open_updates, 1, 25}, {open_updates, 2, 30}, {open_updates, 3, 25},
+             {open_regions, 0, 60},  {open_boxes, 0, 20},   {open_boxes, 1, 4},    {open_pool, 0, 6},
+             {open_pool, 1, 5},      {open_pool, 2, 8},     {open_pool, 3, 8},     {open_pool, 4, 8},
+             {open_pool, 5, 100},    {open_pool, 6, 300},   {open_boxes, 2, 60},   {open_boxes, 3, 30},
+             {open_pool, 7, 8},      {open_pool, 8, 8},     {open_pad, 0, 90},     {open_cumsum, 0, 12},
+             {open_depthwise, 0, 30}};
 
 START_TEST(calls_of_few_long_parts_have_many_chunks_and_the_same_bits) {
   expect_many_chunks(calls[_i].open, calls[_i].i, calls[_i].least, true);
