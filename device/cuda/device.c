@@ -73,8 +73,8 @@ static reed_status find_card(cuda_device *self, int32_t index, reed_diagnosis *d
   size_t total = 0;
   cu_result result = cu->device_count(&n);
   if (!result && index >= n)
-    return diag_fail(diagnosis, REED_ERROR_DEVICE, "device '%s:%d': this machine has %d NVIDIA GPU%s, numbered from 0",
-                     CUDA_DEVICE_NAME, (int)index, n, n == 1 ? "" : "s");
+    return diag_fail(diagnosis, REED_ERROR_DEVICE, "device '%s:%d': %s has %d GPU%s, numbered from 0", CUDA_DEVICE_NAME,
+                     (int)index, CUDA_DEVICE_NAME, n, n == 1 ? "" : "s");
   self->ordinal = cu->first_ordinal + (int)index;
   if (!result) result = cu->device_get(&self->ordinal_handle, self->ordinal);
   if (!result) result = cu->device_name(self->card, (int)sizeof self->card, self->ordinal_handle);

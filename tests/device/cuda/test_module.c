@@ -190,7 +190,7 @@ START_TEST(what_cannot_be_opened_is_refused_in_a_sentence) {
     reed_status status;
     const char *name, *sentence;
   } refused[] = {
-      {REED_ERROR_DEVICE, "cuda-emulated:2", "this machine has 2 NVIDIA GPUs, numbered from 0"},
+      {REED_ERROR_DEVICE, "cuda-emulated:2", "cuda-emulated has 2 GPUs, numbered from 0"},
       {REED_ERROR_ARGUMENT, "cuda-emulated?colour=1", "no option 'colour'; known: check"},
       {REED_ERROR_ARGUMENT, "cuda-emulated?late", "option 'late' takes a number"},
       {REED_ERROR_ARGUMENT, "cuda-emulated?seed=-1", "option 'seed' takes a number"},
