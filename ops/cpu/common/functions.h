@@ -70,6 +70,15 @@ static inline float exp_f32(float x) {
   return (m + 1) * power_of_two(half) * power_of_two(e - half);
 }
 
+/* e^x for x <= 0: its scale is raised so far that it is a normal number, and put back in the end, so that subnormal
+ * results are rounded once. NaN stays NaN. */
+static inline float exp_falling(float x) {
+  float n, clamped = x < -110.0f ? -110.0f : x;
+  int32_t e;
+  float m = exp_reduced(clamped, &n, &e);
+  return (m + 1) * power_of_two(e + 64) * 0x1p-64f;
+}
+
 /* e^x for |x| below 87, where one factor of 2 is enough; NaN stays NaN. */
 static inline float exp_near(float x) {
   float n;
@@ -126,10 +135,10 @@ static inline float log1p_finite(float x) {
 
 /* e^-|x| never overflows and keeps the small side exact. */
 static inline float sigmoid_f32(float x) {
-  float e = exp_f32(-abs_f32(x));
+  float e = exp_falling(-abs_f32(x));
   return (x < 0 ? e : 1) / (1 + e);
 }
-static inline float softplus_f32(float x) { return (x > 0 ? x : x != x ? x : 0) + log1p_finite(exp_f32(-abs_f32(x))); }
+static inline float softplus_f32(float x) { return (x > 0 ? x : x != x ? x : 0) + log1p_finite(exp_falling(-abs_f32(x))); }
 
 static inline float tanh_f32(float x) {
   float m = expm1_near(2 * clamp_f32(abs_f32(x), 0, 10));

@@ -82,7 +82,7 @@ static void ReduceLogSumExp_columns(reduce_accumulator *a, const void *px, int64
       CPU_LEVELED(softmax_columns_most)(x, some, stride, columns, most);
       memset(sum, 0, sizeof sum);
       for (int64_t row = 0; row < some; row++)
-        for (int64_t i = 0; i < columns; i++) sum[i] += exp_f32(x[row * stride + i] - most[i]);
+        for (int64_t i = 0; i < columns; i++) sum[i] += exp_falling(x[row * stride + i] - most[i]);
       for (int64_t i = 0; i < columns; i++) {
         double whole = (double)most[i];
         if (isfinite(most[i])) whole += log((double)sum[i]);

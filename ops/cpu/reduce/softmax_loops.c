@@ -29,7 +29,7 @@ static inline __attribute__((always_inline)) double exp_part(const float *x, flo
   enum { PARTS = TAKEN / LANES };
   float sums[TAKEN] = {0};
   if (n < TAKEN) {
-    for (int k = 0; k < n; k++) sums[k] = exp_f32(x[k] - most);
+    for (int k = 0; k < n; k++) sums[k] = exp_falling(x[k] - most);
     for (int64_t k = 0; y && k < n; k++) y[k] = sums[k];
     return sum_of(sums);
   }
@@ -155,9 +155,9 @@ void CPU_LEVELED(softmax_columns_most)(const float *x, int64_t axis, int64_t inn
 /* sum[i] += e^(x[i] - most[i]), put to y with log false. */
 static inline void add_exp(bool log, const float *x, const float *most, float *y, float *restrict sum, int64_t n) {
   if (log)
-    for (int64_t i = 0; i < n; i++) sum[i] += exp_f32(x[i] - most[i]);
+    for (int64_t i = 0; i < n; i++) sum[i] += exp_falling(x[i] - most[i]);
   else
-    for (int64_t i = 0; i < n; i++) sum[i] += y[i] = exp_f32(x[i] - most[i]);
+    for (int64_t i = 0; i < n; i++) sum[i] += y[i] = exp_falling(x[i] - most[i]);
 }
 
 void CPU_LEVELED(softmax_columns_sum)(bool log, const float *x, const float *most, float *y, int64_t axis,

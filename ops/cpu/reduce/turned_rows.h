@@ -19,10 +19,10 @@ INLINE void turn_rows(const float *x, int64_t n, int64_t rows, lanes *column) {
 
 typedef int32_t whole_lanes __attribute__((vector_size(4 * LANES)));
 
-/* exp_f32 (common/functions.h) of each lane. A loop over floats in memory, which gcc turns into vectors, stores and
+/* exp_falling (common/functions.h) of each lane. A loop over floats in memory, which gcc turns into vectors, stores and
  * loads them in parts of different widths below AVX-512. */
 INLINE lanes exp_lanes(lanes x) {
-  const lanes at = between(x, all(-110.0f), all(90.0f)), shifted = at * 0x1.715476p+0f + 0x1.8p+23f,
+  const lanes at = LANES_MAX(all(-110.0f), x), shifted = at * 0x1.715476p+0f + 0x1.8p+23f,
               n = shifted - 0x1.8p+23f, r = (at - n * 0x1.62e4p-1f) - n * 0x1.7f7d1cp-20f;
   lanes p = r * (float)(1.0 / 5040) + (float)(1.0 / 720);
   p = p * r + (float)(1.0 / 120);
@@ -33,8 +33,8 @@ INLINE lanes exp_lanes(lanes x) {
 #if defined(__AVX512F__)
   return _mm512_scalef_ps(p + 1, n);
 #else
-  const whole_lanes e = (whole_lanes)shifted - 0x4b400000, half = e >> 1;
-  return (p + 1) * (lanes)((half + 127) << 23) * (lanes)((e - half + 127) << 23);
+  const whole_lanes e = (whole_lanes)shifted - 0x4b400000;
+  return (p + 1) * (lanes)((e + 64 + 127) << 23) * 0x1p-64f;
 #endif
 }
 

@@ -221,7 +221,7 @@ INLINE float largest_score(const float *scores, int64_t n, float most) {
 INLINE float weigh_scores(float *scores, int64_t n, float most) {
   lanes sum = {0};
   float four[4];
-  for (int64_t j = 0; j < n; j++) scores[j] = exp_f32(scores[j] - most);
+  for (int64_t j = 0; j < n; j++) scores[j] = exp_falling(scores[j] - most);
   for (int64_t j = 0; j < n; j += LANES) sum += load(scores + j);
   _mm_storeu_ps(four, four_sums(sum, sum, sum, sum));
   return four[0];
@@ -229,7 +229,7 @@ INLINE float weigh_scores(float *scores, int64_t n, float most) {
 
 /* As attend_keys, for one query whose scores lie side by side. */
 float CPU_LEVELED(attend_row)(float *scores, int64_t n, float *most, float *sum) {
-  float now = largest_score(scores, n, *most), from = now == -INFINITY ? 0 : now, shrink = exp_f32(*most - from);
+  float now = largest_score(scores, n, *most), from = now == -INFINITY ? 0 : now, shrink = exp_falling(*most - from);
   *most = now;
   *sum = *sum * shrink + weigh_scores(scores, n, from);
   return shrink;
@@ -273,12 +273,12 @@ void CPU_LEVELED(attend_keys)(float *scores, int64_t n_keys, int64_t n, float *m
       most[i] = x > most[i] || x != x ? x : most[i];
     }
   for (int64_t i = 0; i < n; i++) {
-    shrink[i] = exp_f32(shrink[i] - (most[i] == -INFINITY ? 0 : most[i]));
+    shrink[i] = exp_falling(shrink[i] - (most[i] == -INFINITY ? 0 : most[i]));
     sum[i] *= shrink[i];
   }
   for (int64_t j = 0; j < n_keys; j++)
     for (int64_t i = 0; i < n; i++) {
-      float e = exp_f32(scores[j * n + i] - (most[i] == -INFINITY ? 0 : most[i]));
+      float e = exp_falling(scores[j * n + i] - (most[i] == -INFINITY ? 0 : most[i]));
       scores[j * n + i] = e;
       sum[i] += e;
     }
