@@ -14,15 +14,14 @@ int64_t desc_elements(const reed_desc *desc) {
   for (int32_t i = 0; i < desc->rank; i++) {
     if (desc->dims[i] < 0) return -1;
     if (desc->dims[i] == 0) empty = true;
-    else if (__builtin_mul_overflow(n, desc->dims[i], &n)) return -1;
+    else if (__builtin_mul_overflow(n, desc->dims[i], &n) || n > DESC_BYTES_MOST) return -1;
   }
   return empty ? 0 : n;
 }
 
 int64_t desc_bytes(const reed_desc *desc) {
-  int64_t n = desc_elements(desc), bytes;
-  if (n < 0 || __builtin_mul_overflow(n, (int64_t)reed_dtype_bytes(desc->dtype), &bytes)) return -1;
-  return bytes;
+  const int64_t n = desc_elements(desc), bytes = n * (int64_t)reed_dtype_bytes(desc->dtype);
+  return n < 0 || bytes > DESC_BYTES_MOST ? -1 : bytes;
 }
 
 static bool same_dims(const reed_desc *a, const reed_desc *b) {

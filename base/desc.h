@@ -1,7 +1,7 @@
 /* Checked arithmetic on extents and sizes, texts of shapes, and lists of attributes.
  *
- * desc_bytes checks a desc: unless it is -1, no extent is negative and the bytes fit int64, so callers may multiply
- * without checks. */
+ * desc_bytes checks a desc: unless it is -1, no extent is negative and the bytes are at most DESC_BYTES_MOST, so callers
+ * may multiply them by 2^15 without checks. */
 #ifndef BASE_DESC_H_
 #define BASE_DESC_H_
 
@@ -10,7 +10,10 @@
 
 #include "reed/operator.h"
 
-/* The number of elements, and of bytes; -1: overflow, or a negative extent. */
+/* Of a tensor: more than a process has addresses for. The product of the extents that are not 0 has the same limit. */
+#define DESC_BYTES_MOST ((int64_t)1 << 48)
+
+/* The number of elements, and of bytes; -1: above the limit, or a negative extent. */
 int64_t desc_elements(const reed_desc *desc);
 int64_t desc_bytes(const reed_desc *desc);
 bool desc_equal(const reed_desc *a, const reed_desc *b);

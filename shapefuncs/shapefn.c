@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "base/desc.h"
 #include "base/text.h"
 #include "ops/operands.h"
 #include "ops/packed.h"
@@ -166,8 +167,8 @@ static reed_status check_output(reed_shape_call *call, int32_t i) {
       return reed_shape_fail(call, REED_ERROR_SHAPE, -1, "output %s would have the negative extents %s", declared->name,
                              shapecall_dims_text(call, out->rank, out->dims, text, sizeof text));
     empty = empty || out->dims[k] == 0;
-    if (out->dims[k] &&
-        __builtin_mul_overflow(bytes, out->dims[k], &bytes)) /* as desc_elements: zeros do not excuse the others */
+    if (out->dims[k] && (__builtin_mul_overflow(bytes, out->dims[k], &bytes) ||
+                         bytes > DESC_BYTES_MOST)) /* as desc_elements: zeros do not excuse the others */
       return reed_shape_fail(call, REED_ERROR_SHAPE, -1, "output %s of %s is too large", declared->name,
                              shapecall_dims_text(call, out->rank, out->dims, text, sizeof text));
   }

@@ -238,11 +238,12 @@ START_TEST(tensors_of_devices_are_refused_where_they_cannot_be) {
   reed_tensor *t = NULL;
   reed_diagnosis *said;
   ck_assert_int_eq(reed_diagnosis_open(&said), REED_OK);
-  int64_t dims[] = {1ll << 40, 1ll << 20};
+  int64_t dims[] = {1ll << 40, 1ll << 5}, more[] = {1ll << 40, 1ll << 20};
   ck_assert_int_eq(reed_tensor_open_on("nowhere", REED_F32, 1, (int64_t[]){1}, &t, said), REED_ERROR_DEVICE);
   ck_assert_int_eq(reed_tensor_open_on("sim", REED_F32, 1, (int64_t[]){-1}, &t, said), REED_ERROR_SHAPE);
   ck_assert_int_eq(reed_tensor_open_on("sim", REED_NONE, 0, NULL, &t, said), REED_ERROR_ARGUMENT);
   ck_assert_int_eq(reed_tensor_open_on("sim", REED_F32, 2, dims, &t, said), REED_ERROR_MEMORY);
+  ck_assert_int_eq(reed_tensor_open_on("sim", REED_F32, 2, more, &t, said), REED_ERROR_SHAPE);
   ck_assert_int_eq(reed_tensor_open_on("host", REED_F32, 1, (int64_t[]){2}, &t, said), REED_OK);
   ck_assert_ptr_nonnull(reed_tensor_data(t));
   reed_tensor_close(&t);
