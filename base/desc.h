@@ -1,7 +1,7 @@
 /* Checked arithmetic on extents and sizes, texts of shapes, and lists of attributes.
  *
- * desc_bytes checks a desc: unless it is -1, no extent is negative and the bytes are at most DESC_BYTES_MOST, so callers
- * may multiply them by 2^15 without checks. */
+ * desc_bytes checks a desc: unless it is -1, no extent is negative and the bytes are at most DESC_BYTES_MOST, so
+ * callers may multiply them by 2^15 without checks. */
 #ifndef BASE_DESC_H_
 #define BASE_DESC_H_
 

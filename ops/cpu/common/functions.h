@@ -138,7 +138,9 @@ static inline float sigmoid_f32(float x) {
   float e = exp_falling(-abs_f32(x));
   return (x < 0 ? e : 1) / (1 + e);
 }
-static inline float softplus_f32(float x) { return (x > 0 ? x : x != x ? x : 0) + log1p_finite(exp_falling(-abs_f32(x))); }
+static inline float softplus_f32(float x) {
+  return (x > 0 ? x : x != x ? x : 0) + log1p_finite(exp_falling(-abs_f32(x)));
+}
 
 static inline float tanh_f32(float x) {
   float m = expm1_near(2 * clamp_f32(abs_f32(x), 0, 10));

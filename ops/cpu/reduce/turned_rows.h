@@ -22,8 +22,8 @@ typedef int32_t whole_lanes __attribute__((vector_size(4 * LANES)));
 /* exp_falling (common/functions.h) of each lane. A loop over floats in memory, which gcc turns into vectors, stores and
  * loads them in parts of different widths below AVX-512. */
 INLINE lanes exp_lanes(lanes x) {
-  const lanes at = LANES_MAX(all(-110.0f), x), shifted = at * 0x1.715476p+0f + 0x1.8p+23f,
-              n = shifted - 0x1.8p+23f, r = (at - n * 0x1.62e4p-1f) - n * 0x1.7f7d1cp-20f;
+  const lanes at = LANES_MAX(all(-110.0f), x), shifted = at * 0x1.715476p+0f + 0x1.8p+23f, n = shifted - 0x1.8p+23f,
+              r = (at - n * 0x1.62e4p-1f) - n * 0x1.7f7d1cp-20f;
   lanes p = r * (float)(1.0 / 5040) + (float)(1.0 / 720);
   p = p * r + (float)(1.0 / 120);
   p = p * r + (float)(1.0 / 24);
