@@ -412,19 +412,21 @@ void pool_close(pool **handle) {
   *handle = NULL;
 }
 
-/* `refused`: the device's last refusal; empty: the cap alone stood in the way. */
-static reed_status no_memory(const pool *p, reed_status status, int64_t bytes, const reed_diagnosis *refused,
-                             reed_diagnosis *diagnosis) {
+/* taken: of the block that would have the `bytes`. `refused`: the device's last refusal; empty: the cap alone stood in
+ * the way. */
+static reed_status no_memory(const pool *p, reed_status status, int64_t bytes, int64_t taken,
+                             const reed_diagnosis *refused, reed_diagnosis *diagnosis) {
   static const char *const owners[] = {"the session's tensors", "its copies", "the constants"}; /* by pool_memory */
-  char cap[96] = "none";
+  char cap[96] = "none", part[48] = "";
+  if (taken > bytes) snprintf(part, sizeof part, " in a block of %lld", (long long)taken);
   if (status != REED_ERROR_MEMORY) return diag_fail(diagnosis, status, "%s", refused->message);
   if (p->beside_bytes)
     snprintf(cap, sizeof cap, "%lld, of which outputs and objects have %lld", (long long)p->cap_bytes,
              (long long)p->beside_bytes);
   else if (p->cap_bytes) snprintf(cap, sizeof cap, "%lld", (long long)p->cap_bytes);
   return diag_fail(diagnosis, status,
-                   "out of %s on device '%s': %lld bytes asked for; %s have %lld live, %lld reserved, cap %s%s%s",
-                   p->memory == POOL_PINNED ? "pinned host memory" : "memory", p->device->name, (long long)bytes,
+                   "out of %s on device '%s': %lld bytes asked for%s; %s have %lld live, %lld reserved, cap %s%s%s",
+                   p->memory == POOL_PINNED ? "pinned host memory" : "memory", p->device->name, (long long)bytes, part,
                    owners[p->memory], (long long)p->figures.live_bytes, (long long)p->figures.reserved_bytes, cap,
                    *refused->message ? "; " : "", refused->message);
 }
@@ -454,7 +456,7 @@ reed_status pool_allocate_for(pool *p, pool_use use, int64_t bytes, storage **ou
     if (!b && !slack && (status = reserve(p, wanted, &refused)) == REED_OK) b = take(p, class, rounded, SPLIT_ANY);
     if (!b && wanted > least && (status = reserve(p, least, &refused)) == REED_OK)
       b = take(p, class, rounded, SPLIT_ANY);
-    if (!b) return no_memory(p, status, bytes, &refused, diagnosis);
+    if (!b) return no_memory(p, status, bytes, least, &refused, diagnosis);
   }
   if (class < 0 && use != POOL_BOUND) warm(p, b, rounded);
   b->storage = (storage){.n_references = 1,
@@ -512,7 +514,7 @@ reed_status pool_arena(pool *p, int64_t bytes, storage **arena, reed_diagnosis *
   reed_status status = make_room(p, rounded) ? memory_take(p, rounded, p->room_bytes, &data, &said) : REED_ERROR_MEMORY;
   if (status == REED_ERROR_MEMORY && pool_trim(p, 0) > 0 && under_cap(p, rounded))
     status = memory_take(p, rounded, p->room_bytes, &data, &said);
-  if (status != REED_OK) return no_memory(p, status, bytes, &said, diagnosis);
+  if (status != REED_OK) return no_memory(p, status, bytes, rounded, &said, diagnosis);
   block *b = header_take(p);
   b->bytes = rounded;
   b->storage = (storage){

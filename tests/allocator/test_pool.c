@@ -294,6 +294,17 @@ START_TEST(pool_stays_below_its_cap) {
 }
 END_TEST
 
+START_TEST(an_object_that_needs_a_new_block_is_refused_with_its_size) {
+  open_pool(true, NULL, 4 * MIB);
+  storage *s = NULL, *a = take(4 * MIB);
+  ck_assert_int_eq(pool_allocate(p, 8, &s, said), REED_ERROR_MEMORY);
+  const char *message = reed_diagnosis_message(said);
+  ck_assert_msg(strstr(message, "8 bytes asked for in a block of 65536; ") != NULL, "%s", message);
+  storage_release(a);
+  close_pool();
+}
+END_TEST
+
 START_TEST(pool_trims_and_tries_again_when_the_device_is_full) {
   open_pool(true, "?fail_allocation=3", 0);
   storage *held = take(20 * MIB);
@@ -541,6 +552,7 @@ int main(void) {
   tcase_add_test(tests, pool_lends_pinned_memory);
   tcase_add_test(tests, pool_poisons_what_it_lends_and_takes_back);
   tcase_add_test(tests, pool_stays_below_its_cap);
+  tcase_add_test(tests, an_object_that_needs_a_new_block_is_refused_with_its_size);
   tcase_add_test(tests, pool_trims_and_tries_again_when_the_device_is_full);
   tcase_add_test(tests, pool_does_not_keep_every_size_a_growing_tensor_had);
   tcase_add_test(tests, pool_keeps_large_free_blocks_for_large_requests);
