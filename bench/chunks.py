@@ -5,7 +5,7 @@
 
 Each case is a model of one operator: few long rows, many short ones, long columns, awkward extents. `vm profile` runs it four times before the profiled runs; a figure is the mean over three profiled runs, of the least of
 --again processes, because other work on the machine makes chunks longer and never shorter. --cases takes the cases of these numbers alone, so that a whole run, five minutes on an idle machine and longer beside other work, can be made in slices. Printed are the cases, with
-their numbers, whose longest chunk, or time outside of chunks, is above --most microseconds in every process, and at the end the number of cases and the operators without one. The exit status is 1 if such a case was found that
+their numbers, whose longest chunk, or time outside of chunks, is above --most microseconds in every process, and at the end the number of cases and the operators without one. The exit status is 1 if a case does not compile or run, or if one was found that
 KNOWN does not list: it holds the chunks that stay long because shorter ones would make the call slower, with the reason.
 """
 import argparse
@@ -66,7 +66,7 @@ def main():
     parser.add_argument("--again", type=int, default=5)
     parser.add_argument("--folder")
     options = parser.parse_args()
-    seen, count, long, known = set(), 0, 0, 0
+    seen, count, long, known, broken = set(), 0, 0, 0, 0
     wanted = numbers_of(options.cases)
     if options.folder:
         os.makedirs(options.folder, exist_ok=True)
@@ -80,6 +80,7 @@ def main():
             compiled = subprocess.run([os.path.join(options.build, "tools", "vm"), "compile", path, "-o", module], capture_output=True, text=True)
             if compiled.returncode:
                 print("not compiled:", text_of(case), compiled.stderr.strip()[:200], flush=True)
+                broken += 1
                 continue
             for threads in map(int, options.threads.split(",")):
                 count += 1
@@ -91,6 +92,7 @@ def main():
                             least[operator] = tuple(min(a, b) for a, b in zip(before, figures))
                     except RuntimeError as error:
                         print("not run:", text_of(case), error, flush=True)
+                        broken += 1
                         break
                     if all(max(figures[:2]) <= options.most for figures in least.values()):
                         break
@@ -100,11 +102,11 @@ def main():
                         known, long = known + (reason is not None), long + (reason is None)
                         print(f"{threads} threads, longest {longest:7.0f} us, outside of chunks {alone:7.0f} us, a call {total:8.0f} us, {chunks / 3:.0f} chunks: {operator}: case {number}: {text_of(case)}{'; known: ' + reason if reason else ''}", flush=True)
     listed = subprocess.run([os.path.join(options.build, "tools", "vm"), "ops"], capture_output=True, text=True, check=True).stdout
-    print(f"{count} measurements, {long} above {options.most:g} us, {known} more that are known")
+    print(f"{count} measurements, {long} above {options.most:g} us, {known} more that are known, {broken} not compiled or not run")
     if not options.only and not wanted:
         operators = {line.split()[0] for line in listed.splitlines()[1:] if line and line[0].isalpha()}
         print("operators without a case:", ", ".join(sorted(operators - seen - NEVER)) or "none")
-    return long > 0
+    return long > 0 or broken > 0
 
 
 if __name__ == "__main__":
