@@ -14,7 +14,7 @@ int64_t desc_elements(const reed_desc *desc) {
   for (int32_t i = 0; i < desc->rank; i++) {
     if (desc->dims[i] < 0) return -1;
     if (desc->dims[i] == 0) empty = true;
-    else if (__builtin_mul_overflow(n, desc->dims[i], &n) || n > DESC_BYTES_MOST) return -1;
+    else if (!desc_multiply(&n, desc->dims[i])) return -1;
   }
   return empty ? 0 : n;
 }

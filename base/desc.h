@@ -13,6 +13,11 @@
 /* Of a tensor: more than a process has addresses for. The product of the extents that are not 0 has the same limit. */
 #define DESC_BYTES_MOST ((int64_t)1 << 48)
 
+/* Multiplies a number of elements or bytes by an extent that is not 0. False: above the limit. */
+static inline bool desc_multiply(int64_t *n, int64_t extent) {
+  return !__builtin_mul_overflow(*n, extent, n) && *n <= DESC_BYTES_MOST;
+}
+
 /* The number of elements, and of bytes; -1: above the limit, or a negative extent. */
 int64_t desc_elements(const reed_desc *desc);
 int64_t desc_bytes(const reed_desc *desc);

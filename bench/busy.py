@@ -108,7 +108,7 @@ def work(arguments):
 
 # ---- the parent ----
 
-def beside(load):
+def busy_process(load):
     """A busy process, in a process group of its own."""
     if load:
         return subprocess.Popen(load, shell=True, start_new_session=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -137,7 +137,7 @@ def main():
         worker.ask()  # each engine opens the model
     for _ in range(arguments.rounds):
         for n in counts:
-            others = [beside(arguments.load) for _ in range(n)]
+            others = [busy_process(arguments.load) for _ in range(n)]
             try:
                 time.sleep(0.3)
                 for e, worker in workers.items():

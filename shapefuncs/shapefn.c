@@ -159,16 +159,13 @@ static reed_status check_output(reed_shape_call *call, int32_t i) {
       (out->bounded_axis < -1 || out->bounded_axis >= out->rank || (out->bounded_axis >= 0) != declared->bounded))
     return reed_shape_fail(call, REED_ERROR_SHAPE, -1, "output %d (%s): bounded axis %d of rank %d", i, declared->name,
                            out->bounded_axis, out->rank);
-  bool empty = false;
   int64_t bytes = (int64_t)reed_dtype_bytes(out->dtype);
   for (int32_t k = 0; k < out->rank; k++) {
     if (!reed_dim_known(call, out->dims[k])) continue;
     if (out->dims[k] < 0)
       return reed_shape_fail(call, REED_ERROR_SHAPE, -1, "output %s would have the negative extents %s", declared->name,
                              shapecall_dims_text(call, out->rank, out->dims, text, sizeof text));
-    empty = empty || out->dims[k] == 0;
-    if (out->dims[k] && (__builtin_mul_overflow(bytes, out->dims[k], &bytes) ||
-                         bytes > DESC_BYTES_MOST)) /* as desc_elements: zeros do not excuse the others */
+    if (out->dims[k] && !desc_multiply(&bytes, out->dims[k])) /* as desc_elements: zeros do not excuse the others */
       return reed_shape_fail(call, REED_ERROR_SHAPE, -1, "output %s of %s is too large", declared->name,
                              shapecall_dims_text(call, out->rank, out->dims, text, sizeof text));
   }

@@ -26,8 +26,7 @@ typedef struct reed_dim_range {
 typedef struct reed_tensor reed_tensor;
 struct DLManagedTensorVersioned; /* an official dlpack.h of before 1.0 has none */
 
-/* A zero-filled tensor in memory of its own. ERROR_SHAPE for a bad rank or extent, or
- * more than 2^48 bytes. */
+/* A zero-filled tensor in memory of its own. ERROR_SHAPE for a bad rank or extent, or more than 2^48 bytes. */
 REED_API REED_MUST_CHECK reed_status reed_tensor_open(reed_dtype dtype, int32_t rank, const int64_t *dims,
                                                       reed_tensor **out_tensor);
 /* A tensor over the caller's memory of the host; the last close calls `release` (may be NULL) with `context`. */

@@ -41,6 +41,9 @@ typedef struct cpu_team {
   bool brief;        /* so little work that no sleeping helper is woken for it alone: team_run_lazy */
 } cpu_team;
 
+/* Elements of X and Y in f32 together, from which they lie in memory rather than in the caches of a core. */
+#define CPU_FAR_ELEMENTS ((int64_t)1 << 20)
+
 /* A team of all threads that the session allows. */
 static inline cpu_team cpu_env_team(const reed_kernel_call *call) {
   const struct reed_kernel_env *env = call->env;

@@ -71,11 +71,10 @@ static void next_offsets(const pool *p, const window_taps *taps, int32_t axes, i
 #define DOUBLING_PS 30
 #define APART_PS 300
 /* Picoseconds more of an element of X and of an output, if X and Y together are so many elements that they lie beyond
- * the near caches, or in memory */
+ * the near caches, or in memory (CPU_FAR_ELEMENTS) */
 #define NEXT_PS 30
 #define NEXT_ELEMENTS ((int64_t)1 << 18)
 #define FAR_PS 200
-#define FAR_ELEMENTS ((int64_t)1 << 20)
 #define WINDOWS_PIECE 256 /* outputs of a row, at most, so that an item has many rows, which share the input's */
 #define OUTPUTS_NARROW 32 /* a row of fewer outputs is computed by pool_windows though its windows are small */
 #define BASE_TIMES 4      /* on a CPU without AVX2 */
@@ -291,7 +290,7 @@ static void divide_rows(fast_pool *f) {
   if (f->p.level < CPU_AVX2) output_ps *= BASE_TIMES;
   const int64_t elements = f->p.planes * (f->p.in_plane + f->p.out_plane);
   if (elements > NEXT_ELEMENTS) output_ps += NEXT_PS * f->p.in_plane / f->p.out_plane;
-  if (elements > FAR_ELEMENTS) output_ps += FAR_PS;
+  if (elements > CPU_FAR_ELEMENTS) output_ps += FAR_PS;
   int64_t most = ITEM_PS / output_ps;
   if (f->p.team.threads == 1) most = out;
   if (!in_registers && most > COLUMNS / stride) most = COLUMNS / stride;

@@ -5,9 +5,8 @@
 #include "ops/cpu/product/depthwise_plane_loops.h"
 
 #define TAPS_PER_BYTE 2 /* products of a window that take as long as a byte in cpu_team_for's count */
-/* Products that take as long as an element of X or Y where they lie in memory, because they are so many together. */
+/* Products that take as long as an element of X or Y where these lie in memory. */
 #define FAR_PRODUCTS 1
-#define FAR_ELEMENTS ((int64_t)1 << 20)
 #define ROW_PRODUCTS 40 /* products that take as long as the edges of a row of Y */
 #define MOST_PRODUCTS 1e15
 #define MULTIPLIER_MOST 4 /* outputs to a channel: more are faster as a product */
@@ -82,7 +81,7 @@ reed_status conv_depthwise_planes_prepare(const reed_kernel_call *call, reed_ker
   const int64_t elements = desc_elements(x) + desc_elements(y);
   const double products = (double)desc_elements(y) * (double)w.kernel[0] * (double)w.kernel[1] +
                           (double)d->planes * (double)w.out[0] * ROW_PRODUCTS +
-                          (elements > FAR_ELEMENTS ? (double)elements * FAR_PRODUCTS : 0);
+                          (elements > CPU_FAR_ELEMENTS ? (double)elements * FAR_PRODUCTS : 0);
   d->team = cpu_team_for(cpu_env_team(call), products < MOST_PRODUCTS ? (int64_t)products / TAPS_PER_BYTE : INT64_MAX);
   int64_t pieces = d->planes > 0 ? (d->team.chunks + d->planes - 1) / d->planes : 1,
           blocks = (w.out[0] + ROWS_GRAIN - 1) / ROWS_GRAIN;
