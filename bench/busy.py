@@ -152,7 +152,8 @@ def main():
         cells, share = [], min(arguments.threads, n_cpus, n_cpus * arguments.threads / (n + arguments.threads))
         for e in ENGINES:
             median, mean, idle = statistics.median(found[n, e]), statistics.fmean(found[n, e]), statistics.fmean(found[counts[0], e])
-            cells.append(f"{median * 1e3:>16.2f} ms {mean * 1e3:>7.2f}  {mean / idle:>7.2f}x {statistics.fmean(cpu_idle[e]) / share * 1e3:>7.2f}")
+            even = "-" if arguments.load and n else f"{statistics.fmean(cpu_idle[e]) / share * 1e3:.2f}"
+            cells.append(f"{median * 1e3:>16.2f} ms {mean * 1e3:>7.2f}  {mean / idle:>7.2f}x {even:>7}")
         print(f"{n:>4}  " + "  ".join(cells) + f"   {statistics.fmean(found[n, 'onnxruntime']) / statistics.fmean(found[n, 'reed']):.2f}")
         if arguments.torch:
             print("      PyTorch's product: " + ", ".join(f"beside {e} {statistics.median(torch_found[n, e]) * 1e3:.2f} ms (mean {statistics.fmean(torch_found[n, e]) * 1e3:.2f})" for e in ENGINES))
