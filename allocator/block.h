@@ -9,6 +9,7 @@ struct block {
   storage storage;       /* first: the caller's view. data is set in every block, the other fields while it is in use */
   int64_t bytes;         /* of the block; storage.bytes: as requested */
   int64_t warm_bytes;    /* large blocks: the system has given the pages of so many bytes from the beginning */
+  int64_t chunk_bytes;   /* first blocks of chunks: the chunk's bytes when it was taken */
   bool free;             /* large blocks: on a list of free ones */
   block *before, *after; /* large blocks: neighbours in their chunk */
   block *previous, *next; /* neighbours in the list that holds the block */

@@ -17,62 +17,16 @@
 #include <assert.h>
 #include <stdio.h>
 
-#include "allocator/block.h"
-#include "allocator/size_class.h"
+#include "allocator/chunk.h"
 #include "base/mem.h"
 
 enum {
-  CHUNK_BYTES = 2 << 20, /* least size of a chunk while the cap allows */
-  HEADER_BATCH = 64,
   HEADERS_PER_CALL = 3,  /* most that one allocation uses: a chunk, the rest split off it, and an object */
   KEPT_BYTES = 16 << 20, /* a free block of this size or more is kept for large requests */
   KEPT_SHARE = 16,       /* a request is large for a kept block if it is a sixteenth of the block or more */
-  SLACK = 4,             /* free chunks may make up a quarter of the most that was in use */
-};
-
-typedef struct header_batch {
-  struct header_batch *next;
-  block headers[HEADER_BATCH];
-} header_batch;
-
-struct pool {
-  device *device;
-  device_queue *queue;
-  pool_memory memory;
-  int32_t device_number;
-  int64_t cap_bytes, room_bytes; /* room: of an arena */
-  int64_t beside_bytes;          /* not the pool's, but under the same cap */
-  block *large[64];              /* free large blocks of 2^i <= bytes < 2^(i+1) */
-  uint64_t large_mask;           /* bit i: large[i] is not empty */
-  block *slabs[N_CLASSES];       /* heaps of slabs with room */
-  block *empty[N_CLASSES];       /* the slab with room that has no used object; at most one */
-  int64_t peak_used_bytes;       /* in the present window of runs and the one before */
-  int64_t window_used_bytes;     /* the most in the present window */
-  int32_t n_runs;                /* in the present window */
-  int64_t headroom;              /* the most of a block */
-  const int *cancel;             /* ends the giving of pages; NULL: nothing does */
-  block *spare;                  /* unused headers */
-  int32_t n_spare;
-  header_batch *batches;
-  pool_figures figures; /* largest_free_bytes and fragmentation are worked out when asked for */
 };
 
 /* ---- headers and lists ---- */
-
-static void header_give(pool *p, block *b) {
-  b->next = p->spare;
-  p->spare = b;
-  p->n_spare++;
-}
-
-static block *header_take(pool *p) {
-  block *b = p->spare;
-  assert(b);
-  p->spare = b->next;
-  p->n_spare--;
-  *b = (block){0};
-  return b;
-}
 
 /* Ensures that the headers for one allocation exist, so that the allocation cannot fail halfway. */
 static bool headers_ready(pool *p) {
@@ -83,20 +37,6 @@ static bool headers_ready(pool *p) {
   p->batches = batch;
   for (int i = 0; i < HEADER_BATCH; i++) header_give(p, &batch->headers[i]);
   return true;
-}
-
-static void free_add(pool *p, block *b) {
-  int i = log2_floor(b->bytes);
-  b->free = true;
-  list_add(&p->large[i], b);
-  p->large_mask |= 1ull << i;
-}
-
-static void free_remove(pool *p, block *b) {
-  int i = log2_floor(b->bytes);
-  b->free = false;
-  list_remove(&p->large[i], b);
-  if (!p->large[i]) p->large_mask &= ~(1ull << i);
 }
 
 /* ---- large blocks ---- */
@@ -132,33 +72,10 @@ static block *best_fit(const pool *p, int64_t bytes, kept_split split) {
   return best ? best : smallest(p, bytes, 0, split == SPLIT_ANY);
 }
 
-static reed_status memory_take(pool *p, int64_t bytes, int64_t room_bytes, void **out_data, reed_diagnosis *refused) {
-  const device_interface *on = p->device->interface;
-  return p->memory == POOL_PINNED ? on->allocate_pinned(p->device, bytes, out_data, refused)
-                                  : on->allocate(p->device, bytes, room_bytes, out_data, refused);
-}
-
-static void memory_give(pool *p, void *data) {
-  const device_interface *on = p->device->interface;
-  if (p->memory == POOL_PINNED) on->release_pinned(p->device, data);
-  else on->release(p->device, data, p->queue);
-}
-
-static bool memory_extend(pool *p, void *data, int64_t bytes) {
-  const device_interface *on = p->device->interface;
-  return p->memory != POOL_PINNED && on->extend && on->extend(p->device, data, bytes);
-}
-
 /* Overwrites the bytes of a storage that is new or released, on a device that can, so that a stale read shows. */
 static void poison(pool *p, const storage *s) {
   const device_interface *on = p->device->interface;
   if (on->poison && p->queue && p->memory != POOL_PINNED) (void)!on->poison(p->queue, s->data, s->bytes);
-}
-
-static void count_reserved(pool *p, int64_t more) {
-  p->figures.reserved_bytes += more;
-  if (p->figures.peak_reserved_bytes < p->figures.reserved_bytes)
-    p->figures.peak_reserved_bytes = p->figures.reserved_bytes;
 }
 
 static void count_used(pool *p, int64_t live, int64_t used) {
@@ -170,24 +87,6 @@ static void count_used(pool *p, int64_t live, int64_t used) {
   if (p->window_used_bytes < f->used_bytes) p->window_used_bytes = f->used_bytes;
 }
 
-/* A new chunk as one free block. */
-static reed_status chunk_take(pool *p, int64_t bytes, reed_diagnosis *refused) {
-  void *data;
-  reed_status status = memory_take(p, bytes, 0, &data, refused);
-  if (status != REED_OK) return status;
-  block *b = header_take(p);
-  b->storage.data = data;
-  b->bytes = bytes;
-  free_add(p, b);
-  p->figures.n_device_allocations++;
-  count_reserved(p, bytes);
-  return REED_OK;
-}
-
-static bool under_cap(const pool *p, int64_t bytes) {
-  return p->cap_bytes == 0 || bytes <= p->cap_bytes - p->beside_bytes - p->figures.reserved_bytes;
-}
-
 void pool_set_beside(pool *p, int64_t bytes) { p->beside_bytes = bytes; }
 
 void pool_set_headroom(pool *p, int64_t most, const int *cancel) {
@@ -197,79 +96,13 @@ void pool_set_headroom(pool *p, int64_t most, const int *cancel) {
 
 int64_t pool_capacity(const storage *s) { return ((const block *)s)->bytes; }
 
-/* The limit on reserved bytes while `bytes` more are needed: the most used, a quarter more, and a chunk. */
-static int64_t enough(const pool *p, int64_t bytes) {
-  int64_t used = p->figures.used_bytes, most = bytes > INT64_MAX - used ? INT64_MAX : used + bytes;
-  if (most < p->peak_used_bytes) most = p->peak_used_bytes;
-  return most > INT64_MAX - most / SLACK - CHUNK_BYTES ? INT64_MAX : most + most / SLACK + CHUNK_BYTES;
-}
-
-/* Grows the chunk whose free last block lacks least, until that block has `bytes`. False: no chunk can grow. Growing is
- * preferred to a new chunk because the pages already in use are warm. */
-static bool grow(pool *p, int64_t bytes) {
-  if (p->memory == POOL_PINNED || !p->device->interface->extend) return false;
-  block *best = NULL;
-  for (uint64_t mask = p->large_mask; mask; mask &= mask - 1)
-    for (block *b = p->large[__builtin_ctzll(mask)]; b; b = b->next)
-      if (!b->after && b->bytes < bytes && (!best || b->bytes > best->bytes)) best = b;
-  if (!best || !under_cap(p, bytes - best->bytes)) return false;
-  const block *first = best;
-  while (first->before) first = first->before;
-  int64_t more = bytes - best->bytes, chunk = (char *)best->storage.data - (char *)first->storage.data + bytes;
-  if (!memory_extend(p, first->storage.data, chunk)) return false;
-  free_remove(p, best);
-  best->bytes = bytes;
-  free_add(p, best);
-  count_reserved(p, more);
-  return true;
-}
-
-static int64_t generous(int64_t bytes) { return bytes < CHUNK_BYTES ? CHUNK_BYTES : bytes; }
-
-static bool has_slack(const pool *p, int64_t bytes) {
-  return p->figures.reserved_bytes <= enough(p, bytes) - generous(bytes);
-}
-
-/* Reserves a chunk for `bytes` when no free block can hold them. Order of choice: a chunk with room to grow; an exact
- * chunk; an exact chunk after all free chunks went back to the device. Without slack, free chunks beyond the limit are
- * given back first, because tensors that grow from iteration to iteration would leave chunks of every earlier size
- * reserved; the new chunk is a quarter larger, except on the host, whose chunks can grow in place by as much. */
-static reed_status reserve(pool *p, int64_t bytes, reed_diagnosis *refused) {
-  reed_status status = REED_ERROR_MEMORY;
-  int64_t wanted = generous(bytes), limit = enough(p, bytes);
-  if (!has_slack(p, bytes)) {
-    int64_t more = p->device->interface->host_memory ? 0 : bytes / SLACK / LARGE_UNIT * LARGE_UNIT;
-    wanted = bytes > INT64_MAX - more ? bytes : bytes + more;
-    pool_trim(p, limit > wanted ? limit - wanted : 0);
-  }
-  if (wanted > bytes && under_cap(p, wanted)) status = chunk_take(p, wanted, refused);
-  if (status == REED_ERROR_MEMORY && under_cap(p, bytes)) status = chunk_take(p, bytes, refused);
-  if (status == REED_ERROR_MEMORY && pool_trim(p, 0) > 0 && under_cap(p, bytes)) status = chunk_take(p, bytes, refused);
-  return status;
-}
-
-/* The size that a large block of `bytes` (a multiple of LARGE_UNIT) should have. */
-static int64_t roomy(const pool *p, int64_t bytes) {
-  int64_t more = pool_headroom(bytes, p->headroom) / LARGE_UNIT * LARGE_UNIT;
-  return bytes <= INT64_MAX - more ? bytes + more : bytes;
-}
-
-/* Faults in the pages of a block that is given out for `bytes`; if some are missing, the pages of its headroom too. */
-static void warm(const pool *p, block *b, int64_t bytes) {
-  int64_t cold = b->bytes - b->warm_bytes, given = cold; /* without headroom, the block is written now */
-  if (b->warm_bytes >= bytes) return;
-  if (p->headroom && p->device->interface->host_memory)
-    given = (int64_t)mem_warm((char *)b->storage.data + b->warm_bytes, (size_t)cold, p->cancel);
-  b->warm_bytes += given;
-}
-
 /* Takes `bytes` (a multiple of LARGE_UNIT), with headroom where there is some, from a free block and leaves the rest of
  * it free. */
 static block *large_take(pool *p, int64_t bytes, kept_split split) {
   block *b = best_fit(p, bytes, split);
   if (!b) return NULL;
   free_remove(p, b);
-  const int64_t wanted = roomy(p, bytes);
+  const int64_t wanted = block_roomy(p, bytes);
   bytes = wanted < b->bytes ? wanted : b->bytes;
   if (b->bytes > bytes) {
     block *rest = header_take(p);
@@ -321,7 +154,7 @@ static bool slab_full(const block *slab) {
 static bool slab_open(pool *p, int class, kept_split split) {
   block *slab = large_take(p, slab_bytes(class), split);
   if (!slab) return false;
-  warm(p, slab, slab_bytes(class));
+  block_warm(p, slab, slab_bytes(class));
   slab->class = class;
   slab->n_carved = slab->n_used = 0;
   slab->objects = NULL;
@@ -448,17 +281,18 @@ reed_status pool_allocate_for(pool *p, pool_use use, int64_t bytes, storage **ou
                kept for large requests; else give free chunks back and reserve a new one */
     reed_status status = REED_ERROR_MEMORY;
     reed_diagnosis refused = {0};
-    int64_t wanted = class < 0 ? roomy(p, rounded) : least;
-    if (class < 0 && (grow(p, wanted) || grow(p, rounded))) b = take(p, class, rounded, split);
-    bool slack = has_slack(p, wanted);
-    if (!b && slack) status = reserve(p, wanted, &refused);
+    int64_t wanted = class < 0 ? block_roomy(p, rounded) : least;
+    if (class < 0 && (chunks_grow(p, wanted) || chunks_grow(p, rounded))) b = take(p, class, rounded, split);
+    bool slack = chunks_have_slack(p, wanted);
+    if (!b && slack) status = chunks_reserve(p, wanted, &refused);
     if (!b) b = take(p, class, rounded, SPLIT_ANY);
-    if (!b && !slack && (status = reserve(p, wanted, &refused)) == REED_OK) b = take(p, class, rounded, SPLIT_ANY);
-    if (!b && wanted > least && (status = reserve(p, least, &refused)) == REED_OK)
+    if (!b && !slack && (status = chunks_reserve(p, wanted, &refused)) == REED_OK)
+      b = take(p, class, rounded, SPLIT_ANY);
+    if (!b && wanted > least && (status = chunks_reserve(p, least, &refused)) == REED_OK)
       b = take(p, class, rounded, SPLIT_ANY);
     if (!b) return no_memory(p, status, bytes, least, &refused, diagnosis);
   }
-  if (class < 0 && use != POOL_BOUND) warm(p, b, rounded);
+  if (class < 0 && use != POOL_BOUND) block_warm(p, b, rounded);
   b->storage = (storage){.n_references = 1,
                          .device = p->device_number,
                          .data = b->storage.data,
@@ -493,7 +327,7 @@ static bool make_room(pool *p, int64_t more) {
 reed_status pool_arena(pool *p, int64_t bytes, storage **arena, reed_diagnosis *diagnosis) {
   if (*arena && (*arena)->bytes >= bytes) return REED_OK;
   int64_t least = bytes > INT64_MAX - LARGE_UNIT ? INT64_MAX : (bytes + LARGE_UNIT - 1) / LARGE_UNIT * LARGE_UNIT;
-  int64_t rounded = roomy(p, least);
+  int64_t rounded = block_roomy(p, least);
   if (*arena) {
     block *b = (block *)*arena;
     if (!under_cap(p, rounded - b->bytes)) rounded = least;
@@ -560,11 +394,12 @@ int64_t pool_trim(pool *p, int64_t keep_bytes) {
   return before - p->figures.reserved_bytes;
 }
 
-bool pool_has_excess(const pool *p) { return p->figures.reserved_bytes > enough(p, 0); }
+bool pool_has_excess(const pool *p) { return p->figures.reserved_bytes > chunks_enough(p, 0); }
 
-void pool_trim_excess(pool *p) { pool_trim(p, enough(p, 0)); }
+void pool_trim_excess(pool *p) { pool_trim(p, chunks_enough(p, 0)); }
 
 bool pool_end_run(pool *p) {
+  block_warm_more(p);
   if (p->device->interface->record) close_empty_slabs(p);
   if (++p->n_runs < POOL_WINDOW) return false;
   p->n_runs = 0;

@@ -102,6 +102,8 @@ static void ask_huge_pages(char *block, size_t from, size_t to) {
 #endif
 }
 
+bool mem_bulk_is_mapped(size_t capacity) { return capacity >= MAPPED_FROM && may_map(); }
+
 void *mem_alloc_bulk(size_t bytes) { return mem_alloc_bulk_room(bytes, bytes); }
 
 static void *alloc_room(size_t bytes, size_t capacity, size_t mapped_from) {
@@ -128,7 +130,7 @@ size_t kept_whole_pages(size_t bytes) {
 /* The system zeroes a mapping's pages. Those that are not huge are taken at once, because a fault for each of them
  * would cost more than writing zeros into the heap. */
 void *mem_calloc_bulk(size_t bytes) {
-  if (bytes >= MAPPED_FROM && may_map()) {
+  if (mem_bulk_is_mapped(bytes)) {
     char *mapped = mem_alloc_bulk(bytes);
     size_t huge = bytes < HUGE_FROM ? 0 : bytes - bytes % HUGE_PAGE_BYTES;
     if (mapped && huge < bytes) (void)mem_warm(mapped + huge, bytes - huge, NULL);

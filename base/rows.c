@@ -8,8 +8,8 @@
 #include "base/mem.h"
 
 #define BLOCK_ALIGN ((size_t)16)
-#define PAGES_AT_ONCE 8   /* whose memory is asked for in one call */
-#define PAGES_AHEAD 4     /* free pages with memory, below which rows_renew takes more */
+#define PAGES_AHEAD 4     /* free pages with memory, below which rows_renew takes more, */
+#define PAGES_AT_ONCE 8   /* so many */
 #define FREE_MOST 64      /* free pages that keep their memory, the last ones that became free */
 #define WRITTEN_AHEAD 512 /* bytes fetched behind a new block, which the next blocks will write */
 
@@ -55,10 +55,11 @@ static row_page *page_at(size_t number) {
   return (row_page *)(atomic_load_explicit(&reed_rows_shared.base, memory_order_relaxed) + number * ROWS_PAGE);
 }
 
-/* Makes some pages more free ones. The lock is held. */
-static void add_pages(void) {
+/* Makes n pages more, or as many as are left, free ones. The lock is held. */
+static void add_pages(size_t n) {
   reed_rows *rows = &reed_rows_shared;
-  const size_t left = ROWS_BYTES / ROWS_PAGE - rows->n_used, n = left < PAGES_AT_ONCE ? left : PAGES_AT_ONCE;
+  const size_t left = ROWS_BYTES / ROWS_PAGE - rows->n_used;
+  if (left < n) n = left;
   if (!n || mprotect(page_at(rows->n_used), n * ROWS_PAGE, PROT_READ | PROT_WRITE) != 0) return;
   (void)mem_warm(page_at(rows->n_used), n * ROWS_PAGE, NULL);
   for (size_t i = n; i > 0; i--) rows->free[rows->n_free++] = (uint16_t)(rows->n_used + i - 1);
@@ -71,7 +72,7 @@ static row_page *take_page(void) {
   row_page *page = NULL;
   if (pthread_mutex_trylock(&rows->lock) != 0) return NULL;
   if (have_addresses()) {
-    if (!rows->n_free) add_pages();
+    if (!rows->n_free) add_pages(1);
     if (rows->n_free) page = page_at(rows->free[--rows->n_free]);
     if (rows->n_cold > rows->n_free) {
       rows->n_cold = rows->n_free;
@@ -135,7 +136,7 @@ void rows_renew(void) {
   if (rows->n_used && rows->n_free < rows->n_cold + PAGES_AHEAD) {
     for (int i = 0; i < PAGES_AT_ONCE && rows->n_cold > 0; i++)
       (void)mem_warm(page_at(rows->free[--rows->n_cold]), ROWS_PAGE, NULL);
-    if (rows->n_free < rows->n_cold + PAGES_AHEAD) add_pages();
+    if (rows->n_free < rows->n_cold + PAGES_AHEAD) add_pages(PAGES_AT_ONCE);
   }
   pthread_mutex_unlock(&rows->lock);
 }

@@ -13,7 +13,7 @@ enum {
   /* A block of this size or more gets room to grow. The room takes addresses only, because the system gives pages at
    * their first use. */
   ROOM_FROM_BYTES = 4 << 20,
-  ROOM_SHARE = 4, /* the room is a quarter of the block */
+  ROOM_SHARE = 4, /* the room is a quarter of the block, if the caller asks for no more; the heap keeps no more free */
 };
 
 typedef struct host_device {
@@ -33,12 +33,13 @@ static reed_status host_allocate(device *self, int64_t bytes, int64_t room_bytes
                                  reed_diagnosis *diagnosis) {
   device_figures *figures = &((host_device *)self)->figures;
   assert(bytes >= 0);
-  (void)room_bytes; /* the heap keeps no addresses free */
   if (!figures_hold(figures, bytes)) return figures_refuse(figures, "host", bytes, diagnosis);
-  int64_t capacity = bytes < ROOM_FROM_BYTES ? bytes : bytes + bytes / ROOM_SHARE;
   const size_t head = sizeof(block_header);
+  int64_t capacity = bytes < ROOM_FROM_BYTES ? bytes : bytes + bytes / ROOM_SHARE;
+  if (room_bytes > capacity && mem_bulk_is_mapped((size_t)room_bytes + head)) capacity = room_bytes;
   block_header *header = mem_alloc_bulk_room((size_t)bytes + head, (size_t)capacity + head);
-  if (!header && capacity > bytes) header = mem_alloc_bulk((size_t)(capacity = bytes) + head);
+  if (!header && capacity > bytes) /* the system may refuse so many addresses */
+    header = mem_alloc_bulk((size_t)(capacity = bytes) + head);
   if (!header) return figures_refuse(figures, "host", bytes, diagnosis);
   header->bytes = bytes;
   header->capacity = capacity;

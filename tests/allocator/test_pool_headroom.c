@@ -117,6 +117,36 @@ START_TEST(pool_gives_arenas_of_a_large_block_with_pages) {
 }
 END_TEST
 
+/* An arena that grows by 40 KiB in each run, to seven times its first size, takes the pages that it lacks and at most
+ * 32 of its headroom: in no run those of a whole eighth (240 below 4 MiB; huge pages from there on), or of new memory.
+ */
+START_TEST(an_arena_that_grows_takes_its_pages_by_and_by) {
+  open_pool(false, NULL, 0);
+  pool_set_headroom(p, INT64_MAX, NULL);
+  storage *arena = take_written(3 * MIB / 2);
+  const void *memory = arena->data;
+  for (int64_t bytes = 3 * MIB / 2; bytes < 11 * MIB; bytes += 40 * KIB) {
+    storage_release(arena);
+    const int64_t faults = page_faults();
+    ck_assert_int_eq(pool_allocate_for(p, POOL_ARENA, bytes, &arena, said), REED_OK);
+    memset(arena->data, 1, (size_t)bytes);
+    pool_end_run(p);
+    const int64_t taken = page_faults() - faults;
+    ck_assert_msg(taken <= 48, "%lld page faults for %lld KiB", (long long)taken, (long long)bytes / KIB);
+    ck_assert_ptr_eq(arena->data, memory);
+  }
+  for (int run = 0; run < POOL_WINDOW / 2; run++) pool_end_run(p);
+  const int64_t whole = pool_capacity(arena), faults = page_faults();
+  storage_release(arena);
+  ck_assert_int_eq(pool_allocate_for(p, POOL_ARENA, whole, &arena, said), REED_OK);
+  memset(arena->data, 1, (size_t)whole);
+  ck_assert_int_eq(page_faults() - faults, 0); /* the whole headroom is there */
+  ck_assert_int_eq(figures().n_device_allocations, 1);
+  storage_release(arena);
+  close_pool();
+}
+END_TEST
+
 /* Making the pages of a large block resident takes long, so a raised flag ends it. */
 START_TEST(pool_gives_no_pages_while_the_flag_is_raised) {
   open_pool(false, NULL, 0);
@@ -200,6 +230,7 @@ int main(void) {
   tcase_add_test(tests, pool_takes_a_block_with_its_pages_first);
   tcase_add_test(tests, pool_keeps_large_blocks_with_pages_for_large_requests);
   tcase_add_test(tests, pool_gives_arenas_of_a_large_block_with_pages);
+  tcase_add_test(tests, an_arena_that_grows_takes_its_pages_by_and_by);
   tcase_add_test(tests, pool_gives_no_pages_while_the_flag_is_raised);
   tcase_add_test(tests, pool_gives_no_pages_of_cold_storage);
 #endif

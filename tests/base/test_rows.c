@@ -120,7 +120,11 @@ START_TEST(pages_are_ready_ahead) {
   (void)rows_use(&row);
   do ck_assert_ptr_nonnull(blocks[n++] = mem_alloc(4000));
   while (rows->n_free && n < MOST);
+  const size_t before = rows->n_used;
+  while (rows->n_used == before && n < MOST) ck_assert_ptr_nonnull(blocks[n++] = mem_alloc(4000));
   const size_t used = rows->n_used;
+  ck_assert_uint_eq(used, before + 1); /* a block that needs a page takes no others */
+  ck_assert_uint_eq(rows->n_free, 0);
   for (int i = 0; i < 9; i++) rows_renew();
   const size_t ahead = rows->n_free;
   ck_assert_uint_ge(ahead, 2);

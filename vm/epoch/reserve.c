@@ -44,9 +44,7 @@ static void fill(heap_reserve *r, int64_t bytes) {
 }
 
 void reserve_renew(heap_reserve *r, int64_t grown, int64_t left, bool missed) {
-  const bool first = missed && !r->missed;
   r->used = false;
-  r->missed = missed;
   if (grown > 0) r->need[missed] = grown + grown / 2;
   const int64_t need = r->need[0] + r->need[1];
   if (!need || left <= 0 || !hook_is_libc()) return;
@@ -54,9 +52,9 @@ void reserve_renew(heap_reserve *r, int64_t grown, int64_t left, bool missed) {
   /* a run without a miss does not wait until there are too few */
   r->low |= (int64_t)r->n * RESERVE_BLOCK < least + (missed ? 0 : need);
   if (!r->low) return;
-  const int64_t wanted = first ? least : need * RESERVE_RUNS;
+  const int64_t wanted = missed ? least : need * RESERVE_RUNS;
   fill(r, wanted < left ? wanted : left);
-  r->low = first;
+  r->low = missed;
 }
 
 void reserve_fini(heap_reserve *r) { drop(r, r->n); }

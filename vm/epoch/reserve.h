@@ -23,15 +23,14 @@ typedef struct heap_reserve {
                       which makes a list of calls; in one with a miss */
   bool used;       /* in this run */
   bool low;        /* the next run without a miss takes blocks */
-  bool missed;     /* in the last run */
 } heap_reserve;
 
 /* Gives blocks of the bytes that a run with a miss, or without, needs back to the heap, once in a run. */
 void reserve_use(heap_reserve *r, bool missed);
 /* Ends a run after which the memo has so many bytes more than ever before (0 or less: none more), and may grow by
  * `left` bytes more. Takes and warms blocks if there are too few for another run that grows: after a miss those for one
- * such run; those for the following ones after the next run without a miss, so that a new size does not pay for them,
- * or after a second miss in a row. */
+ * such run; those for the following ones after the next run without a miss, so that a new size does not pay for them.
+ */
 void reserve_renew(heap_reserve *r, int64_t grown, int64_t left, bool missed);
 void reserve_fini(heap_reserve *r);
 
