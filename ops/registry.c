@@ -147,7 +147,15 @@ reed_status reed_registry_load(reed_registry *registry, const char *path, reed_d
   if (strchr(path, '/') && stat(path, &file) == 0 && !S_ISREG(file.st_mode))
     return diag_fail(diagnosis, REED_ERROR_IO, "cannot load plugin '%s': it is not a regular file", path);
   void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-  if (!handle) return diag_fail(diagnosis, REED_ERROR_IO, "cannot load plugin '%s': %s", path, dlerror());
+  if (!handle) {
+    const char *reason = dlerror();
+    if (!strchr(path, '/') && stat(path, &file) == 0)
+      return diag_fail(diagnosis, REED_ERROR_IO,
+                       "cannot load plugin '%s': %s; a name without a folder is not looked for in the working folder: "
+                       "write './%s'",
+                       path, reason, path);
+    return diag_fail(diagnosis, REED_ERROR_IO, "cannot load plugin '%s': %s", path, reason);
+  }
   void *symbol = dlsym(handle, "reed_plugin_register");
   plugin_fn register_operators = NULL;
   memcpy(&register_operators, &symbol, sizeof symbol); /* ISO C has no cast from object to function pointer */

@@ -52,9 +52,9 @@ COMMAND_LIST(COMMAND_DECLARE)
   {"--mean",    NULL, \
    FLAG_TRIPLE, offsetof(options, picture.mean), \
    "R,G,B",     "subtracted from a picture's values in 0..1 (default 0)"}, \
-      {"--std",     NULL, \
-       FLAG_TRIPLE, offsetof(options, picture.std), \
-       "R,G,B",     "the divisor of a picture's values after --mean (default 1)"}, \
+      {"--std",       NULL, \
+       FLAG_DIVISORS, offsetof(options, picture.std), \
+       "R,G,B",       "the divisor of a picture's values after --mean (default 1)"}, \
   { \
     "--layout", NULL, FLAG_CHOICE, offsetof(options, picture.layout), "L", \
         "chw, nchw, hwc or nhwc (default: the input's own, else chw)", layout_names \

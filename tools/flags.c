@@ -106,10 +106,12 @@ static bool set_triple(const char *value, double out[3]) {
   strcpy(copy, value);
   int n = 0;
   for (char *item; (item = strsep(&rest, ",")) != NULL; n++)
-    if (n == 3 || !parse_real(item, &out[n])) return false;
+    if (n == 3 || !parse_real(item, &out[n]) || !isfinite(out[n])) return false;
   if (n == 1) out[1] = out[2] = out[0];
   return n == 1 || n == 3;
 }
+
+static bool has_zero(const double triple[3]) { return triple[0] == 0 || triple[1] == 0 || triple[2] == 0; }
 
 static int set(const flag *f, const char *value, void *target, complaint *c) {
   void *field = (char *)target + f->offset;
@@ -142,6 +144,11 @@ static int set(const flag *f, const char *value, void *target, complaint *c) {
     case FLAG_TRIPLE:
       if (!set_triple(value, field))
         return complain(c, MISUSE, "%s takes one number or three with commas, not '%s'", shown(f), value);
+      return DONE;
+    case FLAG_DIVISORS:
+      if (!set_triple(value, field) || has_zero(field))
+        return complain(c, MISUSE, "%s takes one number or three with commas, none of them 0, not '%s'", shown(f),
+                        value);
       return DONE;
   }
   return DONE;

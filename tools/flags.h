@@ -15,7 +15,8 @@ typedef enum flag_type {
   FLAG_INT,     /* int64_t, minimum .. maximum */
   FLAG_BYTES,   /* int64_t from 0 on; k, M or G (powers of 1024) may follow */
   FLAG_REAL,    /* double, finite, not negative */
-  FLAG_TRIPLE   /* double[3]: "a,b,c" or one number for all three */
+  FLAG_TRIPLE,  /* double[3], finite: "a,b,c" or one number for all three */
+  FLAG_DIVISORS /* the same, none of them 0 */
 } flag_type;
 
 typedef struct flag {

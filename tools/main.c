@@ -90,6 +90,7 @@ static int unknown_command(const char *name, complaint *c) {
 }
 
 static int help(int n_words, const char *const *words, complaint *c) {
+  if (n_words > 1) return complain(c, MISUSE, "one word too many ('%s'): vm help [COMMAND]", words[1]);
   if (n_words == 0) {
     print_overview(stdout);
     return DONE;

@@ -345,13 +345,21 @@ static int default_input(const reed_value_info *info, const reed_desc *shape, ui
   return DONE;
 }
 
-static int missing_input(const reed_value_info *info, bool random, complaint *c) {
+/* An extent for an example of input i: the model's own, or one in the declared range. */
+static int64_t example_extent(const model *m, size_t i, int32_t axis) {
+  reed_dim_range range;
+  if (m->inputs[i].dims[axis] >= 0) return m->inputs[i].dims[axis];
+  if (!reed_program_input_range(m->program, i, axis, &range)) return 64;
+  return range.low > 64 ? range.low : range.high < 64 ? range.high : 64;
+}
+
+static int missing_input(const model *m, size_t i, bool random, complaint *c) {
+  const reed_value_info *info = &m->inputs[i];
   char type[300];
   complain(c, MISUSE, "input '%s' %s is missing: give -i %s=VALUE", plain(info->name),
            info_type_text(info, type, sizeof type), plain(info->name));
   if (random) complain_more(c, ", such as -i %s=", plain(info->name));
-  for (int32_t k = 0; random && k < info->rank; k++)
-    complain_more(c, "%lldx", (long long)(info->dims[k] >= 0 ? info->dims[k] : 64));
+  for (int32_t k = 0; random && k < info->rank; k++) complain_more(c, "%lldx", (long long)example_extent(m, i, k));
   if (random) complain_more(c, "%s=rand:1", info->dtype == REED_NONE ? "f32" : reed_dtype_name(info->dtype));
   return c->exit_status;
 }
@@ -382,7 +390,7 @@ int model_make_inputs(const options *o, const model *m, bool random, reed_tensor
     for (int32_t d = 0; d < info->rank; d++) fixed = fixed && info->dims[d] >= 0;
     if (tensors[k]) continue;
     if (!fixed) {
-      status = missing_input(info, random, c);
+      status = missing_input(m, k, random, c);
       break;
     }
     reed_desc shape = {.dtype = info->dtype, .rank = info->rank};

@@ -216,6 +216,8 @@ expect 2 "did you mean 'fusion'?" compile "$root/examples/shapes/shapes.onnx" -o
 expect 2 'Give -o' compile "$root/examples/shapes/shapes.onnx"
 # declared ranges of dims
 expect 2 "no input of the model has a dim named 'widht'; the names are" compile "$root/examples/shapes/shapes.onnx" -o x.reed --dim widht=4
+expect 0 'compiled' compile "$root/examples/shapes/shapes.onnx" -o ranges.reed --dim height=200.. --dim width=..40
+expect 2 'such as -i image=3x200x40xf32=rand:1' bench ranges.reed
 expect 2 "'x..4' is no range of extents for dim 'width'" compile "$root/examples/shapes/shapes.onnx" -o x.reed --dim width=x..4
 expect 2 "'9..4' is no range" compile "$root/examples/shapes/shapes.onnx" -o x.reed --dim width=9..4
 expect 2 "'' is no range" compile "$root/examples/shapes/shapes.onnx" -o x.reed --dim width=
@@ -223,6 +225,7 @@ expect 2 '--dim takes NAME=RANGE' compile "$root/examples/shapes/shapes.onnx" -o
 [ ! -e x.reed ] || fail 'a refused --dim left a module'
 expect 2 'no input is a picture' run add.reed -i "$x" -i "$b" --draw d.png
 expect 2 "did you mean 'profile'?" help profle
+expect 2 "one word too many ('run')" help bench run
 
 # 3: bad files
 expect 3 'No such file' run nothing.reed
@@ -355,6 +358,8 @@ expect 3 'is no regular file' run shapes.reed -i @zero.png
 expect 3 'is no regular file' run shapes.reed -i "@$shapes/scene1_192x192.png" --draw d.png --labels zero.txt
 mkfifo pipe.so
 mkdir folder.so
+cp add.rasm here.so
+expect 3 "write './here.so'" run add.reed -i "$x" -i "$b" --plugin here.so
 for file in pipe.so folder.so; do
   expect 3 'not a regular file' run add.reed -i "$x" -i "$b" --plugin ./$file
   expect 4 'not a regular file' run add.reed -i "$x" -i "$b" --device ./$file

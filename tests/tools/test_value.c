@@ -123,6 +123,7 @@ static const flag rows[] = {
     {"--device", NULL, FLAG_CHOICE, offsetof(options, device), "D", "a choice", colours},
     {"--ignore-checksum", NULL, FLAG_SWITCH, offsetof(options, ignore_checksum), NULL, "a switch"},
     {"--mean", NULL, FLAG_TRIPLE, offsetof(options, picture.mean), "A,B,C", "three"},
+    {"--std", NULL, FLAG_DIVISORS, offsetof(options, picture.std), "A,B,C", "three divisors"},
     {"--min-score", NULL, FLAG_REAL, offsetof(options, min_score), "R", "a real"},
     {0},
 };
@@ -171,6 +172,10 @@ START_TEST(wrong_flags_are_named_with_what_was_meant) {
                {{"--ignore-checksum=1", ""}, "takes no value"},
                {{"--mean", "1,2"}, "three with commas"},
                {{"--mean", "1,2,3,4"}, "three with commas"},
+               {{"--mean", "nan"}, "three with commas"},
+               {{"--std", "0"}, "none of them 0"},
+               {{"--std", "1,0,1"}, "none of them 0"},
+               {{"--std", "1,inf,1"}, "three with commas"},
                {{"--min-score", "-1"}, "from 0 up"},
                {{"--min-score", "nan"}, "from 0 up"},
                {{"--min-score", "inf"}, "from 0 up"}};
