@@ -7,7 +7,7 @@
 /* The channels of a thread: vectors of PART neighbours, which begin `apart` elements from one another. */
 template <int PART, int VECTORS> struct roi_bin {
   double result[VECTORS][PART];
-  bool some;
+  int32_t taken; /* samples on the map */
 
   /* Adds one sample: four pixels times their weights. The result is the sum of all samples, or the largest product. */
   template <bool ALIGNED, class Int>
@@ -20,7 +20,7 @@ template <int PART, int VECTORS> struct roi_bin {
       if (a.maximum) {
         UNROLL for (int c = 0; c < PART; c++) UNROLL for (int k = 0; k < 4; k++) {
           const double term = weight[k] * value_real(held, pixels[k].value(dtype, c));
-          if ((k == 0 && !some) || term > result[v][c]) result[v][c] = term;
+          if ((k == 0 && taken == 0) || term > result[v][c]) result[v][c] = term;
         }
       } else {
         UNROLL for (int c = 0; c < PART; c++) {
@@ -30,11 +30,16 @@ template <int PART, int VECTORS> struct roi_bin {
         }
       }
     }
-    some = true;
+    taken++;
   }
 
-  /* Divides the sums by the number of samples: exactly, by a multiplication, if it is a power of two. */
+  /* Divides the sums by the number of samples: exactly, by a multiplication, if it is a power of two. Among products a
+   * sample outside of the map counts as 0. */
   __device__ inline void end(const roi_args &a, double count) {
+    if (a.maximum && taken < count) {
+      UNROLL for (int v = 0; v < VECTORS; v++) UNROLL for (int c = 0; c < PART; c++) if (result[v][c] < 0)
+          result[v][c] = 0;
+    }
     if (a.maximum || !(count > 1)) return;
     const bool is_power = (__double_as_longlong(count) & 0xfffffffffffffll) == 0;
     const double factor = 1 / count;

@@ -1,6 +1,6 @@
 /* RoiAlign and MultiLevelRoiAlign sample by sample. Mode max takes the largest of the four weighted neighbours of all
- * samples, as ONNX has it. Regions may be as large as their maps, so a plane takes steps of some rows of samples. The
- * kernel: ops/cpu/image/roi_align.c. */
+ * samples, as ONNX has it; a sample outside of the map counts as 0. Regions may be as large as their maps, so a plane
+ * takes steps of some rows of samples. The kernel: ops/cpu/image/roi_align.c. */
 #include <math.h>
 
 #include "base/team.h"
@@ -14,9 +14,8 @@
  */
 typedef struct progress {
   _Alignas(64) int64_t plane;
-  int64_t bin, row;
+  int64_t bin, row, taken; /* taken: samples of the bin that lie on the map */
   double sum, most;
-  bool some;
 } progress;
 
 typedef struct job {
@@ -31,10 +30,9 @@ typedef struct job {
   static bool name(const roi_align *r, const T *x, const roi_span *span_y, const roi_span *span_x, progress *at, \
                    int64_t *left, T *out) { \
     const int64_t p = at->bin / r->bins_x, q = at->bin % r->bins_x; \
-    int64_t y_begin, y_end, x_begin, x_end, low_y, high_y, low_x, high_x, row = at->row; \
+    int64_t y_begin, y_end, x_begin, x_end, low_y, high_y, low_x, high_x, row = at->row, taken = at->taken; \
     float up_y, up_x; \
     double sum = at->sum, most = at->most, count = span_y->grid * span_x->grid; \
-    bool some = at->some; \
     roi_samples(span_y, p, r->height, &y_begin, &y_end); \
     roi_samples(span_x, q, r->width, &x_begin, &x_end); \
     for (; y_begin + row<y_end && * left> 0; row++, *left -= x_end - x_begin) { \
@@ -48,11 +46,13 @@ typedef struct job {
                            (double)up_y * (double)up_x * (double)x[high_y * r->width + high_x]}; \
         sum += parts[0] + parts[1] + parts[2] + parts[3]; \
         for (int k = 0; k < 4; k++) \
-          if (!some || parts[k] > most) most = parts[k], some = true; \
+          if ((k == 0 && taken == 0) || parts[k] > most) most = parts[k]; \
+        taken++; \
       } \
     } \
-    *at = (progress){at->plane, at->bin, row, sum, most, some}; \
+    *at = (progress){at->plane, at->bin, row, taken, sum, most}; \
     if (y_begin + row < y_end) return false; \
+    if (most < 0 && (double)taken < count) most = 0; \
     *out = (T)(r->max ? most : sum / (count > 1 ? count : 1)); \
     return true; \
   }

@@ -108,6 +108,27 @@ START_TEST(roi_align_of_a_plane_gives_bin_centres) {
 }
 END_TEST
 
+/* Mode max of a map of -1: inside of it the largest product is -1/4; a sample outside counts as 0, on any side. */
+START_TEST(roi_align_counts_samples_outside_as_0) {
+  static const reed_dtype dtypes[] = {REED_F32, REED_F64, REED_F16};
+  for (int k = 0; k < 6; k++) {
+    kernel_case c;
+    case_init(&c, OP_RoiAlign);
+    value *x =
+        k % 2 ? case_input(&c, dtypes[k / 2], DIMS(1, 4, 4, 1), 0) : case_input(&c, dtypes[k / 2], DIMS(1, 1, 4, 4), 0);
+    for (int i = 0; i < 16; i++) case_set(x, i, -1);
+    case_filled(&c, dtypes[k / 2], DIMS(5, 4),
+                (double[]){0, 0, 2, 2, 1, 0, 6, 2, -5, 0, 2, 2, 0, 1, 2, 6, 20, 20, 22, 22});
+    case_ints(&c, 5, 0, 0, 0, 0, 0);
+    case_attr_int(&c, "sampling_ratio", 2);
+    case_attr_string(&c, "coordinate_transformation_mode", "output_half_pixel");
+    case_attr_string(&c, "mode", "max");
+    case_attr_int(&c, "channels_last", k % 2);
+    case_expect(&c, (double[]){-0.25, 0, 0, 0, 0}, 5);
+  }
+}
+END_TEST
+
 START_TEST(roi_align_names_an_image_that_is_not_there) {
   kernel_case c;
   roi_case(&c, REED_F32, (int64_t[]){2, 1, 4, 4}, 3, 2, 2, 1, "half_pixel", "avg");
@@ -211,6 +232,7 @@ int main(void) {
   tcase_add_test(t, roi_align_survives_any_coordinates);
   tcase_add_test(t, roi_align_of_a_region_without_a_place_is_nan);
   tcase_add_test(t, roi_align_of_a_plane_gives_bin_centres);
+  tcase_add_test(t, roi_align_counts_samples_outside_as_0);
   tcase_add_test(t, roi_align_names_an_image_that_is_not_there);
   tcase_add_loop_test(t, multi_level_roi_align_equals_the_reference, 0, 12);
   tcase_add_test(t, multi_level_roi_align_of_a_region_without_a_place_is_nan);
