@@ -180,9 +180,38 @@ INLINE void weights_line(const winograd_weights *t, const float *w, bool past, f
       })
 }
 
-CPU_UNCHECKED void CPU_LEVELED(winograd_transform_weights)(const winograd_weights *t) {
+/* Weights with 3x3 taps. The sizes are constants after inlining, so that values between the two axes are in registers,
+ * as far as there are registers. In an array they take longer, and for some threads twice as long, by the place of the
+ * array (docs/measurements.md). */
+INLINE void weights_of_windows(int rows, int columns, const winograd_weights *t, bool past) {
+  const int64_t position = t->u_position;
+  for (int64_t channel = 0; channel < t->channels; channel++)
+    for (int64_t i = 0; i < t->width; i += LANES) {
+      const float *w = t->w + channel * t->w_channel + i;
+      float *u = t->u + channel * t->width + i;
+      lanes half[3][SIDE];
+      FOR(column, 3) {
+        lanes tap[3];
+        FOR(row, 3) {
+          const float *at = w + row * t->w_row + column * t->w_column;
+          __builtin_prefetch(at + CHANNELS_AHEAD * t->w_channel, 0, 2);
+          tap[row] = load(at);
+        }
+        weights_axis(rows, 3, tap, half[column]);
+      }
+      FOR(row, rows + 2) {
+        const lanes tap[3] = {half[0][row], half[1][row], half[2][row]};
+        lanes v[SIDE];
+        weights_axis(columns, 3, tap, v);
+        if (past) FOR(j, columns + 2) store_past(u + (row * (columns + 2) + j) * position, v[j]);
+        else FOR(j, columns + 2) store(u + (row * (columns + 2) + j) * position, v[j]);
+      }
+    }
+}
+
+/* Weights of other windows. */
+static CPU_UNCHECKED void other_weights(const winograd_weights *t, bool past) {
   _Alignas(64) lanes half[SIDE][SIDE];
-  const bool past = lines_past(t);
   for (int64_t channel = 0; channel < t->channels; channel++)
     for (int64_t i = 0; i < t->width; i += LANES) {
       if (t->rows == WINOGRAD_ACROSS) {
@@ -192,6 +221,13 @@ CPU_UNCHECKED void CPU_LEVELED(winograd_transform_weights)(const winograd_weight
       weights_rows(t, t->w + channel * t->w_channel + i, half);
       weights_columns(t, past, t->u + channel * t->width + i, half);
     }
+}
+
+CPU_UNCHECKED void CPU_LEVELED(winograd_transform_weights)(const winograd_weights *t) {
+  const bool past = lines_past(t);
+  if (t->rows != WINOGRAD_ACROSS && t->taps[0] == 3 && t->taps[1] == 3)
+    WITH_PIECE(t->rows, enum {rows = piece}; WITH_PIECE(t->columns, weights_of_windows(rows, piece, t, past)))
+  else other_weights(t, past);
   if (past) lanes_fence();
 }
 
