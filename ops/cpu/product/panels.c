@@ -123,7 +123,7 @@ static void cut_items(panel_plan *plan, int64_t wanted) {
   plan->n_pieces =
       divided(tiles, larger(divided(tiles, each), plan->by_depth || plan->n_blocks == 1 ? 1 : TILES_LEAST));
   int64_t items = p->groups * plan->n_chunks * plan->n_groups * plan->n_pieces,
-          all = items < 2 * wanted ? items : wanted;
+          all = items < 2 * wanted ? items : divided(items, items / wanted); /* of as many items each */
   plan->team.chunks = (int32_t)(all * plan->n_parts);
 }
 
