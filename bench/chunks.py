@@ -22,7 +22,7 @@ NEVER = {"If", "Loop", "Scan", "Constant", "Dropout", "Flatten", "Identity", "Re
 # Beginnings of a case's text (text_of), the longest chunk in us that is known, and why it is not cut.
 KNOWN = (
     (("MatMul 3072x768", "MatMul 512x1024, 1024x1024 const"), 125, "Strassen's form: the first items of a thread add its panels of B besides"),
-    (("Conv 1x256x100x136, 256x256x3x3 {", "Conv 1x256x100x136:float16", "Conv 1x128x75x75:float16"), 140, "weights that are no constants are packed in each run; of f16 not examined (docs/threads.md)"),
+    (("Conv 1x256x100x136, 256x256x3x3 {", "Conv 1x256x100x136:float16", "Conv 1x128x75x75:float16"), 140, "weights that are no constants are packed in each run; of f16 the longest of thousands of items (docs/threads.md)"),
     (("Conv ", "MatMul ", "Gemm "), 80, "products' chunks take 20 to 30 us in the mean; shorter ones read the weights, or fill the panels, more often"),
     (("GRU 20x32x256", "LSTM 20x32x256"), 100, "groups of fewer than 6 sequences read the weights once more for each: a GRU in two directions is 5 % slower already"),
     (("LSTM 3x1x2000", "GRU 3x1x2000", "GRU 10x1x1024, 2x", "LSTM 10x1x1024"), 100, "a block of 16 units of all gates is 0.3 MB of weights, read from memory"),

@@ -186,6 +186,25 @@ static void copy_blocks_range(void *context, int64_t begin, int64_t end) {
   }
 }
 
+#define PIECE_BYTES ((int64_t)1 << 15) /* of a long block */
+
+static int64_t block_pieces(const strided_copy *p) { return (p->block_bytes + PIECE_BYTES - 1) / PIECE_BYTES; }
+
+/* Ranges count pieces of long blocks. */
+static void copy_pieces_range(void *context, int64_t begin, int64_t end) {
+  const copying *c = context;
+  const strided_copy *p = c->plan;
+  const int64_t pieces = block_pieces(p);
+  for (int64_t i = begin; i < end; i++) {
+    int64_t coordinates[STRIDED_MAX_RANK];
+    const int64_t at = i % pieces * PIECE_BYTES, left = p->block_bytes - at;
+    const char *from = c->from;
+    char *to = c->to;
+    seek(p, p->rank, -1, i / pieces, coordinates, &from, &to);
+    memcpy(to + at, from + at, (size_t)(left < PIECE_BYTES ? left : PIECE_BYTES));
+  }
+}
+
 /* Size of a tile, small enough that the cache lines of both sides stay in the first-level cache. The source runs along
  * j, the target along i. */
 #define TILE 32
@@ -209,6 +228,34 @@ static inline void copy_4x4(char *to, int64_t to_j, const char *from, int64_t fr
   *(u32x4 *)(to + 3 * to_j) = __builtin_shufflevector(high01, high23, 2, 3, 6, 7);
 }
 
+typedef uint16_t u16x8 __attribute__((vector_size(16), aligned(2), may_alias));
+typedef uint64_t u64x2 __attribute__((vector_size(16), aligned(2), may_alias));
+
+/* Four rows of eight elements of 2 bytes, of which the pairs of rows 0 and 1, 2 and 3, 4 and 5, 6 and 7 are
+ * interleaved. */
+static inline void store_4x8(char *to, int64_t to_j, u32x4 r01, u32x4 r23, u32x4 r45, u32x4 r67) {
+  u64x2 low03 = (u64x2)__builtin_shufflevector(r01, r23, 0, 4, 1, 5);
+  u64x2 high03 = (u64x2)__builtin_shufflevector(r01, r23, 2, 6, 3, 7);
+  u64x2 low47 = (u64x2)__builtin_shufflevector(r45, r67, 0, 4, 1, 5);
+  u64x2 high47 = (u64x2)__builtin_shufflevector(r45, r67, 2, 6, 3, 7);
+  *(u64x2 *)to = __builtin_shufflevector(low03, low47, 0, 2);
+  *(u64x2 *)(to + to_j) = __builtin_shufflevector(low03, low47, 1, 3);
+  *(u64x2 *)(to + 2 * to_j) = __builtin_shufflevector(high03, high47, 0, 2);
+  *(u64x2 *)(to + 3 * to_j) = __builtin_shufflevector(high03, high47, 1, 3);
+}
+
+/* 8x8 elements of 2 bytes, as copy_4x4. */
+static inline void copy_8x8(char *to, int64_t to_j, const char *from, int64_t from_i) {
+  u32x4 low[4], high[4];
+  for (int k = 0; k < 4; k++) {
+    u16x8 even = *(const u16x8 *)(from + 2 * k * from_i), odd = *(const u16x8 *)(from + (2 * k + 1) * from_i);
+    low[k] = (u32x4)__builtin_shufflevector(even, odd, 0, 8, 1, 9, 2, 10, 3, 11);
+    high[k] = (u32x4)__builtin_shufflevector(even, odd, 4, 12, 5, 13, 6, 14, 7, 15);
+  }
+  store_4x8(to, to_j, low[0], low[1], low[2], low[3]);
+  store_4x8(to + 4 * to_j, to_j, high[0], high[1], high[2], high[3]);
+}
+
 static void copy_tile_plain(char *restrict to, int64_t to_j, const char *restrict from, int64_t from_i, int64_t nj,
                             int64_t ni, int64_t bytes) {
   switch (bytes) {
@@ -220,10 +267,15 @@ static void copy_tile_plain(char *restrict to, int64_t to_j, const char *restric
   }
 }
 
+/* Squares of 4x4 elements of 4 bytes, or 8x8 of 2 bytes, by vectors; the rest one by one. */
 static void copy_tile(char *to, int64_t to_j, const char *from, int64_t from_i, int64_t nj, int64_t ni, int64_t bytes) {
-  int64_t whole_j = bytes == 4 ? nj & ~(int64_t)3 : 0, whole_i = bytes == 4 ? ni & ~(int64_t)3 : 0;
-  for (int64_t j = 0; j < whole_j; j += 4)
-    for (int64_t i = 0; i < whole_i; i += 4) copy_4x4(to + j * to_j + i * 4, to_j, from + i * from_i + j * 4, from_i);
+  const int64_t side = bytes == 4   ? 4
+                       : bytes == 2 ? 8
+                                    : 0,
+                whole_j = side ? nj & -side : 0, whole_i = side ? ni & -side : 0;
+  for (int64_t j = 0; j < whole_j; j += side)
+    for (int64_t i = 0; i < whole_i; i += side)
+      (bytes == 4 ? copy_4x4 : copy_8x8)(to + j * to_j + i * bytes, to_j, from + i * from_i + j * bytes, from_i);
   if (whole_i < ni)
     copy_tile_plain(to + whole_i * bytes, to_j, from + whole_i * from_i, from_i, whole_j, ni - whole_i, bytes);
   if (whole_j < nj) copy_tile_plain(to + whole_j * to_j, to_j, from + whole_j * bytes, from_i, nj - whole_j, ni, bytes);
@@ -319,7 +371,9 @@ reed_status strided_run(const strided_copy *plan, const void *from, void *to) {
     int64_t n_outer = plan->n / plan->extents[plan->rank - 1] / plan->extents[plan->tile];
     return cpu_parallel(plan->team, n_outer * strip_count(plan), 1, copy_tiles_range, &c);
   }
-  return cpu_parallel(plan->team, plan->n, 1, copy_blocks_range, &c);
+  const int64_t pieces = block_pieces(plan);
+  return pieces > 1 ? cpu_parallel(plan->team, plan->n * pieces, 1, copy_pieces_range, &c)
+                    : cpu_parallel(plan->team, plan->n, 1, copy_blocks_range, &c);
 }
 
 void strided_fill(void *to, const void *element, int64_t size, int64_t n) { copy_row(to, size, element, 0, n, size); }

@@ -6,6 +6,8 @@
 
 /* ---- Trilu ---- */
 
+#define PIECE_BYTES ((int64_t)1 << 15) /* of a long row */
+
 typedef struct trilu_state {
   cpu_team team;
   int64_t matrices, rows, columns, size; /* bytes of an element */
@@ -44,12 +46,39 @@ static void trilu_rows(void *context, int64_t begin, int64_t end) {
   }
 }
 
+static int64_t trilu_pieces(const trilu_state *s) { return (s->columns * s->size + PIECE_BYTES - 1) / PIECE_BYTES; }
+
+/* Columns begin..end-1 of a row, of which those before or after the edge are kept. */
+static void trilu_part(const trilu_job *job, int64_t r, int64_t begin, int64_t end) {
+  const trilu_state *s = job->s;
+  const int64_t edge = cpu_clamp(r % s->rows + job->k + !s->upper, begin, end), size = s->size,
+                kept = s->upper ? edge : begin, kept_end = s->upper ? end : edge, zero = s->upper ? begin : edge,
+                zero_end = s->upper ? edge : end;
+  const char *from = job->in + r * s->columns * size;
+  char *to = job->out + r * s->columns * size;
+  if (from != to) memcpy(to + kept * size, from + kept * size, (size_t)((kept_end - kept) * size));
+  memset(to + zero * size, 0, (size_t)((zero_end - zero) * size));
+}
+
+/* Ranges count pieces of long rows. */
+static void trilu_long_rows(void *context, int64_t begin, int64_t end) {
+  const trilu_job *job = context;
+  const int64_t columns = job->s->columns, pieces = trilu_pieces(job->s);
+  for (int64_t i = begin; i < end; i++) {
+    const int64_t piece = i % pieces;
+    trilu_part(job, i / pieces, columns / pieces * piece,
+               piece + 1 == pieces ? columns : columns / pieces * (piece + 1));
+  }
+}
+
 /* Trilu (ONNX 14). */
 static reed_status run_trilu(const void *state, const reed_kernel_buffers *buffers) {
   const trilu_state *s = state;
   trilu_job job = {s, buffers->inputs[0], buffers->outputs[0], 0};
   if (s->has_k) job.k = cpu_clamp(*(const int64_t *)buffers->inputs[1], -s->rows, s->columns);
-  return cpu_parallel(s->team, s->matrices * s->rows, 1, trilu_rows, &job);
+  const int64_t rows = s->matrices * s->rows, pieces = trilu_pieces(s);
+  return pieces > 1 ? cpu_parallel(s->team, rows * pieces, 1, trilu_long_rows, &job)
+                    : cpu_parallel(s->team, rows, 1, trilu_rows, &job);
 }
 
 reed_status cpu_prepare_trilu(const reed_kernel_call *call, reed_kernel *out_kernel) {

@@ -56,6 +56,8 @@ static const row rows[] = {
     /* a function of f64; pieces of a sum of integers */
     {OP_Asinh, {{1, 100000}}, 1, 1, .least = 200, .dtype = REED_F64},
     {OP_ReduceSumSquare, {{1, 600000}}, 1, 1, .least = 30, .dtype = REED_I32},
+    /* a long row */
+    {OP_Trilu, {{2, 1, 300000}}, 1, 1, .least = 16},
     /* blocks of deformed samples by many outputs */
     {OP_DeformConv,
      {{4, 1, 128, 20, 20}, {4, 200, 128, 3, 3}, {4, 1, 18, 20, 20}},
@@ -147,6 +149,16 @@ START_TEST(long_calls_have_many_chunks_and_the_same_bits) {
 END_TEST
 
 /* ---- calls whose work depends on their values ---- */
+
+/* A few long copies. */
+static void open_tiles(kernel_case *c, int i) {
+  (void)i;
+  case_init(c, OP_Tile);
+  case_input(c, REED_F32, 2, (int64_t[]){1, 60001}, 10);
+  int64_t *repeats = case_input(c, REED_I64, 1, (int64_t[]){2}, 0)->data;
+  repeats[0] = 3;
+  repeats[1] = 1;
+}
 
 /* Updates that all meet in a few elements, of few lines; lines that are long; a line whose elements all lie in one line
  * of the cache. */
@@ -256,12 +268,12 @@ static void open_depthwise(kernel_case *c, int i) {
 static const struct {
   void (*open)(kernel_case *, int);
   int i, least;
-} calls[] = {{open_updates, 0, 25},  {open_updates, 1, 25}, {open_updates, 2, 30}, {open_updates, 3, 25},
-             {open_regions, 0, 60},  {open_boxes, 0, 20},   {open_boxes, 1, 4},    {open_pool, 0, 6},
-             {open_pool, 1, 5},      {open_pool, 2, 8},     {open_pool, 3, 8},     {open_pool, 4, 8},
-             {open_pool, 5, 100},    {open_pool, 6, 300},   {open_boxes, 2, 60},   {open_boxes, 3, 30},
-             {open_pool, 7, 8},      {open_pool, 8, 8},     {open_pad, 0, 90},     {open_cumsum, 0, 12},
-             {open_depthwise, 0, 30}};
+} calls[] = {{open_tiles, 0, 9},    {open_updates, 0, 25},  {open_updates, 1, 25}, {open_updates, 2, 30},
+             {open_updates, 3, 25}, {open_regions, 0, 60},  {open_boxes, 0, 20},   {open_boxes, 1, 4},
+             {open_pool, 0, 6},     {open_pool, 1, 5},      {open_pool, 2, 8},     {open_pool, 3, 8},
+             {open_pool, 4, 8},     {open_pool, 5, 100},    {open_pool, 6, 300},   {open_boxes, 2, 60},
+             {open_boxes, 3, 30},   {open_pool, 7, 8},      {open_pool, 8, 8},     {open_pad, 0, 90},
+             {open_cumsum, 0, 12},  {open_depthwise, 0, 30}};
 
 START_TEST(calls_of_few_long_parts_have_many_chunks_and_the_same_bits) {
   expect_many_chunks(calls[_i].open, calls[_i].i, calls[_i].least, true);
