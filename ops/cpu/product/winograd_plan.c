@@ -11,7 +11,7 @@
 #define HALVES_WEIGHT_BYTES (20 << 20) /* of transformed weights of several blocks in halves, at most */
 #define TILES_LEAST 48                 /* of a block: fewer read the weights too often */
 #define SPARED 1.5                     /* times the memory of one block that several take, to be one */
-#define PAST_BYTES (4 << 20)           /* of transformed weights that are written past the caches, at least */
+#define PAST_BYTES (4 << 20)           /* of transformed weights that one thread writes past the caches, at least */
 #define NARROW_PRODUCTS (10 << 20)     /* of a panel: at most if no memory is saved */
 #define NARROW_PANELS_EACH 4           /* of each thread, at least, where memory is saved */
 #define NARROW_PANELS 8                /* at least */
@@ -113,7 +113,9 @@ static void plan_section(winograd_plan *plan, winograd_section *s) {
   }
   lay_out(plan, s);
   consider_narrow(plan, s, one_block);
-  s->past = !s->narrow && s->positions * s->u_position * (int64_t)sizeof(float) >= PAST_BYTES;
+  /* all threads read the weights, and lines that another CPU has read are slow to overwrite (docs/measurements.md) */
+  s->past =
+      !s->narrow && (plan->team.threads > 1 || s->positions * s->u_position * (int64_t)sizeof(float) >= PAST_BYTES);
   int64_t v = s->n_halves * s->v_half, m = s->n_halves * s->m_half, u = s->positions * s->u_position,
           workers = plan->team.threads;
   if (s->own) plan->worker_v = larger(plan->worker_v, v);

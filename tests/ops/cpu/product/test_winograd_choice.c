@@ -60,9 +60,11 @@ START_TEST(other_words_leave_the_machines_units) {
 }
 END_TEST
 
-/* Weights of a large map's convolution are written past the caches, those of a small convolution are not. */
-START_TEST(large_weights_are_written_past_the_caches) {
-  for (int large = 0; large < 2; large++) {
+/* One thread keeps the transformed weights of a small convolution in its caches; those of large ones, and those that
+ * several threads read, are written past the caches. */
+START_TEST(large_or_shared_weights_are_written_past_the_caches) {
+  for (int kind = 0; kind < 4; kind++) {
+    const bool large = kind % 2, shared = kind / 2;
     int64_t channels = large ? 256 : 32;
     winograd_problem p = {.images = 1,
                           .channels = channels,
@@ -76,8 +78,8 @@ START_TEST(large_weights_are_written_past_the_caches) {
                           .activation = {.level = CPU_BASE, .kind = ACTIVATION_SIGMOID}}; /* no panels of a thread */
     winograd_form form = {.n = {{16}, {16}}};
     winograd_plan plan;
-    winograd_plan_init(&plan, &p, &form, (cpu_team){.threads = 2, .chunks = 1});
-    ck_assert_int_eq(plan.sections[0].past, large);
+    winograd_plan_init(&plan, &p, &form, (cpu_team){.threads = 1 + shared, .chunks = 1});
+    ck_assert_int_eq(plan.sections[0].past, large || shared);
   }
 }
 END_TEST
@@ -152,7 +154,7 @@ int main(void) {
   tcase_add_test(t, large_weights_are_not_stored);
   tcase_add_test(t, whole_units_transform_fewer_weights);
   tcase_add_test(t, other_words_leave_the_machines_units);
-  tcase_add_test(t, large_weights_are_written_past_the_caches);
+  tcase_add_test(t, large_or_shared_weights_are_written_past_the_caches);
   tcase_add_test(t, many_outputs_take_the_memory_of_some);
   tcase_add_loop_test(t, many_threads_need_little_more_memory, 0, 2);
   suite_add_tcase(suite, t);
