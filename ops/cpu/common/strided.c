@@ -195,13 +195,14 @@ static void copy_pieces_range(void *context, int64_t begin, int64_t end) {
   const copying *c = context;
   const strided_copy *p = c->plan;
   const int64_t pieces = block_pieces(p);
-  for (int64_t i = begin; i < end; i++) {
+  for (int64_t i = begin, n; i < end; i += n) { /* the n pieces of one block that the range has */
     int64_t coordinates[STRIDED_MAX_RANK];
-    const int64_t at = i % pieces * PIECE_BYTES, left = p->block_bytes - at;
+    const int64_t first = i % pieces, at = first * PIECE_BYTES;
     const char *from = c->from;
     char *to = c->to;
+    n = pieces - first < end - i ? pieces - first : end - i;
     seek(p, p->rank, -1, i / pieces, coordinates, &from, &to);
-    memcpy(to + at, from + at, (size_t)(left < PIECE_BYTES ? left : PIECE_BYTES));
+    memcpy(to + at, from + at, (size_t)((first + n == pieces ? p->block_bytes : at + n * PIECE_BYTES) - at));
   }
 }
 
