@@ -1,5 +1,5 @@
 /* Offsets in an arena for intervals of time. One greedy placement is tried with four orders of the blocks, until one
- * meets the lower bound; the best is kept. The check of the result: plan_check.c.
+ * meets the lower bound; the best is kept, or a fifth one. The check of the result: plan_check.c.
  *
  * - By size: largest first, best fit among the gaps between placed blocks that live at the same time (Pisarchyk and
  * Lee, 2020, "greedy by size").
@@ -11,6 +11,11 @@
  * the neighbour lives on. Values of a chain then lie at the two ends of the gap in turn, and leave one stretch between
  * them for blocks of a single step (workspaces). Tried where much is lost.
  *
+ * - Apart: blocks of a single step at the arena's end, the others from its begin on, largest first. Threads read what
+ * others wrote in workspaces, and lines of the cache that another CPU has read are slow to overwrite; so a workspace
+ * lies where workspaces were before rather than tensors (docs/measurements.md). Kept although the arena may be a little
+ * larger, where the caller allows it.
+ *
  * The orders but the one by time compare each block with all placed ones, n * n / 2 cheap tests; so very many intervals
  * are placed by time only. */
 #include "allocator/plan.h"
@@ -21,8 +26,10 @@
 #include "base/mem.h"
 
 enum {
-  TRY_ALL = 1500,      /* most intervals for which all four orders are tried */
-  AREA_FROM = 1 << 20, /* least bytes above the lower bound for which the order by area is tried */
+  TRY_ALL = 1500,       /* most intervals for which all four orders are tried */
+  AREA_FROM = 1 << 20,  /* least bytes above the lower bound for which the order by area is tried */
+  APART_SHARE = 16,     /* the arena may be larger by this share of the smallest one found, */
+  APART_MOST = 1 << 20, /* and so many bytes at most, if workspaces lie apart */
   TRY_SIZE = 4000, /* most intervals for the order by size; below 2^15, because definitions are numbered in 16 bits */
 };
 
@@ -115,9 +122,13 @@ static int64_t best_gap_end(const planner *p, int32_t n, int64_t bytes, int16_t 
   return best >= 0 ? best : end;
 }
 
-/* Keeps the trial's offsets if its arena is the smallest so far. */
-static void keep_if_better(planner *p, int64_t arena_bytes) {
-  if (arena_bytes >= p->best_bytes) return;
+/* Where blocks are placed: in the best gap; at that of its ends whose neighbour lives longer; in the best gap, but
+ * those of a single step as near as possible to the end of the best arena. */
+typedef enum way { IN_GAPS, AT_ENDS, APART } way;
+
+/* Keeps the trial's offsets if its arena has at most so many bytes. */
+static void keep_if_at_most(planner *p, int64_t arena_bytes, int64_t most) {
+  if (arena_bytes > most) return;
   p->best_bytes = arena_bytes;
   for (int32_t i = 0; i < p->n; i++) p->intervals[p->kept[i]].offset = p->trial[p->kept[i]];
 }
@@ -154,15 +165,21 @@ static int32_t gather_conflicts(planner *p, int32_t n_placed, int16_t birth, int
   return n;
 }
 
-/* Places the blocks in p->order; with `ends`, at either end of a gap. */
-static void place_in_order(planner *p, bool ends) {
+/* The offset of a block of a single step below those of the same step. They fit, because the arena holds each step. */
+static int64_t offset_apart(const planner *p, int32_t n_conflicts, int64_t bytes) {
+  return (n_conflicts ? p->conflicts[0].offset : p->best_bytes) - bytes;
+}
+
+/* Places the blocks in p->order; kept if the arena has at most so many bytes. */
+static void place_in_order(planner *p, way way, int64_t most) {
   int64_t arena_bytes = 0;
   for (int32_t k = 0; k < p->n; k++) {
     int32_t index = p->order[k].index;
     int16_t birth = (int16_t)p->birth[index], death = (int16_t)p->death[index];
     int32_t n_conflicts = gather_conflicts(p, k, birth, death);
-    int64_t offset = ends ? best_gap_end(p, n_conflicts, p->bytes[index], birth, death, p->lower_bound)
-                          : best_gap(p->conflicts, n_conflicts, p->bytes[index]);
+    int64_t offset = way == APART && birth == death ? offset_apart(p, n_conflicts, p->bytes[index])
+                     : way == AT_ENDS ? best_gap_end(p, n_conflicts, p->bytes[index], birth, death, p->lower_bound)
+                                      : best_gap(p->conflicts, n_conflicts, p->bytes[index]);
     int64_t end = offset + p->bytes[index];
     p->trial[index] = offset;
     if (end > arena_bytes) arena_bytes = end;
@@ -175,7 +192,7 @@ static void place_in_order(planner *p, bool ends) {
     p->first[at] = birth;
     p->last[at] = death;
   }
-  keep_if_better(p, arena_bytes);
+  keep_if_at_most(p, arena_bytes, most);
 }
 
 static void place_by_size(planner *p) {
@@ -184,7 +201,7 @@ static void place_by_size(planner *p) {
     p->order[i] = (entry){-p->bytes[p->kept[i]], (int64_t)v->first - v->last, p->kept[i]};
   }
   sort(p->order, p->scratch, p->n);
-  place_in_order(p, false);
+  place_in_order(p, IN_GAPS, p->best_bytes - 1);
 }
 
 /* The breadth of a block is the largest number of live bytes at any step of its life. Only the steps of definitions are
@@ -198,7 +215,7 @@ static void place_by_breadth(planner *p) {
     p->order[i] = (entry){-breadth, -p->bytes[index], index};
   }
   sort(p->order, p->scratch, p->n);
-  place_in_order(p, false);
+  place_in_order(p, IN_GAPS, p->best_bytes - 1);
 }
 
 static void place_by_area(planner *p) {
@@ -208,7 +225,21 @@ static void place_by_area(planner *p) {
     p->order[p->n - 1 - i] = (entry){area < 0x1p62 ? -(int64_t)area : INT64_MIN / 2, -p->bytes[index], index};
   }
   sort(p->order, p->scratch, p->n);
-  place_in_order(p, true);
+  place_in_order(p, AT_ENDS, p->best_bytes - 1);
+}
+
+static void place_apart(planner *p) {
+  int32_t n = 0;
+  for (int32_t i = 0; i < p->n; i++) {
+    int32_t index = p->kept[i];
+    const bool single = p->birth[index] == p->death[index];
+    n += single;
+    p->order[i] = (entry){single ? INT64_MIN : -p->bytes[index], -p->bytes[index], index};
+  }
+  if (n == 0) return;
+  sort(p->order, p->scratch, p->n);
+  const int64_t share = p->best_bytes / APART_SHARE;
+  place_in_order(p, APART, p->best_bytes + (share < APART_MOST ? share : APART_MOST));
 }
 
 /* In order of definition, with a list of the live blocks only. */
@@ -236,7 +267,7 @@ static void place_by_time(planner *p) {
     if (p->placed[at].end > arena_bytes) arena_bytes = p->placed[at].end;
     n_live = n + 1;
   }
-  keep_if_better(p, arena_bytes);
+  keep_if_at_most(p, arena_bytes, p->best_bytes - 1);
 }
 
 /* Walks the intervals in order of definition. Computes the live bytes at each definition; the largest is the lower
@@ -285,7 +316,7 @@ static bool scratch_open(planner *p, int32_t n, void **out_block) {
   return true;
 }
 
-static reed_status plan(plan_interval *intervals, int32_t n, bool place, plan_figures *out_figures,
+static reed_status plan(plan_interval *intervals, int32_t n, bool place, bool apart, plan_figures *out_figures,
                         reed_diagnosis *diagnosis) {
   void *block = NULL;
   planner p = {.intervals = intervals, .best_bytes = INT64_MAX};
@@ -309,6 +340,7 @@ static reed_status plan(plan_interval *intervals, int32_t n, bool place, plan_fi
     if (place && p.best_bytes > p.lower_bound) place_by_time(&p);
     if (place && p.best_bytes > p.lower_bound && p.n <= TRY_ALL) place_by_breadth(&p);
     if (place && p.best_bytes - p.lower_bound >= AREA_FROM && p.n <= TRY_ALL) place_by_area(&p);
+    if (place && apart && p.n <= TRY_ALL) place_apart(&p);
     *out_figures = (plan_figures){.bytes = place ? p.best_bytes : p.lower_bound,
                                   .bytes_without_reuse = without_reuse,
                                   .lower_bound = p.lower_bound,
@@ -318,10 +350,11 @@ static reed_status plan(plan_interval *intervals, int32_t n, bool place, plan_fi
   return status;
 }
 
-reed_status plan_offsets(plan_interval *intervals, int32_t n, plan_figures *out_figures, reed_diagnosis *diagnosis) {
-  return plan(intervals, n, true, out_figures, diagnosis);
+reed_status plan_offsets(plan_interval *intervals, int32_t n, bool apart, plan_figures *out_figures,
+                         reed_diagnosis *diagnosis) {
+  return plan(intervals, n, true, apart, out_figures, diagnosis);
 }
 
 reed_status plan_bound(plan_interval *intervals, int32_t n, plan_figures *out_figures, reed_diagnosis *diagnosis) {
-  return plan(intervals, n, false, out_figures, diagnosis);
+  return plan(intervals, n, false, false, out_figures, diagnosis);
 }

@@ -3,6 +3,7 @@
 #ifndef ALLOCATOR_PLAN_H_
 #define ALLOCATOR_PLAN_H_
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/diag.h"
@@ -29,10 +30,11 @@ typedef struct plan_figures {
   int32_t fullest;     /* a step with that sum */
 } plan_figures;
 
-/* Sets every interval's offset: the best of up to three greedy placements, by size, by breadth and by time (plan.c),
- * after Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net Inference", 2020. Scratch comes from the
- * heap. On error the offsets are unspecified. */
-reed_status plan_offsets(plan_interval *intervals, int32_t n, plan_figures *out_figures,
+/* Sets every interval's offset: the best of several greedy placements (plan.c), after Pisarchyk and Lee, "Efficient
+ * Memory Management for Deep Neural Net Inference", 2020. apart: the arena may be larger than the smallest one found by
+ * a sixteenth, 1 MiB at most, if intervals of one step then lie at its end, all over each other. Scratch comes from
+ * the heap. On error the offsets are unspecified. */
+reed_status plan_offsets(plan_interval *intervals, int32_t n, bool apart, plan_figures *out_figures,
                          reed_diagnosis *diagnosis) REED_MUST_CHECK;
 
 /* The figures without a placement: `bytes` is the lower bound. The offsets are unspecified afterwards. */

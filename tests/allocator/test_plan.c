@@ -19,17 +19,19 @@ static int64_t random_below(int64_t n) { /* xorshift64*, Vigna 2016 */
   return (int64_t)((random_state * 0x2545F4914F6CDD1Dull >> 1) % (uint64_t)n);
 }
 
-static plan_figures plan(plan_interval *intervals, int32_t n) {
+static plan_figures plan_with(plan_interval *intervals, int32_t n, bool apart) {
   plan_figures figures;
   reed_diagnosis *said;
   ck_assert_int_eq(reed_diagnosis_open(&said), REED_OK);
-  ck_assert_msg(plan_offsets(intervals, n, &figures, said) == REED_OK, "%s", reed_diagnosis_message(said));
+  ck_assert_msg(plan_offsets(intervals, n, apart, &figures, said) == REED_OK, "%s", reed_diagnosis_message(said));
   ck_assert_msg(plan_check(intervals, n, figures.bytes, said) == REED_OK, "%s", reed_diagnosis_message(said));
   ck_assert_int_le(figures.lower_bound, figures.bytes);
   ck_assert_int_le(figures.bytes, figures.bytes_without_reuse);
   reed_diagnosis_close(&said);
   return figures;
 }
+
+static plan_figures plan(plan_interval *intervals, int32_t n) { return plan_with(intervals, n, false); }
 
 /* ---- known answers ---- */
 
@@ -87,6 +89,36 @@ START_TEST(plan_leaves_one_stretch_between_the_values_of_a_chain) {
 }
 END_TEST
 
+/* Two workspaces with a value between them, at whose last step the second one is used. */
+START_TEST(plan_puts_workspaces_where_workspaces_were) {
+  plan_interval v[3] = {{0, 0, 640}, {1, 3, 256}, {2, 2, 512}};
+  ck_assert_int_eq(plan_with(v, 3, true).bytes, 768);
+  ck_assert_int_eq(v[0].offset, 128);
+  ck_assert_int_eq(v[1].offset, 0);
+  ck_assert_int_eq(v[2].offset, 256);
+  /* two of one step lie one below the other */
+  plan_interval w[3] = {{0, 0, 640}, {0, 0, 64}, {1, 2, 256}};
+  ck_assert_int_eq(plan_with(w, 3, true).bytes, 704);
+  ck_assert_int_eq(w[0].offset, 64);
+  ck_assert_int_eq(w[1].offset, 0);
+}
+END_TEST
+
+/* The values would lie behind a workspace of a chain: a third more. */
+START_TEST(plan_takes_little_more_for_workspaces) {
+  plan_interval v[12], plain[12];
+  for (int32_t i = 0; i < 6; i++) {
+    v[2 * i] = (plan_interval){6 * i, 6 * i + 6, 1330 << 12};
+    v[2 * i + 1] = (plan_interval){6 * i + 4, 6 * i + 4, 2050 << 12};
+  }
+  memcpy(plain, v, sizeof v);
+  (void)plan(plain, 12);
+  plan_figures figures = plan_with(v, 12, true);
+  ck_assert_int_eq(figures.bytes, figures.lower_bound);
+  for (int32_t i = 0; i < 12; i++) ck_assert_int_eq(v[i].offset, plain[i].offset);
+}
+END_TEST
+
 START_TEST(plan_takes_steps_of_any_size) {
   plan_interval v[3] = {{INT32_MIN, -5, 64}, {-5, INT32_MAX, 64}, {INT32_MAX, INT32_MAX, 64}};
   ck_assert_int_eq(plan(v, 3).bytes, 128);
@@ -104,16 +136,16 @@ END_TEST
 START_TEST(plan_refuses_what_is_no_interval) {
   plan_figures figures;
   plan_interval backwards = {3, 2, 64}, negative = {0, 1, -1};
-  ck_assert_int_eq(plan_offsets(&backwards, 1, &figures, NULL), REED_ERROR_ARGUMENT);
-  ck_assert_int_eq(plan_offsets(&negative, 1, &figures, NULL), REED_ERROR_ARGUMENT);
+  ck_assert_int_eq(plan_offsets(&backwards, 1, false, &figures, NULL), REED_ERROR_ARGUMENT);
+  ck_assert_int_eq(plan_offsets(&negative, 1, false, &figures, NULL), REED_ERROR_ARGUMENT);
 }
 END_TEST
 
 START_TEST(plan_refuses_more_bytes_than_numbers_hold) {
   plan_figures figures;
   plan_interval one = {0, 1, INT64_MAX}, two[2] = {{0, 1, INT64_MAX / 2 + 1}, {0, 1, INT64_MAX / 2 + 1}};
-  ck_assert_int_eq(plan_offsets(&one, 1, &figures, NULL), REED_ERROR_MEMORY);
-  ck_assert_int_eq(plan_offsets(two, 2, &figures, NULL), REED_ERROR_MEMORY);
+  ck_assert_int_eq(plan_offsets(&one, 1, false, &figures, NULL), REED_ERROR_MEMORY);
+  ck_assert_int_eq(plan_offsets(two, 2, false, &figures, NULL), REED_ERROR_MEMORY);
 }
 END_TEST
 
@@ -121,11 +153,11 @@ START_TEST(plan_says_when_there_is_no_heap) {
   plan_interval v[2] = {{0, 1, 64}, {1, 2, 64}};
   plan_figures figures;
   alloc_hook_begin();
-  ck_assert_int_eq(plan_offsets(v, 2, &figures, NULL), REED_OK);
+  ck_assert_int_eq(plan_offsets(v, 2, false, &figures, NULL), REED_OK);
   int64_t requests = alloc_hook_requests();
   for (int64_t n = 1; n <= requests; n++) {
     alloc_hook_fail_at(n);
-    ck_assert_int_eq(plan_offsets(v, 2, &figures, NULL), REED_ERROR_MEMORY);
+    ck_assert_int_eq(plan_offsets(v, 2, false, &figures, NULL), REED_ERROR_MEMORY);
     ck_assert(alloc_hook_failed());
   }
   ck_assert_int_eq(alloc_hook_end(), 0);
@@ -211,7 +243,9 @@ START_TEST(plan_never_overlaps_and_stays_near_the_lower_bound) {
     random_state = (uint64_t)seed * 0x9E3779B97F4A7C15ull;
     int32_t n = 1 + (int32_t)random_below(seed % 10 == 0 ? 600 : 120);
     family->make(intervals, n);
+    const int64_t apart = plan_with(intervals, n, true).bytes;
     plan_figures figures = plan(intervals, n);
+    ck_assert_int_le(apart, figures.bytes + (figures.bytes / 16 < 1 << 20 ? figures.bytes / 16 : 1 << 20));
     double ratio = (double)figures.bytes / (double)figures.lower_bound;
     sum += ratio;
     n_optimal += figures.bytes == figures.lower_bound;
@@ -234,7 +268,7 @@ START_TEST(plan_of_thousands_of_intervals_is_cheap_and_sound) {
       plan_figures figures;
       for (int run = 0; run < 5; run++) {
         int64_t begin = clock_now_ns();
-        ck_assert_int_eq(plan_offsets(intervals, sizes[k], &figures, NULL), REED_OK);
+        ck_assert_int_eq(plan_offsets(intervals, sizes[k], false, &figures, NULL), REED_OK);
         int64_t took = (clock_now_ns() - begin) / 1000;
         if (took < us) us = took;
       }
@@ -266,6 +300,8 @@ int main(void) {
   tcase_add_test(tests, plan_rounds_to_the_alignment);
   tcase_add_test(tests, plan_finds_the_gap_that_fits_best);
   tcase_add_test(tests, plan_leaves_one_stretch_between_the_values_of_a_chain);
+  tcase_add_test(tests, plan_puts_workspaces_where_workspaces_were);
+  tcase_add_test(tests, plan_takes_little_more_for_workspaces);
   tcase_add_test(tests, plan_takes_steps_of_any_size);
   tcase_add_test(tests, plan_takes_sizes_near_the_end_of_numbers);
   tcase_add_test(tests, plan_refuses_what_is_no_interval);

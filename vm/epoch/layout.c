@@ -1,11 +1,11 @@
 /* Offsets of an epoch's roots in the arenas: packed by allocator/plan.c, or taken again from an earlier plan's layout.
  * Which registers share a root is settled before, in share.c.
  *
- * Headroom. The first layout of an epoch is exact. When a new layout is needed because extents have changed, slots of
- * roots whose bytes differ from the last entry's get up to a tenth more, or keep the room that they have, so that the
- * next extents fit too, as do small roots, because a workspace may grow in steps of its own; the arena stays within a
- * tenth of the entry's lower bound. In a small arena (SMALL_BYTES) slots
- * of changed roots are twice as large, and every slot keeps the room that it had before, so that tensors whose extents
+ * Headroom. The first layout of an epoch is exact, but for workspaces that lie apart (plan.c). When a new layout is
+ * needed because extents have changed, slots of roots whose bytes differ from the last entry's get up to a tenth more,
+ * or keep the room that they have, so that the next extents fit too, as do small roots, because a workspace may grow in
+ * steps of its own; the arena stays within a tenth of the entry's lower bound. In a small arena (SMALL_BYTES) slots of
+ * changed roots are twice as large, and every slot keeps the room that it had before, so that tensors whose extents
  * change by chance (a detector's counts of boxes) fit from the second or third layout on, whatever they are.
  *
  * Shrinking. A layout serves an entry only if the entry's end in the arena is at most twice its lower bound there (or
@@ -158,6 +158,11 @@ static void keep_rooms(epoch_planner *p, int32_t device, const epoch_layout *bef
   }
 }
 
+/* True if the arena may be a little larger for its workspaces' sake, which threads share. */
+static bool workspaces_apart(const epoch_planner *p, int32_t device) {
+  return device == 0 && p->devices->env.n_threads > 1 && !p->devices->cap_bytes;
+}
+
 /* Places one arena's intervals exactly, or with headroom for roots that have changed since `before` (NULL: exactly) if
  * the arena stays within a tenth of its lower bound. */
 static reed_status place_arena(epoch_planner *p, int32_t device, const epoch_layout *before, plan_figures *out) {
@@ -170,7 +175,7 @@ static reed_status place_arena(epoch_planner *p, int32_t device, const epoch_lay
     status = list_intervals(p, device, before, SMALL_HEADROOM, 0);
     if (status != REED_OK) return status;
     keep_rooms(p, device, before);
-    status = plan_offsets(p->intervals.items, (int32_t)p->intervals.n, out, d);
+    status = plan_offsets(p->intervals.items, (int32_t)p->intervals.n, false, out, d);
     if (status != REED_OK && status != REED_ERROR_MEMORY) return status;
     if (status == REED_OK && out->bytes <= SMALL_BYTES) {
       *out = (plan_figures){out->bytes, exact.bytes_without_reuse, exact.lower_bound, exact.fullest};
@@ -180,14 +185,15 @@ static reed_status place_arena(epoch_planner *p, int32_t device, const epoch_lay
   }
   for (int64_t share = HEADROOM; before && share <= 4 * HEADROOM && status == REED_OK; share *= 2) {
     status = list_intervals(p, device, before, share, exact.lower_bound / SMALL_SHARE);
-    if (status == REED_OK) status = plan_offsets(p->intervals.items, (int32_t)p->intervals.n, out, d);
+    if (status == REED_OK) status = plan_offsets(p->intervals.items, (int32_t)p->intervals.n, false, out, d);
     if (status == REED_ERROR_MEMORY) break;
     if (status != REED_OK || out->bytes - exact.lower_bound > exact.lower_bound / HEADROOM) continue;
     *out = (plan_figures){out->bytes, exact.bytes_without_reuse, exact.lower_bound, exact.fullest};
     return REED_OK;
   }
   status = list_intervals(p, device, before, 0, 0);
-  if (status == REED_OK) status = plan_offsets(p->intervals.items, (int32_t)p->intervals.n, out, d);
+  if (status == REED_OK)
+    status = plan_offsets(p->intervals.items, (int32_t)p->intervals.n, workspaces_apart(p, device), out, d);
   return status;
 }
 
