@@ -122,8 +122,8 @@ static int64_t best_gap_end(const planner *p, int32_t n, int64_t bytes, int16_t 
   return best >= 0 ? best : end;
 }
 
-/* Where blocks are placed: in the best gap; at that of its ends whose neighbour lives longer; in the best gap, but
- * those of a single step as near as possible to the end of the best arena. */
+/* The place of a block: in the best gap; at that of its ends whose neighbour lives longer; in the best gap, but for a
+ * block of a single step as near as possible to the end of the best arena. */
 typedef enum way { IN_GAPS, AT_ENDS, APART } way;
 
 /* Keeps the trial's offsets if its arena has at most so many bytes. */
