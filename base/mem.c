@@ -3,6 +3,7 @@
 
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 
 #include "base/cancel.h"
 #include "base/hook.h"
@@ -102,7 +103,10 @@ static void ask_huge_pages(char *block, size_t from, size_t to) {
 #endif
 }
 
-bool mem_bulk_is_mapped(size_t capacity) { return capacity >= MAPPED_FROM && may_map(); }
+bool mem_addresses_are_free(size_t capacity) {
+  struct rlimit limit;
+  return capacity >= MAPPED_FROM && may_map() && getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur == RLIM_INFINITY;
+}
 
 void *mem_alloc_bulk(size_t bytes) { return mem_alloc_bulk_room(bytes, bytes); }
 
@@ -130,7 +134,7 @@ size_t kept_whole_pages(size_t bytes) {
 /* The system zeroes a mapping's pages. Those that are not huge are taken at once, because a fault for each of them
  * would cost more than writing zeros into the heap. */
 void *mem_calloc_bulk(size_t bytes) {
-  if (mem_bulk_is_mapped(bytes)) {
+  if (bytes >= MAPPED_FROM && may_map()) {
     char *mapped = mem_alloc_bulk(bytes);
     size_t huge = bytes < HUGE_FROM ? 0 : bytes - bytes % HUGE_PAGE_BYTES;
     if (mapped && huge < bytes) (void)mem_warm(mapped + huge, bytes - huge, NULL);

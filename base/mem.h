@@ -33,8 +33,9 @@ void *mem_alloc_bulk(size_t bytes);
  * first `bytes` are used from now on, not only `before`. */
 void *mem_alloc_bulk_room(size_t bytes, size_t capacity);
 void mem_extend_bulk(void *block, size_t before, size_t bytes);
-/* True if a block with so many addresses is a mapping of its own, whose unused addresses cost nothing. */
-bool mem_bulk_is_mapped(size_t capacity);
+/* True if a block's unused addresses cost nothing: one of so many bytes is a mapping of its own, and the process may
+ * have as many addresses as it likes (RLIMIT_AS). */
+bool mem_addresses_are_free(size_t capacity);
 /* Zeroed bytes, aligned to 64. From 1 MiB on the block is one of mem_alloc_bulk. Released by mem_free_aligned only. */
 void *mem_calloc_bulk(size_t bytes);
 /* Has the system give the pages of a part of a block now, in few calls, instead of at their first use. The part's

@@ -36,7 +36,7 @@ static reed_status host_allocate(device *self, int64_t bytes, int64_t room_bytes
   if (!figures_hold(figures, bytes)) return figures_refuse(figures, "host", bytes, diagnosis);
   const size_t head = sizeof(block_header);
   int64_t capacity = bytes < ROOM_FROM_BYTES ? bytes : bytes + bytes / ROOM_SHARE;
-  if (room_bytes > capacity && mem_bulk_is_mapped((size_t)room_bytes + head)) capacity = room_bytes;
+  if (room_bytes > capacity && mem_addresses_are_free((size_t)room_bytes + head)) capacity = room_bytes;
   block_header *header = mem_alloc_bulk_room((size_t)bytes + head, (size_t)capacity + head);
   if (!header && capacity > bytes) /* the system may refuse so many addresses */
     header = mem_alloc_bulk((size_t)(capacity = bytes) + head);

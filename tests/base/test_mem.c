@@ -5,6 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "tests/suite.h"
 
@@ -112,6 +115,23 @@ START_TEST(zeroed_blocks_take_their_own_pages_only) {
 }
 END_TEST
 
+/* In a process of its own, because a limit stays. */
+START_TEST(addresses_under_a_limit_are_not_free) {
+  ck_assert(mem_addresses_are_free(64 * MEGABYTE));
+  ck_assert(!mem_addresses_are_free(PAGE)); /* in the heap */
+  pid_t child = fork();
+  ck_assert_int_ge(child, 0);
+  if (child == 0) {
+    const rlim_t terabyte = (rlim_t)1 << 40;
+    const bool set = setrlimit(RLIMIT_AS, &(struct rlimit){terabyte, terabyte}) == 0;
+    _exit(set && !mem_addresses_are_free(64 * MEGABYTE) ? 0 : 1);
+  }
+  int status;
+  ck_assert_int_eq(waitpid(child, &status, 0), child);
+  ck_assert_int_eq(status, 0);
+}
+END_TEST
+
 int main(void) {
   Suite *suite = suite_create("mem");
   TCase *t = tcase_create("all");
@@ -120,7 +140,9 @@ int main(void) {
   tcase_add_test(t, blocks_that_use_four_megabytes_ask_for_huge_pages);
   tcase_add_test(t, warm_pages_are_in_memory);
   tcase_add_test(t, zeroed_blocks_take_their_own_pages_only);
+  tcase_add_test(t, addresses_under_a_limit_are_not_free);
 #else
+  (void)addresses_under_a_limit_are_not_free;
   (void)room_takes_addresses_only;
   (void)warm_pages_are_in_memory;
   (void)zeroed_blocks_take_their_own_pages_only;
