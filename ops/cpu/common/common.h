@@ -41,6 +41,10 @@ typedef struct cpu_team {
   bool brief;        /* so little work that no sleeping helper is woken for it alone: team_run_lazy */
 } cpu_team;
 
+/* Of a long copy: bytes of a piece, which is the least that a chunk has, and the number of pieces. */
+#define CPU_PIECE_BYTES ((int64_t)1 << 15)
+static inline int64_t cpu_pieces(int64_t bytes) { return (bytes + CPU_PIECE_BYTES - 1) / CPU_PIECE_BYTES; }
+
 /* Elements of X and Y in f32 together, from which they lie in memory rather than in the caches of a core. */
 #define CPU_FAR_ELEMENTS ((int64_t)1 << 20)
 

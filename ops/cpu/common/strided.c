@@ -186,23 +186,19 @@ static void copy_blocks_range(void *context, int64_t begin, int64_t end) {
   }
 }
 
-#define PIECE_BYTES ((int64_t)1 << 15) /* of a long block */
-
-static int64_t block_pieces(const strided_copy *p) { return (p->block_bytes + PIECE_BYTES - 1) / PIECE_BYTES; }
-
 /* Ranges count pieces of long blocks. */
 static void copy_pieces_range(void *context, int64_t begin, int64_t end) {
   const copying *c = context;
   const strided_copy *p = c->plan;
-  const int64_t pieces = block_pieces(p);
+  const int64_t pieces = cpu_pieces(p->block_bytes);
   for (int64_t i = begin, n; i < end; i += n) { /* the n pieces of one block that the range has */
     int64_t coordinates[STRIDED_MAX_RANK];
-    const int64_t first = i % pieces, at = first * PIECE_BYTES;
+    const int64_t first = i % pieces, at = first * CPU_PIECE_BYTES;
     const char *from = c->from;
     char *to = c->to;
     n = pieces - first < end - i ? pieces - first : end - i;
     seek(p, p->rank, -1, i / pieces, coordinates, &from, &to);
-    memcpy(to + at, from + at, (size_t)((first + n == pieces ? p->block_bytes : at + n * PIECE_BYTES) - at));
+    memcpy(to + at, from + at, (size_t)((first + n == pieces ? p->block_bytes : at + n * CPU_PIECE_BYTES) - at));
   }
 }
 
@@ -372,7 +368,7 @@ reed_status strided_run(const strided_copy *plan, const void *from, void *to) {
     int64_t n_outer = plan->n / plan->extents[plan->rank - 1] / plan->extents[plan->tile];
     return cpu_parallel(plan->team, n_outer * strip_count(plan), 1, copy_tiles_range, &c);
   }
-  const int64_t pieces = block_pieces(plan);
+  const int64_t pieces = cpu_pieces(plan->block_bytes);
   return pieces > 1 ? cpu_parallel(plan->team, plan->n * pieces, 1, copy_pieces_range, &c)
                     : cpu_parallel(plan->team, plan->n, 1, copy_blocks_range, &c);
 }

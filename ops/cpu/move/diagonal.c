@@ -6,8 +6,6 @@
 
 /* ---- Trilu ---- */
 
-#define PIECE_BYTES ((int64_t)1 << 15) /* of a long row */
-
 typedef struct trilu_state {
   cpu_team team;
   int64_t matrices, rows, columns, size; /* bytes of an element */
@@ -20,6 +18,18 @@ typedef struct trilu_job {
   char *out;
   int64_t k;
 } trilu_job;
+
+/* Columns begin..end-1 of row r, of which those before `edge`, or from there on (upper), are kept. */
+static void trilu_part(const trilu_job *job, int64_t r, int64_t edge, int64_t begin, int64_t end) {
+  const trilu_state *s = job->s;
+  edge = cpu_clamp(edge, begin, end);
+  const int64_t size = s->size, kept = s->upper ? edge : begin, kept_end = s->upper ? end : edge,
+                zero = s->upper ? begin : edge, zero_end = s->upper ? edge : end;
+  const char *from = job->in + r * s->columns * size;
+  char *to = job->out + r * s->columns * size;
+  if (from != to) memcpy(to + kept * size, from + kept * size, (size_t)((kept_end - kept) * size));
+  memset(to + zero * size, 0, (size_t)((zero_end - zero) * size));
+}
 
 /* Row i keeps columns from i + k on (upper) or up to i + k. */
 static void trilu_rows(void *context, int64_t begin, int64_t end) {
@@ -39,35 +49,18 @@ static void trilu_rows(void *context, int64_t begin, int64_t end) {
       else if (from != to) memcpy(to, from, (size_t)(n * row_bytes));
       continue;
     }
-    const size_t before = (size_t)(edge * s->size), after = (size_t)row_bytes - before;
-    if (from != to && s->upper) memcpy(to + before, from + before, after);
-    else if (from != to) memcpy(to, from, before);
-    memset(s->upper ? to : to + before, 0, s->upper ? before : after);
+    trilu_part(job, r, edge, 0, s->columns);
   }
-}
-
-static int64_t trilu_pieces(const trilu_state *s) { return (s->columns * s->size + PIECE_BYTES - 1) / PIECE_BYTES; }
-
-/* Columns begin..end-1 of a row, of which those before or after the edge are kept. */
-static void trilu_part(const trilu_job *job, int64_t r, int64_t begin, int64_t end) {
-  const trilu_state *s = job->s;
-  const int64_t edge = cpu_clamp(r % s->rows + job->k + !s->upper, begin, end), size = s->size,
-                kept = s->upper ? edge : begin, kept_end = s->upper ? end : edge, zero = s->upper ? begin : edge,
-                zero_end = s->upper ? edge : end;
-  const char *from = job->in + r * s->columns * size;
-  char *to = job->out + r * s->columns * size;
-  if (from != to) memcpy(to + kept * size, from + kept * size, (size_t)((kept_end - kept) * size));
-  memset(to + zero * size, 0, (size_t)((zero_end - zero) * size));
 }
 
 /* Ranges count pieces of long rows. */
 static void trilu_long_rows(void *context, int64_t begin, int64_t end) {
   const trilu_job *job = context;
-  const int64_t columns = job->s->columns, pieces = trilu_pieces(job->s);
+  const trilu_state *s = job->s;
+  const int64_t pieces = cpu_pieces(s->columns * s->size), each = s->columns / pieces, shift = job->k + !s->upper;
   for (int64_t i = begin; i < end; i++) {
-    const int64_t piece = i % pieces;
-    trilu_part(job, i / pieces, columns / pieces * piece,
-               piece + 1 == pieces ? columns : columns / pieces * (piece + 1));
+    const int64_t r = i / pieces, piece = i % pieces;
+    trilu_part(job, r, r % s->rows + shift, each * piece, piece + 1 == pieces ? s->columns : each * (piece + 1));
   }
 }
 
@@ -76,7 +69,7 @@ static reed_status run_trilu(const void *state, const reed_kernel_buffers *buffe
   const trilu_state *s = state;
   trilu_job job = {s, buffers->inputs[0], buffers->outputs[0], 0};
   if (s->has_k) job.k = cpu_clamp(*(const int64_t *)buffers->inputs[1], -s->rows, s->columns);
-  const int64_t rows = s->matrices * s->rows, pieces = trilu_pieces(s);
+  const int64_t rows = s->matrices * s->rows, pieces = cpu_pieces(s->columns * s->size);
   return pieces > 1 ? cpu_parallel(s->team, rows * pieces, 1, trilu_long_rows, &job)
                     : cpu_parallel(s->team, rows, 1, trilu_rows, &job);
 }
