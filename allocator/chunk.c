@@ -29,10 +29,12 @@ bool memory_extend(pool *p, void *data, int64_t bytes) {
   return p->memory != POOL_PINNED && on->extend && on->extend(p->device, data, bytes);
 }
 
+/* True if the system gives the pool's pages one by one, and blocks have headroom. */
+static bool gives_pages(const pool *p) { return p->headroom && p->device->interface->host_memory; }
+
 /* The addresses that a chunk of `bytes` should have; 0: as many as the device keeps free. */
 static int64_t addresses_of(const pool *p, int64_t bytes) {
-  const bool may_grow = p->headroom && p->memory == POOL_DEVICE && p->device->interface->host_memory;
-  if (!may_grow || bytes > INT64_MAX / ROOM_TIMES) return 0;
+  if (!gives_pages(p) || p->memory != POOL_DEVICE || bytes > INT64_MAX / ROOM_TIMES) return 0;
   return bytes * ROOM_TIMES > ROOM_LEAST ? bytes * ROOM_TIMES : ROOM_LEAST;
 }
 
@@ -99,8 +101,6 @@ int64_t block_roomy(const pool *p, int64_t bytes) {
   int64_t more = pool_headroom(bytes, p->headroom) / LARGE_UNIT * LARGE_UNIT;
   return bytes <= INT64_MAX - more ? bytes + more : bytes;
 }
-
-static bool gives_pages(const pool *p) { return p->headroom && p->device->interface->host_memory; }
 
 /* Has the system give the block's pages up to `end`, if it lacks some. */
 static void warm_up_to(pool *p, block *b, int64_t end) {

@@ -26,7 +26,7 @@
 #include "base/mem.h"
 
 enum {
-  TRY_ALL = 1500,       /* most intervals for which all four orders are tried */
+  TRY_ALL = 1500,       /* most intervals for which all orders are tried */
   AREA_FROM = 1 << 20,  /* least bytes above the lower bound for which the order by area is tried */
   APART_SHARE = 16,     /* the arena may be larger by this share of the smallest one found, */
   APART_MOST = 1 << 20, /* and so many bytes at most, if workspaces lie apart */
@@ -126,9 +126,10 @@ static int64_t best_gap_end(const planner *p, int32_t n, int64_t bytes, int16_t 
  * block of a single step as near as possible to the end of the best arena. */
 typedef enum way { IN_GAPS, AT_ENDS, APART } way;
 
-/* Keeps the trial's offsets if its arena has at most so many bytes. */
-static void keep_if_at_most(planner *p, int64_t arena_bytes, int64_t most) {
-  if (arena_bytes > most) return;
+/* Keeps the trial's offsets if its arena is the smallest so far, or with workspaces apart little larger. */
+static void keep_if_better(planner *p, int64_t arena_bytes, way way) {
+  const int64_t share = p->best_bytes / APART_SHARE, more = share < APART_MOST ? share : APART_MOST;
+  if (way == APART ? arena_bytes > p->best_bytes + more : arena_bytes >= p->best_bytes) return;
   p->best_bytes = arena_bytes;
   for (int32_t i = 0; i < p->n; i++) p->intervals[p->kept[i]].offset = p->trial[p->kept[i]];
 }
@@ -170,8 +171,8 @@ static int64_t offset_apart(const planner *p, int32_t n_conflicts, int64_t bytes
   return (n_conflicts ? p->conflicts[0].offset : p->best_bytes) - bytes;
 }
 
-/* Places the blocks in p->order; kept if the arena has at most so many bytes. */
-static void place_in_order(planner *p, way way, int64_t most) {
+/* Places the blocks in p->order. */
+static void place_in_order(planner *p, way way) {
   int64_t arena_bytes = 0;
   for (int32_t k = 0; k < p->n; k++) {
     int32_t index = p->order[k].index;
@@ -192,7 +193,7 @@ static void place_in_order(planner *p, way way, int64_t most) {
     p->first[at] = birth;
     p->last[at] = death;
   }
-  keep_if_at_most(p, arena_bytes, most);
+  keep_if_better(p, arena_bytes, way);
 }
 
 static void place_by_size(planner *p) {
@@ -201,7 +202,7 @@ static void place_by_size(planner *p) {
     p->order[i] = (entry){-p->bytes[p->kept[i]], (int64_t)v->first - v->last, p->kept[i]};
   }
   sort(p->order, p->scratch, p->n);
-  place_in_order(p, IN_GAPS, p->best_bytes - 1);
+  place_in_order(p, IN_GAPS);
 }
 
 /* The breadth of a block is the largest number of live bytes at any step of its life. Only the steps of definitions are
@@ -215,7 +216,7 @@ static void place_by_breadth(planner *p) {
     p->order[i] = (entry){-breadth, -p->bytes[index], index};
   }
   sort(p->order, p->scratch, p->n);
-  place_in_order(p, IN_GAPS, p->best_bytes - 1);
+  place_in_order(p, IN_GAPS);
 }
 
 static void place_by_area(planner *p) {
@@ -225,7 +226,7 @@ static void place_by_area(planner *p) {
     p->order[p->n - 1 - i] = (entry){area < 0x1p62 ? -(int64_t)area : INT64_MIN / 2, -p->bytes[index], index};
   }
   sort(p->order, p->scratch, p->n);
-  place_in_order(p, AT_ENDS, p->best_bytes - 1);
+  place_in_order(p, AT_ENDS);
 }
 
 static void place_apart(planner *p) {
@@ -238,8 +239,7 @@ static void place_apart(planner *p) {
   }
   if (n == 0) return;
   sort(p->order, p->scratch, p->n);
-  const int64_t share = p->best_bytes / APART_SHARE;
-  place_in_order(p, APART, p->best_bytes + (share < APART_MOST ? share : APART_MOST));
+  place_in_order(p, APART);
 }
 
 /* In order of definition, with a list of the live blocks only. */
@@ -267,7 +267,7 @@ static void place_by_time(planner *p) {
     if (p->placed[at].end > arena_bytes) arena_bytes = p->placed[at].end;
     n_live = n + 1;
   }
-  keep_if_at_most(p, arena_bytes, p->best_bytes - 1);
+  keep_if_better(p, arena_bytes, IN_GAPS);
 }
 
 /* Walks the intervals in order of definition. Computes the live bytes at each definition; the largest is the lower
