@@ -11,6 +11,7 @@ PTX = '''// Compiler Build 1
 .version 9.0
 .target sm_80
 .address_size 64
+.shared .align 4 .b8 _ZZN34_INTERNAL_88c1ed2c_4_t_cu_4ff2a1c36of_warp[128];
 .func helper() { add.s32 %r1, %r1, 1; }
 .visible .entry reed_a(
 	.param .b64 p
@@ -33,6 +34,7 @@ before = proofs.kernels_of(PTX)
 def check_hashes():
     assert sorted(before) == ['reed_a', 'reed_b'] and before['reed_a'] != before['reed_b'], before
     assert proofs.kernels_of(PTX.replace('Build 1', 'Build 2').replace('9.0', '9.1').replace('sm_80', 'sm_90')) == before, 'comments, version and architecture count'
+    assert proofs.kernels_of(PTX.replace('88c1ed2c', '0e559f82')) == before, 'the folder of the source counts'
     after = proofs.kernels_of(PTX.replace('%r1, 7', '%r1, 8'))
     assert after['reed_a'] == before['reed_a'] and after['reed_b'] != before['reed_b'], 'a change of one kernel is not a change of that kernel alone'
     after = proofs.kernels_of(PTX.replace('%r1, 1', '%r1, 2'))
