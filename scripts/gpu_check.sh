@@ -43,6 +43,7 @@ while [ $# -gt 0 ]; do
     *) misuse "unknown word '$1' (see --help)" ;;
   esac
 done
+[ -z "$packed" ] || [ -f "$packed" ] || [ -d "${out:-$root/build-gpu/check}/packed" ] || misuse "--packed: there is no file '$packed'"
 [ ${#stages[@]} -gt 0 ] || stages=(build parity sanitizers accuracy speed)
 [ -n "$few" ] || models=${models:-mask,bert_base,ssdlite,retinanet}
 case $device in

@@ -146,6 +146,7 @@ nonsense
 --budget x
 --jobs
 --pack $out/nowhere/pack.tar.xz
+--packed $out/nowhere/pack.tar.xz
 --archive $out/nowhere/archive.tar.gz parity
 END
 "$root/scripts/gpu_check.sh" --device cuda-emulated >"$out/log7" 2>&1 && fail "the emulated device writes into the tree"
