@@ -204,6 +204,17 @@ static reed_status cast_like(const rule_call *c) {
   return ir_set_attr_int(n, "to", dtype) ? REED_OK : no_memory(c);
 }
 
+/* Sets the attribute if PyTorch has exported the model and Resize aligns the corners: PyTorch computes places from
+ * whole extents, but its exporters write scales. */
+static reed_status as_in_pytorch(const rule_call *c) {
+  reed_attrs attrs = ir_attrs(c->n);
+  const reed_attr *mapping = reed_attrs_find(&attrs, "coordinate_transformation_mode");
+  if (!mapping || mapping->type != REED_ATTR_STRING || strcmp(mapping->s, "align_corners") != 0 ||
+      strcmp(onnx_text(c->r->model->producer_name), "pytorch") != 0)
+    return REED_OK;
+  return set_int(c);
+}
+
 static const rule rules[] = {
     {"Attention", ANY_OPSET, drop, .attr = "softmax_precision"},
     {"BatchNormalization", 9, only_int, .attr = "spatial", .i = 1},
@@ -237,6 +248,7 @@ static const rule rules[] = {
     {"Resize", 11, make_room_for_roi},
     {"Resize", 11, set_text, .attr = "coordinate_transformation_mode", .text = "asymmetric"},
     {"Resize", 11, set_text, .attr = "nearest_mode", .text = "floor"},
+    {"Resize", ANY_OPSET, as_in_pytorch, .attr = "whole_extents", .i = 1},
     {"RoiAlign", 16, set_text, .attr = "coordinate_transformation_mode", .text = "output_half_pixel"},
     {"Slice", 10, first_axes, .attr = "axes", .text = "starts"},
     {"Slice", 10, attr_to_input, .attr = "starts", .index = 1},

@@ -79,13 +79,14 @@ static bool has_list(const reed_kernel_call *call, int32_t input, int64_t n) {
 }
 
 /* Reads every axis's scale and crop. A scale from sizes is extent / extent, or with keep_aspect_ratio_policy one scale
- * for all axes. */
+ * for all axes. So is one for align_corners of whole extents. */
 static void read_scalings(const reed_kernel_call *call, const resize_settings *s, resize_scaling *scalings) {
   const reed_desc *x = &call->inputs[0], *y = &call->outputs[0];
   int64_t n_axes;
   const int64_t *given = reed_attrs_ints(call->attrs, "axes", &n_axes);
   if (!given) n_axes = x->rank;
   bool by_scales = has_list(call, 2, n_axes), by_sizes = has_list(call, 3, n_axes), crop = s->mapping == MAP_CROP;
+  if (s->mapping == MAP_ALIGN_CORNERS && op_attr_int(call->attrs, "whole_extents")) by_scales = false;
   const char *policy = op_attr_string(call->attrs, "keep_aspect_ratio_policy");
   bool keep = by_sizes && strcmp(policy, "stretch") != 0, smaller = strcmp(policy, "not_larger") == 0;
   for (int32_t i = 0; i < x->rank; i++)

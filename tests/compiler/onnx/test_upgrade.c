@@ -190,6 +190,27 @@ START_TEST(resize_of_opset_10_is_asymmetric) {
 }
 END_TEST
 
+START_TEST(resize_of_pytorch_aligns_corners_of_whole_extents) {
+  static const struct {
+    const char *producer, *mapping;
+    int64_t whole;
+  } rows[] = {{"pytorch", "align_corners", 1},
+              {"pytorch", "half_pixel", 0},
+              {"backend-test", "align_corners", 0},
+              {NULL, "align_corners", 0}};
+  for (int i = 0; i < (int)(sizeof rows / sizeof *rows); i++) {
+    onnx_build *b = model(18);
+    build_model(b)->producer_name = (char *)rows[i].producer;
+    build_f32(b, "scales", "4", (float[]){1, 1, 1.7F, 1.7F});
+    build_string(b, build_node(b, "Resize", "x,,scales", "y"), "coordinate_transformation_mode", rows[i].mapping);
+    front f;
+    const ir_node *n = upgraded(&f, &b, "y", OP_Resize);
+    ck_assert_int_eq(int_attr(n, "whole_extents"), rows[i].whole);
+    front_fini(&f);
+  }
+}
+END_TEST
+
 START_TEST(roi_align_changed_its_default_at_16) {
   for (int64_t opset = 15; opset <= 16; opset++) {
     onnx_build *b = model(opset);
@@ -387,6 +408,7 @@ int main(void) {
   tcase_add_test(t, softmax_of_old_is_flattened_from_axis_1);
   tcase_add_test(t, upsample_becomes_resize);
   tcase_add_test(t, resize_of_opset_10_is_asymmetric);
+  tcase_add_test(t, resize_of_pytorch_aligns_corners_of_whole_extents);
   tcase_add_test(t, roi_align_changed_its_default_at_16);
   tcase_add_test(t, dtypes_of_attributes_are_reeds);
   tcase_add_loop_test(t, attributes_for_dtypes_that_reed_lacks_are_dropped, 0, 2);

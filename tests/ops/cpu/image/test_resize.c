@@ -128,6 +128,23 @@ START_TEST(resize_linear_matches_onnx_examples) {
 }
 END_TEST
 
+/* X of 4 by 1.7: places 3 / (1.7 * 4 - 1) apart, or with the extent of Y 3 / 5 */
+START_TEST(resize_aligns_corners_by_the_scale_or_by_whole_extents) {
+  for (int whole = 0; whole < 2; whole++) {
+    kernel_case c;
+    case_init(&c, OP_Resize);
+    case_filled(&c, REED_F32, DIMS(4), (double[]){0, 1, 2, 3});
+    case_absent(&c);
+    case_filled(&c, REED_F32, DIMS(1), (double[]){1.7});
+    case_attr_string(&c, "mode", "linear");
+    case_attr_string(&c, "coordinate_transformation_mode", "align_corners");
+    if (whole) case_attr_int(&c, "whole_extents", 1);
+    const double step = whole ? 3. / 5 : 3 / (4 * (double)1.7F - 1);
+    case_expect(&c, (double[]){0, step, 2 * step, 3 * step, 4 * step, 5 * step}, 6);
+  }
+}
+END_TEST
+
 START_TEST(resize_crops_and_extrapolates) {
   for (int mode = 0; mode < 2; mode++) {
     kernel_case c;
@@ -177,6 +194,7 @@ int main(void) {
   tcase_add_loop_test(t, resize_of_integers_equals_the_reference, 0, ROWS(sizes));
   tcase_add_test(t, resize_of_long_rows_of_bytes_equals_the_reference);
   tcase_add_test(t, resize_linear_matches_onnx_examples);
+  tcase_add_test(t, resize_aligns_corners_by_the_scale_or_by_whole_extents);
   tcase_add_test(t, resize_crops_and_extrapolates);
   tcase_add_test(t, resize_takes_scales_axes_and_policies);
   suite_add_tcase(suite, t);
