@@ -82,16 +82,6 @@ static inline void write_elements(reed_dtype dtype, const float *from, void *ten
   else memcpy(tensor, from, ROI_LANES * sizeof *from);
 }
 
-/* Copies n halves, at most ROI_LANES. */
-static inline void move_halves(const uint16_t *from, int64_t n, uint16_t *to) {
-#if defined(__AVX512BW__) && defined(__AVX512VL__)
-  __mmask16 some = lanes_between(0, n);
-  _mm256_mask_storeu_epi16(to, some, _mm256_maskz_loadu_epi16(some, from));
-#else
-  memcpy(to, from, (size_t)n * sizeof *to);
-#endif
-}
-
 /* The first n lanes of a pixel whose lanes are side by side in the tensor; the others are 0. */
 static inline void read_first(reed_dtype dtype, const void *tensor, int64_t n, float *pixel) {
   for (int v = 0; v < VECTORS && element_bytes(dtype) == 4; v++)
@@ -102,15 +92,19 @@ static inline void read_first(reed_dtype dtype, const void *tensor, int64_t n, f
   store(pixel, lanes_of(dtype, _mm256_maskz_loadu_epi16(lanes_between(0, n), tensor)));
 #else
   uint16_t halves[ROI_LANES] = {0};
-  move_halves(tensor, n, halves);
+  memcpy(halves, tensor, (size_t)n * sizeof *halves);
   read_halves(dtype, halves, pixel);
 #endif
 }
 static inline void write_first(reed_dtype dtype, const float *pixel, int64_t n, void *tensor) {
   if (element_bytes(dtype) == 2) {
+#if defined(__AVX512BW__) && defined(__AVX512VL__)
+    _mm256_mask_storeu_epi16(tensor, lanes_between(0, n), halves_of(dtype, load(pixel)));
+#else
     uint16_t halves[ROI_LANES];
     write_halves(dtype, pixel, halves);
-    move_halves(halves, n, tensor);
+    memcpy(tensor, halves, (size_t)n * sizeof *halves);
+#endif
     return;
   }
   float *to = tensor;
@@ -203,6 +197,39 @@ INLINE void ask(const char *lane, int64_t step, int write) {
 }
 
 /* Halves: eight lanes' four elements become four blocks' eight lanes, and back. */
+#if defined(__AVX512BW__) && defined(__AVX512VL__)
+/* Places of element c of sixteen lanes in eight lanes' quads and eight more. */
+#define OF_EIGHT(c) c, 4 + c, 8 + c, 12 + c, 16 + c, 20 + c, 24 + c, 28 + c
+#define OF_QUADS(c) OF_EIGHT(c), OF_EIGHT(32 + c)
+static const uint16_t two_blocks[2][32] = {{OF_QUADS(0), OF_QUADS(1)}, {OF_QUADS(2), OF_QUADS(3)}};
+
+/* The quads of a pixel's lanes k .. k + 7. Those from n on are 0. */
+INLINE __m512i read_quads(const char *tensor, int64_t lane, int64_t step, int32_t k, int32_t n) {
+  __m128i two[4];
+  tensor += k * lane;
+  for (int p = 0; p < 4; p++, k += 2, tensor += 2 * lane) {
+    two[p] = _mm_setzero_si128();
+    if (k < n) two[p] = _mm_loadl_epi64((const void *)tensor), ask(tensor, step, 0);
+    if (k + 1 >= n) continue;
+    two[p] = _mm_unpacklo_epi64(two[p], _mm_loadl_epi64((const void *)(tensor + lane)));
+    ask(tensor + lane, step, 0);
+  }
+  return _mm512_inserti64x4(_mm512_castsi256_si512(_mm256_set_m128i(two[1], two[0])), _mm256_set_m128i(two[3], two[2]),
+                            1);
+}
+
+static void read_four_halves(const roi_lane_form *f, const char *tensor, int64_t pixels, float *block) {
+  int64_t step = f->pixel * 2, lane = f->lane * 2;
+  for (int64_t i = 0; i < pixels; i++, tensor += step, block += ROI_LANES) {
+    const __m512i low = read_quads(tensor, lane, step, 0, f->n), high = read_quads(tensor, lane, step, 8, f->n);
+    for (int c = 0; c < ROI_FOURS; c += 2) {
+      const __m512i two = _mm512_permutex2var_epi16(low, _mm512_loadu_si512(two_blocks[c / 2]), high);
+      store(block + c * f->apart, lanes_of(f->dtype, _mm512_castsi512_si256(two)));
+      store(block + (c + 1) * f->apart, lanes_of(f->dtype, _mm512_extracti64x4_epi64(two, 1)));
+    }
+  }
+}
+#else
 static void read_four_halves(const roi_lane_form *f, const char *tensor, int64_t pixels, float *block) {
   int64_t step = f->pixel * 2, lane = f->lane * 2;
   for (int64_t i = 0; i < pixels; i++, tensor += step, block += ROI_LANES) {
@@ -228,6 +255,7 @@ static void read_four_halves(const roi_lane_form *f, const char *tensor, int64_t
     for (int c = 0; c < ROI_FOURS; c++) read_halves(f->dtype, halves[c], block + c * f->apart);
   }
 }
+#endif
 
 /* Writes n quads of halves, two in a vector. */
 INLINE void write_quads(const __m128i *two, int32_t n, int64_t lane, int64_t step, char *to) {
