@@ -10,7 +10,8 @@
 #define READ_PER_BYTE 2 /* elements of X whose reading does */
 #define NARROW 8        /* the same for fewer channels than any vector has: so much longer */
 #define MOST_PRODUCTS 1e15
-#define PIECE_LEAST 24 /* columns of a piece of a row, about: tiles of all CPU levels */
+#define FAR_X_BYTES (8 << 20) /* of X whose pixels are fetched before they are read, at least */
+#define PIECE_LEAST 24        /* columns of a piece of a row, about: tiles of all CPU levels */
 
 typedef struct depthwise {
   window w;
@@ -19,6 +20,7 @@ typedef struct depthwise {
   int64_t images, channels, group; /* group: inputs of a group, and outputs */
   int64_t row_pieces, piece;       /* of a row; columns of one */
   bool with_bias, with_residual;
+  bool far; /* X and Y are far larger than the second-level cache */
   cpu_team team;
   bool packed;        /* false: each run packs the few weights into its workspace */
   packed_order order; /* of weights that are not packed */
@@ -45,6 +47,7 @@ static void run_rows(void *context, int64_t begin, int64_t end) {
         .row = row % rows,
         .begin = column,
         .end = smaller(column + d->piece, d->w.out[1]),
+        .far = d->far,
         .x = run->x + row / rows * x_image,
         .weights = run->weights,
         .bias = run->bias,
@@ -89,6 +92,7 @@ reed_status conv_depthwise_prepare(const reed_kernel_call *call, bool packed, co
                    .images = x->dims[0],
                    .channels = x->dims[1],
                    .group = weights->dims[1],
+                   .far = desc_bytes(x) >= FAR_X_BYTES,
                    .with_bias = cpu_present(call, 2),
                    .with_residual = cpu_present(call, 3),
                    .packed = packed,

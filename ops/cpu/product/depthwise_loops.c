@@ -36,6 +36,7 @@ typedef struct tile {
   float low, high; /* bounds of the sums: the activation as a clamp */
   bool hardswish;  /* HardSwish instead of the clamp */
   bool activate;   /* applies the other activations at once, while the tile is in the first-level cache */
+  bool far;        /* a sliding tile fetches X and Y of the next one */
 } tile;
 
 /* Finishes `count` sums and stores them at `channel` of the first pixel and every y_step floats after it. Only the last
@@ -188,18 +189,38 @@ INLINE void tile_eights(const tile *t, int64_t channel, int kept, int pixels) {
 }
 #endif
 
+/* Fetches `vectors` vectors of n pixels, `step` floats apart, into the second-level cache. */
+INLINE void fetch_pixels(const float *at, int64_t n, int64_t step, int vectors) {
+  for (int64_t i = 0; i < n; i++, at += step)
+    for (int v = 0; v < vectors; v++) __builtin_prefetch(at + v * LANES, 0, 2);
+}
+
+/* Fetches some vectors of the next tile, `pixels` outputs on: of the X that this one, of `span` pixels, does not have,
+ * and of Y. A function of its own, so that tiles that fetch nothing keep their registers. */
+CPU_UNCHECKED static __attribute__((noinline)) void fetch_next(const tile *t, int64_t channel, int64_t pixels,
+                                                               int64_t stride, int64_t span, int vectors) {
+  const float *x = t->x + (t->first + span) * t->x_step + channel;
+  for (int64_t row = 0; row < t->tap_rows; row++, x += t->x_row) fetch_pixels(x, pixels * stride, t->x_step, vectors);
+  if (!t->residual) fetch_pixels(t->y + pixels * t->y_pixel + channel, pixels, t->y_pixel, vectors);
+  __asm__ volatile(""); /* gcc leaves out calls of a function that only fetches */
+}
+
 /* All vectors of a tile; the last one ends with the channels and may overlap the one before. taps 0: any number, in
  * groups of `group`. Two vectors side by side share the decisions at an edge, and read two lines of a pixel of X in
  * turn, which the caches fetch sooner; tiles of neighbouring pixels inside are faster apart, because the core's window
  * of instructions then holds the end of one tile and the beginning of the next. */
 INLINE void tile_channels(const tile *t, int pixels, int stride, int taps, int apart, bool edge, int group) {
+  const int span = (pixels - 1) * stride + (taps - 1) * apart + 1;
   int64_t c = 0;
   for (; taps == 3 && (edge || apart > 1 || stride > 1) && VECTORS_SLIDING == 2 && c + 2 * LANES <= t->channels;
-       c += 2 * LANES)
+       c += 2 * LANES) {
+    if (t->far) fetch_next(t, c, pixels, stride, span, VECTORS_SLIDING);
     tile_sliding(t, c, LANES, pixels, VECTORS_SLIDING, stride, taps, apart, edge);
+  }
   for (; c < t->channels; c += LANES) {
     int64_t left = t->channels - c, channel = left < LANES ? t->channels - LANES : c;
     int kept = left < LANES ? (int)left : LANES;
+    if (taps && t->far) fetch_next(t, channel, pixels, stride, span, 1);
     if (taps) tile_sliding(t, channel, kept, pixels, 1, stride, taps, apart, edge);
 #if LANES == 16
     else if (group == 8) tile_eights(t, channel, kept, pixels);
@@ -411,6 +432,7 @@ void CPU_LEVELED(depthwise_row)(const depthwise_row *r) {
       .high = clip ? (float)a->beta : INFINITY,
       .hardswish = hardswish,
       .activate = a->kind != ACTIVATION_NONE && (r->channels < LANES || !(relu || clip || hardswish)),
+      .far = r->far,
   };
   const method *m = method_for(r);
   (m->slides ? run_sliding : run_any)(r, &t, m);

@@ -15,6 +15,7 @@ typedef struct depthwise_row {
   const activation *activation;
   int64_t channels, group, row; /* group: inputs of one, 1, 2, 4 or 8; row: within its image */
   int64_t begin, end;
+  bool far;              /* X and Y are far larger than the second-level cache */
   const float *x;        /* the image */
   const float *weights;  /* [taps][group][channels] */
   const float *bias;     /* or NULL */
