@@ -395,6 +395,9 @@ void CPU_LEVELED(roi_lanes_read)(const roi_lane_form *f, const void *tensor, int
   for (; i < pixels && bytes == 2; i++) read_lanes(f->dtype, from + i * step, lane, f->n, block + i * ROI_LANES);
 }
 
+void CPU_LEVELED(roi_lanes_fence)(void) { lanes_fence(); }
+bool CPU_LEVELED(roi_lanes_fill_lines)(void) { return LANES_FILL_A_LINE; }
+
 void CPU_LEVELED(roi_lanes_write)(const roi_lane_form *f, const float *block, int64_t pixels, void *tensor) {
   char *to = tensor;
   int64_t bytes = element_bytes(f->dtype), step = f->pixel * bytes, lane = f->lane * bytes, i = 0;
@@ -402,6 +405,9 @@ void CPU_LEVELED(roi_lanes_write)(const roi_lane_form *f, const float *block, in
     write_fours(f, block, pixels, to);
     return;
   }
+  for (; f->past && i < pixels; i++)
+    for (int v = 0; v < VECTORS; v++)
+      store_past((float *)(void *)(to + i * step) + v * LANES, load(block + i * ROI_LANES + v * LANES));
   for (; f->lane == 1 && i < pixels; i++) {
     if (f->n == ROI_LANES) write_elements(f->dtype, block + i * ROI_LANES, to + i * step);
     else write_first(f->dtype, block + i * ROI_LANES, f->n, to + i * step);

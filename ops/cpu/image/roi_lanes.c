@@ -27,11 +27,13 @@
 #define OUTPUTS_MIN 4                        /* of ROI_LANES: fewer leave most of a block empty */
 #define FOURS_BYTES_MAX ((int64_t)4 << 20)   /* of ROI_FOURS maps in block form */
 #define STEP_PIXELS 1024                     /* of a map in block form, that a step copies */
-#define CLEARED 4                            /* pixels that are cleared while one is copied */
-#define STEP_WORK 16384                      /* pixels that the regions of a step read, in block form: some 10 us */
-#define ALONE 8                              /* as many steps make one if one thread has them all */
-#define FORWARD_BANDS_THREADS 2              /* more threads would copy most rows once each */
-#define TAPS_OF_BIN 4                        /* rough: a map larger than all taps is not worth a copy */
+#define PAST_BYTES ((int64_t)32 << 20)       /* of bins that are written past the caches, at least */
+#define LINE_BYTES 64
+#define CLEARED 4               /* pixels that are cleared while one is copied */
+#define STEP_WORK 16384         /* pixels that the regions of a step read, in block form: some 10 us */
+#define ALONE 8                 /* as many steps make one if one thread has them all */
+#define FORWARD_BANDS_THREADS 2 /* more threads would copy most rows once each */
+#define TAPS_OF_BIN 4           /* rough: a map larger than all taps is not worth a copy */
 
 static int64_t aligned(int64_t bytes) { return (bytes + 63) & ~(int64_t)63; }
 
@@ -165,9 +167,12 @@ static int64_t pool_region(const roi_lanes_job *j, const roi_lanes_worker *w, co
     }
   }
   roi_lane_form form = roi_lanes_bins_form(s, u, s->c.dtype, region, &at);
-  CPU_PICK(s->c.level, roi_lanes_write)(&form, w->bins, bins, (char *)j->buffers->outputs[0] + at * roi_lanes_bytes(s));
+  char *to = (char *)j->buffers->outputs[0] + at * roi_lanes_bytes(s);
+  form.past = s->past && u->n == ROI_LANES && (uintptr_t)to % LINE_BYTES == 0;
+  CPU_PICK(s->c.level, roi_lanes_write)(&form, w->bins, bins, to);
   if (!s->c.has_argmax) return work;
   form.dtype = REED_I32;
+  form.past = false;
   CPU_PICK(s->c.level, roi_lanes_write)(&form, (const float *)w->argmax, bins, (int32_t *)j->buffers->outputs[1] + at);
   return work;
 }
@@ -354,7 +359,10 @@ static bool run_step(void *context, int64_t item, int64_t step, int32_t place) {
     at->begin = at->after = n * at->part / j->s->divided;
     at->end = n * (at->part + 1) / j->s->divided;
   }
-  return j->s->c.backward ? walk_band(j, &w, at) : walk_part(j, &w, at);
+  if (j->s->c.backward) return walk_band(j, &w, at);
+  const bool goes_on = walk_part(j, &w, at);
+  if (j->s->past) CPU_PICK(j->s->c.level, roi_lanes_fence)();
+  return goes_on;
 }
 
 /* About: the last step of an image has fewer regions. */
@@ -434,6 +442,13 @@ static int64_t lay_workspace(roi_lanes_kernel *s) {
   return at + s->worker_bytes * s->c.team.threads;
 }
 
+/* True if a block's bins are whole lines, and so many that no cache keeps them until another kernel reads them. */
+static bool is_past(const roi_lanes_kernel *s) {
+  return !s->c.backward && s->c.last && s->c.dtype == REED_F32 && s->outputs % ROI_LANES == 0 &&
+         s->c.regions * s->bins * s->outputs * (int64_t)sizeof(float) >= PAST_BYTES &&
+         CPU_PICK(s->c.level, roi_lanes_fill_lines)();
+}
+
 /* False for calls that another kernel computes in less time or memory. */
 static bool is_worth(const roi_lanes_kernel *s, int64_t pixels) {
   return s->outputs >= OUTPUTS_MIN && s->c.regions > 0 && s->n_groups > 0 && pixels > 0 &&
@@ -484,6 +499,7 @@ reed_status roi_lanes_prepare(const reed_kernel_call *call, const roi_call *c, r
     s.plan_bytes = (w->bins_y + w->bins_x + 2 + 2 * (s.room_y + s.room_x)) * 4;
   }
   s.stored = s.plan_bytes * c->regions <= PLANS_BYTES_MAX;
+  s.past = is_past(&s);
   int64_t bytes = lay_workspace(&s);
   void *state = mem_copy(&s, sizeof s);
   if (!state) return cpu_no_memory(call);

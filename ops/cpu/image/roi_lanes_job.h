@@ -24,6 +24,7 @@ typedef struct roi_lanes_kernel {
   int64_t group_base[ROI_MAPS_MOST], n_groups;
   int64_t room_y, room_x, plan_bytes;
   bool stored; /* plans are made once */
+  bool past;   /* bins are whole lines, and so many that no cache keeps them: they are written past the caches */
   /* the workspace */
   int64_t notes_at, order_at, spare_at, counts_at, begins_at, spans_at, begun_at, plans_at, workers_at, worker_bytes;
   /* a worker's part of it */

@@ -17,10 +17,15 @@ typedef struct roi_lane_form {
   int32_t n;
   bool fours;
   int64_t apart;
+  bool past; /* only of f32 whose lanes are a line of the cache each, side by side: they are written past the caches;
+                roi_lanes_fence comes before another thread may read them */
 } roi_lane_form;
 
 CPU_LOOP(void, roi_lanes_read, (const roi_lane_form *form, const void *tensor, int64_t pixels, float *block));
 CPU_LOOP(void, roi_lanes_write, (const roi_lane_form *form, const float *block, int64_t pixels, void *tensor));
+CPU_LOOP(void, roi_lanes_fence, (void));
+/* True if roi_lane_form.past gains anything: a vector is a line. */
+CPU_LOOP(bool, roi_lanes_fill_lines, (void));
 
 /* Bins p.. of a plan on a map in block form. The taps of x are columns of the map. */
 typedef struct roi_lane_bins {
