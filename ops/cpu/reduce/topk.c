@@ -1,28 +1,13 @@
 /* TopK (ONNX opset 11 to 24), any numeric dtype. Elements become unsigned keys whose ascending order is the wanted one
- * (topk_loops.h). If k is a small part of the elements, a sample of the keys gives a limit that a few more than k keys
- * are not above, and only those go on. A radix select finds the k-th key (11 bits per pass), one pass collects the
- * smaller keys and the first of the equal ones, and a stable radix sort orders them; equal values therefore come lower
- * index first. NaN counts as larger than every number, as in numpy. The output is always sorted. Threads share out the
- * columns, or the parts of each column if they are long: what is selected follows from the elements alone. The
- * reference: reference/topk.c. */
-#include "ops/cpu/calls/topk.h"
-#include "ops/cpu/reduce/topk_select.h"
+ * (topk_loops.h), and the first k are selected and sorted (topk_selection.h). NaN counts as larger than every number,
+ * as in numpy. The output is always sorted. Threads share out the columns, or the parts of each column if they are
+ * long: what is selected follows from the elements alone. The reference: reference/topk.c. */
+#include "ops/cpu/common/relay.h"
+#include "ops/cpu/reduce/topk_selection.h"
 
-/* ---- few of many ---- */
-
-#define SAMPLE 1024
-#define LEAST_SAMPLED (4 * SAMPLE) /* fewer elements are not sampled */
-#define SHARE 8                    /* k is at most this part of them */
-#define SHORT 64                   /* elements of a row that is selected together with its neighbours */
-#define BLOCK 1024                 /* keys that are made and filtered at a time */
-
-static bool is_sampled(const topk *t) {
-  return t->k > 0 && t->extent >= LEAST_SAMPLED && t->k <= t->extent / SHARE && !is_few(t);
-}
-/* The most candidates; if more elements are not above the limit, they are selected without it. */
-static int64_t room_of(const topk *t) { return 2 * t->k + t->extent / 64; }
-
-/* ---- the elements of each dtype ---- */
+#define STEPS_LEAST 4 /* of a selection: with fewer it takes some 15 us at most */
+#define SHORT 64      /* elements of a row that is selected together with its neighbours */
+#define BLOCK 1024    /* keys of such rows that are made at a time */
 
 /* The workspace of a long column. */
 typedef struct long_column {
@@ -45,90 +30,20 @@ typedef struct topk_job {
   int32_t sorted; /* of the two arrays of pairs: the one that has been sorted so far */
 } topk_job;
 
-/* The place in X or, with the extent k, in the outputs of a column's first element. */
-static int64_t column_at(const topk *t, int64_t column, int64_t extent) {
-  return t->inner == 1 ? column * extent : column / t->inner * extent * t->inner + column % t->inner;
-}
-
-/* n keys of a column, of the elements `begin`, `begin` + `step`, ... */
-static void make_keys_of(const topk_job *job, int64_t column, void *keys, int64_t begin, int64_t n, int64_t step) {
-  const topk *t = job->t;
-  const int64_t at = column_at(t, column, t->extent) + begin * t->inner;
-  t->keys(keys, (const char *)job->buffers->inputs[0] + at * (int64_t)reed_dtype_bytes(t->dtype), n, step * t->inner,
-          t->largest);
-}
-
-/* The limit for candidates of a column (limit_32, limit_64). */
-static uint64_t limit_of(const topk_job *job, int64_t column) {
-  uint64_t sample[SAMPLE];
-  const topk *t = job->t;
-  make_keys_of(job, column, sample, 0, SAMPLE, t->extent / SAMPLE);
-  return t->key_bytes == 8 ? limit_64(t, sample, SAMPLE) : limit_32(t, (const uint32_t *)sample, SAMPLE);
-}
-
-/* The first k of n candidates; `spare` has room for as many. */
-static const void *first_of(const topk *t, void *candidates, int64_t n, void *spare) {
-  return t->key_bytes == 8 ? (const void *)first_of_64(t->k, candidates, n, spare)
-                           : first_of_32(t->k, candidates, n, spare);
-}
-
-/* Writes the results begin..end-1 of a column, from pairs in their final order. */
-#define WRITE(T, suffix, name) \
-  static void write_##name(const topk_job *job, int64_t column, const void *pairs, int64_t begin, int64_t end) { \
-    const topk *t = job->t; \
-    const T *x = (const T *)job->buffers->inputs[0] + column_at(t, column, t->extent); \
-    const pair_##suffix *found = pairs; \
-    int64_t at = column_at(t, column, t->k); \
-    T *values = (T *)job->buffers->outputs[0] + at; \
-    for (int64_t i = begin; i < end; i++) values[i * t->inner] = x[found[i].index * t->inner]; \
-    if (!t->with_indices) return; \
-    int64_t *indices = (int64_t *)job->buffers->outputs[1] + at; \
-    for (int64_t i = begin; i < end; i++) indices[i * t->inner] = found[i].index; \
-  }
-WRITE(uint8_t, 32, 1)
-WRITE(uint16_t, 32, 2)
-WRITE(uint32_t, 32, 4)
-WRITE(uint64_t, 64, 8)
-
-static void write_pairs(const topk_job *job, int64_t column, const void *pairs, int64_t begin, int64_t end) {
-  switch (reed_dtype_bytes(job->t->dtype)) {
-    case 1: write_1(job, column, pairs, begin, end); break;
-    case 2: write_2(job, column, pairs, begin, end); break;
-    case 4: write_4(job, column, pairs, begin, end); break;
-    default: write_8(job, column, pairs, begin, end);
-  }
-}
-
 /* ---- whole columns ---- */
 
-/* The first k pairs of a column that is_sampled; NULL: the sample was misleading. */
-static const void *select_few(const topk_job *job, int64_t column, char *scratch) {
-  const topk *t = job->t;
-  uint64_t keys[BLOCK];
-  const uint64_t limit = limit_of(job, column);
-  const int64_t room = room_of(t);
-  int64_t found = 0;
-  for (int64_t i = 0; i < t->extent && found >= 0; i += BLOCK) {
-    const int64_t n = t->extent - i < BLOCK ? t->extent - i : BLOCK;
-    make_keys_of(job, column, keys, i, n, 1);
-    found = t->filter->collect(scratch, found, room, keys, n, limit, (uint32_t)i);
-  }
-  return found < t->k ? NULL : first_of(t, scratch, found, scratch + room * 2 * t->key_bytes);
-}
-
 /* Short rows, whose keys are made many at a time. */
-static bool is_short(const topk *t) { return t->inner == 1 && t->extent <= SHORT && is_few(t); }
+static bool is_short(const topk *t) { return t->inner == 1 && t->extent <= SHORT && topk_is_few(t); }
 
 static void topk_short_rows(const topk_job *job, int64_t begin, int64_t end, char *scratch) {
   const topk *t = job->t;
   uint64_t keys[BLOCK];
   for (int64_t i = begin, rows; i < end; i += rows) {
     rows = end - i < BLOCK / t->extent ? end - i : BLOCK / t->extent;
-    make_keys_of(job, i, keys, 0, rows * t->extent, 1);
+    topk_make_keys(t, job->buffers, i, keys, 0, rows * t->extent, 1);
     for (int64_t row = 0; row < rows; row++) {
-      if (t->key_bytes == 8) first_keys_64(t, keys + row * t->extent, (pair_64 *)scratch);
-      else first_keys_32(t, (const uint32_t *)keys + row * t->extent, (pair_32 *)scratch);
-      write_pairs(job, i + row, scratch, 0, t->k);
+      topk_first_keys(t, (const char *)keys + row * t->extent * t->key_bytes, scratch);
+      topk_write(t, job->buffers, i + row, scratch, 0, t->k);
     }
   }
 }
@@ -150,8 +65,8 @@ static int64_t beside_bytes(const topk *t) { return (2 * t->k + 1) * TOPK_COLUMN
   static void write_beside_##name(const topk_job *job, int64_t column, int64_t n, const void *all_places) { \
     const topk *t = job->t; \
     const bool rows = t->inner == 1; \
-    const int64_t x_step = rows ? t->extent : 1, y_step = rows ? t->k : 1, at = column_at(t, column, t->k); \
-    const T *x = (const T *)job->buffers->inputs[0] + column_at(t, column, t->extent); \
+    const int64_t x_step = rows ? t->extent : 1, y_step = rows ? t->k : 1, at = topk_column_at(t, column, t->k); \
+    const T *x = (const T *)job->buffers->inputs[0] + topk_column_at(t, column, t->extent); \
     T *values = (T *)job->buffers->outputs[0] + at; \
     int64_t *indices = t->with_indices ? (int64_t *)job->buffers->outputs[1] + at : NULL; \
     const K *places = all_places; \
@@ -175,7 +90,7 @@ static void topk_beside(const topk_job *job, int64_t begin, int64_t end, char *s
   for (int64_t i = begin, n; i < end && !cpu_cancelled(&t->team); i += n) {
     n = end - i < TOPK_COLUMNS ? end - i : TOPK_COLUMNS;
     if (t->inner > 1 && n > t->inner - i % t->inner) n = t->inner - i % t->inner;
-    const char *x = (const char *)job->buffers->inputs[0] + column_at(t, i, t->extent) * size;
+    const char *x = (const char *)job->buffers->inputs[0] + topk_column_at(t, i, t->extent) * size;
     for (int64_t e = 0; e < t->extent; e++, x += t->inner * size) {
       t->keys(keys, x, n, step, t->largest);
       t->insert(best, places, keys, n, e, t->k);
@@ -202,13 +117,28 @@ static void topk_columns(void *context, int64_t begin, int64_t end, int32_t work
     return;
   }
   for (int64_t i = begin; i < end && !cpu_cancelled(&t->team); i++) {
-    const void *found = is_sampled(t) ? select_few(job, i, scratch) : NULL;
-    if (!found) {
-      make_keys_of(job, i, scratch, 0, t->extent, 1);
-      found = t->key_bytes == 8 ? (const void *)select_64(t, (uint64_t *)scratch) : select_32(t, (uint32_t *)scratch);
+    if (topk_is_few(t)) {
+      char *pairs = scratch + topk_aligned(t->extent * t->key_bytes);
+      topk_make_keys(t, job->buffers, i, scratch, 0, t->extent, 1);
+      topk_first_keys(t, scratch, pairs);
+      topk_write(t, job->buffers, i, pairs, 0, t->k);
+      continue;
     }
-    write_pairs(job, i, found, 0, t->k);
+    topk_selection_begin(t, i, scratch);
+    while (topk_selection_step((topk_selection *)(void *)scratch, t, job->buffers, INT64_MAX)) continue;
   }
+}
+
+/* A column whose selection takes longer than a chunk should goes on in steps. */
+static bool is_in_steps(const topk *t) {
+  return t->team.threads > 1 && !t->insert && !topk_is_few(t) && topk_selection_cost(t) > STEPS_LEAST * TOPK_STEP_COST;
+}
+
+static bool topk_column_step(void *context, int64_t column, int64_t step, int32_t place) {
+  const topk_job *job = context;
+  char *scratch = (char *)job->buffers->workspace + place * job->t->scratch_bytes;
+  if (step == 0) topk_selection_begin(job->t, column, scratch);
+  return topk_selection_step((topk_selection *)(void *)scratch, job->t, job->buffers, TOPK_STEP_COST);
 }
 
 /* ---- long columns, by parts ---- */
@@ -237,7 +167,7 @@ static int64_t part_end(int64_t number, int64_t part, int64_t n) {
 static int64_t lay_column(const topk *t, char *at, long_column *out) {
   int64_t key_bytes = t->key_bytes, pair_bytes = 2 * key_bytes, n = parts_of(t->extent, PART),
           digits = (n + 1) * DIGITS, sort_digits = parts_of(t->k, sort_part_of(t)) * SORT_DIGITS;
-  const int64_t pairs = is_sampled(t) && room_of(t) > t->k ? room_of(t) : t->k;
+  const int64_t pairs = topk_is_sampled(t) && topk_room(t) > t->k ? topk_room(t) : t->k;
   int64_t bytes[] = {t->extent * key_bytes,
                      pairs * pair_bytes,
                      pairs * pair_bytes,
@@ -249,7 +179,7 @@ static int64_t lay_column(const topk *t, char *at, long_column *out) {
   int64_t used = 0;
   for (int i = 0; i < 6; i++) {
     if (at) *places[i] = at + used;
-    used += aligned(bytes[i]);
+    used += topk_aligned(bytes[i]);
   }
   return used;
 }
@@ -258,8 +188,8 @@ static void make_keys(void *context, int64_t begin, int64_t end) {
   const topk_job *job = context;
   const long_column *c = &job->at;
   for (int64_t p = begin; p < end; p++)
-    make_keys_of(job, job->column, (char *)c->keys + p * PART * job->t->key_bytes, p * PART,
-                 part_end(p, PART, job->t->extent) - p * PART, 1);
+    topk_make_keys(job->t, job->buffers, job->column, (char *)c->keys + p * PART * job->t->key_bytes, p * PART,
+                   part_end(p, PART, job->t->extent) - p * PART, 1);
 }
 
 /* Makes the keys and finds the bits in which those of a part differ. */
@@ -269,9 +199,7 @@ static void make_compared_keys(void *context, int64_t begin, int64_t end) {
   make_keys(context, begin, end);
   for (int64_t p = begin; p < end; p++) {
     const int64_t n = part_end(p, PART, job->t->extent) - p * PART;
-    c->less[p] = job->t->key_bytes == 8
-                     ? (int64_t)varying_64((const uint64_t *)c->keys + p * PART, n, sizeof(uint64_t))
-                     : (int64_t)varying_32((const uint32_t *)c->keys + p * PART, n, sizeof(uint32_t));
+    c->less[p] = (int64_t)topk_varying(job->t, (const char *)c->keys + p * PART * job->t->key_bytes, n);
   }
 }
 
@@ -291,28 +219,51 @@ static void count_candidates(void *context, int64_t begin, int64_t end) {
                                        part_end(p, PART, t->extent) - p * PART, job->prefix);
 }
 
+/* Pairs that go on in a selection. */
+typedef struct found_pairs {
+  const topk_job *job;
+  topk_selection *selection;
+} found_pairs;
+
 static void collect_candidates(void *context, int64_t begin, int64_t end) {
   const topk_job *job = context;
   const topk *t = job->t;
   for (int64_t p = begin; p < end; p++)
-    (void)t->filter->collect(job->at.pairs[0], job->at.less[p], room_of(t),
+    (void)t->filter->collect(job->at.pairs[0], job->at.less[p], topk_room(t),
                              (const char *)job->at.keys + p * PART * t->key_bytes,
                              part_end(p, PART, t->extent) - p * PART, job->prefix, (uint32_t)(p * PART));
+}
+
+static bool sort_step(void *context, int64_t item, int64_t step, int32_t place) {
+  (void)item, (void)step, (void)place;
+  const found_pairs *f = context;
+  return topk_selection_step(f->selection, f->job->t, f->job->buffers, TOPK_STEP_COST);
+}
+
+/* Selects and sorts the first k of n pairs in pairs[0], in chunks that a thread takes one after the other. */
+static reed_status sort_found(topk_job *job, int64_t n) {
+  const topk *t = job->t;
+  topk_selection selection;
+  found_pairs found = {job, &selection};
+  reed_status status = REED_OK;
+  if (topk_selection_begin_found(&selection, t, job->at.pairs, n))
+    status = cpu_relay(t->team, 1, topk_candidates_cost(t, n) / TOPK_STEP_COST + 1, sort_step, &found);
+  job->sorted = selection.pairs[0] == job->at.pairs[1];
+  return status;
 }
 
 /* Finds the first k pairs by a limit. *out_found false: it was misleading; only the keys are made. */
 static reed_status find_few(topk_job *job, cpu_team team, bool *out_found) {
   const topk *t = job->t;
   const int64_t n = parts_of(t->extent, PART);
-  job->prefix = limit_of(job, job->column);
+  job->prefix = topk_limit(t, job->buffers, job->column);
   reed_status status = cpu_parallel(team, n, 1, count_candidates, job);
   if (status != REED_OK) return status;
   const int64_t found = cpu_sum_before(job->at.less, n, 0);
-  *out_found = found >= t->k && found <= room_of(t);
+  *out_found = found >= t->k && found <= topk_room(t);
   if (!*out_found) return REED_OK;
   status = cpu_parallel(team, n, 1, collect_candidates, job);
-  if (status == REED_OK) job->sorted = first_of(t, job->at.pairs[0], found, job->at.pairs[1]) == job->at.pairs[1];
-  return status;
+  return status == REED_OK ? sort_found(job, found) : status;
 }
 
 /* Sums the parts' counts of digits begin..end-1. */
@@ -341,7 +292,7 @@ static void add_counts(void *context, int64_t begin, int64_t end) {
       int64_t first = p * PART, last = part_end(p, PART, job->t->extent); \
       if (job->pass == 0) \
         for (int64_t i = first; i < last; i++) count[keys[i] >> shift & mask]++; \
-      else count_matches_##suffix(job->pass, keys + first, last - first, known, prefix, shift, mask, count); \
+      else topk_count_matches_##suffix(job->pass, keys + first, last - first, known, prefix, shift, mask, count); \
     } \
   } \
 \
@@ -497,7 +448,7 @@ static reed_status sort_pairs(topk_job *job, const long_steps *steps) {
 static void write_results(void *context, int64_t begin, int64_t end) {
   const topk_job *job = context;
   const long_column *c = &job->at;
-  write_pairs(job, job->column, c->pairs[job->sorted], begin, end);
+  topk_write(job->t, job->buffers, job->column, c->pairs[job->sorted], begin, end);
 }
 
 static reed_status run_long_column(topk_job *job) {
@@ -505,9 +456,8 @@ static reed_status run_long_column(topk_job *job) {
   const long_steps *steps = t->key_bytes == 8 ? &steps_64 : &steps_32;
   cpu_team team = cpu_team_for(t->team, t->extent * 10);
   int64_t ties;
-  const long_column *c = &job->at;
   job->sorted = 0;
-  if (is_sampled(t) && t->k <= FEW_SELECTED) {
+  if (topk_is_sampled(t) && t->k <= FEW_SELECTED) {
     bool found;
     reed_status status = find_few(job, team, &found);
     if (status != REED_OK) return status;
@@ -517,14 +467,12 @@ static reed_status run_long_column(topk_job *job) {
   if (status == REED_OK) status = find_kth(job, steps, team, &ties);
   if (status == REED_OK) status = collect_pairs(job, steps, team, ties);
   if (status != REED_OK) return status;
-  if (t->k > MANY) status = sort_pairs(job, steps);
-  else if (steps == &steps_64) job->sorted = sort_64(c->pairs[0], c->pairs[1], t->k) == c->pairs[1];
-  else job->sorted = sort_32(c->pairs[0], c->pairs[1], t->k) == c->pairs[1];
+  status = t->k > MANY ? sort_pairs(job, steps) : sort_found(job, t->k);
   return status == REED_OK ? cpu_parallel(cpu_team_for(t->team, t->k * 64), t->k, 64, write_results, job) : status;
 }
 
 static bool is_long(const topk *t) {
-  const bool enough = is_sampled(t) && t->extent <= 4 * PART && t->outer * t->inner >= 4 * t->team.threads;
+  const bool enough = topk_is_sampled(t) && t->extent <= 4 * PART && t->outer * t->inner >= 4 * t->team.threads;
   return t->team.threads > 1 && t->extent > PART && t->k > 0 && !enough;
 }
 
@@ -533,8 +481,8 @@ static bool is_long(const topk *t) {
 /* The work of a column that one thread selects: its elements, its results, and the tables of the digits. */
 static int64_t column_work(const topk *t) {
   if (t->insert) return t->extent * 4 + t->k * 8;
-  if (is_sampled(t)) return t->extent * 8 + SAMPLE * 64 + t->k * 256;
-  int64_t passes = is_few(t) ? 0 : (t->key_bytes * 8 + DIGIT_BITS - 1) / DIGIT_BITS;
+  if (topk_is_sampled(t)) return t->extent * 8 + TOPK_SAMPLE * 64 + t->k * 256;
+  int64_t passes = topk_is_few(t) ? 0 : (t->key_bytes * 8 + DIGIT_BITS - 1) / DIGIT_BITS;
   return t->extent * 16 + t->k * 80 + passes * DIGITS * 4 * (t->k > FEW ? 2 : 1);
 }
 
@@ -550,6 +498,8 @@ static reed_status run_topk(const void *state, const reed_kernel_buffers *buffer
     for (; job.column < total && status == REED_OK; job.column++) status = run_long_column(&job);
     return status;
   }
+  if (is_in_steps(t))
+    return cpu_relay(team, total, total * (topk_selection_cost(t) / TOPK_STEP_COST + 1), topk_column_step, &job);
   return cpu_parallel_scratch(team, total, 1, topk_columns, &job);
 }
 
@@ -562,9 +512,7 @@ reed_status cpu_prepare_topk(const reed_kernel_call *call, reed_kernel *out_kern
   if (!t.keys) return reed_kernel_fail(call, REED_ERROR_UNSUPPORTED, "no kernel for %s", reed_dtype_name(t.dtype));
   t.key_bytes = reed_dtype_bytes(t.dtype) == 8 ? 8 : 4;
   t.filter = CPU_PICK(level, topk_filter_of)(t.key_bytes);
-  t.scratch_bytes = t.key_bytes == 8 ? scratch_bytes_64(&t) : scratch_bytes_32(&t);
-  const int64_t sampled = is_sampled(&t) ? aligned(2 * room_of(&t) * 2 * t.key_bytes) : 0;
-  if (t.scratch_bytes < sampled) t.scratch_bytes = sampled;
+  t.scratch_bytes = topk_selection_bytes(&t);
   if (is_beside(&t, level)) {
     t.insert = CPU_PICK(level, topk_insert_of)(t.key_bytes);
     t.scratch_bytes = beside_bytes(&t);
