@@ -11,8 +11,9 @@
 #define BLOCK_FLOATS (48 << 10) /* of a block's samples */
 #define BLOCK_LEAST 8           /* pixels */
 #define BLOCK_MOST 64
-#define PACK_CHANNELS 32        /* of a panel of weights, packed at a time: an even number */
+#define PACK_CHANNELS 16        /* of a panel of weights, packed at a time: an even number */
 #define STEP_PRODUCTS (1 << 20) /* of a step, about */
+#define STEP_SAMPLES (24 << 10) /* likewise */
 
 typedef struct forward {
   deform d;
@@ -22,7 +23,9 @@ typedef struct forward {
   int64_t inner;                 /* elements of the products' depth: floats, or pairs */
   int64_t panels, group_weights; /* of a group */
   int64_t block, n_blocks;       /* pixels of a block; blocks of an image */
-  int64_t step_panels;           /* of the products of a block, that a step computes */
+  int64_t step_pixels;           /* of a block, whose samples are a step */
+  int64_t step_panels;           /* of the products of a block, that a step computes; or if it is one, */
+  int64_t step_depth, n_depths;  /* part of its depth, of so many */
   /* the workspace in floats: the image with channels last, weights, bias, then each worker's memory */
   int64_t weights_at, bias_at, workers_at, worker_floats, samples_at, result_at, turned_at;
   convert_fn narrow; /* of a result of halves; else NULL */
@@ -84,11 +87,11 @@ static void pack_panels(void *context, int64_t begin, int64_t end, int32_t numbe
   }
 }
 
-/* Samples of the block in rows of `depth` for each group. */
-static void sample_block(const job *j, deform_block *block, float *worker) {
+/* Samples of some pixels of a block, from number `at` of it on, in rows of `depth` for each group. */
+static void sample_pixels(const job *j, deform_block *block, int64_t at, float *worker) {
   const deform *d = &j->f->d;
   deform_tap *taps = (deform_tap *)worker;
-  float *samples = worker + j->f->samples_at;
+  float *samples = worker + j->f->samples_at + at * d->s.groups * j->f->depth;
   const float *x = j->x + block->image * d->channels * deform_in_pixels(d);
   for (block->group = 0; block->group < d->s.offset_groups; block->group++) {
     deform_fill_taps(d, j->buffers, block, taps, NULL);
@@ -126,8 +129,9 @@ static void write_results(const job *j, const deform_block *block, int64_t group
     f->narrow((uint16_t *)j->buffers->outputs[0] + at + i * row, from + i * length, length);
 }
 
-/* The product of a block's samples and a panel of a group's weights. */
-static void multiply_panel(const job *j, const deform_block *block, int64_t group, int64_t panel, float *worker) {
+/* The product of a block's samples and a panel of a group's weights, from depth k on by the depth of a step. */
+static void multiply_panel(const job *j, const deform_block *block, int64_t group, int64_t panel, int64_t k,
+                           float *worker) {
   const forward *f = j->f;
   const deform *d = &f->d;
   const bool in_place = d->last && !f->narrow;
@@ -136,35 +140,44 @@ static void multiply_panel(const job *j, const deform_block *block, int64_t grou
   if (in_place)
     to = (float *)j->buffers->outputs[0] + block->image * d->output.image + block->first * d->output.pixel +
          group * d->group_outputs;
-  deform_product p = {.a = worker + f->samples_at + group * f->depth,
-                      .b = j->room + f->weights_at + group * f->group_weights + output * f->inner,
+  const int64_t b_row = round_up(columns, DEFORM_LANES); /* rows of the last panel may be shorter */
+  deform_product p = {.a = worker + f->samples_at + group * f->depth + k,
+                      .b = j->room + f->weights_at + group * f->group_weights + output * f->inner + k * b_row,
                       .bias = d->at.bias >= 0 ? j->room + f->bias_at + group * d->group_outputs + output : NULL,
                       .c = to + output,
                       .rows = block->n,
-                      .depth = f->inner,
+                      .depth = smaller(f->step_depth, f->inner - k),
+                      .add = k > 0,
                       .columns = columns,
                       .a_row = d->s.groups * f->depth,
-                      .b_row = round_up(columns, DEFORM_LANES), /* rows of the last panel may be shorter */
+                      .b_row = b_row,
                       .b_panel = DEFORM_PANEL * f->inner,
                       .pairs = f->pairs,
                       .c_row = in_place ? d->outputs : d->group_outputs};
   deform_multiply(d->level, &p);
-  if (!in_place && panel + 1 == f->panels) write_results(j, block, group, worker);
+  if (!in_place && panel + 1 == f->panels && k + p.depth == f->inner) write_results(j, block, group, worker);
 }
 
-/* A step of a block of pixels: its samples first, and some panels of the groups' products. */
+/* A step of a block of pixels: the samples of some of them, or then some panels of the groups' products. */
 static bool run_step(void *context, int64_t item, int64_t step, int32_t place) {
   const job *j = context;
   const forward *f = j->f;
   float *worker = j->room + f->workers_at + place * f->worker_floats;
   const int64_t first = item % f->n_blocks * f->block, panels = f->d.s.groups * f->panels,
-                before = panels > f->step_panels, /* the samples are a step of their own */
-      begin = (step - before) * f->step_panels, end = smaller(begin + f->step_panels, panels);
-  deform_block block = {
-      .image = item / f->n_blocks, .first = first, .n = smaller(f->block, deform_pixels(&f->d) - first)};
-  if (step == 0) sample_block(j, &block, worker);
-  for (int64_t k = begin; k < end && begin >= 0; k++) multiply_panel(j, &block, k / f->panels, k % f->panels, worker);
-  return end < panels;
+                pixels = smaller(f->block, deform_pixels(&f->d) - first), before = divided(f->block, f->step_pixels),
+                number = step - before, begin = number / f->n_depths * f->step_panels,
+                end = smaller(begin + f->step_panels, panels);
+  deform_block block = {.image = item / f->n_blocks, .first = first, .n = pixels};
+  if (step < before) {
+    const int64_t at = smaller(step * f->step_pixels, pixels);
+    block.first += at;
+    block.n = smaller(f->step_pixels, pixels - at);
+    sample_pixels(j, &block, at, worker);
+    return true;
+  }
+  for (int64_t i = begin; i < end; i++)
+    multiply_panel(j, &block, i / f->panels, i % f->panels, number % f->n_depths * f->step_depth, worker);
+  return end < panels || number % f->n_depths + 1 < f->n_depths;
 }
 
 static reed_status run_forward(const void *state, const reed_kernel_buffers *buffers) {
@@ -179,7 +192,9 @@ static reed_status run_forward(const void *state, const reed_kernel_buffers *buf
                                 d->s.groups * f->panels * pack_pieces(d), 1, pack_panels, &j);
   if (status != REED_OK) return status;
   const int64_t items = d->images * f->n_blocks;
-  return cpu_relay(d->team, items, items * (1 + divided(d->s.groups * f->panels, f->step_panels)), run_step, &j);
+  const int64_t steps =
+      divided(f->block, f->step_pixels) + divided(d->s.groups * f->panels, f->step_panels) * f->n_depths;
+  return cpu_relay(d->team, items, items * steps, run_step, &j);
 }
 
 static void choose(forward *f) {
@@ -195,7 +210,12 @@ static void choose(forward *f) {
   f->block = cpu_clamp(BLOCK_FLOATS / samples, BLOCK_LEAST, BLOCK_MOST);
   f->block = cpu_clamp(divided(d->images * pixels, 4 * d->team.threads), 1, smaller(f->block, pixels));
   f->n_blocks = divided(pixels, f->block);
+  f->step_pixels = cpu_clamp(divided(f->block, divided(f->block * samples, STEP_SAMPLES)), 1, f->block);
   f->step_panels = cpu_clamp(STEP_PRODUCTS / (f->block * f->inner * DEFORM_PANEL), 1, d->s.groups * f->panels);
+  f->step_depth = f->inner;
+  if (f->step_panels == 1 && d->team.threads > 1)
+    f->step_depth = larger(STEP_PRODUCTS / (f->block * DEFORM_PANEL * DEFORM_DEPTH), 1) * DEFORM_DEPTH;
+  f->n_depths = divided(f->inner, f->step_depth);
   f->weights_at = d->last ? 0 : round_up(d->images * d->channels * deform_in_pixels(d), DEFORM_LANES);
   f->bias_at = f->weights_at + d->s.groups * f->group_weights;
   f->workers_at = f->bias_at + round_up(d->outputs, DEFORM_LANES) + DEFORM_PANEL;

@@ -118,15 +118,16 @@ typedef struct block_grads {
   int64_t pixel_row, output_row;
 } block_grads;
 
-static block_grads grads_of(const job *j, const unit *u, const deform_block *block, float *room) {
+/* turns: one of the orders is not in the room yet. */
+static block_grads grads_of(const job *j, const unit *u, const deform_block *block, bool turns, float *room) {
   const deform *d = &j->b->d;
   const float *grad = (const float *)j->buffers->inputs[d->at.grad] + block->image * d->output.image +
                       u->group * d->group_outputs * d->output.channel + block->first * d->output.pixel;
   if (d->last) {
-    deform_transpose(grad, d->outputs, block->n, d->group_outputs, room, block->n);
+    if (turns) deform_transpose(grad, d->outputs, block->n, d->group_outputs, room, block->n);
     return (block_grads){grad, room, d->outputs, block->n};
   }
-  deform_transpose(grad, d->output.channel, d->group_outputs, block->n, room, d->group_outputs);
+  if (turns) deform_transpose(grad, d->output.channel, d->group_outputs, block->n, room, d->group_outputs);
   return (block_grads){room, grad, d->group_outputs, d->output.channel};
 }
 
@@ -168,25 +169,28 @@ static void share(const job *j, const unit *u, const deform_block *block, const 
     }
 }
 
-/* A block of pixels for a unit. */
-static void run_block(const job *j, int64_t number, const unit *u, deform_block *block, float *worker) {
+enum { BLOCK_STEPS = 2 };
+
+/* A step of a block of pixels for a unit: its samples and the gradients of the weights, then the other gradients. The
+ * taps and the output's gradients stay in the worker's memory. */
+static void run_block(const job *j, int64_t number, const unit *u, deform_block *block, int64_t step, float *worker) {
   const backward *b = j->b;
   const deform *d = &b->d;
   deform_tap *taps = (deform_tap *)worker;
   deform_slope *slopes = (deform_slope *)(worker + b->slopes_at);
   float *samples = worker + b->samples_at, *products = worker + b->product_at,
         *matrices = j->room + number * d->group_outputs * b->row;
-  block_grads grads = grads_of(j, u, block, worker + b->other_at);
+  block_grads grads = grads_of(j, u, block, step == 0, worker + b->other_at);
   int64_t image_at = block->image * d->channels * deform_in_pixels(d) + u->first;
-  deform_fill_taps(d, j->buffers, block, taps, slopes);
-  if (b->wants[DEFORM_GRAD_WEIGHT]) {
+  if (step == 0) deform_fill_taps(d, j->buffers, block, taps, slopes);
+  if (step == 0 && b->wants[DEFORM_GRAD_WEIGHT]) {
     for (int64_t i = 0; i < block->n; i++) CPU_PICK(d->level, deform_sample_taps)
     (taps + i * d->taps, d->taps, j->x + image_at, u->n, samples + i * b->row, u->n);
     multiply(b, grads.outputs, grads.output_row, d->group_outputs, block->n, samples, d->taps * u->n,
              matrices + b->sums_at, block->image + block->first > 0, false);
   }
   bool shares = b->wants[DEFORM_GRAD_OFFSET] || b->wants[DEFORM_GRAD_MASK];
-  if (!shares && !b->wants[DEFORM_GRAD_INPUT]) return;
+  if (step == 0 || (!shares && !b->wants[DEFORM_GRAD_INPUT])) return;
   if (b->pairs) {
     float *rounded = worker + b->pairs_at;
     for (int64_t i = 0; i < block->n; i++)
@@ -211,15 +215,15 @@ static void clear_grad(void *context, int64_t begin, int64_t end) {
   memset(j->grad_x + begin, 0, (size_t)(end - begin) * sizeof *j->grad_x);
 }
 
-/* A block of a unit's band: the unit's sums take the blocks in their order. */
+/* A step of a block of a unit's band: the unit's sums take the blocks in their order. */
 static bool run_unit(void *context, int64_t i, int64_t step, int32_t place) {
   const job *j = context;
   const backward *b = j->b;
   const unit u = unit_at(b, i);
-  const int64_t first = step * b->block;
+  const int64_t first = step / BLOCK_STEPS * b->block;
   deform_block block = {j->image, u.offset_group, j->band + first, smaller(b->block, j->band_pixels - first)};
-  run_block(j, i, &u, &block, worker_at(j, place));
-  return first + b->block < j->band_pixels;
+  run_block(j, i, &u, &block, step % BLOCK_STEPS, worker_at(j, place));
+  return first + b->block < j->band_pixels || step % BLOCK_STEPS + 1 < BLOCK_STEPS;
 }
 
 /* Adds up the units' parts: pieces begin..end-1 of the band's pixels, for each tap of all offset groups. */
@@ -266,7 +270,8 @@ static reed_status run_bands(job *j) {
   for (j->image = 0; j->image < d->images; j->image++)
     for (j->band = 0; j->band < deform_pixels(d); j->band += b->band) {
       j->band_pixels = smaller(b->band, deform_pixels(d) - j->band);
-      reed_status status = cpu_relay(d->team, b->n_units, b->n_units * divided(j->band_pixels, b->block), run_unit, j);
+      reed_status status =
+          cpu_relay(d->team, b->n_units, b->n_units * divided(j->band_pixels, b->block) * BLOCK_STEPS, run_unit, j);
       if (status == REED_OK && parts)
         status =
             cpu_parallel(d->team, d->s.offset_groups * d->taps * divided(j->band_pixels, PART_PIXELS), 1, add_parts, j);

@@ -5,8 +5,7 @@
 #include "ops/cpu/product/panel_loops.h"
 #include "ops/cpu/views/half.h"
 
-#define DEPTH_MOST 512 /* of a panel that stays in a near cache while all rows pass */
-#define TRANSPOSED 16  /* rows and columns of a tile */
+#define TRANSPOSED 16 /* rows and columns of a tile */
 
 void deform_plan_last(const deform *d, cpu_team team, bool back, strided_copy *out_copy) {
   int64_t pixels = deform_in_pixels(d), extents[] = {d->images, pixels, d->channels},
@@ -51,7 +50,7 @@ void deform_fill_taps(const deform *d, const reed_kernel_buffers *buffers, const
 void deform_multiply(cpu_level level, const deform_product *p) {
   int64_t rows = CPU_PICK(level, panel_rows)(p->columns);
   void (*multiply)(const panel_tile *tile) = p->pairs ? panel_pairs_multiply : CPU_PICK(level, panel_multiply);
-  for (int64_t k = 0; k < p->depth; k += DEPTH_MOST)
+  for (int64_t k = 0; k < p->depth; k += DEFORM_DEPTH)
     for (int64_t column = 0; column < p->columns; column += DEFORM_PANEL) {
       int64_t columns = smaller(p->columns - column, DEFORM_PANEL), run = 0;
       panel_tile tile = {.c = p->c + column,
@@ -60,7 +59,7 @@ void deform_multiply(cpu_level level, const deform_product *p) {
                          .panel = p->b + column / DEFORM_PANEL * p->b_panel + k * p->b_row,
                          .bias = p->bias ? p->bias + column : NULL,
                          .n_runs = 1,
-                         .run_length = smaller(p->depth - k, DEPTH_MOST),
+                         .run_length = smaller(p->depth - k, DEFORM_DEPTH),
                          .a_row = p->a_row,
                          .panel_row = p->b_row,
                          .c_row = p->c_row,

@@ -43,6 +43,9 @@ typedef struct deform_product {
   bool pairs; /* of neighbouring depths in bf16, in the places of floats in A and B; depth counts pairs */
 } deform_product;
 
+/* The depth is taken in pieces of DEFORM_DEPTH, whose panels stay in a near cache while all rows pass: a product has
+ * the same bits as successive products of such pieces, all but the first of which add. */
+#define DEFORM_DEPTH 512
 void deform_multiply(cpu_level level, const deform_product *p);
 
 /* True if products of this depth, whose factors may be rounded to bf16, take pairs. */
