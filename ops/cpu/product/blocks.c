@@ -18,6 +18,7 @@
 #define SHARED_ITEMS 2         /* of rows for each thread, at least */
 #define FILL_DEPTH 128         /* of a chunk that fills shared panels: some 10 us */
 #define FILL_PRODUCTS 16       /* that take as long as filling a panel with an element of B */
+#define GIVE_PRODUCTS 64       /* that take as long as giving an element of Y away from its neighbours */
 #define TILES_IN_PLACE 2       /* tiles that a panel of B must serve to be worth filling, less one */
 #define ROW_BYTES 64           /* that take as long as the begin and the end of a panel's row, in that count */
 #define MOST_PRODUCTS 1e15
@@ -62,8 +63,11 @@ void block_plan_init(block_plan *plan, cpu_team team) {
   plan->worker_floats = (plan->block_depth + chunk_rows) * PACKED_WIDTH;
   if (width * plan->depth * larger(chunk_rows, FILL_PRODUCTS) > CHUNK_PRODUCTS / 2) plan->team.chunks = INT32_MAX;
   plan->step_tiles = 0;
-  if (chunk_rows * width * plan->depth > OWN_PRODUCTS)
-    plan->step_tiles = larger(CHUNK_PRODUCTS / (plan->level_rows * width * plan->block_depth), 1);
+  const bool fills_long =
+      blocks > 1 && width * plan->depth * larger(chunk_rows, FILL_PRODUCTS) > CHUNK_PRODUCTS / 4 * 3;
+  if (chunk_rows * width * plan->depth > OWN_PRODUCTS || fills_long)
+    plan->step_tiles = larger(
+        CHUNK_PRODUCTS / (plan->level_rows * width * (plan->block_depth + (plan->fills_once ? GIVE_PRODUCTS : 0))), 1);
 }
 
 static bool is_ragged(const block_plan *plan) { return plan->n_panels * PACKED_WIDTH > plan->columns; }
@@ -147,11 +151,12 @@ static void multiply_block(const block_plan *plan, const item *it, int64_t first
   }
 }
 
-/* Finishes the item's rows after the tiles: addends, activation, and the copy to Y. */
-static void finish(const block_run *run, const item *it) {
+/* Finishes the rows of some of the item's tiles: addends, activation, and the copy to Y. */
+static void finish(const block_run *run, const item *it, int64_t first_tile, int64_t end_tile) {
   const block_plan *plan = run->plan;
   if (!it->beside && activation_ends_tiles(&plan->activation)) return;
-  for (int64_t i = 0; i < it->rows; i++) {
+  const int64_t tiles = tiles_of(plan, it), end = it->rows * end_tile / tiles;
+  for (int64_t i = it->rows * first_tile / tiles; i < end; i++) {
     float *c = it->c + i * it->c_row;
     int64_t at = (it->row + i) * plan->y_row + it->column;
     for (int64_t j = 0; it->beside && it->at.bias && j < it->n; j++) c[j] += it->at.bias[it->column + j];
@@ -216,7 +221,7 @@ static void run_items(void *context, int64_t begin, int64_t end, int32_t worker)
       run_tiles(run, &it, 0, tiles_of(plan, &it), k, scratch);
       k += plan->block_depth;
     } while (k < plan->depth);
-    finish(run, &it);
+    finish(run, &it, 0, tiles_of(plan, &it));
   }
 }
 
@@ -229,10 +234,10 @@ static bool run_step(void *context, int64_t index, int64_t step, int32_t place) 
   const int64_t tiles = tiles_of(plan, &it), pieces = divided(tiles, plan->step_tiles),
                 k = step / pieces * plan->block_depth, first = step % pieces * plan->step_tiles,
                 end = smaller(first + plan->step_tiles, tiles);
+  const bool last = k + plan->block_depth >= plan->depth;
   run_tiles(run, &it, first, end, k, scratch);
-  if (end < tiles || k + plan->block_depth < plan->depth) return true;
-  finish(run, &it);
-  return false;
+  if (last) finish(run, &it, first, end);
+  return !last || end < tiles;
 }
 
 /* The steps of all items. */
@@ -272,7 +277,7 @@ static void run_shared_items(void *context, int64_t begin, int64_t end) {
     item it = item_at(run, run->part, i % plan->n_row_chunks, panel);
     if (it.beside) it.c = run->shared + shared_panel_floats(plan) + it.row * PACKED_WIDTH;
     multiply_block(plan, &it, 0, tiles_of(plan, &it), run->k, run->depth, shared_panel(run, panel), it.width);
-    if (run->k + run->depth == plan->depth) finish(run, &it);
+    if (run->k + run->depth == plan->depth) finish(run, &it, 0, tiles_of(plan, &it));
   }
 }
 

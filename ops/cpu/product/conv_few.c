@@ -5,6 +5,7 @@
  * multiplied for both. The bounds of pieces follow from the extents. */
 #include "ops/cpu/product/conv_few.h"
 
+#include "ops/cpu/common/relay.h"
 #include "ops/cpu/formulas/activation_loops.h"
 #include "ops/cpu/product/few_loops.h"
 #include "ops/cpu/product/panel_loops.h"
@@ -12,6 +13,7 @@
 
 #define OUTPUTS_MOST 7           /* with more, Winograd's form or a direct convolution is faster */
 #define PIECE_PRODUCTS (2 << 20) /* of a piece, about: some 40 us */
+#define STEP_PRODUCTS (1 << 20)  /* of a step of a piece, about */
 #define PIECE_BYTES (384 << 10)  /* of its products, at most: they stay in the second-level cache */
 #define PIECE_PIXELS 64          /* of Y, at least */
 #define SUM_PRODUCTS 24          /* that take as long as the sum of a tap's products of a pixel */
@@ -25,6 +27,7 @@ typedef struct few_plan {
   int64_t taps, columns;     /* joined taps, and columns of the product: of their outputs, rounded up */
   int64_t in[2], out[2], kernel[2], dilation[2], pad[2];
   int64_t piece[2], n_pieces[2], seen[2]; /* extents of a piece, numbers of them, pixels of X that a piece sees */
+  int64_t step_rows;                      /* of those pixels: their products are a step, the sums are in the last one */
   int level_rows;
   cpu_team team;
   activation activation;
@@ -58,7 +61,13 @@ static void join(few_plan *plan, bool rows) {
   cut(plan->out[1], pixels / height, &plan->piece[1], &plan->n_pieces[1]);
   cut(plan->out[0], pixels / plan->piece[1], &plan->piece[0], &plan->n_pieces[0]);
   for (int i = 0; i < 2; i++) plan->seen[i] = plan->piece[i] + (plan->joined[i] - 1) * plan->dilation[i];
+  const int64_t of_row = plan->summed * plan->channels * plan->columns * plan->seen[1],
+                steps = divided(plan->seen[0], larger(STEP_PRODUCTS / of_row, 1));
+  plan->step_rows = divided(plan->seen[0], steps);
 }
+
+/* Of a whole piece. */
+static int64_t steps_of(const few_plan *plan) { return divided(plan->seen[0], plan->step_rows); }
 
 /* Products of all pieces, and sums counted as products. */
 static double time_of(const few_plan *plan) {
@@ -169,14 +178,14 @@ static void multiply_row(const few_run *run, const float *x, int64_t n, int64_t 
   }
 }
 
-/* Products of the pixels of X that a piece sees, from `begin` on; those beyond the image's edges are 0. Rows of
- * products are as far apart in a smaller piece at the end. */
-static void multiply_piece(const few_run *run, const float *x, const int64_t *begin, const int64_t *seen,
-                           float *products) {
+/* Products of rows first..end-1 of the pixels of X that a piece sees, from `begin` on; those beyond the image's edges
+ * are 0. Rows of products are as far apart in a smaller piece at the end. */
+static void multiply_rows(const few_run *run, const float *x, const int64_t *begin, const int64_t *seen, int64_t first,
+                          int64_t end, float *products) {
   const few_plan *plan = run->plan;
   int64_t row = plan->seen[1] * plan->columns, left = smaller(larger(-begin[1], 0), seen[1]),
           right = larger(smaller(plan->in[1] - begin[1], seen[1]), left);
-  for (int64_t y = 0; y < seen[0]; y++) {
+  for (int64_t y = first; y < end; y++) {
     float *to = products + y * row;
     int64_t at = begin[0] + y, step = plan->dilation[0], tap = at < 0 ? divided(-at, step) : 0,
             tap_end = at < plan->in[0] ? smaller(divided(plan->in[0] - at, step), plan->summed) : 0;
@@ -190,8 +199,11 @@ static void multiply_piece(const few_run *run, const float *x, const int64_t *be
   }
 }
 
-static void run_piece(const few_run *run, int64_t i, float *products) {
+/* A step of a piece: some rows of products, which stay in the place's memory; after all of them the sums. */
+static bool run_step(void *context, int64_t i, int64_t step, int32_t place) {
+  const few_run *run = context;
   const few_plan *plan = run->plan;
+  float *products = run->products + place * piece_floats(plan);
   int64_t at[2] = {i / plan->n_pieces[1] % plan->n_pieces[0] * plan->piece[0], i % plan->n_pieces[1] * plan->piece[1]},
           image = i / plan->n_pieces[1] / plan->n_pieces[0], begin[2], seen[2], n[2];
   for (int axis = 0; axis < 2; axis++) {
@@ -199,7 +211,9 @@ static void run_piece(const few_run *run, int64_t i, float *products) {
     n[axis] = smaller(plan->piece[axis], plan->out[axis] - at[axis]);
     seen[axis] = n[axis] + plan->seen[axis] - plan->piece[axis];
   }
-  multiply_piece(run, run->x + image * plan->in[0] * plan->in[1] * plan->channels, begin, seen, products);
+  const int64_t first = step * plan->step_rows, end = smaller(first + plan->step_rows, seen[0]);
+  multiply_rows(run, run->x + image * plan->in[0] * plan->in[1] * plan->channels, begin, seen, first, end, products);
+  if (end < seen[0]) return true;
   const activation *a = &plan->activation;
   for (int64_t y = 0; y < n[0]; y++) {
     int64_t pixel = ((image * plan->out[0] + at[0] + y) * plan->out[1] + at[1]) * plan->outputs;
@@ -217,12 +231,14 @@ static void run_piece(const few_run *run, int64_t i, float *products) {
     if (!activation_ends_tiles(a))
       CPU_PICK(a->level, activate_f32)(a->kind, (float)a->alpha, (float)a->beta, row.y, n[1] * plan->outputs);
   }
+  return false;
 }
 
+/* Whole pieces. */
 static void run_pieces(void *context, int64_t begin, int64_t end, int32_t worker) {
   const few_run *run = context;
-  float *products = run->products + worker * piece_floats(run->plan);
-  for (int64_t i = begin; i < end && !cpu_cancelled(&run->plan->team); i++) run_piece(run, i, products);
+  for (int64_t i = begin; i < end && !cpu_cancelled(&run->plan->team); i++)
+    for (int64_t step = 0; run_step(context, i, step, worker); step++) continue;
 }
 
 static reed_status run_few(const void *state, const reed_kernel_buffers *buffers) {
@@ -243,7 +259,9 @@ static reed_status run_few(const void *state, const reed_kernel_buffers *buffers
                  .multiply = CPU_PICK(level, panel_multiply),
                  .sum = CPU_PICK(level, few_sum)};
   int64_t pieces = plan->images * plan->n_pieces[0] * plan->n_pieces[1];
-  return cpu_parallel_scratch(plan->team, pieces, 1, run_pieces, &run);
+  return plan->team.threads > 1 && steps_of(plan) > 1
+             ? cpu_relay(plan->team, pieces, pieces * steps_of(plan), run_step, &run)
+             : cpu_parallel_scratch(plan->team, pieces, 1, run_pieces, &run);
 }
 
 reed_status conv_few_prepare(const reed_kernel_call *call, const packed_order *order, const window *w,

@@ -71,7 +71,7 @@ static reed_status run_stage(stage *stage) {
 }
 
 /* Products that take as long as a transformed value of X, of the weights, or for Y. */
-enum { COST_INPUT = 10, COST_WEIGHT = 12, COST_OUTPUT = 10 };
+enum { COST_INPUT = 13, COST_WEIGHT = 12, COST_OUTPUT = 13 };
 
 /* The transforms of a step (NULL: after the last), and those into Y of the step before it (NULL: none). */
 static reed_status transform(const winograd_run *run, const winograd_step *t, const winograd_step *before) {
