@@ -15,8 +15,10 @@ typedef struct scatter_rows {
   int64_t room, rows;      /* along the axis, in the cache and in the update */
   int64_t row_bytes;
   int64_t block_bytes, update_bytes; /* from one block to the next, in the output and in the update */
-  bool circular, given;              /* given: write_indices */
-  overwritten_log *log;              /* for rows of the caller's memory; NULL: the output lies elsewhere */
+  int64_t piece_rows, pieces;        /* of a block's update: rows that are copied together, and how many times */
+  cpu_team team;
+  bool circular, given; /* given: write_indices */
+  overwritten_log *log; /* for rows of the caller's memory; NULL: the output lies elsewhere */
 } scatter_rows;
 
 /* The rows of block i that the update takes: `first` from row `at` on, the others from row 0 on. */
@@ -51,6 +53,32 @@ static bool save_rows(const scatter_rows *s, const int64_t *places, char *cache)
   return true;
 }
 
+typedef struct scatter_run {
+  const scatter_rows *s;
+  const int64_t *places;
+  char *cache;
+  const char *update;
+} scatter_run;
+
+/* Copies pieces begin..end-1 of the blocks' rows. */
+static void write_pieces(void *context, int64_t begin, int64_t end) {
+  const scatter_run *run = context;
+  const scatter_rows *s = run->s;
+  for (int64_t i = begin; i < end && !cpu_cancelled(&s->team); i++) {
+    const int64_t block = i / s->pieces, row = i % s->pieces * s->piece_rows,
+                  after = cpu_clamp(row + s->piece_rows, 0, s->rows);
+    const scatter_place p = place_of(s, run->places, block);
+    const int64_t middle = cpu_clamp(p.first, row, after); /* the rows from here on begin the block */
+    char *cache = run->cache + block * s->block_bytes;
+    const char *update = run->update + block * s->update_bytes;
+    if (middle > row)
+      memcpy(cache + (p.at + row) * s->row_bytes, update + row * s->row_bytes, (size_t)((middle - row) * s->row_bytes));
+    if (after > middle)
+      memcpy(cache + (middle - p.first) * s->row_bytes, update + middle * s->row_bytes,
+             (size_t)((after - middle) * s->row_bytes));
+  }
+}
+
 static reed_status run_scatter(const void *state, const reed_kernel_buffers *buffers) {
   const scatter_rows *s = state;
   const int64_t *places = s->given ? buffers->inputs[2] : NULL;
@@ -66,14 +94,8 @@ static reed_status run_scatter(const void *state, const reed_kernel_buffers *buf
   if (status != REED_OK) return status;
   if (s->log && buffers->inputs[0] == buffers->outputs[0] && !save_rows(s, places, buffers->outputs[0]))
     return reed_kernel_fault(buffers, REED_FAULT_LIBRARY, -1, 0, REED_ERROR_MEMORY, 0);
-  for (int64_t i = 0; i < s->batches * s->blocks; i++) {
-    char *cache = (char *)buffers->outputs[0] + i * s->block_bytes;
-    const char *update = (const char *)(s->packs ? buffers->workspace : buffers->inputs[1]) + i * s->update_bytes;
-    const scatter_place p = place_of(s, places, i);
-    memcpy(cache + p.at * s->row_bytes, update, (size_t)(p.first * s->row_bytes));
-    memcpy(cache, update + p.first * s->row_bytes, (size_t)((s->rows - p.first) * s->row_bytes));
-  }
-  return REED_OK;
+  scatter_run run = {s, places, buffers->outputs[0], s->packs ? buffers->workspace : buffers->inputs[1]};
+  return cpu_parallel(s->team, s->batches * s->blocks * s->pieces, 1, write_pieces, &run);
 }
 
 /* The room of an operand; axis -1: none. */
@@ -102,6 +124,10 @@ reed_status cpu_prepare_tensor_scatter(const reed_kernel_call *call, reed_kernel
   s->row_bytes = cpu_product(cache->dims, axis + 1, cache->rank) * (int64_t)reed_dtype_bytes(cache->dtype);
   s->block_bytes = block_rows(&out, axis, s->room) * s->row_bytes;
   s->update_bytes = block_rows(&more, axis, s->rows) * s->row_bytes;
+  s->team = cpu_team_for(cpu_env_team(call), 2 * desc_bytes(update));
+  const int64_t rows = s->team.threads > 1 && s->row_bytes > 0 ? CPU_PIECE_BYTES / s->row_bytes : s->rows;
+  s->piece_rows = cpu_clamp(rows, 1, INT64_MAX);
+  s->pieces = (s->rows + s->piece_rows - 1) / s->piece_rows;
   s->circular = op_attr_word(call->op, call->attrs, "mode") == 1;
   s->given = cpu_present(call, 2);
   s->log = out.axis >= 0 && !out.counted && call->env ? call->env->overwritten : NULL;
