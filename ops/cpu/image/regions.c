@@ -20,6 +20,7 @@
 #define BLOCK_MAX 64
 #define TAPS_AT_ONCE 64
 #define STEP_PIXELS 49152 /* that a step of a forward call sums up */
+#define OWN_PLANES 2      /* as many fewer, where each bin has planes of its own, which lie far apart */
 #define ALONE 8           /* as many steps make one if one thread has them all */
 #define PIXEL_COMPARED 8  /* take as long as a pixel that is compared */
 #define PLAN_TAPS 1024    /* take as long as a region's plan */
@@ -375,7 +376,7 @@ static reed_status run_regions(const void *state, const reed_kernel_buffers *buf
     pooling pools[TEAM_MAX_WORKERS];
     j.pools = pools;
     j.units = s->c.last ? s->c.regions * r->bins_y : s->c.regions * s->n_blocks;
-    j.step = s->c.team.threads > 1 ? STEP_PIXELS : ALONE * STEP_PIXELS;
+    j.step = (s->c.team.threads > 1 ? STEP_PIXELS : ALONE * STEP_PIXELS) / (s->per_output > 1 ? OWN_PLANES : 1);
     const roi_sharing share =
         roi_share(&s->c, buffers, s->outputs * (r->kind == ROI_POOL ? PIXEL_COMPARED : 1), j.units, j.step);
     j.group = share.group;

@@ -22,6 +22,7 @@
 #define DEPTH_GRAIN 8  /* recurrent_multiply's depth is a multiple of it */
 #define PACK_STEPS 16  /* of the depth at a time: one line of the weights */
 #define TURN_PRODUCTS (6 * CPU_WORK_PER_CHUNK) /* of one sequence: some 40 us; several take half as long each */
+#define SHORT_TURN .6                          /* of a turn, if it has several steps */
 #define CELL_PRODUCTS 32                       /* that take as long as a gate's part of a cell */
 #define READ_BYTES (512 << 10)                 /* some 40 us from memory */
 
@@ -473,7 +474,7 @@ static void plan_threads(fast_recurrent *f) {
                 short_ones = round_up(smaller((int64_t)turns_of(r, r->sequences) + 1, most), larger(wanted, 1));
   f->n_groups = r->team.threads > 1 ? larger(wanted, smaller(short_ones, most)) : wanted;
   const double turns = turns_of(r, divided(r->sequences, larger(f->n_groups, 1)));
-  f->turn_steps = turns < 1 ? (int64_t)(1 / (turns + 1e-6)) : 1;
+  f->turn_steps = turns < SHORT_TURN ? (int64_t)(SHORT_TURN / (turns + 1e-6)) : 1;
   f->pieces = r->team.threads == 1 || turns < 1.5 ? 1 : smaller((int64_t)turns + 1, f->n_blocks);
   cpu_team for_blocks = cpu_team_for(r->team, step_work);
   if (for_blocks.threads > 1) { /* no chunk reads more of R than READ_BYTES, or one block */
