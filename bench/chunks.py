@@ -22,19 +22,17 @@ NEVER = {"If", "Loop", "Scan", "Constant", "Dropout", "Flatten", "Identity", "Re
 # Beginnings of a case's text (text_of), the longest chunk in us that is known, and why it is not cut.
 KNOWN = (
     (("MatMul 3072x768", "MatMul 512x1024, 1024x1024 const"), 125, "Strassen's form: the first items of a thread add its panels of B besides"),
-    (("Conv 1x256x100x136, 256x256x3x3 {", "Conv 1x256x100x136:float16", "Conv 1x128x75x75:float16"), 140, "weights that are no constants are packed in each run; of f16 the longest of thousands of items (docs/threads.md)"),
+    (("Conv 1x256x100x136:float16", "Conv 1x128x75x75:float16"), 115, "the longest of thousands of items (docs/threads.md)"),
     (("Conv ", "MatMul ", "Gemm "), 80, "products' chunks take 20 to 30 us in the mean; shorter ones read the weights, or fill the panels, more often"),
     (("GRU 20x32x256", "LSTM 20x32x256"), 100, "groups of fewer than 6 sequences read the weights once more for each: a GRU in two directions is 5 % slower already"),
     (("LSTM 3x1x2000", "GRU 3x1x2000", "GRU 10x1x1024, 2x", "LSTM 10x1x1024"), 100, "a block of 16 units of all gates is 0.3 MB of weights, read from memory"),
-    (("torchvision.deform_conv2d",), 120, "a block of 42 pixels by 32 channels, or of 64 by 4: blocks of 35 pixels take 2 to 5 % longer with one thread"),
-    (("DeformConv",), 75, "the samples of a block of 21 pixels of 256 channels, or of 64 of 64; fewer pixels read the weights more often"),
-    (("MaxRoiPool", "RoiAlign", "torchvision.roi", "torchvision.ps_roi"), 75, "a large region of 16 channels, or a channel of one, is a step"),
+    (("torchvision.deform_conv2d_backward",), 65, "half of the work on a block of 42 pixels by 32 channels, or of 64 by 4: blocks of 35 pixels take 2 to 5 % longer with one thread"),
+    (("MaxRoiPool", "RoiAlign", "torchvision.roi"), 75, "a large region of 16 channels, or a channel of one, is a step"),
     (("Attention 1x8x512x256", "Attention 1x1x2048x64"), 80, "heads of 256: a block of 32 queries by 64 keys; smaller ones take more than 2 % longer"),
     (("ScatterElements", "ScatterND"), 100, "updates of random places: as long as the caches make it"),
     (("Unique 200000",), 115, "a part's elements are written to their places in the order: as long as the caches make it"),
     (("TopK 8x62500", "TopK 62500x8"), 75, "outside of chunks: the sum of what the calling thread does between the passes of eight rows or columns"),
     (("NonMaxSuppression 1x4000x4", "NonMaxSuppression 1x2000x4"), 65, "a block of 224 boxes is compared with itself, one box after the other"),
-    (("TopK 60000x20", "TopK 3x170000:float64"), 75, "a column of 60,000 elements is one chunk; the candidates of a row are sorted by the caller"),
 )
 
 

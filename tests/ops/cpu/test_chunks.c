@@ -36,6 +36,8 @@ static const row rows[] = {
     {OP_Conv, {{4, 1, 200, 30, 30}, {4, 3, 200, 3, 3}}, 2, 1, .pads = {1, 1, 1, 1}, .least = 6},
     {OP_Conv, {{4, 1, 2, 300, 302}, {4, 2, 2, 3, 3}}, 2, 1, .pads = {1, 1, 1, 1}, .stride = 3, .least = 5},
     {OP_Conv, {{4, 1, 1, 1, 200000}, {4, 2, 1, 1, 25}}, 2, 1, .stride = 5, .least = 20},
+    /* a few rows of weights by a long depth, whose panels take longest to fill */
+    {OP_Conv, {{4, 1, 1280, 1, 700}, {4, 8, 1280, 1, 1}}, 2, 1, .least = 24},
     /* products of short depth, whose time is that of their memory; one window of many outputs */
     {OP_MatMul, {{2, 60000, 2}, {2, 2, 3}}, 2, 1, .least = 4},
     {OP_MatMul, {{2, 700, 1}, {2, 1, 900}}, 2, 1, .least = 10},
@@ -265,15 +267,35 @@ static void open_depthwise(kernel_case *c, int i) {
   case_attr_int(c, "group", 8);
 }
 
+/* Long columns side by side, all elements of which are wanted, or a few. */
+static void open_topk(kernel_case *c, int i) {
+  static const int64_t extents[][2] = {{16384, 2}, {40000, 8}}, wanted[] = {16384, 500};
+  case_init(c, OP_TopK);
+  case_input(c, i ? REED_F64 : REED_F32, 2, extents[i], 1000);
+  *(int64_t *)case_input(c, REED_I64, 1, (int64_t[]){1}, 0)->data = wanted[i];
+  case_attr_int(c, "axis", 0);
+  c->n_outputs = 2;
+}
+
+/* Rows for most of a cache. */
+static void open_cache(kernel_case *c, int i) {
+  (void)i;
+  case_init(c, OP_TensorScatter);
+  case_input(c, REED_F32, 4, (int64_t[]){1, 2, 2100, 64}, 1);
+  case_input(c, REED_F32, 4, (int64_t[]){1, 2, 2000, 64}, 1);
+  *(int64_t *)case_input(c, REED_I64, 1, (int64_t[]){1}, 0)->data = 150;
+  case_attr_string(c, "mode", "circular");
+}
+
 static const struct {
   void (*open)(kernel_case *, int);
   int i, least;
-} calls[] = {{open_tiles, 0, 9},    {open_updates, 0, 25},  {open_updates, 1, 25}, {open_updates, 2, 30},
-             {open_updates, 3, 25}, {open_regions, 0, 60},  {open_boxes, 0, 20},   {open_boxes, 1, 4},
-             {open_pool, 0, 6},     {open_pool, 1, 5},      {open_pool, 2, 8},     {open_pool, 3, 8},
-             {open_pool, 4, 8},     {open_pool, 5, 100},    {open_pool, 6, 300},   {open_boxes, 2, 60},
-             {open_boxes, 3, 30},   {open_pool, 7, 8},      {open_pool, 8, 8},     {open_pad, 0, 90},
-             {open_cumsum, 0, 12},  {open_depthwise, 0, 30}};
+} calls[] = {
+    {open_tiles, 0, 9},    {open_updates, 0, 25},   {open_updates, 1, 25}, {open_updates, 2, 30}, {open_updates, 3, 25},
+    {open_regions, 0, 60}, {open_boxes, 0, 20},     {open_boxes, 1, 4},    {open_pool, 0, 6},     {open_pool, 1, 5},
+    {open_pool, 2, 8},     {open_pool, 3, 8},       {open_pool, 4, 8},     {open_pool, 5, 100},   {open_pool, 6, 300},
+    {open_boxes, 2, 60},   {open_boxes, 3, 30},     {open_pool, 7, 8},     {open_pool, 8, 8},     {open_pad, 0, 90},
+    {open_cumsum, 0, 12},  {open_depthwise, 0, 30}, {open_topk, 0, 20},    {open_topk, 1, 20},    {open_cache, 0, 45}};
 
 START_TEST(calls_of_few_long_parts_have_many_chunks_and_the_same_bits) {
   expect_many_chunks(calls[_i].open, calls[_i].i, calls[_i].least, true);
