@@ -4,7 +4,7 @@
  * state (but see --hot).
  *
  *     bench_steps MODEL.reed [--threads 1] [--steps 100] [--warm 8] [--entries N] [--pictures 1] [--once 1] [--rows 1]
- * SYMBOL=EXTENTS...
+ * [--control US] SYMBOL=EXTENTS...
  *     bench_steps MODEL.reed [--threads 1] [--entries N] --orders 1
  *
  * Every extent that the model leaves open needs EXTENTS (steps.h). With --pictures an input [3,h,w] is another picture
@@ -12,7 +12,9 @@
  * repeated, so that no key comes back. With --hot the repeated runs read the same memory as the first one,
  * which lies in the caches. Columns: minimum, median and 99th percentile of a run; its parts (shapes, plan, run
  * sections, the rest: inputs, outputs, borders) as medians; page faults; CPU time. The last lines are ratios of runs of
- * one step: the first over the second, and as the noise floor the second over the third.
+ * one step: the first over the second, and as the noise floor the second over the third. With --control each step
+ * times, before its first run, as much arithmetic in registers as takes about so many us: the machine's share in long
+ * spans.
  *
  * With --rows every step is a line of JSON with the figures of its runs, and there are no other lines (counts.py, which
  * compares several processes). With --orders each line of the standard input is a turn of steps,
@@ -36,6 +38,7 @@ enum { MAX_INPUTS = 64, MAX_OUTPUTS = 128, MAX_STEPS = 4096 };
 typedef struct parts {
   double wall, enter, shapes, plan, run, cpu, faults, misses;
   double rows; /* of the first output: a detector's boxes */
+  double control;
 } parts;
 
 static reed_program *program;
@@ -58,6 +61,8 @@ static double seconds(clockid_t clock) {
 
 static int pictures;
 static bool hot;
+static int64_t control_rounds; /* of arithmetic, before each step */
+static volatile double control_result;
 
 static reed_tensor *make_input(size_t i) {
   reed_value_info info;
@@ -82,6 +87,26 @@ static int count_of(const char *json, const char *word) {
   int n = 0;
   for (const char *at = json; (at = strstr(at, word)) != NULL; at += strlen(word)) n++;
   return n;
+}
+
+/* The time of so many rounds of arithmetic in registers, in us. */
+static double time_arithmetic(int64_t rounds) {
+  const double begin = seconds(CLOCK_MONOTONIC);
+  double x = 1;
+  for (int64_t i = 0; i < rounds; i++) x = x * 0.999 + 0.5;
+  control_result = x;
+  return (seconds(CLOCK_MONOTONIC) - begin) * 1e6;
+}
+
+/* The rounds that take about so many us. */
+static int64_t rounds_of(double us) {
+  enum { ROUNDS = 100000, TURNS = 9 };
+  double least = time_arithmetic(ROUNDS);
+  for (int i = 0; i < TURNS; i++) {
+    const double time = time_arithmetic(ROUNDS);
+    least = time < least ? time : least;
+  }
+  return (int64_t)(us / least * ROUNDS);
 }
 
 static parts run_once(reed_tensor **inputs) {
@@ -217,10 +242,12 @@ static void run_step(int step, bool once, parts *runs) {
   reed_tensor *inputs[MAX_INPUTS];
   steps_draw(&extents, step);
   for (size_t i = 0; i < n_inputs; i++) inputs[i] = make_input(i);
+  const double control = control_rounds > 0 ? time_arithmetic(control_rounds) : 0;
   for (int k = 0; k < RUNS; k++) {
     for (size_t i = 0; k && !hot && !once && i < n_inputs; i++) make_again(i, &inputs[i]);
     runs[k] = k && once ? runs[FRESH] : run_once(inputs);
   }
+  runs[FRESH].control = control;
   for (size_t i = 0; i < n_inputs; i++) reed_tensor_close(&inputs[i]);
 }
 
@@ -241,6 +268,7 @@ static void print_row(const parts *runs) {
   print_three("run_us", runs, offsetof(parts, run));
   print_three("faults", runs, offsetof(parts, faults));
   print_three("misses", runs, offsetof(parts, misses));
+  if (control_rounds > 0) printf("\"control\":%.2f,", runs[FRESH].control);
   printf("\"rows\":%.0f}\n", runs[FRESH].rows);
   fflush(stdout);
 }
@@ -268,6 +296,9 @@ static void run_steps(int n_warm, int n_steps, bool once) {
     report("again", third, n);
   }
   report_misses(fresh, again, n);
+  if (control_rounds > 0)
+    printf("as much arithmetic: minimum %.1f us, median %.1f, 99th percentile %.1f, most %.1f\n", AT(fresh, control, 0),
+           AT(fresh, control, 0.5), AT(fresh, control, 0.99), AT(fresh, control, 1));
   if (!once) {
     report_ratios("new over repeated", fresh, again, n);
     report_ratios("repeated over again", again, third, n);
@@ -308,6 +339,7 @@ int main(int argc, char **argv) {
     else if (strcmp(argv[first], "--pictures") == 0) pictures = value;
     else if (strcmp(argv[first], "--once") == 0) once = value != 0;
     else if (strcmp(argv[first], "--hot") == 0) hot = value != 0;
+    else if (strcmp(argv[first], "--control") == 0) control_rounds = rounds_of(value);
     else if (strcmp(argv[first], "--orders") == 0) orders = value != 0;
     else if (strcmp(argv[first], "--rows") == 0) rows = value != 0;
     else return fprintf(stderr, "bench_steps: there is no %s\n", argv[first]), 2;
