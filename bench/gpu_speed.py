@@ -66,13 +66,16 @@ def measure(run, arrays, runs, ends):
     return figures
 
 
+def halves_of(model): return model.removesuffix(".onnx") + ".f16.onnx"
+
+
 def reed_figures(a, arrays, ends, graphs=True, keep=True, option=None, f16=False, counts=None):
     import reed
     from engines import with_option
     import numpy as np
     path = a.model
     if f16:
-        path = a.model.removesuffix(".onnx") + ".f16.onnx"
+        path = halves_of(a.model)
         if not os.path.exists(path): raise RuntimeError(f"{os.path.basename(path)} is not there: export_torchvision.py writes it for models that are no detectors")
         arrays = [[x.astype(np.float16) if x.dtype == np.float32 else x for x in array] for array in arrays]
     library = reed.Library(a.build)
@@ -188,14 +191,15 @@ def main():
     parser.add_argument("--batched", action="store_true", help="the picture has a first axis of 1")
     parser.add_argument("--name")
     parser.add_argument("--folder")
-    parser.add_argument("--engines", help="names with commas between them: " + ", ".join(ENGINES))
+    parser.add_argument("--engines", help="names with commas between them (default: all that can run): " + ", ".join(ENGINES))
     parser.add_argument("--seconds", type=float, default=240, help="of each engine")
     parser.add_argument("--missing", action="store_true", help="only engines that FILE has no figures of")
     parser.add_argument("--torch-device", default="cuda")
     parser.add_argument("--json", required=True)
     a = parser.parse_args()
     sizes = a.sizes.split(",") + random_sizes(a.random, a.sizes.split(",")[0])
-    names = a.engines.split(",") if a.engines else [n for n in ENGINES if n.startswith("reed") or a.name and a.folder]
+    runs = lambda n: os.path.exists(halves_of(a.model)) or not ENGINES[n][2].get("f16") if n.startswith("reed") else a.name and a.folder
+    names = a.engines.split(",") if a.engines else [n for n in ENGINES if runs(n)]
     if any(n not in ENGINES for n in names): parser.error("the engines are " + ", ".join(ENGINES))
     arrays, rows, text = inputs_of(a, sizes), {}, ""
     if os.path.exists(a.json):
