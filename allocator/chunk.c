@@ -5,6 +5,7 @@
 
 enum {
   CHUNK_BYTES = 2 << 20, /* least size of a chunk while the cap allows */
+  CAP_SHARE = 32,        /* so much of a cap, at most, is for bytes of one chunk that no request has asked for */
   SLACK = 4,             /* free chunks may make up a quarter of the most that was in use */
   ROOM_TIMES = 4,        /* a chunk on the host that is one block may grow to so many times its first size, */
   ROOM_LEAST = 32 << 20, /* or to so many bytes if that is more, */
@@ -77,6 +78,11 @@ bool chunks_grow(pool *p, int64_t bytes) {
   return true;
 }
 
+/* True if a chunk of `wanted` bytes, of which a request needs `bytes`, leaves the cap's rest to other requests. */
+static bool affords(const pool *p, int64_t wanted, int64_t bytes) {
+  return under_cap(p, wanted) && (!p->cap_bytes || wanted - bytes <= p->cap_bytes / CAP_SHARE);
+}
+
 static int64_t generous(int64_t bytes) { return bytes < CHUNK_BYTES ? CHUNK_BYTES : bytes; }
 
 bool chunks_have_slack(const pool *p, int64_t bytes) {
@@ -91,7 +97,7 @@ reed_status chunks_reserve(pool *p, int64_t bytes, reed_diagnosis *refused) {
     wanted = bytes > INT64_MAX - more ? bytes : bytes + more;
     pool_trim(p, limit > wanted ? limit - wanted : 0);
   }
-  if (wanted > bytes && under_cap(p, wanted)) status = chunk_take(p, wanted, refused);
+  if (wanted > bytes && affords(p, wanted, bytes)) status = chunk_take(p, wanted, refused);
   if (status == REED_ERROR_MEMORY && under_cap(p, bytes)) status = chunk_take(p, bytes, refused);
   if (status == REED_ERROR_MEMORY && pool_trim(p, 0) > 0 && under_cap(p, bytes)) status = chunk_take(p, bytes, refused);
   return status;

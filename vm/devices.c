@@ -392,10 +392,10 @@ static reed_status over_cap(const vm_devices *devices, int32_t device, int64_t b
   pool_read_figures(d->memory, &held);
   return diag_fail(diagnosis, REED_ERROR_MEMORY,
                    "out of memory on device '%s': %lld bytes asked for %s; outputs have %lld, sequences and objects "
-                   "%lld, %lld reserved, cap %lld",
+                   "%lld, the session's tensors %lld live, %lld reserved, cap %lld",
                    d->device->name, (long long)bytes, purpose, (long long)output_store_figures(d->outputs).held_bytes,
-                   (long long)(device == 0 ? devices->object_bytes : 0), (long long)held.reserved_bytes,
-                   (long long)devices->cap_bytes);
+                   (long long)(device == 0 ? devices->object_bytes : 0), (long long)held.live_bytes,
+                   (long long)held.reserved_bytes, (long long)devices->cap_bytes);
 }
 
 void devices_tell_holders(const vm_devices *devices, reed_diagnosis *diagnosis) {

@@ -1,5 +1,7 @@
-/* The memory cap of a session: loops whose tensors become outputs, and sequences of many small tensors. */
+/* The memory cap of a session: loops whose tensors become outputs, sequences of many small tensors, and a series of
+ * caps. */
 #include <check.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -69,6 +71,27 @@ static const char stacking[] = ".module \"m\" producer \"test\" \"1\" devices 1\
                                "  kill r1\n"
                                "  return [r3], []\n";
 
+/* y = 4 x, by two additions with a tensor between them. */
+static const char fourfold[] = ".module \"m\" producer \"test\" \"1\" devices 1\n"
+                               ".type t0 = f32[n, 4] \"x\"\n"
+                               ".type t1 = f32[n, 4] \"y\"\n"
+                               ".inputs t0\n"
+                               ".outputs t1\n"
+                               ".site add = Add (2 -> 1) \"add\"\n"
+                               ".function main (t0) -> (t1) registers 3 0\n"
+                               "  assert.shape r0, t0\n"
+                               "  epoch.enter 0, plan, [r0:shape], []\n"
+                               "  shape add, host, [r1], [r0:shape, r0:shape]\n"
+                               "  shape add, host, [r2], [r1:shape, r1:shape]\n"
+                               "plan:\n"
+                               "  epoch.plan 0\n"
+                               "  invoke add, host, [r1], [r0, r0]\n"
+                               "  invoke add, host, [r2], [r1, r1]\n"
+                               "  epoch.end 0\n"
+                               "  kill r0\n"
+                               "  kill r1\n"
+                               "  return [r2], []\n";
+
 static reed_status run_rounds(const char *text, int n_rounds, int64_t cap_bytes, int64_t rows, int64_t *out_bytes) {
   char module[sizeof stacking + sizeof doubling];
   snprintf(module, sizeof module, text, n_rounds);
@@ -78,7 +101,8 @@ static reed_status run_rounds(const char *text, int n_rounds, int64_t cap_bytes,
     reed_tensor *output = NULL;
     reed_status status = run_floats(session, rows, 1, &output);
     if (i == 0) first = status;
-    ck_assert_int_eq(status, first);
+    ck_assert_msg(status == first, "run %d at cap %lld: %s", i, (long long)cap_bytes,
+                  reed_diagnosis_message(diagnosis));
     if (status == REED_OK) *out_bytes = reed_tensor_bytes(output);
     reed_tensor_close(&output);
   }
@@ -107,9 +131,29 @@ END_TEST
 START_TEST(sequences_count_towards_the_cap) {
   enum { ROUNDS = 1 << 14 };
   int64_t bytes = 0;
-  check_over_cap(stacking, ROUNDS, 4 << 20, 1, "sequences and objects");
+  check_over_cap(stacking, ROUNDS, 3 << 20, 1, "and objects ");
   ck_assert_int_eq(run_rounds(stacking, ROUNDS, 64 << 20, 1, &bytes), REED_OK);
   ck_assert_int_eq(bytes, ROUNDS * 16);
+}
+END_TEST
+
+/* A pool that took the whole cap for its first tensor would leave nothing for the output. */
+START_TEST(a_cap_above_one_that_is_enough_is_enough) {
+  enum { ROWS = 64 };
+  int64_t bytes = 0, live = 0, reserved = 0;
+  for (int64_t cap = 128 << 10; cap <= 64 << 20; cap *= 2)
+    for (int64_t more = 0; more <= ROWS * 16; more += ROWS * 8) {
+      reed_status status = run_rounds(fourfold, 0, cap + more, ROWS, &bytes);
+      ck_assert_msg(status == REED_OK, "cap %lld: %s", (long long)(cap + more), reed_diagnosis_message(diagnosis));
+      ck_assert_int_eq(bytes, ROWS * 16);
+    }
+  check_over_cap(fourfold, 0, 64 << 10, ROWS, "asked for an output; outputs have 0, sequences and objects 0, ");
+  const char *tensors = strstr(reed_diagnosis_message(diagnosis), "the session's tensors ");
+  ck_assert_msg(
+      tensors && sscanf(tensors, "the session's tensors %" SCNd64 " live, %" SCNd64 " reserved", &live, &reserved) == 2,
+      "%s", reed_diagnosis_message(diagnosis));
+  ck_assert_int_gt(live, 0);
+  ck_assert_int_le(live, reserved);
 }
 END_TEST
 
@@ -120,6 +164,7 @@ int main(void) {
   tcase_set_timeout(cases, 120);
   tcase_add_test(cases, outputs_of_the_host_count_towards_the_cap);
   tcase_add_test(cases, sequences_count_towards_the_cap);
+  tcase_add_test(cases, a_cap_above_one_that_is_enough_is_enough);
   suite_add_tcase(suite, cases);
   return suite_run(suite);
 }
