@@ -18,6 +18,7 @@
 #include <stdbool.h>
 #include <time.h>
 
+#include "base/chunk_clock.h"
 #include "base/processors.h"
 #include "base/stalls.h"
 
@@ -77,16 +78,11 @@ static _Atomic int32_t n_measuring; /* threads that have a measure */
 
 /* ---- polling ---- */
 
-static int64_t time_ns(clockid_t clock) {
+static int64_t now_ns(void) {
   struct timespec t;
-  clock_gettime(clock, &t);
+  clock_gettime(CLOCK_MONOTONIC, &t);
   return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
-
-static int64_t now_ns(void) { return time_ns(CLOCK_MONOTONIC); }
-
-/* CPU time of the calling thread. */
-static int64_t cpu_ns(void) { return time_ns(CLOCK_THREAD_CPUTIME_ID); }
 
 static void relax(void) {
 #if defined(__x86_64__) || defined(__i386__)
@@ -511,21 +507,23 @@ typedef void run_fn(int32_t n_workers, int64_t n_chunks, team_fn *fn, void *cont
 typedef struct measured {
   team_fn *fn;
   void *context;
+  uint64_t number; /* of the job, counted from 1 over all threads */
   _Atomic int64_t longest_ns;
 } measured;
 
 static void run_measured_chunk(void *context, int64_t chunk, int32_t worker) {
   measured *m = context;
-  int64_t begin = cpu_ns();
+  chunk_clock_begin(m->number);
   m->fn(m->context, chunk, worker);
-  int64_t ns = cpu_ns() - begin, longest = atomic_load(&m->longest_ns);
+  int64_t longest = atomic_load(&m->longest_ns), ns = chunk_clock_end(longest);
   while (longest < ns && !atomic_compare_exchange_weak(&m->longest_ns, &longest, ns)) continue;
 }
 
 /* A chunk's own jobs are a part of the chunk. */
 static void run_measured(run_fn *run, int32_t n_workers, int64_t n_chunks, team_fn *fn, void *context) {
   team_measure *to = measure;
-  measured m = {.fn = fn, .context = context};
+  static _Atomic uint64_t n_measured;
+  measured m = {.fn = fn, .context = context, .number = atomic_fetch_add(&n_measured, 1) + 1};
   int64_t begin = now_ns();
   measure = NULL;
   run(n_workers, n_chunks, run_measured_chunk, &m);

@@ -56,8 +56,8 @@ void team_wake(int32_t n_workers);
 uint64_t team_n_jobs(void);
 
 /* The calling thread's jobs between team_measure_begin and team_measure_end, whose calls do not nest. A chunk's
- * time is its thread's CPU time, so that other processes make it no longer; it costs two calls of the system, some 1 us
- * in all. Elapsed time else. */
+ * time has no part in which its thread had no CPU, so that other processes make it no longer (base/chunk_clock.h).
+ * Elapsed time else. */
 typedef struct team_measure {
   int64_t n_chunks;
   int64_t longest_ns; /* of the longest chunk, by whichever thread */

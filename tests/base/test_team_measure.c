@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <time.h>
 
+#include "base/chunk_clock.h"
 #include "base/team.h"
 #include "tests/suite.h"
 
@@ -86,6 +87,40 @@ START_TEST(time_without_a_cpu_is_no_part_of_a_chunk) {
 }
 END_TEST
 
+/* The first chunk sleeps, the second one takes CPU time. */
+static void sleeps_or_spends(void *context, int64_t chunk, int32_t worker) {
+  if (chunk == 0) sleeps(context, chunk, worker);
+  else spend(LONG_NS);
+}
+
+START_TEST(time_without_a_cpu_is_no_part_of_the_next_chunk) {
+  team_measure m;
+  team_measure_begin(&m);
+  team_run(1, 2, sleeps_or_spends, NULL);
+  team_measure_end();
+  ck_assert_int_ge(m.longest_ns, LONG_NS);
+  ck_assert_int_lt(m.longest_ns, 10 * LONG_NS);
+}
+END_TEST
+
+START_TEST(time_without_a_cpu_before_a_chunk_is_no_part_of_it) {
+  chunk_clock_begin(UINT64_MAX);
+  spend(SHORT_NS);
+  ck_assert_int_ge(chunk_clock_end(0), SHORT_NS);
+  nanosleep(&(struct timespec){.tv_nsec = LONG_NS}, NULL);
+  chunk_clock_begin(UINT64_MAX);
+  spend(SHORT_NS);
+  ck_assert_int_ge(chunk_clock_end(0), SHORT_NS);
+}
+END_TEST
+
+START_TEST(a_shorter_chunk_is_not_told) {
+  chunk_clock_begin(UINT64_MAX);
+  spend(SHORT_NS);
+  ck_assert_int_eq(chunk_clock_end(INT64_MAX), 0);
+}
+END_TEST
+
 START_TEST(jobs_after_the_end_are_not_measured) {
   team_measure first, second;
   team_measure_begin(&first);
@@ -103,6 +138,9 @@ int main(void) {
   tcase_add_test(tc, the_longest_chunk_is_found_in_each_place);
   tcase_add_test(tc, a_chunks_jobs_are_a_part_of_it);
   tcase_add_test(tc, time_without_a_cpu_is_no_part_of_a_chunk);
+  tcase_add_test(tc, time_without_a_cpu_is_no_part_of_the_next_chunk);
+  tcase_add_test(tc, time_without_a_cpu_before_a_chunk_is_no_part_of_it);
+  tcase_add_test(tc, a_shorter_chunk_is_not_told);
   tcase_add_test(tc, jobs_after_the_end_are_not_measured);
   Suite *suite = suite_create("measures of the team");
   suite_add_tcase(suite, tc);
