@@ -25,8 +25,7 @@ static void read_both(void) {
 
 void chunk_clock_begin(uint64_t job) {
   own.begin_ns = time_ns(CLOCK_MONOTONIC);
-  if (own.job == job && own.begin_ns - own.end_ns <= CHUNK_CLOCK_GAP_NS &&
-      own.begin_ns - own.ns <= CHUNK_CLOCK_KEPT_NS)
+  if (own.job == job && own.begin_ns - own.end_ns <= CHUNK_CLOCK_GAP_NS && own.begin_ns - own.ns <= CHUNK_CLOCK_KEPT_NS)
     return;
   own.job = job;
   read_both();

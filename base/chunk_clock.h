@@ -1,6 +1,6 @@
-/* How long a thread's chunks of a job take, without the time that the thread spends without a CPU. Reading a thread's CPU
- * time takes a call of the system, ten times as long as reading the time. So a chunk costs two reads of the time, and
- * CPU time is read only for a chunk that seems to be the longest so far. */
+/* How long a thread's chunks of a job take, without the time that the thread spends without a CPU. Reading a thread's
+ * CPU time takes a call of the system, ten times as long as reading the time. So a chunk costs two reads of the time,
+ * and CPU time is read only for a chunk that seems to be the longest so far. */
 #ifndef BASE_CHUNK_CLOCK_H_
 #define BASE_CHUNK_CLOCK_H_
 

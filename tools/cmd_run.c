@@ -127,20 +127,18 @@ static int read_labels(const char *path, char **out_text, words *out_names, comp
 }
 
 static int draw(const options *o, const model *m, reed_tensor *const *inputs, reed_tensor *const *outputs,
-                complaint *c) {
+                const words *names, complaint *c) {
   rgb_picture picture = {0};
   detections found;
-  words names = {0};
-  char *labels = NULL, *bytes = NULL;
+  char *bytes = NULL;
   size_t n;
   int status = input_picture(o, m, inputs, &picture, c);
   if (!status && o->draw_scale * (picture.width > picture.height ? picture.width : picture.height) > 16384)
     status = complain(c, MISUSE, "--draw-scale %lld would make a picture of more than 16384 pixels a side",
                       (long long)o->draw_scale);
   if (!status) status = detections_find(m->output_names, outputs, m->n_outputs, &picture, &found, c);
-  if (!status && o->labels) status = read_labels(o->labels, &labels, &names, c);
   if (!status) {
-    draw_detections(&picture, &found, names.items, names.n, (int)o->draw_scale, o->min_score);
+    draw_detections(&picture, &found, names->items, names->n, (int)o->draw_scale, o->min_score);
     status = picture_write_png(&picture, &bytes, &n, c);
   }
   if (!status) status = file_write(o->draw, bytes, n, c);
@@ -149,8 +147,6 @@ static int draw(const options *o, const model *m, reed_tensor *const *inputs, re
            reed_tensor_dims(found.boxes)[0] == 1 ? "" : "s", plain(o->draw), picture.width, picture.height);
   picture_fini(&picture);
   free(bytes);
-  free(labels);
-  free(names.items);
   return status;
 }
 
@@ -161,6 +157,8 @@ typedef struct job {
   reed_tensor **inputs, **outputs, **references;
   destination *written, *expected;
   tolerance *tolerances;
+  char *labels; /* the memory of the names */
+  words names;
   double inputs_us, session_us, run_us, results_us;
 } job;
 
@@ -185,6 +183,9 @@ static int check_names(const words *tolerances, const char *flag, const options 
 static int prepare(const options *o, job *j, complaint *c) {
   tolerance any;
   int status = tolerance_find(&o->rtol, &o->atol, "", &any, c); /* wrong numbers are always reported */
+  if (!status && o->labels && !o->draw)
+    status = complain(c, MISUSE, "--labels needs --draw FILE.png, which writes the names into the picture");
+  if (!status && o->labels) status = read_labels(o->labels, &j->labels, &j->names, c);
   if (!status) status = model_open(o, o->arguments.items[0], &j->m, c);
   if (!status) status = find_outputs(&o->outputs, &j->m, false, &j->written, c);
   for (size_t i = 0; i < o->outputs.n && !status; i++) status = target_announce(j->written[i].rest, c);
@@ -215,7 +216,7 @@ static int finish(const options *o, job *j, complaint *c) {
     if (!compare_tensors(j->m.output_names[k], j->outputs[k], j->references[i], j->tolerances[i], stdout))
       differ = true;
   }
-  if (!status && o->draw) status = draw(o, &j->m, j->inputs, j->outputs, c);
+  if (!status && o->draw) status = draw(o, &j->m, j->inputs, j->outputs, &j->names, c);
   if (!status && o->stats) status = model_write_json(&j->m, reed_session_stats_json, "--stats", o->stats, c);
   if (!status && o->trace) status = model_write_json(&j->m, reed_session_trace_json, "--trace", o->trace, c);
   return status ? status : differ ? DIFFERENT : DONE;
@@ -275,6 +276,8 @@ static int run(const options *o, complaint *c) {
   free(j.written);
   free(j.expected);
   free(j.tolerances);
+  free(j.labels);
+  free(j.names.items);
   model_fini(&j.m);
   return status;
 }

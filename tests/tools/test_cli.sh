@@ -356,6 +356,7 @@ expect 3 'is no regular file' run add.reed -i x=@pipe.npy -i "$b"
 expect 3 'is no regular file' run add.reed -i "$x" -i "$b" --expect y=@zero.npy
 expect 3 'is no regular file' run shapes.reed -i @zero.png
 expect 3 'is no regular file' run shapes.reed -i "@$shapes/scene1_192x192.png" --draw d.png --labels zero.txt
+expect 2 "needs --draw FILE.png" run shapes.reed -i "@$shapes/scene1_192x192.png" --labels "$shapes/labels.txt"
 mkfifo pipe.so
 mkdir folder.so
 cp add.rasm here.so
