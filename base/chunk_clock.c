@@ -1,3 +1,5 @@
+/* A thread reads its CPU time at the first chunk of a job, after a pause, and for a chunk that seems to be the longest
+ * (chunk_clock.h). */
 #include "base/chunk_clock.h"
 
 #include <time.h>
