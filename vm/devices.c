@@ -102,7 +102,7 @@ static void forget_constant(const void *m, const void *data, int64_t bytes) { mo
 static void set_headroom(vm_devices *devices, int64_t most) {
   if (devices->headroom == most) return;
   devices->headroom = most;
-  for (int32_t i = 0; i < devices->n; i++) {
+  for (int32_t i = 0; i < devices->n && !devices->is_exact; i++) {
     vm_device *d = &devices->items[i];
     pool_set_headroom(d->memory, most, devices->env.cancel);
     if (d->slots) pool_set_headroom(d->slots, most, devices->env.cancel);
@@ -328,6 +328,23 @@ reed_status device_copy_across(vm_device *from, vm_device *to, vm_run *run, cons
 void devices_trim_outputs(vm_devices *devices) {
   for (int32_t i = 1; i < devices->n; i++)
     if (devices->items[i].outputs) output_store_trim(devices->items[i].outputs, FREE_OUTPUTS);
+}
+
+void devices_give_back(vm_devices *devices) {
+  devices->is_exact |= devices->cap_bytes > 0;
+  for (int32_t i = 0; i < devices->n; i++) {
+    storage_release(devices->items[i].arena);
+    devices->items[i].arena = NULL;
+  }
+  for (int32_t i = 0; i < devices->n; i++) {
+    vm_device *d = &devices->items[i];
+    pool *pools[] = {d->memory, d->slots};
+    output_store_trim(d->outputs, 0);
+    for (int k = 0; k < 2 && pools[k]; k++) {
+      if (devices->is_exact) pool_set_headroom(pools[k], 0, devices->env.cancel);
+      pool_trim(pools[k], 0);
+    }
+  }
 }
 
 pool *devices_arena_pool(vm_devices *devices, int32_t device) {

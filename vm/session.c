@@ -156,6 +156,7 @@ reed_status session_run_claimed(reed_session *s, reed_tensor *const *inputs, siz
   if (status == REED_OK) status = run_main(s, used, n_inputs, outputs, n_outputs);
   if (status == REED_ERROR_MEMORY) devices_tell_holders(&s->devices, s->run.diagnosis);
   unwind(s);
+  if (status == REED_ERROR_MEMORY) devices_give_back(&s->devices);
   memo_end_run(&s->memo, devices_met_sizes(&s->devices));
   append_end(s, status == REED_OK, used, outputs);
   append_drop(inputs, n_inputs, &used);

@@ -157,6 +157,47 @@ START_TEST(a_cap_above_one_that_is_enough_is_enough) {
 }
 END_TEST
 
+static reed_status run_fourfold(reed_session *session, int64_t rows) {
+  reed_tensor *output = NULL;
+  reed_status status = run_floats(session, rows, 1, &output);
+  reed_tensor_close(&output);
+  return status;
+}
+
+static bool is_enough(int64_t cap_bytes, int64_t rows) {
+  reed_session *session = opened(fourfold, &(reed_session_options){.memory_cap_bytes = cap_bytes});
+  bool enough = run_fourfold(session, rows) == REED_OK && run_fourfold(session, rows) == REED_OK;
+  reed_session_close(&session);
+  return enough;
+}
+
+/* The least cap with which a new session runs so many rows. */
+static int64_t least_cap(int64_t rows) {
+  int64_t low = 0, high = 64 << 20;
+  while (high - low > 1) {
+    int64_t middle = low + (high - low) / 2;
+    if (is_enough(middle, rows)) high = middle;
+    else low = middle;
+  }
+  return high;
+}
+
+/* Of a run that failed nothing stays that a smaller run would lack, and blocks have no headroom afterwards. */
+START_TEST(a_run_that_met_the_cap_takes_nothing_from_smaller_runs) {
+  const int64_t small = 3000, large = 40000;
+  for (int more = 0; more < 2; more++) {
+    reed_session *session =
+        opened(fourfold, &(reed_session_options){.memory_cap_bytes = least_cap(small) * (2 + more) / 2});
+    for (int round = 0; round < 3; round++) {
+      ck_assert_int_eq(run_fourfold(session, large), REED_ERROR_MEMORY);
+      reed_status status = run_fourfold(session, small);
+      ck_assert_msg(status == REED_OK, "round %d: %s", round, reed_diagnosis_message(diagnosis));
+    }
+    reed_session_close(&session);
+  }
+}
+END_TEST
+
 int main(void) {
   Suite *suite = suite_create("cap");
   TCase *cases = tcase_create("cap");
@@ -165,6 +206,7 @@ int main(void) {
   tcase_add_test(cases, outputs_of_the_host_count_towards_the_cap);
   tcase_add_test(cases, sequences_count_towards_the_cap);
   tcase_add_test(cases, a_cap_above_one_that_is_enough_is_enough);
+  tcase_add_test(cases, a_run_that_met_the_cap_takes_nothing_from_smaller_runs);
   suite_add_tcase(suite, cases);
   return suite_run(suite);
 }
