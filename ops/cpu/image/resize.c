@@ -319,17 +319,6 @@ static void plan_workspace(resize *r) {
   }
 }
 
-/* Moves the pass along the last axis, which gathers elements one by one, before passes that lengthen other axes. */
-static void order_passes(resize *r) {
-  const int32_t last = r->n_axes - 1;
-  int32_t to = last;
-  if (last < 0 || r->axes[last].axis != r->x.rank - 1) return;
-  while (to > 0 && r->axes[to - 1].out > r->axes[to - 1].in) to--;
-  const resize_axis moved = r->axes[last];
-  memmove(&r->axes[to + 1], &r->axes[to], (size_t)(last - to) * sizeof moved);
-  r->axes[to] = moved;
-}
-
 reed_status cpu_prepare_resize(const reed_kernel_call *call, reed_kernel *out_kernel) {
   resize *r;
   reed_status status = resize_open(call, &r);
@@ -344,7 +333,6 @@ reed_status cpu_prepare_resize(const reed_kernel_call *call, reed_kernel *out_ke
     resize_free(r);
     return REED_OK;
   }
-  if (interpolates) order_passes(r);
   plan_workspace(r);
   const resize_axis *rows = axis_of(r, r->y.rank - 1);
   if (r->nearest && rows) r->repeats = repeats_of(rows);
