@@ -348,6 +348,10 @@ reed_status pool_arena(pool *p, int64_t bytes, storage **arena, reed_diagnosis *
   reed_status status = make_room(p, rounded) ? memory_take(p, rounded, p->room_bytes, &data, &said) : REED_ERROR_MEMORY;
   if (status == REED_ERROR_MEMORY && pool_trim(p, 0) > 0 && under_cap(p, rounded))
     status = memory_take(p, rounded, p->room_bytes, &data, &said);
+  if (status == REED_ERROR_MEMORY && rounded > least && under_cap(p, least)) { /* the device has no headroom left */
+    rounded = least;
+    status = memory_take(p, rounded, p->room_bytes, &data, &said);
+  }
   if (status != REED_OK) return no_memory(p, status, bytes, rounded, &said, diagnosis);
   block *b = header_take(p);
   b->bytes = rounded;

@@ -206,6 +206,19 @@ START_TEST(pool_takes_no_more_than_the_block_beyond_the_slack) {
 }
 END_TEST
 
+/* The device has as much as is asked for, but no eighth more. */
+START_TEST(an_arena_on_a_full_device_gives_up_headroom) {
+  open_pool(true, "?fail_allocation=1", 0);
+  pool_set_headroom(p, INT64_MAX, NULL);
+  storage *arena = NULL;
+  ck_assert_msg(pool_arena(p, 8 * MIB, &arena, said) == REED_OK, "%s", reed_diagnosis_message(said));
+  ck_assert_int_eq(pool_capacity(arena), 8 * MIB);
+  ck_assert_int_eq(figures().reserved_bytes, 8 * MIB);
+  storage_release(arena);
+  close_pool();
+}
+END_TEST
+
 /* Headroom is left out where the cap does not allow it. */
 START_TEST(pool_under_a_cap_gives_up_headroom_first) {
   open_pool(_i, NULL, 10 * MIB);
@@ -234,6 +247,7 @@ int main(void) {
   tcase_add_test(tests, pool_gives_no_pages_while_the_flag_is_raised);
   tcase_add_test(tests, pool_gives_no_pages_of_cold_storage);
 #endif
+  tcase_add_test(tests, an_arena_on_a_full_device_gives_up_headroom);
   tcase_add_loop_test(tests, pool_under_a_cap_gives_up_headroom_first, 0, 2);
   suite_add_tcase(s, tests);
   return suite_run(s);
