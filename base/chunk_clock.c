@@ -2,7 +2,7 @@
  * (chunk_clock.h). */
 #include "base/chunk_clock.h"
 
-#include <time.h>
+#include "base/clock.h"
 
 /* A thread's clocks: both when they were last read, and the time at the last chunk's begin and end. */
 typedef struct clocks {
@@ -13,20 +13,14 @@ typedef struct clocks {
 
 static _Thread_local clocks own;
 
-static int64_t time_ns(clockid_t clock) {
-  struct timespec t;
-  clock_gettime(clock, &t);
-  return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
-
 /* CPU time first: what passes between the two reads is then no time without a CPU (chunk_clock_end). */
 static void read_both(void) {
-  own.cpu_ns = time_ns(CLOCK_THREAD_CPUTIME_ID);
-  own.ns = time_ns(CLOCK_MONOTONIC);
+  own.cpu_ns = clock_read_ns(CLOCK_THREAD_CPUTIME_ID);
+  own.ns = clock_read_ns(CLOCK_MONOTONIC);
 }
 
 void chunk_clock_begin(uint64_t job) {
-  own.begin_ns = time_ns(CLOCK_MONOTONIC);
+  own.begin_ns = clock_read_ns(CLOCK_MONOTONIC);
   if (own.job == job && own.begin_ns - own.end_ns <= CHUNK_CLOCK_GAP_NS && own.begin_ns - own.ns <= CHUNK_CLOCK_KEPT_NS)
     return;
   own.job = job;
@@ -35,12 +29,12 @@ void chunk_clock_begin(uint64_t job) {
 }
 
 int64_t chunk_clock_end(int64_t longest_ns) {
-  own.end_ns = time_ns(CLOCK_MONOTONIC);
-  const int64_t elapsed = own.end_ns - own.begin_ns, ns_before = own.ns, cpu_before = own.cpu_ns;
+  const clocks before = own;
+  own.end_ns = clock_read_ns(CLOCK_MONOTONIC);
+  const int64_t elapsed = own.end_ns - before.begin_ns, since = own.end_ns - before.ns;
   if (elapsed <= longest_ns) return 0;
-  const int64_t end = own.end_ns;
   read_both();
-  const int64_t off = (end - ns_before) - (own.cpu_ns - cpu_before), ns = off > 0 ? elapsed - off : elapsed;
   own.end_ns = own.ns;
+  const int64_t off = since - (own.cpu_ns - before.cpu_ns), ns = off > 0 ? elapsed - off : elapsed;
   return ns > longest_ns ? ns : 0;
 }

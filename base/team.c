@@ -19,6 +19,7 @@
 #include <time.h>
 
 #include "base/chunk_clock.h"
+#include "base/clock.h"
 #include "base/processors.h"
 #include "base/stalls.h"
 
@@ -78,11 +79,7 @@ static _Atomic int32_t n_measuring; /* threads that have a measure */
 
 /* ---- polling ---- */
 
-static int64_t now_ns(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
+static int64_t now_ns(void) { return clock_read_ns(CLOCK_MONOTONIC); }
 
 static void relax(void) {
 #if defined(__x86_64__) || defined(__i386__)
