@@ -99,15 +99,25 @@ static bool has_changing_extents(const module *m) {
 /* Lets the system drop the mapped file's pages of a constant whose packed copy is in memory. */
 static void forget_constant(const void *m, const void *data, int64_t bytes) { module_forget(m, data, bytes); }
 
+/* Tells the device's pools the headroom of their blocks. */
+static void tell_headroom(const vm_devices *devices, vm_device *d) {
+  const int64_t most = devices->is_exact ? 0 : devices->headroom;
+  pool_set_headroom(d->memory, most, devices->env.cancel);
+  if (d->slots) pool_set_headroom(d->slots, most, devices->env.cancel);
+}
+
 static void set_headroom(vm_devices *devices, int64_t most) {
   if (devices->headroom == most) return;
   devices->headroom = most;
-  for (int32_t i = 0; i < devices->n && !devices->is_exact; i++) {
-    vm_device *d = &devices->items[i];
-    pool_set_headroom(d->memory, most, devices->env.cancel);
-    if (d->slots) pool_set_headroom(d->slots, most, devices->env.cancel);
-    if (!devices->cap_bytes) output_store_set_headroom(d->outputs, most, devices->env.cancel);
+  for (int32_t i = 0; i < devices->n; i++) {
+    tell_headroom(devices, &devices->items[i]);
+    if (!devices->cap_bytes) output_store_set_headroom(devices->items[i].outputs, most, devices->env.cancel);
   }
+}
+
+static void drop_arena(vm_device *d) {
+  storage_release(d->arena);
+  d->arena = NULL;
 }
 
 static int32_t free_outputs(const reed_program *program) {
@@ -164,7 +174,7 @@ void devices_meet_sizes(vm_devices *devices) {
 
 static void device_fini(vm_device *d) {
   if (d->on) stretch_fini(d);
-  storage_release(d->arena);
+  drop_arena(d);
   output_store_close(&d->outputs);
   if (d->slots) pool_close(&d->slots);
   if (d->memory) pool_close(&d->memory);
@@ -332,18 +342,13 @@ void devices_trim_outputs(vm_devices *devices) {
 
 void devices_give_back(vm_devices *devices) {
   devices->is_exact |= devices->cap_bytes > 0;
-  for (int32_t i = 0; i < devices->n; i++) {
-    storage_release(devices->items[i].arena);
-    devices->items[i].arena = NULL;
-  }
+  for (int32_t i = 0; i < devices->n; i++) drop_arena(&devices->items[i]); /* may lie in another device's pool */
   for (int32_t i = 0; i < devices->n; i++) {
     vm_device *d = &devices->items[i];
-    pool *pools[] = {d->memory, d->slots};
+    tell_headroom(devices, d);
     output_store_trim(d->outputs, 0);
-    for (int k = 0; k < 2 && pools[k]; k++) {
-      if (devices->is_exact) pool_set_headroom(pools[k], 0, devices->env.cancel);
-      pool_trim(pools[k], 0);
-    }
+    pool_trim(d->memory, 0);
+    if (d->slots) pool_trim(d->slots, 0);
   }
 }
 
@@ -358,8 +363,7 @@ static int64_t end_window(vm_devices *devices, int32_t i) {
   pool *arenas = devices_arena_pool(devices, i);
   const bool is_in_the_way = i == 0 && pool_has_excess(arenas);
   if (is_in_the_way || (d->arena && pool_capacity(d->arena) / 2 > d->arena_bytes)) {
-    storage_release(d->arena);
-    d->arena = NULL;
+    drop_arena(d);
     (is_in_the_way ? pool_trim_excess : pool_forget_peak)(arenas);
   }
   d->arena_bytes = 0;
