@@ -28,12 +28,11 @@
 #define FOURS_BYTES_MAX ((int64_t)4 << 20)   /* of ROI_FOURS maps in block form */
 #define STEP_PIXELS 1024                     /* of a map in block form, that a step copies */
 #define PAST_BYTES ((int64_t)32 << 20)       /* of bins that are written past the caches, at least */
-#define LINE_BYTES 64
-#define CLEARED 4               /* pixels that are cleared while one is copied */
-#define STEP_WORK 16384         /* pixels that the regions of a step read, in block form: some 10 us */
-#define ALONE 8                 /* as many steps make one if one thread has them all */
-#define FORWARD_BANDS_THREADS 2 /* more threads would copy most rows once each */
-#define TAPS_OF_BIN 4           /* rough: a map larger than all taps is not worth a copy */
+#define CLEARED 4                            /* pixels that are cleared while one is copied */
+#define STEP_WORK 16384                      /* pixels that the regions of a step read, in block form: some 10 us */
+#define ALONE 8                              /* as many steps make one if one thread has them all */
+#define FORWARD_BANDS_THREADS 2              /* more threads would copy most rows once each */
+#define TAPS_OF_BIN 4                        /* rough: a map larger than all taps is not worth a copy */
 
 static int64_t aligned(int64_t bytes) { return (bytes + 63) & ~(int64_t)63; }
 
@@ -168,7 +167,7 @@ static int64_t pool_region(const roi_lanes_job *j, const roi_lanes_worker *w, co
   }
   roi_lane_form form = roi_lanes_bins_form(s, u, s->c.dtype, region, &at);
   char *to = (char *)j->buffers->outputs[0] + at * roi_lanes_bytes(s);
-  form.past = s->past && u->n == ROI_LANES && (uintptr_t)to % LINE_BYTES == 0;
+  form.past = s->past && u->n == ROI_LANES && (uintptr_t)to % (ROI_LANES * sizeof(float)) == 0;
   CPU_PICK(s->c.level, roi_lanes_write)(&form, w->bins, bins, to);
   if (!s->c.has_argmax) return work;
   form.dtype = REED_I32;

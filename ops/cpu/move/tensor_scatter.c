@@ -5,6 +5,7 @@
 #include "base/strides.h"
 #include "ops/cpu/common/common.h"
 #include "ops/cpu/common/strided.h"
+#include "ops/cpu/common/whole.h"
 #include "ops/overwritten.h"
 
 typedef struct scatter_rows {
@@ -66,7 +67,7 @@ static void write_pieces(void *context, int64_t begin, int64_t end) {
   const scatter_rows *s = run->s;
   for (int64_t i = begin; i < end && !cpu_cancelled(&s->team); i++) {
     const int64_t block = i / s->pieces, row = i % s->pieces * s->piece_rows,
-                  after = cpu_clamp(row + s->piece_rows, 0, s->rows);
+                  after = smaller(row + s->piece_rows, s->rows);
     const scatter_place p = place_of(s, run->places, block);
     const int64_t middle = cpu_clamp(p.first, row, after); /* the rows from here on begin the block */
     char *cache = run->cache + block * s->block_bytes;
@@ -126,8 +127,8 @@ reed_status cpu_prepare_tensor_scatter(const reed_kernel_call *call, reed_kernel
   s->update_bytes = block_rows(&more, axis, s->rows) * s->row_bytes;
   s->team = cpu_team_for(cpu_env_team(call), 2 * desc_bytes(update));
   const int64_t rows = s->team.threads > 1 && s->row_bytes > 0 ? CPU_PIECE_BYTES / s->row_bytes : s->rows;
-  s->piece_rows = cpu_clamp(rows, 1, INT64_MAX);
-  s->pieces = (s->rows + s->piece_rows - 1) / s->piece_rows;
+  s->piece_rows = larger(rows, 1);
+  s->pieces = divided(s->rows, s->piece_rows);
   s->circular = op_attr_word(call->op, call->attrs, "mode") == 1;
   s->given = cpu_present(call, 2);
   s->log = out.axis >= 0 && !out.counted && call->env ? call->env->overwritten : NULL;
