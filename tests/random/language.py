@@ -69,6 +69,14 @@ CAUSAL = {
     "falcon": ("FalconForCausalLM", "FalconConfig", {**WIDE, "new_decoder_architecture": False, "multi_query": True, "alibi": False}, "num_hidden_layers", 1),
     "falcon_alibi": ("FalconForCausalLM", "FalconConfig", {**WIDE, "new_decoder_architecture": False, "multi_query": False, "alibi": True}, "num_hidden_layers", HEADS),
     "mpt": ("MptForCausalLM", "MptConfig", {"d_model": WIDTH, "n_heads": HEADS, "vocab_size": WORDS, "max_seq_len": 64, **SPECIAL}, "n_layers", HEADS),
+    "codegen": ("CodeGenForCausalLM", "CodeGenConfig", {"n_embd": 2 * WIDTH, "n_head": 2 * HEADS, "rotary_dim": 4, "vocab_size": WORDS, "n_positions": 64, **SPECIAL}, "n_layer", 2 * HEADS),
+    "xglm": ("XGLMForCausalLM", "XGLMConfig", {"d_model": WIDTH, "attention_heads": HEADS, "ffn_dim": 32, "vocab_size": WORDS, "max_position_embeddings": 64, **SPECIAL}, "num_layers", HEADS),
+    "mixtral": ("MixtralForCausalLM", "MixtralConfig", {**WIDE, "num_key_value_heads": 1, "num_local_experts": 4, "num_experts_per_tok": 2}, "num_hidden_layers", 1),
+    "qwen2_moe": ("Qwen2MoeForCausalLM", "Qwen2MoeConfig", {**WIDE, "num_key_value_heads": 1, "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 8,
+                                                            "shared_expert_intermediate_size": 16, "decoder_sparse_step": 1}, "num_hidden_layers", 1),
+    "qwen3_moe": ("Qwen3MoeForCausalLM", "Qwen3MoeConfig", {**WIDE, "num_key_value_heads": 1, "head_dim": 8, "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 8},
+                  "num_hidden_layers", 1),
+    "falcon_groups": ("FalconForCausalLM", "FalconConfig", {**WIDE, "new_decoder_architecture": True, "num_kv_heads": 1, "alibi": False}, "num_hidden_layers", 1),
 }
 # and the parts: the decoder, and the projection to logits
 AFTER_ENCODER = {
@@ -169,7 +177,7 @@ ONLY_EAGER = ("gemma2", "bloom", "mpt", "gpt_neo")  # transformers has no other 
 NAMES = (*CAUSAL, *AFTER_ENCODER, "bert", "whisper_encoder")
 
 
-def export(name, path, layers=1, exporter="dynamo", opset=0, attention="sdpa", wanted=()):
+def export(name, path, layers=1, exporter="dynamo", opset=0, attention="sdpa", wanted=(), dims="own"):
     torch.manual_seed(0)
     if name in ONLY_EAGER or (name == "t5" and exporter == "dynamo"): attention = "eager"  # torch 2.15 cannot export the fused one with T5's views
     model, function, inputs, names, axes = model_of(name, layers, attention, wanted)
@@ -179,7 +187,10 @@ def export(name, path, layers=1, exporter="dynamo", opset=0, attention="sdpa", w
     if exporter == "dynamo":
         torch.onnx.export(call, tuple(inputs), dynamo=True, dynamic_shapes=(tuple({a: LENGTH if is_past(n) and a else DYNAMIC for a in dims} for n, dims in zip(names, axes)),), input_names=names, verbose=False, **which).save(path)
         return
-    spelled = {n: {a: f"{n}_{a}" if a else "batch" for a in dims} for n, dims in zip(names, axes)}
+    spelled = {n: {a: f"{n}_{a}" if a else "batch" for a in own} for n, own in zip(names, axes)}
+    if dims == "shared":
+        for n, a in (("ids", "tokens"), ("positions", "tokens"), ("mask", "past + tokens")):
+            if n in spelled: spelled[n][1] = a
     for n in names:
         if is_past(n): spelled[n][2] = "past"
         if n.startswith("cross"): spelled[n][2] = "states"
@@ -194,6 +205,7 @@ def main():
     parser.add_argument("--exporter", choices=("dynamo", "trace"), default="dynamo")
     parser.add_argument("--opset", type=int, default=0)
     parser.add_argument("--attention", choices=("sdpa", "eager"), default="sdpa")
+    parser.add_argument("--dims", choices=("own", "shared"), default="own", help="names of dims of the exporter trace: of each input, or of all inputs as optimum has them")
     parser.add_argument("--inputs", nargs="*", choices=FURTHER, default=())
     options = parser.parse_args()
     warnings.filterwarnings("ignore")
@@ -201,7 +213,7 @@ def main():
     failed = False
     for name in options.names or NAMES:
         try:
-            export(name, os.path.join(options.folder, name + ".onnx"), options.layers, options.exporter, options.opset, options.attention, options.inputs)
+            export(name, os.path.join(options.folder, name + ".onnx"), options.layers, options.exporter, options.opset, options.attention, options.inputs, options.dims)
             print("exported", name, flush=True)
         except Exception as error:  # the exporter's own limits
             print(f"{name}: {type(error).__name__}: {str(error).strip().splitlines()[0][:200]}", flush=True)

@@ -27,12 +27,21 @@ typedef struct folding {
   int64_t n_folded, n_whole;
 } folding;
 
+/* A summand that hides by a number other than -inf: keys outside of a band, and those of its conjuncts in the rest. */
+typedef struct summand {
+  ir_value *v;
+  position_band band;
+  double number;
+  int32_t begin, end; /* its part of the rest */
+} summand;
+
 /* A mask taken apart. */
 typedef struct taken_apart {
   int32_t n_bands;
   position_band band;          /* inside: shown */
   int32_t n_finite;            /* bands that hide by a number other than -inf */
   double number;               /* of the last one of them */
+  summand first[2];            /* the first of them, if they are summands */
   int32_t n_always;            /* conjuncts that are always true */
   ir_value *rest[REST_MOST];   /* the conjuncts or summands that are no bands */
   ir_value *hidden[REST_MOST]; /* of a summand that is Where(rest, 0, hidden); NULL: the summand itself */
@@ -69,6 +78,14 @@ static void note_number(taken_apart *t, double hidden) {
   if (hidden == -INFINITY) return;
   t->n_finite++;
   t->number = hidden;
+}
+
+/* Meets the band of a summand v, whose part of the rest is from `begin` on. */
+static void meet_summand(const folding *f, taken_apart *t, ir_value *v, const position_band *band, double hidden,
+                         int32_t begin) {
+  if (hidden != -INFINITY && t->n_finite < 2) t->first[t->n_finite] = (summand){v, *band, hidden, begin, t->n_rest};
+  note_number(t, hidden);
+  meet(f, t, band);
 }
 
 static bool bounded(const position_band *b) { return b->has_low || b->has_high; }
@@ -135,17 +152,22 @@ typedef struct condition {
   bool negated; /* v hides instead of showing */
 } condition;
 
-/* The condition c of a comparison Where(c, a, b) < k that is true for one of a and b; *out_contrary: where c is false.
- * NULL: v is no such comparison. Falcon compares its mask of numbers so. */
+/* The condition c of a comparison Where(c, a, b) < k, or of a Cast of the Where to bool, that is true for one of a and
+ * b; *out_contrary: where c is false. NULL: v is no such comparison. Falcon compares its mask of numbers so, and MPT
+ * takes its mask of numbers for truths. */
 static ir_value *compared_choice(const ir_value *v, bool *out_contrary) {
-  const ir_node *less = pattern_made_by(v, OP_Less);
-  const ir_node *where = less ? pattern_made_by(less->inputs[0], OP_Where) : NULL;
-  double numbers[2], limit;
-  if (!where || !ir_is_constant(less->inputs[1]) || !pattern_number(less->inputs[1], &limit)) return NULL;
-  for (int32_t k = 0; k < 2; k++)
-    if (!ir_is_constant(where->inputs[1 + k]) || !pattern_number(where->inputs[1 + k], &numbers[k])) return NULL;
-  *out_contrary = numbers[1] < limit;
-  return (numbers[0] < limit) == *out_contrary ? NULL : where->inputs[0];
+  const ir_node *less = pattern_made_by(v, OP_Less), *compares = less ? less : pattern_made_by(v, OP_Cast);
+  const ir_node *where = compares ? pattern_made_by(compares->inputs[0], OP_Where) : NULL;
+  double limit;
+  bool truths[2];
+  if (!where || (less && (!ir_is_constant(less->inputs[1]) || !pattern_number(less->inputs[1], &limit)))) return NULL;
+  for (int32_t k = 0; k < 2; k++) {
+    double number;
+    if (!ir_is_constant(where->inputs[1 + k]) || !pattern_number(where->inputs[1 + k], &number)) return NULL;
+    truths[k] = less ? number < limit : number != 0;
+  }
+  *out_contrary = truths[1];
+  return truths[0] == truths[1] ? NULL : where->inputs[0];
 }
 
 /* Takes a condition apart: its conjuncts that are bands, and the other conjuncts. hidden: in a mask of numbers, the
@@ -221,10 +243,8 @@ static bool take_number(const folding *f, ir_value *v, const ir_value *mask, tak
     position_band zeros = band, shown;
     hidden = band.inside == 0 ? band.outside : band.inside;
     zeros.inside = band.inside == 0, zeros.outside = band.outside == 0;
-    if (hidden <= LOW && position_band_true(f->m, &zeros, &shown)) {
-      note_number(t, hidden);
-      return meet(f, t, &shown), true;
-    }
+    if (hidden <= LOW && position_band_true(f->m, &zeros, &shown))
+      return meet_summand(f, t, v, &shown, hidden, t->n_rest), true;
   }
   const ir_node *sum = pattern_made_by(v, OP_Add), *where = pattern_made_by(v, OP_Where);
   if (sum && depth < DEPTH_MOST)
@@ -240,10 +260,17 @@ static bool take_number(const folding *f, ir_value *v, const ir_value *mask, tak
   if (!from_zero && !from_bias) return keep(t, v, NULL, false);
   taken_apart before = *t;
   condition shows = {where->inputs[0], low == 1};
+  t->n_bands = 0;
   if (!take_truth(f, shows, mask, where->inputs[low], t, depth + 1)) return false;
-  if (t->n_bands == before.n_bands && t->n_always == before.n_always) return *t = before, keep(t, v, NULL, false);
-  if (t->n_bands > before.n_bands) note_number(t, hidden);
-  return from_zero || keep(t, shown, NULL, false);
+  if (!t->n_bands && t->n_always == before.n_always) return *t = before, keep(t, v, NULL, false);
+  if (!from_zero && !keep(t, shown, NULL, false)) return false;
+  const bool has_band = t->n_bands > 0;
+  band = t->band;
+  t->n_bands = before.n_bands;
+  t->band = before.band;
+  if (before.n_bands) t->keys = before.keys, t->queries = before.queries;
+  if (has_band) meet_summand(f, t, v, &band, hidden, before.n_rest);
+  return true;
 }
 
 /* ---- bands as attributes ---- */
@@ -311,11 +338,10 @@ static bool join_rest(const folding *f, taken_apart *t, bool truths, ir_value **
 
 /* ---- rows that hide all keys ---- */
 
-/* A row that hides all its keys has the mean of the values of all hidden keys, as long as every key is hidden by the
- * same number: hidden_score. Summands that hide keys on their own would make other numbers. */
-static bool one_number(const taken_apart *t, const ir_value *mask, const ir_value *q) {
+/* True if the rest hides no key twice, and only by the number of the bands. */
+static bool rest_hides_once(const taken_apart *t, const ir_value *mask, const ir_value *q) {
   double number;
-  if (t->n_finite != 1 || !(t->number <= LOWEST) || q->type.dtype != REED_F32) return false;
+  if (!(t->number <= LOWEST) || q->type.dtype != REED_F32) return false;
   if (mask->type.dtype == REED_BOOL) return true;
   if (mask->type.dtype != REED_F32) return false;
   int32_t n_wheres = 0;
@@ -325,6 +351,67 @@ static bool one_number(const taken_apart *t, const ir_value *mask, const ir_valu
     } else if (!pattern_number(t->hidden[i], &number) || number != t->number || ++n_wheres > 1) return false;
   }
   return true;
+}
+
+/* A row that hides all its keys has the mean of the values of all hidden keys, as long as every key is hidden by the
+ * same number: hidden_score. Summands that hide keys on their own would make other numbers. */
+static bool one_number(const taken_apart *t, const ir_value *mask, const ir_value *q) {
+  return t->n_finite == 1 && rest_hides_once(t, mask, q);
+}
+
+/* The lower (sign 1) or higher (sign -1) of two bounds, as far as it is known. */
+static bool farther(const folding *f, reed_dim a, reed_dim b, int sign, reed_dim *out) {
+  int64_t low, high;
+  *out = a;
+  if (symbols_assume_equal(f->m->symbols, a, b)) return true;
+  symbols_range(f->m->symbols, sign > 0 ? symbols_sub(f->m->symbols, a, b) : symbols_sub(f->m->symbols, b, a), &low,
+                &high);
+  if (low >= 0) *out = b;
+  return low >= 0 || high <= 0;
+}
+
+/* The places inside of a or b, which both have a place in each row. False: they are not known. */
+static bool inside_of_either(const folding *f, const position_band *a, const position_band *b, position_band *out) {
+  *out = *a;
+  out->has_low = a->has_low && b->has_low, out->has_high = a->has_high && b->has_high;
+  return (!out->has_low || farther(f, a->low, b->low, 1, &out->low)) &&
+         (!out->has_high || farther(f, a->high, b->high, -1, &out->high));
+}
+
+static bool is_same_band(const folding *f, const position_band *a, const position_band *b) {
+  return a->has_low == b->has_low && a->has_high == b->has_high &&
+         (!a->has_low || symbols_assume_equal(f->m->symbols, a->low, b->low)) &&
+         (!a->has_high || symbols_assume_equal(f->m->symbols, a->high, b->high));
+}
+
+/* Two summands that hide keys by one number each, as GPT-Neo adds a mask of padding to its own causal mask. The key at
+ * a row's own place is hidden once at most, by the rest; so keys outside of both bands, which are hidden twice, have no
+ * weight in any row. These keys stay outside of the band; a summand with a narrower band stays in the rest. */
+static bool hide_twice(const folding *f, taken_apart *t, const ir_value *mask, const ir_value *q, reed_dim queries,
+                       reed_dim keys, windows *out) {
+  taken_apart by = *t;
+  windows own;
+  bool narrower[2];
+  const summand *first = t->first;
+  if (t->n_finite != 2 || t->n_bands != 2 || first[0].number != first[1].number || !rest_hides_once(t, mask, q) ||
+      !inside_of_either(f, &first[0].band, &first[1].band, &by.band) || !bounded(&by.band) ||
+      !find_windows(f, &by.band, queries, keys, out))
+    return false;
+  by.n_rest = 0;
+  for (int32_t i = 0; i < 2; i++) {
+    if (!find_windows(f, &first[i].band, queries, keys, &own) || own.to_last_key != out->to_last_key ||
+        !all_see_keys(f, &own, queries, keys))
+      return false;
+    narrower[i] = !is_same_band(f, &first[i].band, &by.band);
+    if (narrower[i] && !keep(&by, first[i].v, NULL, false)) return false;
+  }
+  for (int32_t i = 0; i < t->n_rest; i++) {
+    bool inside = false; /* of a summand that stays whole */
+    for (int32_t k = 0; k < 2; k++) inside = inside || (narrower[k] && i >= first[k].begin && i < first[k].end);
+    if (!inside && !keep(&by, t->rest[i], t->hidden[i], t->negated[i])) return false;
+  }
+  by.n_finite = 0;
+  return *t = by, true;
 }
 
 /* ---- the pass ---- */
@@ -370,7 +457,10 @@ static reed_status fold_mask(folding *f, ir_node *n) {
   windows w;
   if ((truths && !(hidden <= LOW)) || !find_windows(f, &t.band, queries, keys, &w)) return REED_OK;
   bool counted = t.n_finite && (t.n_rest || !all_see_keys(f, &w, queries, keys)); /* hidden keys count in some rows */
-  if (counted && !one_number(&t, mask, q)) return REED_OK;
+  if (counted && !one_number(&t, mask, q)) {
+    if (truths || !hide_twice(f, &t, mask, q, queries, keys, &w)) return REED_OK;
+    counted = false;
+  }
   if (t.most_keys && !symbols_limit(f->m->symbols, keys, t.most_keys)) return REED_OK;
   if (!join_rest(f, &t, truths, &rest)) return diag_no_memory(f->m->diagnosis, "a mask");
   bool causal = w.right == 0;
@@ -382,7 +472,7 @@ static reed_status fold_mask(folding *f, ir_node *n) {
   while (n->n_inputs > 3 && !n->inputs[n->n_inputs - 1]) n->n_inputs--;
   bool set = true;
   if (counted) set = ir_set_attr_float(n, "hidden_score", t.number);
-  else if (!rest) set = ir_drop_attr(n, "hidden_score");
+  else if (!rest || !truths) set = ir_drop_attr(n, "hidden_score"); /* keys outside of the band have no weight */
   if (!set) return diag_no_memory(f->m->diagnosis, "a mask");
   f->n_folded++;
   f->n_whole += !rest;

@@ -27,11 +27,13 @@ static bool same(const parting *p, reed_dim a, reed_dim b) { return symbols_assu
 
 static ir_value *input(const ir_node *n, int32_t i) { return i < n->n_inputs ? ir_resolve(n->inputs[i]) : NULL; }
 
-/* True if `whole` has the extents of `apart`, batch and heads in one axis. */
+/* True if `whole` has the extents of `apart`, batch and heads in one axis. `whole` has as many elements as `apart`, as
+ * a Reshape leaves it; so one extent that is not known to be equal is equal, too, if there is an element. */
 static bool joins(const parting *p, const ir_type *apart, const ir_type *whole) {
-  return apart->rank == APART && whole->rank == JOINED && same(p, apart->dims[ROWS], whole->dims[1]) &&
-         same(p, apart->dims[COLUMNS], whole->dims[2]) &&
-         same(p, symbols_mul(p->m->symbols, apart->dims[BATCH], apart->dims[HEADS]), whole->dims[0]);
+  if (apart->rank != APART || whole->rank != JOINED) return false;
+  const int32_t unknown = !same(p, apart->dims[ROWS], whole->dims[1]) + !same(p, apart->dims[COLUMNS], whole->dims[2]) +
+                          !same(p, symbols_mul(p->m->symbols, apart->dims[BATCH], apart->dims[HEADS]), whole->dims[0]);
+  return unknown <= 1;
 }
 
 /* ---- tensors whose axes can be apart ---- */

@@ -22,6 +22,7 @@ typedef struct spelled_mask {
   "tn=Concat[0] t1,n1;nn=Concat[0] n1,n1;"
 #define DECODER_TAIL ";w=Softmax m;o=MatMul w,v"
 #define CAUSAL "a=LessOrEqual c,row;"
+#define PADDED "all=Less turn,mbig;"                                      /* no key is shown */
 #define TABLE "qs=Shape q;tq=Gather qs,i2;e=Add p,tq;e1=Unsqueeze e,ax0;" /* the rows end at place e1 */
 
 static const spelled_mask spelled_masks[] = {
@@ -89,6 +90,31 @@ static const spelled_mask spelled_masks[] = {
     {"and a bias by place, where a mask of numbers is low",
      CAUSAL "b=And a,pad;y=Where b,zero,lowest;x=Less y,mbig;l=Div cf,half;z=Where x,lowest,l;m=Add s,z", true, true,
      true, true, -1},
+    {"and padding, numbers as truths", CAUSAL "b=And a,pad;y=Where b,zero,lowest;x=Cast[9] y;m=Where x,lowest,s", true,
+     true, true, true, -1},
+    {"padding and places, and places by a number of their own",
+     CAUSAL "x=Where a,s,lowest;b=And a,pad;y=Where b,zero,lowest;m=Add x,y", true, true, true, true, -1},
+    {"rows of a table, and padding and places by a number of their own",
+     TABLE CAUSAL "x=Slice tab,p1,e1,ax0;y=Slice x,i0v,n1,ax1;z=Equal y,one;f=Where z,s,lowest;b=And pad,a;g=Where "
+                  "b,zero,lowest;m=Add f,g",
+     true, true, true, true, -1},
+    {"a window, and padding and places by a number of their own",
+     CAUSAL "x=Sub row,i2;g=Greater c,x;d=And a,g;e=Where d,s,lowest;b=And a,pad;y=Where b,zero,lowest;m=Add e,y", true,
+     true, true, true, -1},
+    {"a window with padding, and places by a number of their own",
+     CAUSAL "x=Sub row,i2;g=Greater c,x;d=And a,g;e=And d,pad;f=Where e,zero,lowest;y=Where a,zero,lowest;z=Add f,y;"
+            "m=Add s,z",
+     true, true, true, true, -1},
+    {"padding by a number, places hidden altogether", CAUSAL "x=Where pad,s,lowest;y=Where a,zero,minf;m=Add x,y", true,
+     true, true, true, -1},
+    {"padding alone by a number, places hidden altogether",
+     CAUSAL PADDED "x=Where all,s,lowest;y=Where a,zero,minf;m=Add x,y", true, true, true, true, -1},
+    {"padding alone and places, and places by a number of their own",
+     CAUSAL PADDED "x=Where a,s,lowest;b=And a,all;y=Where b,zero,lowest;m=Add x,y", true, true, true, true, -1},
+    {"padding alone and a window, and places by a number of their own",
+     CAUSAL PADDED "x=Sub row,i2;g=Greater c,x;d=And a,g;e=And d,all;f=Where e,zero,lowest;y=Where a,zero,lowest;"
+                   "z=Add f,y;m=Add s,z",
+     true, true, true, true, -1},
     {"a low number that shows", CAUSAL "y=Where a,lowest,zero;x=Less y,mbig;m=Where x,s,minf", true, false, true, true,
      -1},
     {"places that hide nothing, and padding",
@@ -111,6 +137,12 @@ static const spelled_mask spelled_masks[] = {
     {"padding and numbers that are not the lowest", CAUSAL "b=And a,pad;m=Where b,s,mbig"},
     {"padding and places hidden by a number each",
      CAUSAL "x=Where a,zero,lowest;y=Where pad,zero,lowest;z=Add x,y;m=Add s,z"},
+    {"padding twice, and places by two numbers",
+     CAUSAL "b=And a,pad;x=Where b,s,lowest;y=Where b,zero,lowest;m=Add x,y"},
+    {"padding, and places by two different numbers",
+     CAUSAL "b=And a,pad;x=Where b,zero,lowest;y=Where a,zero,mbig;z=Add x,y;m=Add s,z"},
+    {"padding and a window to the left and one to the right, each by a number",
+     CAUSAL "x=Sub row,i2;g=Greater c,x;b=And a,pad;f=Where b,zero,lowest;y=Where g,zero,lowest;z=Add f,y;m=Add s,z"},
     {"and a bias by place that may hide, too", CAUSAL "l=Mul cf,mbig;x=Add s,l;y=Where a,zero,lowest;m=Add x,y"},
     {"a mask of numbers that are all low", CAUSAL "y=Where a,zero,lowest;x=Less y,three;m=Where x,lowest,s"},
     {"either of two", CAUSAL "b=Or a,pad;m=Where b,s,minf"},
@@ -135,7 +167,12 @@ static const char joined_heads[] = JOINED_HEADS("reps=Concat[0] bb,ax1,n1;l=Tile
 static const char *const unproven_biases[] = {
     JOINED_HEADS("l=Concat[2] bm,bm", "last"),
     "qs=Shape q;bb=Slice qs,i0v,ax1;h=MatMul q,kt;l=Concat[2] bm,bm;x=Add h,l;w=Softmax x;wide=Concat[0] "
-    "bb,heads3,t1,n1;wr=Reshape w,wide;o=MatMul wr,v"};
+    "bb,heads3,t1,n1;wr=Reshape w,wide;o=MatMul wr,v",
+    /* the bias is added with batch and heads apart, as in XGLM */
+    "qs=Shape q;bb=Slice qs,i0v,ax1;b3=Mul bb,i3;to_q=Concat[0] b3,t1,eight;to_k=Concat[0] b3,n1,eight;a=Reshape "
+    "q,to_q;e=Reshape k,to_k;f=Reshape v,to_k;g=Transpose[0,2,1] e;h=MatMul a,g;apart=Concat[0] bb,heads3,t1,n1;"
+    "y=Reshape h,apart;l=Concat[2] bm,bm;x=Add y,l;both=Concat[0] b3,t1,n1;xj=Reshape x,both;w=Softmax xj;z=MatMul w,f;"
+    "back4=Concat[0] bb,heads3,t1,eight;o=Reshape z,back4"};
 
 /* Two attentions in turn, each with rows of a table of 40 for its mask. The first mask demands that the table has all
  * rows; the second layer has as many queries as the first mask has rows, which exporters write as extents of a part of
