@@ -64,13 +64,15 @@ static bool keep(taken_apart *t, ir_value *v, ir_value *hidden, bool negated) {
   return true;
 }
 
-/* Bounds that have equal names are taken for equal. */
+/* The band in the symbols of another one: bounds that have equal names are taken for equal. */
+static position_band in_symbols_of(const folding *f, const position_band *other, position_band b) {
+  if (other->has_low && b.has_low && symbols_assume_equal(f->m->symbols, other->low, b.low)) b.low = other->low;
+  if (other->has_high && b.has_high && symbols_assume_equal(f->m->symbols, other->high, b.high)) b.high = other->high;
+  return b;
+}
+
 static void meet(const folding *f, taken_apart *t, const position_band *band) {
-  position_band b = *band;
-  if (t->n_bands && t->band.has_low && b.has_low && symbols_assume_equal(f->m->symbols, t->band.low, b.low))
-    b.low = t->band.low;
-  if (t->n_bands && t->band.has_high && b.has_high && symbols_assume_equal(f->m->symbols, t->band.high, b.high))
-    b.high = t->band.high;
+  position_band b = t->n_bands ? in_symbols_of(f, &t->band, *band) : *band;
   t->band = t->n_bands++ ? position_band_both(f->m, &t->band, &b) : b;
 }
 
@@ -399,7 +401,8 @@ static bool hide_twice(const folding *f, taken_apart *t, const ir_value *mask, c
     return false;
   by.n_rest = 0;
   for (int32_t i = 0; i < 2; i++) {
-    if (!find_windows(f, &first[i].band, queries, keys, &own) || own.to_last_key != out->to_last_key ||
+    const position_band band = in_symbols_of(f, &by.band, first[i].band);
+    if (!find_windows(f, &band, queries, keys, &own) || own.to_last_key != out->to_last_key ||
         !all_see_keys(f, &own, queries, keys))
       return false;
     narrower[i] = !is_same_band(f, &first[i].band, &by.band);

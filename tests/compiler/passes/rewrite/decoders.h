@@ -101,6 +101,10 @@ static const spelled_mask spelled_masks[] = {
     {"a window, and padding and places by a number of their own",
      CAUSAL "x=Sub row,i2;g=Greater c,x;d=And a,g;e=Where d,s,lowest;b=And a,pad;y=Where b,zero,lowest;m=Add e,y", true,
      true, true, true, -1},
+    {"a window, and padding and places after the other past, by a number of their own",
+     CAUSAL "pvs=Shape pv;p2=Gather pvs,i2;re=Add r,p2;rowe=Unsqueeze re,ax1;ac=LessOrEqual c,rowe;x=Sub row,i2;"
+            "g=Greater c,x;d=And a,g;e=Where d,s,lowest;b=And ac,pad;y=Where b,zero,lowest;m=Add e,y",
+     true, true, true, true, -1},
     {"a window with padding, and places by a number of their own",
      CAUSAL "x=Sub row,i2;g=Greater c,x;d=And a,g;e=And d,pad;f=Where e,zero,lowest;y=Where a,zero,lowest;z=Add f,y;"
             "m=Add s,z",
