@@ -88,6 +88,15 @@ INLINE void store_f32(float *p, sums_f32 x) {
 #endif
 }
 
+/* Of columns: copies of the sums before a part and before its piece; zeros where there is nothing before. */
+INLINE void sums_before(const cumsum_part *p, void *own, void *from, size_t sum_bytes) {
+  const size_t bytes = (size_t)p->count * sum_bytes;
+  if (p->begins) memset(own, 0, bytes);
+  else memcpy(own, p->own, bytes);
+  if (p->first) memset(from, 0, bytes);
+  else memcpy(from, p->before, bytes);
+}
+
 /* Functions for elements M whose sums are V, of `lanes` in a vector.
  * within: the sums within a vector.
  * line: n elements of one line, in memory from `in` on, `reverse` from the last one on; *sum: of the elements before in
@@ -179,11 +188,12 @@ INLINE void store_f32(float *p, sums_f32 x) {
   INLINE void block_##name(const cumsum_part *p, int64_t c, const int vectors, bool first, bool exclusive) { \
     const M *in = (const M *)p->in + c; \
     M *out = p->out ? (M *)p->out + c : NULL; \
-    V *before = (V *)p->before + c; \
+    V *before = (V *)p->before + c, *within = (V *)p->own + c; \
     sums_##name own[AT_ONCE], from[AT_ONCE]; \
     _Pragma("GCC unroll 4") for (int v = 0; v < vectors; v++) { \
-      own[v] = (sums_##name){0}; \
-      from[v] = first ? own[v] : ((const sums_##name *)before)[v]; \
+      own[v] = from[v] = (sums_##name){0}; \
+      if (!p->begins) own[v] = ((const sums_##name *)within)[v]; \
+      if (!first) from[v] = ((const sums_##name *)before)[v]; \
     } \
     for (int64_t k = 0, n = p->n, at = 0; k < n; k++, at += p->stride) \
       _Pragma("GCC unroll 4") for (int v = 0; v < vectors; v++) { \
@@ -193,25 +203,26 @@ INLINE void store_f32(float *p, sums_f32 x) {
         if (!first) result += from[v]; \
         if (out) store_##name(out + at + v * lanes, result); \
       } \
-    _Pragma("GCC unroll 4") for (int v = 0; v < vectors; v++)((sums_##name *)before)[v] = from[v] + own[v]; \
-  } \
+    _Pragma("GCC unroll 4") for (int v = 0; v < vectors; v++) if (p->ends)((sums_##name *)before)[v] = \
+        from[v] + own[v]; \
+    else((sums_##name *)within)[v] = own[v]; } \
   INLINE void narrow_##name(const cumsum_part *p, int64_t c, const int count, bool first, bool exclusive) { \
     const M *in = (const M *)p->in + c; \
     M *out = p->out ? (M *)p->out + c : NULL; \
-    V *before = (V *)p->before + c, own[4], from[4]; \
+    V *before = (V *)p->before + c, *within = (V *)p->own + c, own[4], from[4]; \
     _Pragma("GCC unroll 4") for (int v = 0; v < count; v++) { \
-      own[v] = 0; \
+      own[v] = p->begins ? 0 : within[v]; \
       from[v] = first ? 0 : before[v]; \
     } \
     for (int64_t k = 0, n = p->n, at = 0; k < n; k++, at += p->stride) \
       _Pragma("GCC unroll 4") for (int v = 0; v < count; v++) { \
         const V left = own[v]; \
         own[v] += (V)in[at + v]; \
-        const V within = exclusive ? left : own[v]; \
-        if (out) out[at + v] = (M)(first ? within : from[v] + within); \
+        const V result = exclusive ? left : own[v]; \
+        if (out) out[at + v] = (M)(first ? result : from[v] + result); \
       } \
-    _Pragma("GCC unroll 4") for (int v = 0; v < count; v++) before[v] = from[v] + own[v]; \
-  } \
+    _Pragma("GCC unroll 4") for (int v = 0; v < count; v++) if (p->ends) before[v] = from[v] + own[v]; \
+    else within[v] = own[v]; } \
   INLINE void blocks_of_##name(const cumsum_part *p, bool first, bool exclusive) { \
     int64_t c = 0; \
     for (; c + AT_ONCE * lanes <= p->count; c += AT_ONCE * lanes) block_##name(p, c, AT_ONCE, first, exclusive); \
@@ -224,12 +235,11 @@ INLINE void store_f32(float *p, sums_f32 x) {
   static void columns_##name(const cumsum_part *p) { \
     if (p->n > FEW_ROWS && p->count >= MANY_COLUMNS) { \
       V own[CUMSUM_COLUMNS], from[CUMSUM_COLUMNS]; \
-      memset(own, 0, (size_t)p->count * sizeof *own); \
-      if (p->first) memset(from, 0, (size_t)p->count * sizeof *from); \
-      else memcpy(from, p->before, (size_t)p->count * sizeof *from); \
+      sums_before(p, own, from, sizeof *own); \
       columns_of_##name(p, p->count, own, from); \
-      for (int64_t c = 0; c < p->count; c++) own[c] += from[c]; \
-      memcpy(p->before, own, (size_t)p->count * sizeof *own); \
+      if (p->ends) \
+        for (int64_t c = 0; c < p->count; c++) own[c] += from[c]; \
+      memcpy(p->ends ? p->before : p->own, own, (size_t)p->count * sizeof *own); \
     } else if (p->first && p->exclusive) { \
       blocks_of_##name(p, true, true); \
     } else if (p->first) { \
@@ -250,10 +260,11 @@ INLINE void store_f32(float *p, sums_f32 x) {
     const int64_t least = reverse ? 1 - p->n : 0; \
     V base = 0, sum = 0; \
     if (!p->first) memcpy(&base, p->before, sizeof base); \
+    if (!p->begins) memcpy(&sum, p->own, sizeof sum); \
     line_##name(p->out ? (M *)p->out + least : NULL, (const M *)p->in + least, p->n, base, &sum, reverse, \
                 p->exclusive); \
-    sum += base; \
-    memcpy(p->before, &sum, sizeof sum); \
+    if (p->ends) sum += base; \
+    memcpy(p->ends ? p->before : p->own, &sum, sizeof sum); \
   }
 /* Lines so short that calls for each would take longer than their sums. */
 #define LINES(name, M, V) \
@@ -294,26 +305,28 @@ static void add_line_of_halves(const cumsum_part *p, convert_half_fn load, conve
   const bool reverse = p->stride < 0;
   float block[BLOCK], base = 0, sum = 0;
   if (!p->first) memcpy(&base, p->before, sizeof base);
+  if (!p->begins) memcpy(&sum, p->own, sizeof sum);
   for (int64_t i = 0; i < p->n; i += BLOCK) {
     const int64_t n = p->n - i < BLOCK ? p->n - i : BLOCK, at = reverse ? 1 - i - n : i;
     load(block, (const uint16_t *)p->in + at, n);
     line_half(p->out ? block : NULL, block, n, base, &sum, reverse, p->exclusive);
     if (p->out) store((uint16_t *)p->out + at, block, n);
   }
-  sum += base;
-  memcpy(p->before, &sum, sizeof sum);
+  if (p->ends) sum += base;
+  memcpy(p->ends ? p->before : p->own, &sum, sizeof sum);
 }
 
 static void add_columns_of_halves(const cumsum_part *p, convert_half_fn load, convert_half_fn store) {
-  float own[CUMSUM_COLUMNS] = {0}, from[CUMSUM_COLUMNS] = {0}, row[CUMSUM_COLUMNS];
-  if (!p->first) memcpy(from, p->before, (size_t)p->count * sizeof *from);
+  float own[CUMSUM_COLUMNS], from[CUMSUM_COLUMNS], row[CUMSUM_COLUMNS];
+  sums_before(p, own, from, sizeof *own);
   for (int64_t k = 0; k < p->n; k++) {
     load(row, (const uint16_t *)p->in + k * p->stride, p->count);
     row_half(row, row, p->count, own, from, false, p->exclusive, true);
     if (p->out) store((uint16_t *)p->out + k * p->stride, row, p->count);
   }
-  for (int64_t c = 0; c < p->count; c++) own[c] += from[c];
-  memcpy(p->before, own, (size_t)p->count * sizeof *own);
+  if (p->ends)
+    for (int64_t c = 0; c < p->count; c++) own[c] += from[c];
+  memcpy(p->ends ? p->before : p->own, own, (size_t)p->count * sizeof *own);
 }
 
 static void add_halves(const cumsum_part *p, reed_dtype dtype) {

@@ -13,12 +13,19 @@
 /* The most columns that are added together. */
 #define CUMSUM_COLUMNS 512
 
-/* A part of a call: n elements along the axis, of `count` columns (1..CUMSUM_COLUMNS) that lie side by side. */
+/* Elements of which all parts of a piece but the last one have a multiple. */
+#define CUMSUM_GRAIN 64
+
+/* A part of a piece of `count` columns (1..CUMSUM_COLUMNS) that lie side by side: n elements along the axis. The sums
+ * within a piece are added from its begin on, whatever its parts are, and then to the sums before the piece. */
 typedef struct cumsum_part {
   const void *in;
-  void *out;        /* NULL: only the sums are wanted */
-  void *before;     /* [count] sums of the elements before the part; they become the sums with these */
-  bool first;       /* the part begins its lines: `before` holds nothing yet */
+  void *out;    /* NULL: only the sums are wanted */
+  void *before; /* [count] sums of the elements before the piece */
+  void *own;    /* [count] sums of the piece's elements before the part; they become the sums with the part's */
+  bool first;   /* the piece begins its lines: `before` holds nothing yet */
+  bool begins,
+      ends;         /* the part begins its piece: `own` holds nothing yet; ends it: `before` becomes the sums with it */
   bool exclusive;   /* an element's result leaves the element out */
   int64_t n, count; /* n: 1 or more */
   int64_t stride;   /* elements from one to the next along the axis; negative: from the lines' ends */
@@ -26,7 +33,7 @@ typedef struct cumsum_part {
 
 typedef struct cumsum_loops {
   int64_t sum_bytes; /* of a sum: 8 at most */
-  /* Adds a part. Integers wrap. The sums of a part are the same bits with `out` and without. */
+  /* Adds a part. Integers wrap. The sums of a piece are the same bits with `out` and without. */
   void (*add)(const cumsum_part *part);
   /* Whole lines of n elements each, one after the other in memory, for n up to CUMSUM_SHORT. NULL: none. */
   void (*lines)(void *out, const void *in, int64_t lines, int64_t n, bool reverse, bool exclusive);

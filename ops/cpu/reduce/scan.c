@@ -3,6 +3,7 @@
 #include "base/dtype.h"
 #include "ops/cpu/calls/scan.h"
 #include "ops/cpu/common/common.h"
+#include "ops/cpu/common/relay.h"
 #include "ops/cpu/reduce/cumsum_loops.h"
 #include "ops/cpu/reduce/topk_loops.h"
 
@@ -12,11 +13,16 @@
  * result is the sum before its piece, plus the sum within the piece. */
 #define PIECE 16384
 
-/* Elements of a group of columns in a piece, as far as a group may be narrower: where threads share the groups, and
- * where one thread has them all. */
-#define GROUP_ELEMENTS (4 * PIECE)
-#define GROUP_ALONE (8 * PIECE)
+/* Columns of a group. */
 #define GROUP_LEAST 8
+#define GROUP_MOST 256
+
+/* Elements of a step where X and Y together are at most so many bytes, and where more of them come from memory. A row
+ * of f16 or bf16 counts so many elements more, for its conversion. */
+#define STEP_NEAR (4 * PIECE)
+#define STEP_FAR (PIECE / 2)
+#define NEAR_BYTES ((int64_t)16 << 20)
+#define CONVERSION 16
 
 typedef struct cumsum_state {
   const cumsum_loops *loops;
@@ -33,8 +39,16 @@ typedef struct cumsum_job {
   int64_t extent, inner, lines;
   int64_t n_pieces;       /* of a line */
   int64_t width, n_group; /* columns of a group, and groups of a block of `inner` columns */
-  char *sums;             /* [piece][line] */
+  int64_t step_rows;      /* elements of a group's columns in a step: PIECE, or a part of it */
+  bool write;             /* by pieces: the results, not the sums alone */
+  char *sums;             /* by pieces: [piece][line] */
+  char *places;           /* [place] of column_sums: of the steps of a group, or of a piece */
 } cumsum_job;
+
+/* Of a group's columns, before a step (cumsum_loops.h). */
+typedef struct column_sums {
+  uint64_t before[CUMSUM_COLUMNS], own[CUMSUM_COLUMNS];
+} column_sums;
 
 /* A group of lines that lie side by side. */
 typedef struct line_group {
@@ -47,29 +61,59 @@ static line_group group_at(const cumsum_job *job, int64_t i) {
                       block * job->extent * job->inner + column};
 }
 
-/* Sums a piece of each line of a group, and with `write` writes its results. */
-static void sum_piece(const cumsum_job *job, const line_group *g, int64_t piece, bool first, bool write, void *before) {
+/* Adds up to n rows of a group from a row on, which are of one piece. `only`: without what comes before the piece.
+ * Returns the row after them. */
+static int64_t sum_rows(const cumsum_job *job, const line_group *g, int64_t row, int64_t n, bool only, bool write,
+                        void *before, void *own) {
   const cumsum_state *s = job->s;
-  const int64_t skipped = piece * PIECE, left = job->extent - skipped, size = (int64_t)reed_dtype_bytes(s->in.dtype),
-                at = (g->at + (s->reverse ? job->extent - 1 - skipped : skipped) * job->inner) * size;
+  const int64_t first = row % PIECE, left = job->extent - row, size = (int64_t)reed_dtype_bytes(s->in.dtype),
+                at = (g->at + (s->reverse ? left - 1 : row) * job->inner) * size;
+  if (n > left) n = left;
   s->loops->add(&(cumsum_part){.in = job->in + at,
                                .out = write ? job->out + at : NULL,
                                .before = before,
-                               .first = first,
+                               .own = own,
+                               .first = only || row < PIECE,
+                               .begins = first == 0,
+                               .ends = n == left || first + n == PIECE,
                                .exclusive = s->exclusive,
-                               .n = left < PIECE ? left : PIECE,
+                               .n = n,
                                .count = g->n,
                                .stride = s->reverse ? -job->inner : job->inner});
+  return row + n;
 }
 
 static void cumsum_lines(void *context, int64_t begin, int64_t end) {
   const cumsum_job *job = context;
-  uint64_t before[CUMSUM_COLUMNS];
+  column_sums sums;
   for (int64_t i = begin; i < end; i++) {
     line_group g = group_at(job, i);
-    for (int64_t piece = 0; piece < job->n_pieces && !cpu_cancelled(&job->s->team); piece++)
-      sum_piece(job, &g, piece, piece == 0, true, before);
+    for (int64_t row = 0; row < job->extent && !cpu_cancelled(&job->s->team);)
+      row = sum_rows(job, &g, row, job->step_rows, false, true, sums.before, sums.own);
   }
+}
+
+static column_sums *sums_of_place(const cumsum_job *job, int32_t place) {
+  return (column_sums *)(void *)job->places + place;
+}
+
+/* A step of a group. */
+static bool step_lines(void *context, int64_t item, int64_t step, int32_t place) {
+  const cumsum_job *job = context;
+  column_sums *sums = sums_of_place(job, place);
+  line_group g = group_at(job, item);
+  return sum_rows(job, &g, step * job->step_rows, job->step_rows, false, true, sums->before, sums->own) < job->extent;
+}
+
+/* A step of a piece of a group. */
+static bool step_piece(void *context, int64_t item, int64_t step, int32_t place) {
+  const cumsum_job *job = context;
+  line_group g = group_at(job, item / job->n_pieces);
+  const int64_t piece = item % job->n_pieces,
+                row = sum_rows(job, &g, piece * PIECE + step * job->step_rows, job->step_rows, !job->write, job->write,
+                               job->sums + (piece * job->lines + g.line) * job->s->loops->sum_bytes,
+                               sums_of_place(job, place)->own);
+  return row < job->extent && row % PIECE != 0;
 }
 
 static void cumsum_short_lines(void *context, int64_t begin, int64_t end) {
@@ -79,25 +123,15 @@ static void cumsum_short_lines(void *context, int64_t begin, int64_t end) {
   s->loops->lines(job->out + at, job->in + at, end - begin, job->extent, s->reverse, s->exclusive);
 }
 
-/* The sums of a piece's lines from a group's first one on. */
-static void *sums_at(const cumsum_job *job, int64_t piece, const line_group *g) {
-  return job->sums + (piece * job->lines + g->line) * job->s->loops->sum_bytes;
+/* Pieces of one step each. */
+static void run_pieces(void *context, int64_t begin, int64_t end, int32_t worker) {
+  for (int64_t i = begin; i < end; i++) step_piece(context, i, 0, worker);
 }
 
-static void sum_pieces(void *context, int64_t begin, int64_t end) {
-  const cumsum_job *job = context;
-  for (int64_t i = begin; i < end; i++) {
-    line_group g = group_at(job, i / job->n_pieces);
-    sum_piece(job, &g, i % job->n_pieces, true, false, sums_at(job, i % job->n_pieces, &g));
-  }
-}
-
-static void write_pieces(void *context, int64_t begin, int64_t end) {
-  const cumsum_job *job = context;
-  for (int64_t i = begin; i < end; i++) {
-    line_group g = group_at(job, i / job->n_pieces);
-    sum_piece(job, &g, i % job->n_pieces, i % job->n_pieces == 0, true, sums_at(job, i % job->n_pieces, &g));
-  }
+static reed_status sum_pieces(cumsum_job *job, cpu_team team, int64_t groups, int64_t n_steps) {
+  const int64_t n = groups * job->n_pieces;
+  if (job->step_rows == PIECE) return cpu_parallel_scratch(team, n, 1, run_pieces, job);
+  return cpu_relay(team, n, groups * n_steps, step_piece, job);
 }
 
 /* Bytes of lines of one element, which is its own sum, and 0 without itself. */
@@ -105,6 +139,29 @@ static void copy_lines(void *context, int64_t begin, int64_t end) {
   const cumsum_job *job = context;
   if (job->s->exclusive) memset(job->out + begin, 0, (size_t)(end - begin));
   else if (job->out != job->in) memcpy(job->out + begin, job->in + begin, (size_t)(end - begin));
+}
+
+/* Rows of a step of so many columns. */
+static int64_t step_rows_of(const cumsum_state *s, int64_t width) {
+  const bool halves = s->in.dtype == REED_F16 || s->in.dtype == REED_BF16;
+  const int64_t most = 2 * desc_bytes(&s->in) > NEAR_BYTES ? STEP_FAR : STEP_NEAR,
+                row = width > 1 ? width + (halves ? CONVERSION : 0) : 1;
+  int64_t rows = PIECE;
+  while (rows > CUMSUM_GRAIN && rows * row > most) rows /= 2;
+  return rows;
+}
+
+/* Columns of a group: rows are read in order where a group has whole ones, so groups are only as many as the threads
+ * need besides a line's pieces. */
+static int64_t group_width(int32_t threads, int64_t extent, int64_t lines) {
+  const int64_t pieces = extent / PIECE, groups = pieces > 1 ? (threads + pieces - 1) / pieces : 2 * threads,
+                width = threads > 1 ? (lines + groups - 1) / groups : lines;
+  return (cpu_clamp(width, 1, GROUP_MOST) + GROUP_LEAST - 1) & -GROUP_LEAST;
+}
+
+/* Bytes of the sums of all places. */
+static int64_t places_bytes(const cumsum_state *s) {
+  return s->team.threads > 1 ? s->team.threads * (int64_t)sizeof(column_sums) : 0;
 }
 
 static reed_status run_cumsum(const void *state, const reed_kernel_buffers *buffers) {
@@ -116,9 +173,8 @@ static reed_status run_cumsum(const void *state, const reed_kernel_buffers *buff
   int64_t n = desc_elements(&s->in), extent = s->in.dims[d], lines = extent ? n / extent : 0;
   if (n == 0) return REED_OK;
   const cpu_team team = cpu_team_for(s->team, n * 8);
-  const int64_t inner = cpu_product(s->in.dims, d + 1, s->in.rank),
-                elements = team.threads > 1 ? GROUP_ELEMENTS : GROUP_ALONE,
-                width = cpu_clamp(elements / extent, GROUP_LEAST, CUMSUM_COLUMNS) & -GROUP_LEAST;
+  const int64_t inner = cpu_product(s->in.dims, d + 1, s->in.rank), width = group_width(team.threads, extent, lines);
+  char *const places = buffers->workspace;
   cumsum_job job = {.s = s,
                     .in = buffers->inputs[0],
                     .out = buffers->outputs[0],
@@ -128,18 +184,22 @@ static reed_status run_cumsum(const void *state, const reed_kernel_buffers *buff
                     .n_pieces = (extent + PIECE - 1) / PIECE,
                     .width = width,
                     .n_group = (inner + width - 1) / width,
-                    .sums = buffers->workspace};
+                    .step_rows = step_rows_of(s, width < inner ? width : inner),
+                    .places = places,
+                    .sums = places + places_bytes(s)};
   const int64_t bytes = desc_bytes(&s->in);
   if (extent == 1) return cpu_parallel(cpu_team_for(s->team, 2 * bytes), bytes, 64, copy_lines, &job);
   if (inner == 1 && extent <= CUMSUM_SHORT && s->loops->lines)
     return cpu_parallel(team, lines, 16, cumsum_short_lines, &job);
-  int64_t groups = lines / inner * job.n_group;
-  bool few = groups < 4 * team.threads || extent > 4 * PIECE;
-  if (job.n_pieces == 1 || team.threads == 1 || !few) return cpu_parallel(team, groups, 1, cumsum_lines, &job);
-  reed_status status = cpu_parallel(team, groups * job.n_pieces, 1, sum_pieces, &job);
+  const int64_t groups = lines / inner * job.n_group, n_steps = (extent + job.step_rows - 1) / job.step_rows;
+  if (team.threads == 1 || (n_steps == 1 && groups > 1)) return cpu_parallel(team, groups, 1, cumsum_lines, &job);
+  if (groups >= 2 * team.threads || job.n_pieces == 1)
+    return cpu_relay(team, groups, groups * n_steps, step_lines, &job);
+  reed_status status = sum_pieces(&job, team, groups, n_steps);
   if (status != REED_OK) return status;
   s->loops->chain(job.sums, job.n_pieces, lines);
-  return cpu_parallel(team, groups * job.n_pieces, 1, write_pieces, &job);
+  job.write = true;
+  return sum_pieces(&job, team, groups, n_steps);
 }
 
 reed_status cpu_prepare_cumsum(const reed_kernel_call *call, reed_kernel *out_kernel) {
@@ -155,7 +215,7 @@ reed_status cpu_prepare_cumsum(const reed_kernel_call *call, reed_kernel *out_ke
   s->team = cpu_env_team(call);
   cpu_kernel_set(out_kernel, run_cumsum, s);
   /* of whichever axis: a line of more than a piece has at most 2 pieces for each PIECE elements */
-  out_kernel->workspace_bytes = desc_elements(&s->in) / PIECE * 2 * s->loops->sum_bytes;
+  out_kernel->workspace_bytes = places_bytes(s) + desc_elements(&s->in) / PIECE * 2 * s->loops->sum_bytes;
   return REED_OK;
 }
 

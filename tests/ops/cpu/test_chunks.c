@@ -248,12 +248,16 @@ static void open_pad(kernel_case *c, int i) {
   ((int64_t *)pads->data)[1] = ((int64_t *)pads->data)[3] = 1;
 }
 
-/* Columns side by side. */
+/* Columns side by side: a piece of a sum, several pieces, few columns of a long sum, many columns of an odd one. */
 static void open_cumsum(kernel_case *c, int i) {
-  (void)i;
+  static const int64_t extents[][2] = {{700, 701}, {16000, 8}, {33000, 40}, {70001, 3}, {20000, 100}};
+  static const reed_dtype dtypes[] = {REED_F32, REED_F64, REED_F16, REED_BF16, REED_I64};
   case_init(c, OP_CumSum);
-  case_input(c, REED_F32, 2, (int64_t[]){700, 701}, 1);
-  case_input(c, REED_I64, 1, (int64_t[]){1}, 0);
+  value *x = case_input(c, dtypes[i], 2, extents[i], 1);
+  for (int64_t k = 0; k < desc_elements(&x->desc) && i; k++) case_set(x, k, (double)(k * k % 17 - 8) / 8);
+  case_scalar(c, REED_I64, i == 0);
+  case_attr_int(c, "reverse", i % 2);
+  case_attr_int(c, "exclusive", i > 2);
 }
 
 /* Planes that come from memory, each by a window of its own. */
@@ -291,11 +295,12 @@ static const struct {
   void (*open)(kernel_case *, int);
   int i, least;
 } calls[] = {
-    {open_tiles, 0, 9},    {open_updates, 0, 25},   {open_updates, 1, 25}, {open_updates, 2, 30}, {open_updates, 3, 25},
-    {open_regions, 0, 60}, {open_boxes, 0, 20},     {open_boxes, 1, 4},    {open_pool, 0, 6},     {open_pool, 1, 5},
-    {open_pool, 2, 8},     {open_pool, 3, 8},       {open_pool, 4, 8},     {open_pool, 5, 100},   {open_pool, 6, 300},
-    {open_boxes, 2, 60},   {open_boxes, 3, 30},     {open_pool, 7, 8},     {open_pool, 8, 8},     {open_pad, 0, 90},
-    {open_cumsum, 0, 12},  {open_depthwise, 0, 30}, {open_topk, 0, 20},    {open_topk, 1, 20},    {open_cache, 0, 45}};
+    {open_tiles, 0, 9},      {open_updates, 0, 25}, {open_updates, 1, 25}, {open_updates, 2, 30}, {open_updates, 3, 25},
+    {open_regions, 0, 60},   {open_boxes, 0, 20},   {open_boxes, 1, 4},    {open_pool, 0, 6},     {open_pool, 1, 5},
+    {open_pool, 2, 8},       {open_pool, 3, 8},     {open_pool, 4, 8},     {open_pool, 5, 100},   {open_pool, 6, 300},
+    {open_boxes, 2, 60},     {open_boxes, 3, 30},   {open_pool, 7, 8},     {open_pool, 8, 8},     {open_pad, 0, 90},
+    {open_cumsum, 0, 12},    {open_cumsum, 1, 2},   {open_cumsum, 2, 60},  {open_cumsum, 3, 20},  {open_cumsum, 4, 20},
+    {open_depthwise, 0, 30}, {open_topk, 0, 20},    {open_topk, 1, 20},    {open_cache, 0, 45}};
 
 START_TEST(calls_of_few_long_parts_have_many_chunks_and_the_same_bits) {
   expect_many_chunks(calls[_i].open, calls[_i].i, calls[_i].least, true);
