@@ -99,11 +99,12 @@ static bool has_changing_extents(const module *m) {
 /* Lets the system drop the mapped file's pages of a constant whose packed copy is in memory. */
 static void forget_constant(const void *m, const void *data, int64_t bytes) { module_forget(m, data, bytes); }
 
-/* Tells the device's pools the headroom of their blocks. */
+/* Tells the device's pools and its store of outputs the headroom of their blocks. */
 static void tell_headroom(const vm_devices *devices, vm_device *d) {
   const int64_t most = devices->is_exact ? 0 : devices->headroom;
   pool_set_headroom(d->memory, most, devices->env.cancel);
   if (d->slots) pool_set_headroom(d->slots, most, devices->env.cancel);
+  output_store_set_headroom(d->outputs, devices->cap_bytes ? 0 : most, devices->env.cancel);
 }
 
 static void set_headroom(vm_devices *devices, int64_t most) {
@@ -111,7 +112,6 @@ static void set_headroom(vm_devices *devices, int64_t most) {
   devices->headroom = most;
   for (int32_t i = 0; i < devices->n; i++) {
     tell_headroom(devices, &devices->items[i]);
-    if (!devices->cap_bytes) output_store_set_headroom(devices->items[i].outputs, most, devices->env.cancel);
   }
 }
 
@@ -340,8 +340,8 @@ void devices_trim_outputs(vm_devices *devices) {
     if (devices->items[i].outputs) output_store_trim(devices->items[i].outputs, FREE_OUTPUTS);
 }
 
-void devices_give_back(vm_devices *devices) {
-  devices->is_exact |= devices->cap_bytes > 0;
+void devices_give_back(vm_devices *devices, bool is_exact) {
+  devices->is_exact = is_exact;
   for (int32_t i = 0; i < devices->n; i++) drop_arena(&devices->items[i]); /* may lie in another device's pool */
   for (int32_t i = 0; i < devices->n; i++) {
     vm_device *d = &devices->items[i];

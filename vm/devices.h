@@ -52,7 +52,7 @@ typedef struct vm_devices {
   int64_t cap_bytes;
   int64_t object_bytes; /* of sequences and other objects, in the heap: counted towards the host's cap */
   int64_t headroom;     /* the most of a block (pool_set_headroom); 0: the model has one size */
-  bool is_exact;        /* a run met the cap: blocks have no headroom */
+  bool is_exact;        /* a run lacked memory: blocks have no headroom, nor do an epoch's layouts (epoch/layout.c) */
   int64_t stream;       /* of the caller, 0: none */
   int32_t stream_on;    /* its device */
   device_event *begun;  /* of that device: the stream's work before a run; NULL: no stream was ever set */
@@ -103,9 +103,9 @@ reed_status devices_open_output(vm_devices *devices, int32_t device, const reed_
                                 reed_diagnosis *diagnosis) REED_MUST_CHECK;
 /* Gives blocks of outputs that callers have closed back to the devices, but for a few. */
 void devices_trim_outputs(vm_devices *devices);
-/* After a run that lacked memory: gives all unused memory back, so that what an earlier run has left takes nothing from
- * the next one. Under a cap blocks have no headroom from now on. */
-void devices_give_back(vm_devices *devices);
+/* After an attempt at a run that lacked memory: gives all unused memory back, so that nothing that an earlier run has
+ * left is missing in the next attempt. */
+void devices_give_back(vm_devices *devices, bool is_exact);
 /* The pool from which the device's arena comes: pinned memory for the host's in a session with an accelerator. */
 pool *devices_arena_pool(vm_devices *devices, int32_t device);
 /* The end of a run, with no work queued: pools, arenas and stores of outputs give back what the last runs did not need.

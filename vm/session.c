@@ -141,25 +141,49 @@ reed_status session_check_call(const reed_session *s, reed_tensor *const *inputs
   return REED_OK;
 }
 
-reed_status session_run_claimed(reed_session *s, reed_tensor *const *inputs, size_t n_inputs, reed_tensor **outputs,
-                                size_t n_outputs, reed_diagnosis *diagnosis) {
-  s->run.diagnosis = diagnosis ? diagnosis : &s->run.own_diagnosis;
+/* One attempt at a run. Afterwards no work is queued, and the session can run again. */
+static reed_status attempt(reed_session *s, reed_tensor *const *inputs, size_t n_inputs, reed_tensor **outputs,
+                           size_t n_outputs) {
   reed_diagnosis_clear(s->run.diagnosis);
   s->run.n_instructions = 0;
   profile_begin_run(&s->run.profile);
   devices_note_outputs(&s->devices);
-  int64_t begin = clock_now_ns();
-  team_enter();
+  const random_stream random = s->devices.random;
   reed_tensor *const *used = inputs;
   reed_status status = devices_wait_for_stream(&s->devices, s->run.diagnosis);
   if (status == REED_OK) status = append_restore(s, inputs, n_inputs, &used);
   if (status == REED_OK) status = run_main(s, used, n_inputs, outputs, n_outputs);
-  if (status == REED_ERROR_MEMORY) devices_tell_holders(&s->devices, s->run.diagnosis);
+  if (status == REED_ERROR_MEMORY) {
+    devices_tell_holders(&s->devices, s->run.diagnosis);
+    s->devices.random = random;
+  }
   unwind(s);
-  if (status == REED_ERROR_MEMORY) devices_give_back(&s->devices);
-  memo_end_run(&s->memo, devices_met_sizes(&s->devices));
   append_end(s, status == REED_OK, used, outputs);
   append_drop(inputs, n_inputs, &used);
+  return status;
+}
+
+/* The second attempt at a run that lacked memory. The session keeps nothing for speed, as a new one, and its memory has
+ * no headroom. It stays without if this attempt finds the memory that the first one lacked; a run that no session has
+ * the memory for changes nothing for later ones. */
+static reed_status attempt_bare(reed_session *s, reed_tensor *const *inputs, size_t n_inputs, reed_tensor **outputs,
+                                size_t n_outputs) {
+  const bool was_exact = s->devices.is_exact;
+  memo_forget(&s->memo);
+  devices_give_back(&s->devices, true);
+  const reed_status status = attempt(s, inputs, n_inputs, outputs, n_outputs);
+  if (status == REED_ERROR_MEMORY) devices_give_back(&s->devices, was_exact);
+  return status;
+}
+
+reed_status session_run_claimed(reed_session *s, reed_tensor *const *inputs, size_t n_inputs, reed_tensor **outputs,
+                                size_t n_outputs, reed_diagnosis *diagnosis) {
+  s->run.diagnosis = diagnosis ? diagnosis : &s->run.own_diagnosis;
+  int64_t begin = clock_now_ns();
+  team_enter();
+  reed_status status = attempt(s, inputs, n_inputs, outputs, n_outputs);
+  if (status == REED_ERROR_MEMORY) status = attempt_bare(s, inputs, n_inputs, outputs, n_outputs);
+  memo_end_run(&s->memo, devices_met_sizes(&s->devices));
   int64_t freed;
   if (devices_end_run(&s->devices, &freed) && kernel_cache_end_window(s->program->cache) + freed >= TRIM_BYTES)
     hook_trim();

@@ -120,7 +120,8 @@ REED_API void reed_session_close(reed_session **session);
 
 /* Runs the model's main function. inputs: one tensor for each input of the model, in order, with its dtype and extents;
  * borrowed, and never written. outputs: n_outputs new tensors, which the caller closes; on failure they are NULL or
- * untouched. After a failure the session can run again.
+ * untouched. After a failure the session can run again. A run that lacks memory is tried a second time, after the
+ * session has given back all that it keeps for speed; kernels of custom operators are called again then.
  *
  * Outputs lie on the host, unless one of the two calls below sets another destination. An input on a device of the
  * session is used in place; if the host reads its elements, it is copied to the host as well (reason "value" or

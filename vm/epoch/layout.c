@@ -9,8 +9,9 @@
  * change by chance (a detector's counts of boxes) fit from the second or third layout on, whatever they are.
  *
  * Shrinking. A layout serves an entry only if the entry's end in the arena is at most twice its lower bound there (or
- * small). An epoch keeps its last EPOCH_LAYOUTS layouts, so that sizes far apart which take turns are not laid out
- * again and again. */
+ * small). In a session whose runs have lacked memory (vm_devices.is_exact) layouts are exact, and one serves an entry
+ * only if the entry needs no less than its end. An epoch keeps its last EPOCH_LAYOUTS layouts, so that sizes far apart
+ * which take turns are not laid out again and again. */
 #include "vm/epoch/planner.h"
 
 #include <assert.h>
@@ -50,9 +51,9 @@ static bool same_roots(const epoch_layout *layout, const epoch_entry *e) {
   return true;
 }
 
-/* True if every root fits its slot and no arena is much larger than the entry needs. The bytes at the layout's fullest
- * step stand for the entry's lower bound. */
-static bool layout_serves(const epoch_layout *layout, const epoch_entry *e) {
+/* True if every root fits its slot and no arena is much larger than the entry needs, or, exactly, larger at all. The
+ * bytes at the layout's fullest step stand for the entry's lower bound. */
+static bool layout_serves(const epoch_layout *layout, const epoch_entry *e, bool is_exact) {
   if (!same_roots(layout, e)) return false;
   int64_t need[MODULE_MAX_DEVICES] = {0}, end[MODULE_MAX_DEVICES] = {0};
   for (size_t i = 0; i < e->roots.n; i++) {
@@ -65,7 +66,7 @@ static bool layout_serves(const epoch_layout *layout, const epoch_entry *e) {
     if (bytes && end[root->device] < slot->offset + bytes) end[root->device] = slot->offset + bytes;
   }
   for (int32_t d = 0; d < MODULE_MAX_DEVICES; d++)
-    if (end[d] > SMALL_BYTES && end[d] / FILL > need[d]) return false;
+    if (is_exact ? end[d] > need[d] : end[d] > SMALL_BYTES && end[d] / FILL > need[d]) return false;
   return true;
 }
 
@@ -160,7 +161,7 @@ static void keep_rooms(epoch_planner *p, int32_t device, const epoch_layout *bef
 
 /* True if the arena may be a little larger for its workspaces' sake, which threads share. */
 static bool workspaces_apart(const epoch_planner *p, int32_t device) {
-  return device == 0 && p->devices->env.n_threads > 1 && !p->devices->cap_bytes;
+  return device == 0 && p->devices->env.n_threads > 1 && !p->devices->cap_bytes && !p->devices->is_exact;
 }
 
 /* Places one arena's intervals exactly, or with headroom for roots that have changed since `before` (NULL: exactly) if
@@ -240,7 +241,8 @@ reed_status layout_roots(epoch_planner *p, epoch_layout *layouts, bool *out_reus
   for (size_t i = 0; i < e->roots.n; i++) e->roots.items[i].outlives = p->alive.items[i] > 0;
   settle_copies(p);
   int i = 0;
-  while (i < EPOCH_LAYOUTS && !layout_serves(&layouts[i], e)) i++;
+  const bool is_exact = p->devices->is_exact;
+  while (i < EPOCH_LAYOUTS && !layout_serves(&layouts[i], e, is_exact)) i++;
   *out_reused = i < EPOCH_LAYOUTS;
   if (*out_reused) {
     make_first(layouts, i);
@@ -250,7 +252,7 @@ reed_status layout_roots(epoch_planner *p, epoch_layout *layouts, bool *out_reus
     }
   } else {
     epoch_layout made;
-    reed_status status = layout_make(p, same_roots(&layouts[0], e) ? &layouts[0] : NULL, &made);
+    reed_status status = layout_make(p, !is_exact && same_roots(&layouts[0], e) ? &layouts[0] : NULL, &made);
     if (status != REED_OK) return status;
     mem_free(layouts[EPOCH_LAYOUTS - 1].roots);
     layouts[EPOCH_LAYOUTS - 1] = made;

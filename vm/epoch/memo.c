@@ -446,13 +446,22 @@ memo_miss memo_count_miss(epoch_memo *memo, uint32_t epoch, uint64_t hash, bool 
   return why;
 }
 
-void memo_fini(epoch_memo *memo) {
+void memo_forget(epoch_memo *memo) {
   while (memo->oldest) evict(memo, memo->oldest);
-  for (size_t i = 0; memo->epochs && i < memo->n_epochs; i++)
-    if (memo->epochs[i].unremembered) memo_retire(memo, memo->epochs[i].unremembered);
+  for (size_t i = 0; memo->epochs && i < memo->n_epochs; i++) {
+    epoch_state *state = &memo->epochs[i];
+    if (state->unremembered) memo_retire(memo, state->unremembered);
+    state->unremembered = NULL;
+    for (int k = 0; k < EPOCH_LAYOUTS; k++) {
+      mem_free(state->layouts[k].roots);
+      state->layouts[k] = (epoch_layout){0};
+    }
+  }
   while (memo->retired) memo_free_retired(memo);
-  for (size_t i = 0; memo->epochs && i < memo->n_epochs; i++)
-    for (int k = 0; k < EPOCH_LAYOUTS; k++) mem_free(memo->epochs[i].layouts[k].roots);
+}
+
+void memo_fini(epoch_memo *memo) {
+  memo_forget(memo);
   mem_free(memo->epochs);
   reserve_fini(&memo->reserve);
   marks_close(&memo->tried);

@@ -225,9 +225,11 @@ void memo_renew(epoch_memo *memo, epoch_entry *e, epoch_entry *made);
 void memo_retire(epoch_memo *memo, epoch_entry *e);
 /* Takes an entry that is not remembered and keeps it until the epoch's next one, because kernels are shared with it. */
 void memo_keep_unremembered(epoch_memo *memo, epoch_entry *e);
-/* Frees a few of the retired entries, so that no run pays for many at once. For this function and memo_fini no work may
- * be queued on a device. */
+/* Frees a few of the retired entries, so that no run pays for many at once. For this function, memo_forget and
+ * memo_fini no work may be queued on a device. */
 void memo_free_retired(epoch_memo *memo);
+/* Frees all entries and layouts of arenas, because they may need more memory than those of a new session. */
+void memo_forget(epoch_memo *memo);
 void memo_fini(epoch_memo *memo);
 /* Frees an entry that was never given to the memo. */
 void memo_free_entry(epoch_memo *memo, epoch_entry *e);
