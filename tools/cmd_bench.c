@@ -203,7 +203,7 @@ static int run(const options *given, complaint *c) {
     qsort(starts, (size_t)t.fresh, sizeof *starts, faster_start);
     t.start = starts[t.fresh / 2];
     summarize(costs, runs, &t);
-    if (!o->json || strcmp(o->json, "-")) print_timing(&t);
+    if (!target_is_printed()) print_timing(&t);
     if (o->json) status = write_json(o->json, &t, c);
     if (!status && o->stats) status = model_write_json(&m, reed_session_stats_json, "--stats", o->stats, c);
   }

@@ -54,7 +54,7 @@ static int run(const options *o, complaint *c) {
   if (!o->output) return complain(c, MISUSE, "where does the module go? Give -o M.reed");
   int status = model_compile_to(o, path, o->output, &m, &report, c);
   if (!status && o->report) status = file_write(o->report, report, strlen(report), c);
-  if (!status && strcmp(o->output, "-") && (!o->report || strcmp(o->report, "-")))
+  if (!status && !target_is_printed())
     printf("compiled %s to %s, %s, in %s; transposes left: %d\n", plain(path), plain(o->output),
            text_bytes((double)m.n_bytes, size, sizeof size), text_us(m.compile_us, time, sizeof time),
            count_transposes(report));

@@ -139,7 +139,7 @@ static int run_devices(const options *o, complaint *c) {
   reed_diagnosis *diagnosis = need_diagnosis();
   reed_status got = reed_devices_json(&text, diagnosis);
   if (got) status = complain_diagnosis(c, FAILED_RUN, "the devices", got, diagnosis);
-  if (!status && (!o->json || strcmp(o->json, "-"))) {
+  if (!status && !target_is_printed()) {
     cJSON *root = json_parse(text, c);
     if (root) print_devices(root);
     else status = c->exit_status;
@@ -161,7 +161,7 @@ static int run(const options *o, complaint *c) {
   reed_status got = REED_OK;
   if (!status) got = reed_program_info_json(m.program, &text, m.diagnosis);
   if (got) status = complain_diagnosis(c, BAD_FILE, o->arguments.items[0], got, m.diagnosis);
-  if (!status && (!o->json || strcmp(o->json, "-"))) {
+  if (!status && !target_is_printed()) {
     cJSON *root = json_parse(text, c);
     const cJSON *item;
     if (root) {

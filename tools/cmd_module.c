@@ -92,7 +92,7 @@ static int assemble(const options *o, complaint *c) {
     if (done) status = complain_diagnosis(c, BAD_FILE, path, done, m.diagnosis);
   }
   if (!status) status = file_write(o->output, bytes, n_bytes, c);
-  if (!status && strcmp(o->output, "-"))
+  if (!status && !target_is_printed())
     printf("assembled %s to %s, %s\n", plain(path), plain(o->output), text_bytes((double)n_bytes, size, sizeof size));
   if (bytes) reed_text_free(bytes);
   free(text);

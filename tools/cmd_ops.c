@@ -180,7 +180,7 @@ static int run(const options *o, complaint *c) {
     reed_status got = reed_operators_json(m.registry, &text, m.diagnosis);
     if (got) status = complain_diagnosis(c, FAILED_RUN, "the operator table", got, m.diagnosis);
   }
-  if (!status && (!o->json || strcmp(o->json, "-"))) {
+  if (!status && !target_is_printed()) {
     cJSON *root = json_parse(text, c);
     if (root && o->device) status = print_device(cJSON_GetObjectItemCaseSensitive(root, "operators"), o->device, &m, c);
     else if (root) print_operators(cJSON_GetObjectItemCaseSensitive(root, "operators"));

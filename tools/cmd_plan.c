@@ -201,7 +201,7 @@ static int run_on(const options *o, complaint *c) {
     progress_end();
   }
   if (!status) status = model_json(&m, reed_session_plan_json, "the plan", &text, c);
-  if (!status && (!o->json || strcmp(o->json, "-"))) {
+  if (!status && !target_is_printed()) {
     cJSON *root = json_parse(text, c);
     if (root) print_plan(root);
     else status = c->exit_status;

@@ -14,7 +14,7 @@ static const flag flags[] = {
     {"--warmup", NULL, FLAG_INT, offsetof(options, warmup), "N",
      "runs before the profiled runs, not counted (default 1)", NULL, 0, MOST_RUNS},
     {"--trace", NULL, FLAG_TARGET, offsetof(options, trace), "FILE.json",
-     "spans of the profiled runs, for Perfetto or chrome://tracing"},
+     "spans of the profiled runs, for Perfetto or chrome://tracing ('-': standard output)"},
     FLAG_OF_DEVICE,
     FLAG_OF_GRAPHS,
     FLAG_OF_SEED,
@@ -90,7 +90,7 @@ static int report(const options *o, model *m, double runs, double wall_us, compl
   char *text, time[32];
   int status = model_json(m, reed_session_profile_json, "the profile", &text, c);
   if (status) return status;
-  if (!o->json || strcmp(o->json, "-")) {
+  if (!target_is_printed()) {
     cJSON *root = json_parse(text, c);
     if (!root) status = c->exit_status;
     if (root) {

@@ -32,7 +32,7 @@ static const flag flags[] = {
     {"--min-score", NULL, FLAG_REAL, offsetof(options, min_score), "S",
      "draw detections from this score up (default 0)"},
     {"--trace", NULL, FLAG_TARGET, offsetof(options, trace), "FILE.json",
-     "spans of the run, for Perfetto or chrome://tracing"},
+     "spans of the run, for Perfetto or chrome://tracing ('-': standard output)"},
     {"--stats", NULL, FLAG_TARGET, offsetof(options, stats), "FILE.json",
      "epochs, copies, memory and memo figures ('-': standard output)"},
     FLAG_OF_MEMORY_CAP,
@@ -78,7 +78,7 @@ static int write_output(const char *name, const char *path, const reed_tensor *t
     npy_write(tensor, &bytes, &n);
   }
   if (!status) status = file_write(path, bytes, n, c);
-  if (!status && strcmp(path, "-"))
+  if (!status && !target_is_printed())
     printf("wrote %s to %s, %s, %s%s\n", plain(name), plain(path), tensor_type_text(tensor, type, sizeof type),
            text_bytes((double)n, size, sizeof size),
            reed_tensor_dtype(tensor) == REED_BF16 && !has_extension(path, "png") ? " (as f32: NumPy has no bf16)" : "");
@@ -142,7 +142,7 @@ static int draw(const options *o, const model *m, reed_tensor *const *inputs, re
     status = picture_write_png(&picture, &bytes, &n, c);
   }
   if (!status) status = file_write(o->draw, bytes, n, c);
-  if (!status)
+  if (!status && !target_is_printed())
     printf("drew %lld detection%s into %s, %dx%d\n", (long long)reed_tensor_dims(found.boxes)[0],
            reed_tensor_dims(found.boxes)[0] == 1 ? "" : "s", plain(o->draw), picture.width, picture.height);
   picture_fini(&picture);
@@ -188,7 +188,8 @@ static int prepare(const options *o, job *j, complaint *c) {
   if (!status && o->labels) status = read_labels(o->labels, &j->labels, &j->names, c);
   if (!status) status = model_open(o, o->arguments.items[0], &j->m, c);
   if (!status) status = find_outputs(&o->outputs, &j->m, false, &j->written, c);
-  for (size_t i = 0; i < o->outputs.n && !status; i++) status = target_announce(j->written[i].rest, c);
+  for (size_t i = 0; i < o->outputs.n && !status; i++)
+    status = target_announce(j->written[i].rest, o->outputs.items[i], c);
   if (!status) status = find_outputs(&o->expected, &j->m, true, &j->expected, c);
   if (!status) status = check_names(&o->rtol, "--rtol", o, j, c);
   if (!status) status = check_names(&o->atol, "--atol", o, j, c);
@@ -213,7 +214,8 @@ static int finish(const options *o, job *j, complaint *c) {
         write_output(j->m.output_names[j->written[i].output], j->written[i].rest, j->outputs[j->written[i].output], c);
   for (size_t i = 0; i < o->expected.n && !status; i++) {
     int k = j->expected[i].output;
-    if (!compare_tensors(j->m.output_names[k], j->outputs[k], j->references[i], j->tolerances[i], stdout))
+    if (!compare_tensors(j->m.output_names[k], j->outputs[k], j->references[i], j->tolerances[i],
+                         target_is_printed() ? stderr : stdout))
       differ = true;
   }
   if (!status && o->draw) status = draw(o, &j->m, j->inputs, j->outputs, &j->names, c);
@@ -257,14 +259,12 @@ static int run(const options *o, complaint *c) {
     if (status && o->trace) (void)model_write_json(&j.m, reed_session_trace_json, "--trace", o->trace, &(complaint){0});
   }
   if (!status) {
-    bool silent = o->stats && strcmp(o->stats, "-") == 0;
-    for (size_t i = 0; i < o->outputs.n; i++) silent = silent || strcmp(j.written[i].rest, "-") == 0;
-    for (size_t i = 0; !o->outputs.n && !silent && i < j.m.n_outputs; i++)
+    for (size_t i = 0; !o->outputs.n && !target_is_printed() && i < j.m.n_outputs; i++)
       print_tensor(stdout, j.m.output_names[i], j.outputs[i]);
     begin = now_us();
     status = finish(o, &j, c);
     j.results_us = now_us() - begin;
-    if (status <= DIFFERENT && !silent) {
+    if (status <= DIFFERENT && !target_is_printed()) {
       if (o->stats) printf("wrote figures to %s\n", plain(o->stats));
       if (o->trace) printf("wrote a trace to %s\n", plain(o->trace));
       print_times(&j);
@@ -283,7 +283,8 @@ static int run(const options *o, complaint *c) {
 }
 
 static const char notes[] =
-    "Without -o the outputs are printed short. NAME= may be left out if the model has one input or output. A float "
+    "Without -o the outputs are printed short. A FILE '-' is standard output, for one result, and nothing else is "
+    "printed there. NAME= may be left out if the model has one input or output. A float "
     "agrees "
     "with its reference if\n"
     "|got - want| <= atol + rtol * |want|; a reference saved as f16 is compared by value with an f32 output.\n"

@@ -116,7 +116,7 @@ static int run(const options *o, complaint *c) {
     json_string(&json, "result", result_names[result]);
     json_string(&json, "detail", detail);
     json_end_object(&json);
-    if (result == CASE_FAILED && (!o->json || strcmp(o->json, "-"))) {
+    if (result == CASE_FAILED && !target_is_printed()) {
       progress_end();
       printf("failed: %s\n", plain(name));
       print_detail(detail);
@@ -129,7 +129,7 @@ static int run(const options *o, complaint *c) {
   json_end_array(&json);
   for (int r = 0; r < 3; r++) json_integer(&json, result_names[r], counts[r]);
   json_end_object(&json);
-  if (!status && (!o->json || strcmp(o->json, "-"))) {
+  if (!status && !target_is_printed()) {
     print_unsupported(&unsupported);
     printf("\n%d passed, %d failed, %d unsupported of %zu cases\n", counts[CASE_PASSED], counts[CASE_FAILED],
            counts[CASE_UNSUPPORTED], cases.n);

@@ -146,10 +146,21 @@ static char *place_of(const char *path) {
   return place;
 }
 
-int target_announce(const char *path, complaint *c) {
+static const char *printed; /* the flag whose result goes to standard output; NULL: none */
+
+bool target_is_printed(void) { return printed != NULL; }
+
+int target_announce(const char *path, const char *flag, complaint *c) {
   static words announced;
   struct stat s;
-  if (strcmp(path, "-") == 0) return DONE;
+  if (strcmp(path, "-") == 0) {
+    if (printed)
+      return complain(c, MISUSE,
+                      "standard output ('-') is named for two results, by %s and by %s: give one of them a file",
+                      printed, flag);
+    printed = flag;
+    return DONE;
+  }
   const bool there = stat(path, &s) == 0;
   if (there && S_ISDIR(s.st_mode)) return complain(c, BAD_FILE, "cannot write '%s': it is a folder", plain(path));
   if (there && !S_ISREG(s.st_mode)) return DONE; /* a terminal, a pipe, /dev/null */

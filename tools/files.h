@@ -20,9 +20,11 @@ typedef struct target_file {
   char *temporary;  /* NULL: written in place */
   int fd, failed;   /* failed: errno of the first failure */
 } target_file;
-/* Says before the work that the path will be written. MISUSE if another target is the same file, BAD_FILE if the path's
- * folder is missing or must not be written. */
-int target_announce(const char *path, complaint *c);
+/* Says before the work that the path will be written with the flag's result. MISUSE if another target is the same file,
+ * or standard output as well, BAD_FILE if the path's folder is missing or must not be written. `flag` is kept. */
+int target_announce(const char *path, const char *flag, complaint *c);
+/* True if a result goes to standard output, which then has nothing else. */
+bool target_is_printed(void);
 /* On failure BAD_FILE, and there is nothing to close. */
 int target_open(target_file *t, const char *path, complaint *c);
 /* False after any failure; target_close reports the first one. */

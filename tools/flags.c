@@ -46,12 +46,12 @@ static bool is_named(const flag *f, const char *word, size_t n) {
          (f->short_name && strlen(f->short_name) == n && strncmp(f->short_name, word, n) == 0);
 }
 
-static const char *shown(const flag *f) { return f->name ? f->name : f->short_name; }
+const char *flag_name(const flag *f) { return f->name ? f->name : f->short_name; }
 
 static int unknown(const flag *flags, const char *word, size_t n, complaint *c) {
   words names = {0};
   for (const flag *f = flags; f->name || f->short_name; f++)
-    if (f->help) words_add(&names, shown(f));
+    if (f->help) words_add(&names, flag_name(f));
   char *alone = need(n + 1, 1), near[200];
   memcpy(alone, word, n);
   complain(c, MISUSE, "no flag '%s' here%s", alone, suggestion(alone, names.items, names.n, near, sizeof near));
@@ -63,7 +63,7 @@ static int unknown(const flag *flags, const char *word, size_t n, complaint *c) 
 static int refuse_choice(const flag *f, const char *value, complaint *c) {
   size_t n = 0;
   char near[200];
-  complain(c, MISUSE, "%s takes ", shown(f));
+  complain(c, MISUSE, "%s takes ", flag_name(f));
   while (f->choices[n]) n++;
   for (size_t i = 0; i < n; i++) complain_more(c, "%s%s", i == 0 ? "" : i + 1 < n ? ", " : " or ", f->choices[i]);
   complain_more(c, ", not '%s'%s", value, suggestion(value, f->choices, n, near, sizeof near));
@@ -93,7 +93,7 @@ static int set_devices(const flag *f, const char *value, const char **field, com
     if (strchr(alone, '/')) continue; /* a module's path */
     if (!is_choice(f->choices, alone, strlen(alone))) return refuse_choice(f, alone, c);
     if (number < end && (++number == end || number + strspn(number, "0123456789") < end))
-      return complain(c, MISUSE, "%s: '%.*s' is no number of a device, such as %s:1", shown(f), (int)(end - number),
+      return complain(c, MISUSE, "%s: '%.*s' is no number of a device, such as %s:1", flag_name(f), (int)(end - number),
                       number, alone);
   }
   *field = value;
@@ -126,28 +126,28 @@ static int set(const flag *f, const char *value, void *target, complaint *c) {
     case FLAG_WORDS: words_add(field, value); return DONE;
     case FLAG_INT:
       if (!parse_int(value, &number) || number < f->minimum || number > f->maximum)
-        return complain(c, MISUSE, "%s takes a whole number from %lld to %lld, not '%s'", shown(f),
+        return complain(c, MISUSE, "%s takes a whole number from %lld to %lld, not '%s'", flag_name(f),
                         (long long)f->minimum, (long long)f->maximum, value);
       *(int64_t *)field = number;
       return DONE;
     case FLAG_BYTES:
       if (!parse_bytes(value, &number) || number < 0)
         return complain(c, MISUSE, "%s takes a whole number from 0 up, perhaps with k, M or G behind it, not '%s'",
-                        shown(f), value);
+                        flag_name(f), value);
       *(int64_t *)field = number;
       return DONE;
     case FLAG_REAL:
       if (!parse_real(value, &real) || !(real >= 0) || isinf(real))
-        return complain(c, MISUSE, "%s takes a number from 0 up, not '%s'", shown(f), value);
+        return complain(c, MISUSE, "%s takes a number from 0 up, not '%s'", flag_name(f), value);
       *(double *)field = real;
       return DONE;
     case FLAG_TRIPLE:
       if (!set_triple(value, field))
-        return complain(c, MISUSE, "%s takes one number or three with commas, not '%s'", shown(f), value);
+        return complain(c, MISUSE, "%s takes one number or three with commas, not '%s'", flag_name(f), value);
       return DONE;
     case FLAG_DIVISORS:
       if (!set_triple(value, field) || has_zero(field))
-        return complain(c, MISUSE, "%s takes one number or three with commas, none of them 0, not '%s'", shown(f),
+        return complain(c, MISUSE, "%s takes one number or three with commas, none of them 0, not '%s'", flag_name(f),
                         value);
       return DONE;
   }
@@ -173,7 +173,7 @@ int flags_parse(const flag *flags, int n_arguments, const char *const *arguments
     while ((f->name || f->short_name) && !is_named(f, word, n)) f++;
     if (!f->name && !f->short_name) return unknown(flags, word, n, c);
     const char *value = equals ? equals + 1 : NULL;
-    if (f->type == FLAG_SWITCH && value) return complain(c, MISUSE, "%s takes no value", shown(f));
+    if (f->type == FLAG_SWITCH && value) return complain(c, MISUSE, "%s takes no value", flag_name(f));
     if (f->type != FLAG_SWITCH && !value) {
       if (++i == n_arguments) return complain(c, MISUSE, "%s needs a value: %s %s", word, word, f->argument);
       value = arguments[i];

@@ -35,6 +35,9 @@ typedef struct flag {
 int flags_parse(const flag *flags, int n_arguments, const char *const *arguments, void *target, words *positional,
                 complaint *c);
 
+/* The flag's name in messages. */
+const char *flag_name(const flag *f);
+
 /* Frees the memory of FLAG_WORDS fields. */
 void flags_fini(const flag *flags, void *target);
 

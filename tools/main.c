@@ -116,7 +116,7 @@ static int run_command(const command *command, int n_words, const char *const *w
                       command->name, command->synopsis);
   for (const flag *f = command->flags; !status && (f->name || f->short_name); f++) {
     const char *target = f->type == FLAG_TARGET ? *(const char **)((char *)&o + f->offset) : NULL;
-    if (target) status = target_announce(target, c);
+    if (target) status = target_announce(target, flag_name(f), c);
   }
   if (!status) status = command->run(&o, c);
   flags_fini(command->flags, &o);
