@@ -26,7 +26,6 @@ KNOWN = (
     (("Conv ", "MatMul ", "Gemm "), 80, "products' chunks take 20 to 30 us in the mean; shorter ones read the weights, or fill the panels, more often"),
     (("GRU 20x32x256", "LSTM 20x32x256"), 100, "groups of fewer than 6 sequences read the weights once more for each: a GRU in two directions is 5 % slower already"),
     (("LSTM 3x1x2000", "GRU 3x1x2000", "GRU 10x1x1024, 2x", "LSTM 10x1x1024"), 100, "a block of 16 units of all gates is 0.3 MB of weights, read from memory"),
-    (("torchvision.deform_conv2d_backward",), 65, "half of the work on a block of 42 pixels by 32 channels, or of 64 by 4: blocks of 35 pixels take 2 to 5 % longer with one thread"),
     (("MaxRoiPool", "RoiAlign", "torchvision.roi"), 75, "a large region of 16 channels, or a channel of one, is a step"),
     (("Attention 1x8x512x256", "Attention 1x1x2048x64"), 80, "heads of 256: a block of 32 queries by 64 keys; smaller ones take more than 2 % longer"),
     (("ScatterElements", "ScatterND"), 100, "updates of random places: as long as the caches make it"),

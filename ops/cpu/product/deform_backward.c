@@ -148,16 +148,93 @@ static void multiply(const backward *b, const float *a, int64_t a_row, int64_t r
   deform_multiply(b->d.level, &p);
 }
 
-/* The unit's share in the gradients of the block's offsets and masks. */
-static void share(const job *j, const unit *u, const deform_block *block, const deform_tap *taps,
-                  const deform_slope *slopes, const float *products, float *parts) {
+/* A block of pixels for a unit, and the worker's memory, in which the taps and the output's gradients stay for all of
+ * the block's steps. */
+typedef struct unit_block {
+  const job *job;
+  unit unit;
+  deform_block block;
+  deform_tap *taps;
+  deform_slope *slopes;
+  float *samples, *products, *turned, *rounded; /* turned: see grads_of; rounded: pairs */
+  float *matrices;                              /* the unit's, from the room's begin on */
+  int64_t number, image_at;                     /* the unit's; its first channel of the image */
+} unit_block;
+
+static unit_block block_at(const job *j, int64_t number, int64_t first, float *worker) {
+  const backward *b = j->b;
+  const unit u = unit_at(b, number);
+  return (unit_block){.job = j,
+                      .unit = u,
+                      .block = {j->image, u.offset_group, j->band + first, smaller(b->block, j->band_pixels - first)},
+                      .taps = (deform_tap *)worker,
+                      .slopes = (deform_slope *)(worker + b->slopes_at),
+                      .samples = worker + b->samples_at,
+                      .products = worker + b->product_at,
+                      .turned = worker + b->other_at,
+                      .rounded = worker + b->pairs_at,
+                      .matrices = j->room + number * b->d.group_outputs * b->row,
+                      .number = number,
+                      .image_at = j->image * b->d.channels * deform_in_pixels(&b->d) + u.first};
+}
+
+/* The first step: the block's gradients of the outputs in the other order, its taps, and samples. */
+static void run_samples(unit_block *at) {
+  const job *j = at->job;
   const backward *b = j->b;
   const deform *d = &b->d;
-  const float *x = j->x + block->image * d->channels * deform_in_pixels(d) + u->first;
-  for (int64_t i = 0; i < block->n; i++)
+  const int64_t channels = at->unit.n;
+  grads_of(j, &at->unit, &at->block, true, at->turned);
+  deform_fill_taps(d, j->buffers, &at->block, at->taps, at->slopes);
+  if (!b->wants[DEFORM_GRAD_WEIGHT]) return;
+  for (int64_t i = 0; i < at->block.n; i++) CPU_PICK(d->level, deform_sample_taps)
+  (at->taps + i * d->taps, d->taps, j->x + at->image_at, channels, at->samples + i * b->row, channels);
+}
+
+/* Gradients of the weights. */
+static void run_weights(unit_block *at) {
+  const backward *b = at->job->b;
+  const deform *d = &b->d;
+  const block_grads grads = grads_of(at->job, &at->unit, &at->block, false, at->turned);
+  multiply(b, grads.outputs, grads.output_row, d->group_outputs, at->block.n, at->samples, d->taps * at->unit.n,
+           at->matrices + b->sums_at, at->block.image + at->block.first > 0, false);
+}
+
+/* Gradients of the samples, and those of the input. */
+static void run_products(unit_block *at) {
+  const job *j = at->job;
+  const backward *b = j->b;
+  const deform *d = &b->d;
+  const int64_t columns = d->taps * at->unit.n;
+  const float *weights = at->matrices + b->weights_at;
+  const block_grads grads = grads_of(j, &at->unit, &at->block, false, at->turned);
+  if (b->pairs) {
+    const int64_t depth = d->group_outputs / 2;
+    for (int64_t i = 0; i < at->block.n; i++)
+      panel_pairs_convert(grads.pixels + i * grads.pixel_row, d->group_outputs, at->rounded + i * depth);
+    multiply(b, at->rounded, depth, at->block.n, depth, weights, columns, at->products, false, true);
+  } else {
+    multiply(b, grads.pixels, grads.pixel_row, at->block.n, d->group_outputs, weights, columns, at->products, false,
+             false);
+  }
+  for (int64_t i = 0; i < at->block.n && b->wants[DEFORM_GRAD_INPUT]; i++)
+    for (int64_t k = 0; k < d->taps; k++) CPU_PICK(d->level, deform_spread)
+  (at->taps + i * d->taps + k, at->products + i * b->row + k * at->unit.n, at->unit.n, j->grad_x + at->image_at);
+}
+
+/* The unit's share in the gradients of the block's offsets and masks. */
+static void run_shares(unit_block *at) {
+  const job *j = at->job;
+  const backward *b = j->b;
+  const deform *d = &b->d;
+  const deform_tap *taps = at->taps;
+  const deform_slope *slopes = at->slopes;
+  float *parts = j->room + b->parts_at + (at->number * b->band + at->block.first - j->band) * d->taps * PARTS;
+  for (int64_t i = 0; i < at->block.n; i++)
     for (int64_t k = 0; k < d->taps; k++, taps++, slopes++, parts += PARTS) {
       float dots[4], by_y = 0, by_x = 0, by_mask = 0;
-      CPU_PICK(d->level, deform_dots)(taps, x, products + i * b->row + k * u->n, u->n, dots);
+      CPU_PICK(d->level, deform_dots)
+      (taps, j->x + at->image_at, at->products + i * b->row + k * at->unit.n, at->unit.n, dots);
       for (int t = 0; t < 4; t++) {
         by_y += slopes->dy[t] * dots[t];
         by_x += slopes->dx[t] * dots[t];
@@ -169,44 +246,18 @@ static void share(const job *j, const unit *u, const deform_block *block, const 
     }
 }
 
-enum { BLOCK_STEPS = 2 };
+static bool wants_shares(const backward *b) { return b->wants[DEFORM_GRAD_OFFSET] || b->wants[DEFORM_GRAD_MASK]; }
 
-/* A step of a block of pixels for a unit: its samples and the gradients of the weights, then the other gradients. The
- * taps and the output's gradients stay in the worker's memory. */
-static void run_block(const job *j, int64_t number, const unit *u, deform_block *block, int64_t step, float *worker) {
-  const backward *b = j->b;
-  const deform *d = &b->d;
-  deform_tap *taps = (deform_tap *)worker;
-  deform_slope *slopes = (deform_slope *)(worker + b->slopes_at);
-  float *samples = worker + b->samples_at, *products = worker + b->product_at,
-        *matrices = j->room + number * d->group_outputs * b->row;
-  block_grads grads = grads_of(j, u, block, step == 0, worker + b->other_at);
-  int64_t image_at = block->image * d->channels * deform_in_pixels(d) + u->first;
-  if (step == 0) deform_fill_taps(d, j->buffers, block, taps, slopes);
-  if (step == 0 && b->wants[DEFORM_GRAD_WEIGHT]) {
-    for (int64_t i = 0; i < block->n; i++) CPU_PICK(d->level, deform_sample_taps)
-    (taps + i * d->taps, d->taps, j->x + image_at, u->n, samples + i * b->row, u->n);
-    multiply(b, grads.outputs, grads.output_row, d->group_outputs, block->n, samples, d->taps * u->n,
-             matrices + b->sums_at, block->image + block->first > 0, false);
-  }
-  bool shares = b->wants[DEFORM_GRAD_OFFSET] || b->wants[DEFORM_GRAD_MASK];
-  if (step == 0 || (!shares && !b->wants[DEFORM_GRAD_INPUT])) return;
-  if (b->pairs) {
-    float *rounded = worker + b->pairs_at;
-    for (int64_t i = 0; i < block->n; i++)
-      panel_pairs_convert(grads.pixels + i * grads.pixel_row, d->group_outputs, rounded + i * d->group_outputs / 2);
-    multiply(b, rounded, d->group_outputs / 2, block->n, d->group_outputs / 2, matrices + b->weights_at, d->taps * u->n,
-             products, false, true);
-  } else {
-    multiply(b, grads.pixels, grads.pixel_row, block->n, d->group_outputs, matrices + b->weights_at, d->taps * u->n,
-             products, false, false);
-  }
-  for (int64_t i = 0; i < block->n && b->wants[DEFORM_GRAD_INPUT]; i++)
-    for (int64_t k = 0; k < d->taps; k++) CPU_PICK(d->level, deform_spread)
-  (taps + i * d->taps + k, products + i * b->row + k * u->n, u->n, j->grad_x + image_at);
-  if (shares)
-    share(j, u, block, taps, slopes, products,
-          j->room + b->parts_at + (number * b->band + block->first - j->band) * d->taps * PARTS);
+typedef void (*block_step)(unit_block *at);
+
+/* The steps of a block that the call needs, in their order. Returns their number. */
+static int64_t steps_of(const backward *b, block_step out_steps[4]) {
+  int64_t n = 0;
+  out_steps[n++] = run_samples;
+  if (b->wants[DEFORM_GRAD_WEIGHT]) out_steps[n++] = run_weights;
+  if (wants_shares(b) || b->wants[DEFORM_GRAD_INPUT]) out_steps[n++] = run_products;
+  if (wants_shares(b)) out_steps[n++] = run_shares;
+  return n;
 }
 
 /* Clears elements begin..end-1 of the gradient of all images' pixels. */
@@ -218,12 +269,11 @@ static void clear_grad(void *context, int64_t begin, int64_t end) {
 /* A step of a block of a unit's band: the unit's sums take the blocks in their order. */
 static bool run_unit(void *context, int64_t i, int64_t step, int32_t place) {
   const job *j = context;
-  const backward *b = j->b;
-  const unit u = unit_at(b, i);
-  const int64_t first = step / BLOCK_STEPS * b->block;
-  deform_block block = {j->image, u.offset_group, j->band + first, smaller(b->block, j->band_pixels - first)};
-  run_block(j, i, &u, &block, step % BLOCK_STEPS, worker_at(j, place));
-  return first + b->block < j->band_pixels || step % BLOCK_STEPS + 1 < BLOCK_STEPS;
+  block_step steps[4];
+  const int64_t n = steps_of(j->b, steps), first = step / n * j->b->block;
+  unit_block at = block_at(j, i, first, worker_at(j, place));
+  steps[step % n](&at);
+  return first + j->b->block < j->band_pixels || step % n + 1 < n;
 }
 
 /* Adds up the units' parts: pieces begin..end-1 of the band's pixels, for each tap of all offset groups. */
@@ -266,13 +316,14 @@ static void add_bias(void *context, int64_t begin, int64_t end) {
 static reed_status run_bands(job *j) {
   const backward *b = j->b;
   const deform *d = &b->d;
-  bool parts = b->wants[DEFORM_GRAD_OFFSET] || b->wants[DEFORM_GRAD_MASK];
+  block_step steps[4];
+  const int64_t n_steps = steps_of(b, steps);
   for (j->image = 0; j->image < d->images; j->image++)
     for (j->band = 0; j->band < deform_pixels(d); j->band += b->band) {
       j->band_pixels = smaller(b->band, deform_pixels(d) - j->band);
       reed_status status =
-          cpu_relay(d->team, b->n_units, b->n_units * divided(j->band_pixels, b->block) * BLOCK_STEPS, run_unit, j);
-      if (status == REED_OK && parts)
+          cpu_relay(d->team, b->n_units, b->n_units * divided(j->band_pixels, b->block) * n_steps, run_unit, j);
+      if (status == REED_OK && wants_shares(b))
         status =
             cpu_parallel(d->team, d->s.offset_groups * d->taps * divided(j->band_pixels, PART_PIXELS), 1, add_parts, j);
       if (status != REED_OK) return status;

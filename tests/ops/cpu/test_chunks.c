@@ -72,7 +72,7 @@ static const row rows[] = {
      {{4, 1, 32, 38, 38}, {4, 1, 32, 40, 40}, {4, 32, 32, 3, 3}, {4, 1, 18, 38, 38}, {4, 1, 9, 38, 38}},
      5,
      5,
-     .least = 64},
+     .least = 130},
     /* directions of one sequence, whose steps are long; some sequences; blocks of a step */
     {OP_LSTM, {{3, 12, 1, 32}, {3, 2, 2048, 32}, {3, 2, 2048, 512}}, 3, 1, 512, "bidirectional", .least = 250},
     {OP_GRU, {{3, 2, 40, 16}, {3, 1, 768, 16}, {3, 1, 768, 256}}, 3, 1, 256, "forward", .least = 12},
