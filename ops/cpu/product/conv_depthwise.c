@@ -10,8 +10,9 @@
 #define READ_PER_BYTE 2 /* elements of X whose reading does */
 #define NARROW 8        /* the same for fewer channels than any vector has: so much longer */
 #define MOST_PRODUCTS 1e15
-#define FAR_X_BYTES (8 << 20) /* of X whose pixels are fetched before they are read, at least */
-#define PIECE_LEAST 24        /* columns of a piece of a row, about: tiles of all CPU levels */
+#define FAR_X_BYTES (8 << 20)   /* of X whose pixels are fetched before they are read, at least */
+#define KEPT_X_BYTES (24 << 20) /* of X of which caches keep the part that was written last, at least */
+#define PIECE_LEAST 24          /* columns of a piece of a row, about: tiles of all CPU levels */
 
 typedef struct depthwise {
   window w;
@@ -20,7 +21,8 @@ typedef struct depthwise {
   int64_t images, channels, group; /* group: inputs of a group, and outputs */
   int64_t row_pieces, piece;       /* of a row; columns of one */
   bool with_bias, with_residual;
-  bool far; /* X and Y are far larger than the second-level cache */
+  bool far;        /* X and Y are far larger than the second-level cache */
+  bool last_first; /* X is larger than all caches, which have the rows that were written last: they are read first */
   cpu_team team;
   bool packed;        /* false: each run packs the few weights into its workspace */
   packed_order order; /* of weights that are not packed */
@@ -32,13 +34,23 @@ typedef struct depthwise_run {
   float *y;
 } depthwise_run;
 
+/* The piece of all rows that is computed as item i of n. A thread alone writes the last rows of X last. Of several, the
+ * caller writes the first rows and helpers the last ones (base/team.c), so that they end in the middle, and begin in
+ * the same way with items. The rows that were written last are still in a cache and are read first. */
+static int64_t piece_at(const depthwise *d, int64_t i, int64_t n) {
+  if (!d->last_first) return i;
+  const int64_t half = d->team.threads > 1 ? n / 2 : 0;
+  return i < half ? half - 1 - i : half + n - 1 - i;
+}
+
 /* Pieces begin..end of all rows of all images. */
 static void run_rows(void *context, int64_t begin, int64_t end) {
   const depthwise_run *run = context;
   const depthwise *d = run->d;
   int64_t rows = d->w.out[0], y_row = d->w.out[1] * d->channels, x_image = d->w.in[0] * d->w.in[1] * d->channels;
   for (int64_t i = begin; i < end; i++) {
-    int64_t row = i / d->row_pieces, column = i % d->row_pieces * d->piece;
+    const int64_t at = piece_at(d, i, d->images * rows * d->row_pieces);
+    int64_t row = at / d->row_pieces, column = at % d->row_pieces * d->piece;
     depthwise_row r = {
         .w = &d->w,
         .activation = &d->activation,
@@ -93,6 +105,7 @@ reed_status conv_depthwise_prepare(const reed_kernel_call *call, bool packed, co
                    .channels = x->dims[1],
                    .group = weights->dims[1],
                    .far = desc_bytes(x) >= FAR_X_BYTES,
+                   .last_first = desc_bytes(x) >= KEPT_X_BYTES,
                    .with_bias = cpu_present(call, 2),
                    .with_residual = cpu_present(call, 3),
                    .packed = packed,

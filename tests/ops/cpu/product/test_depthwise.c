@@ -78,6 +78,7 @@ static const depthwise_row rows[] = {
     {"two threads share a row's columns, dilated", 1, 256, {1, 601}, {3, 3}, {1, 1}, {1, 3}, {1, 3, 1, 3}},
     {"two threads share a row's columns, of dilation 2", 1, 256, {1, 601}, {3, 3}, {1, 1}, {1, 2}, {1, 2, 1, 2}},
     {"X larger than the caches, stride 2", 1, 37, {240, 250}, {3, 3}, {2, 2}, {1, 1}, {1, 1, 1, 1}},
+    {"X larger than all caches", 3, 37, {141, 405}, {3, 3}, {2, 2}, {1, 1}, {1, 1, 1, 1}},
 };
 
 /* Rows of odd channels: of a stride, and of dilations. */
