@@ -1,5 +1,6 @@
-/* DFT, STFT and the windows of signals -> products with a matrix of cosines and sines, and arithmetic. The matrix of a
- * length N has for place n, component c (0: real, 1: imaginary), frequency k and component d of the result
+/* DFT, STFT, the windows of signals and MelWeightMatrix -> products with a matrix of cosines and sines, and arithmetic.
+ * The matrix of a length N has for place n, component c (0: real, 1: imaginary), frequency k and component d of the
+ * result
  *
  *   c = 0: cos(a), -sin(a)      c = 1: sin(a), cos(a)      a = 2 pi (n k mod N) / N
  *
@@ -8,6 +9,9 @@
 #include "compiler/onnx/reader.h"
 
 #define TWO_PI 6.283185307179586476925
+#define LOG_10 2.302585092994045684018
+#define MEL_SCALE 2595. /* mel = 2595 log10(1 + hertz / 700) */
+#define MEL_HERTZ 700.
 #define NOT_FLOAT "a Fourier transform of numbers whose dtype is not known or no float"
 
 /* x, with its rank known, with one axis more at its end, or at its begin. */
@@ -95,11 +99,27 @@ static ir_value *exchanged(const onnx_reading *z, ir_value *x, int64_t axis) {
   return onnx_transposed(z->g, x, perm, (int32_t)rank, NULL);
 }
 
+/* The real signal whose frequencies up to the half are x: those between the first one and the half count twice, for
+ * their conjugates. Without a length the last frequency is the half. */
+static ir_value *real_signal(const onnx_reading *z, transform *t, ir_value *x) {
+  ir_graph *g = z->g;
+  ir_value *two = onnx_integer(g, 2), *zero = onnx_integer(g, 0);
+  if (!z->inputs[1]) t->length = onnx_binary(g, OP_Mul, onnx_binary(g, OP_Sub, t->length, onnx_integer(g, 1)), two);
+  x = onnx_slice(g, x, onnx_vector(g->module, 0, 1), onnx_single(g, frequencies(z, t->length, true), 1), -2);
+  t->rows = onnx_extent(g, x, -2);
+  t->n_frequencies = t->length;
+  ir_value *number = onnx_range(g, t->rows), *is_first = onnx_binary(g, OP_Equal, number, zero),
+           *is_half = onnx_binary(g, OP_Equal, onnx_binary(g, OP_Mul, number, two), t->length);
+  ir_value *single = onnx_cast(g, onnx_binary(g, OP_Or, is_first, is_half), t->dtype);
+  ir_value *counts = onnx_binary(g, OP_Sub, onnx_number(g, 2, t->dtype), single);
+  ir_value *y = transformed(z, t, onnx_binary(g, OP_Mul, x, with_axis(z, counts, 1)));
+  return onnx_slice(g, y, onnx_vector(g->module, 0, 1), onnx_vector(g->module, 1, 1), -1);
+}
+
 static void make_dft(onnx_reading *z) {
   transform t = {.dtype = onnx_float_of_x(z, NOT_FLOAT), .inverse = onnx_int(z, "inverse", 0) != 0};
   const bool onesided = onnx_int(z, "onesided", 0) != 0;
   const int64_t axis = axis_from_end(z), rank = z->ranks[0];
-  if (onesided && t.inverse) (void)onnx_refuse(z, "an inverse DFT with onesided");
   if (axis != -2 && rank < 0) (void)onnx_refuse(z, "a DFT along an axis before others of an unknown rank");
   if (z->unsupported) return;
   if (axis == -1 || (rank >= 0 && (rank < 2 || -axis > rank))) {
@@ -110,6 +130,11 @@ static void make_dft(onnx_reading *z) {
   ir_value *x = axis == -2 ? z->inputs[0] : exchanged(z, z->inputs[0], axis);
   t.components = onnx_extent(z->g, x, -1);
   t.length = z->inputs[1] ? onnx_single(z->g, z->inputs[1], 0) : onnx_extent(z->g, x, -2);
+  if (onesided && t.inverse) {
+    ir_value *y = real_signal(z, &t, x);
+    z->outputs[0] = axis == -2 ? y : exchanged(z, y, axis);
+    return;
+  }
   if (z->inputs[1]) x = onnx_slice(z->g, x, onnx_vector(z->g->module, 0, 1), onnx_single(z->g, z->inputs[1], 1), -2);
   t.rows = onnx_extent(z->g, x, -2);
   t.n_frequencies = frequencies(z, t.length, onesided);
@@ -162,11 +187,56 @@ static void make_hann(onnx_reading *z) { make_window(z, .5, .5, 0); }
 static void make_hamming(onnx_reading *z) { make_window(z, 25. / 46, 21. / 46, 0); }
 static void make_blackman(onnx_reading *z) { make_window(z, .42, .5, .08); }
 
+/* The frequency of each number of the vector, which is in mel, in the bins of a transform of `length` places. */
+static ir_value *bins_of_mel(const onnx_reading *z, ir_value *mel, ir_value *length, ir_value *rate) {
+  ir_graph *g = z->g;
+  ir_value *exponent = onnx_binary(g, OP_Mul, mel, onnx_number(g, LOG_10 / MEL_SCALE, REED_F64));
+  ir_value *hertz = onnx_binary(g, OP_Sub, onnx_unary(g, OP_Exp, exponent), onnx_number(g, 1, REED_F64));
+  hertz = onnx_binary(g, OP_Mul, hertz, onnx_number(g, MEL_HERTZ, REED_F64));
+  ir_value *places = onnx_cast(g, onnx_binary(g, OP_Add, length, onnx_integer(g, 1)), REED_F64);
+  return onnx_unary(g, OP_Floor, onnx_binary(g, OP_Div, onnx_binary(g, OP_Mul, places, hertz), rate));
+}
+
+/* The mel of operand i, a frequency in hertz. */
+static ir_value *mel_of(const onnx_reading *z, int32_t i) {
+  ir_graph *g = z->g;
+  ir_value *hertz = onnx_cast(g, z->inputs[i], REED_F64);
+  ir_value *ratio = onnx_binary(g, OP_Div, hertz, onnx_number(g, MEL_HERTZ, REED_F64));
+  ratio = onnx_unary(g, OP_Log, onnx_binary(g, OP_Add, ratio, onnx_number(g, 1, REED_F64)));
+  return onnx_binary(g, OP_Mul, ratio, onnx_number(g, MEL_SCALE / LOG_10, REED_F64));
+}
+
+/* bands, length of the transform, sample rate, lowest and highest frequency: for each frequency and band the height of
+ * the band's triangle, whose corners are bins at equal distances in mel. */
+static void make_mel_weights(onnx_reading *z) {
+  ir_graph *g = z->g;
+  const reed_dtype dtype = onnx_dtype((int32_t)onnx_int(z, "output_datatype", 1));
+  if (dtype == REED_NONE) (void)onnx_refuse(z, "a MelWeightMatrix of a dtype that Reed has not");
+  if (z->unsupported) return;
+  ir_value *bands = onnx_single(g, z->inputs[0], 0), *length = onnx_single(g, z->inputs[1], 0),
+           *rate = onnx_cast(g, z->inputs[2], REED_F64), *one = onnx_number(g, 1, REED_F64);
+  ir_value *corners = onnx_binary(g, OP_Add, bands, onnx_integer(g, 2)), *low = mel_of(z, 3);
+  ir_value *step = onnx_binary(g, OP_Div, onnx_binary(g, OP_Sub, mel_of(z, 4), low), onnx_cast(g, corners, REED_F64));
+  ir_value *mel = onnx_binary(g, OP_Mul, onnx_cast(g, onnx_range(g, corners), REED_F64), step);
+  ir_value *bins = bins_of_mel(z, onnx_binary(g, OP_Add, mel, low), length, rate);
+  ir_value *left = onnx_part(g, bins, 0, -2), *middle = onnx_part(g, bins, 1, -1),
+           *right = onnx_part(g, bins, 2, INT64_MAX);
+  ir_value *bin = with_axis(z, onnx_cast(g, onnx_range(g, frequencies(z, length, true)), REED_F64), 1);
+  /* distances from the middle, as parts of the triangle's side, which is one bin or longer */
+  ir_value *rising = onnx_binary(g, OP_Max, onnx_binary(g, OP_Sub, middle, left), one),
+           *falling = onnx_binary(g, OP_Max, onnx_binary(g, OP_Sub, right, middle), one);
+  rising = onnx_binary(g, OP_Div, onnx_binary(g, OP_Sub, middle, bin), rising);
+  falling = onnx_binary(g, OP_Div, onnx_binary(g, OP_Sub, bin, middle), falling);
+  ir_value *height = onnx_binary(g, OP_Sub, one, onnx_binary(g, OP_Max, rising, falling));
+  z->outputs[0] = onnx_cast(g, onnx_binary(g, OP_Max, height, onnx_number(g, 0, REED_F64)), dtype);
+}
+
 const onnx_maker onnx_fourier_makers[] = {
     {"DFT", 1, 3, 1, make_dft},
     {"STFT", 2, 4, 1, make_stft},
     {"HannWindow", 1, 1, 1, make_hann},
     {"HammingWindow", 1, 1, 1, make_hamming},
     {"BlackmanWindow", 1, 1, 1, make_blackman},
+    {"MelWeightMatrix", 5, 5, 1, make_mel_weights},
     {0},
 };

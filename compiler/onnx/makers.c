@@ -11,6 +11,8 @@ static const onnx_maker *maker_of(const char *domain, const char *type) {
                {"", onnx_random_makers},
                {"", onnx_norm_makers},
                {"", onnx_fourier_makers},
+               {"", onnx_composed_makers},
+               {"", onnx_loss_makers},
                {"", onnx_simplified_makers},
                {"com.microsoft", onnx_contrib_makers},
                {"com.microsoft", onnx_attention_makers},

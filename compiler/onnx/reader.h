@@ -260,8 +260,10 @@ typedef struct onnx_maker {
   int32_t least_inputs, most_inputs, most_outputs;
   void (*make)(onnx_reading *z);
 } onnx_maker;
-/* Of quantised numbers (QuantizeLinear, ConvInteger, ...), random numbers, normalisations, and Fourier transforms. */
-extern const onnx_maker onnx_quantized_makers[], onnx_random_makers[], onnx_norm_makers[], onnx_fourier_makers[];
+/* Of quantised numbers (QuantizeLinear, ConvInteger, ...), random numbers, normalisations, Fourier transforms and the
+ * matrix of their mel bands, losses, and others that are compositions. */
+extern const onnx_maker onnx_quantized_makers[], onnx_random_makers[], onnx_norm_makers[], onnx_fourier_makers[],
+    onnx_loss_makers[], onnx_composed_makers[];
 /* Of onnxruntime's optimiser: operators of the domain com.microsoft, and those that it has in ONNX's own domain. */
 extern const onnx_maker onnx_contrib_makers[], onnx_attention_makers[], onnx_contrib_quantized_makers[],
     onnx_simplified_makers[];

@@ -90,6 +90,31 @@ START_TEST(dft_is_its_definition) {
 }
 END_TEST
 
+/* A real signal from its frequencies up to the half; of an odd length, which is given, the last one counts twice. */
+START_TEST(inverse_of_half_the_frequencies_is_the_signal) {
+  const int64_t length = 8 - _i % 2, axis = -2, rank = _i < 2 ? 3 : 4;
+  onnx_build *b = build_open(20);
+  build_input(b, "x", rank == 3 ? "f32[n,t,1]" : "f32[n,c,t,1]");
+  build_i64(b, "axis", "", &axis);
+  build_i64(b, "length", "", &length);
+  build_int(b, build_node(b, "DFT", "x,,axis", "half"), "onesided", 1);
+  build_node_t *n = build_node(b, "DFT", length % 2 ? "half,length,axis" : "half,,axis", "y");
+  build_int(b, n, "onesided", 1);
+  build_int(b, n, "inverse", 1);
+  build_output(b, "y", "f32");
+  model m = model_open(b, "host", REED_COUNTS_HOST);
+  reed_tensor *x = rank == 3 ? signal(3, (int64_t[]){3, length, 1}) : signal(4, (int64_t[]){3, 2, length, 1}), *y;
+  run_model(&m, &x, &y);
+  ck_assert_int_eq(reed_tensor_rank(y), reed_tensor_rank(x));
+  for (int32_t d = 0; d < reed_tensor_rank(x); d++) ck_assert_int_eq(reed_tensor_dims(y)[d], reed_tensor_dims(x)[d]);
+  for (int64_t i = 0; i < reed_tensor_elements(x); i++)
+    ck_assert_double_eq_tol(((float *)reed_tensor_data(y))[i], ((float *)reed_tensor_data(x))[i], 1e-6);
+  reed_tensor_close(&x);
+  reed_tensor_close(&y);
+  model_close(&m);
+}
+END_TEST
+
 /* Frames of 9 places, 4 apart, times a window; two lengths of the signal in one session. */
 START_TEST(stft_is_a_dft_of_frames) {
   enum { FRAME = 9, STEP = 4 };
@@ -206,6 +231,7 @@ END_TEST
 int main(void) {
   TCase *cases = tcase_create("fourier");
   tcase_add_loop_test(cases, dft_is_its_definition, 0, (int)(sizeof dft_cases / sizeof *dft_cases));
+  tcase_add_loop_test(cases, inverse_of_half_the_frequencies_is_the_signal, 0, 4);
   tcase_add_loop_test(cases, stft_is_a_dft_of_frames, 0, 4);
   tcase_add_loop_test(cases, lrn_divides_by_neighbours, 0, 5);
   tcase_add_test(cases, what_has_no_meaning_is_refused);
