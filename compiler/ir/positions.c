@@ -165,6 +165,7 @@ static bool compare_counts(evaluation *e, const ir_node *n, const places *a, con
   for (int32_t i = 0; i < rank - 2; i++)
     if (d.factors[i]) return false;
   int64_t column = d.factors[rank - 1];
+  if (n->outputs[0]->type.dims[rank - 2] == 1) d.factors[rank - 2] = -column; /* there is row 0 alone */
   if ((column != 1 && column != -1) || d.factors[rank - 2] != -column) return false;
   /* d is first + column * (j - i); `less` says that small j - i are inside */
   bool less = n->op == op_builtin(OP_Less) || n->op == op_builtin(OP_LessOrEqual),
@@ -253,7 +254,8 @@ static bool move_view(evaluation *e, const ir_node *n, places *x) {
   for (; k < to->rank; k++)
     if (to->dims[k] != 1) return false;
   if (x->counts) memcpy(x->factors, factors, sizeof factors);
-  else if (from->rank < 2 || to->rank < 2 || from->dims[from->rank - 1] == 1 || from->dims[from->rank - 2] == 1)
+  else if (from->rank < 2 || to->rank < 2 || from->dims[from->rank - 1] == 1 ||
+           (from->dims[from->rank - 2] == 1 && to->dims[to->rank - 2] != 1))
     return false; /* which of the two axes a number belongs to would be lost */
   return true;
 }

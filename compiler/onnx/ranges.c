@@ -122,7 +122,7 @@ reed_status onnx_declare_ranges(onnx_reader *r, const Onnx__GraphProto *g) {
     const char *name = onnx_text(dims[i].name);
     char text[64];
     if (dims[i].low < 0 || dims[i].low > dims[i].high)
-      return diag_fail(r->diagnosis, REED_ERROR_ARGUMENT, "the range %s of dim '%s' holds no extent",
+      return diag_fail(r->diagnosis, REED_ERROR_ARGUMENT, "the range %s of dim '%s' is no range of extents",
                        range_text(dims[i].low, dims[i].high, text, sizeof text), name);
     if (range_named(r->m, name))
       return diag_fail(r->diagnosis, REED_ERROR_ARGUMENT, "two ranges are given for dim '%s'", name);

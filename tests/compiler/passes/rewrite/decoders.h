@@ -50,6 +50,11 @@ static const spelled_mask spelled_masks[] = {
      3},
     {"a window hidden by numbers", CAUSAL "x=Sub row,i3;g=Greater c,x;b=And a,g;y=Where b,zero,lowest;m=Add s,y", true,
      false, true, true, 2},
+    {"one query", "x=Add only,p;a=LessOrEqual c,x;m=Where a,s,minf", true, false, true, true, -1},
+    {"one query, a window",
+     "x=Add only,p;a=LessOrEqual c,x;y=Sub x,i3;g=Less y,c;b=And a,g;e=Unsqueeze b,ax01;"
+     "f=Where e,zero,lowest;m=Add s,f",
+     true, false, true, true, 2},
     {"places without those before", "x=Unsqueeze r,ax1;a=LessOrEqual c,x;m=Where a,s,minf", true, false, true, false,
      -1},
     {"ones below the diagonal, the first rows",
@@ -133,6 +138,7 @@ static const spelled_mask spelled_masks[] = {
     /* near misses */
     {"padding and places hidden by a number each, scores of at least the lowest number",
      CAUSAL "x=Where a,zero,lowest;y=Where pad,zero,lowest;z=Add x,y;f=Add s,z;m=Max f,lowest"},
+    {"one place for several queries", "x=Reshape p,sq;a=LessOrEqual c,x;m=Where a,s,minf"},
     {"earlier keys hidden", "a=Less row,c;m=Where a,s,minf"},
     {"its own key hidden", "a=Less c,row;m=Where a,s,minf"},
     {"every second place", "x=Mul c,i2;a=LessOrEqual x,row;m=Where a,s,minf"},
@@ -216,10 +222,11 @@ static inline onnx_build *decoder_open(const char *from) {
   char text[2048];
   bool by_data = strstr(from, "cf") != NULL;
   onnx_build *b = build_open(18);
-  build_input(b, "q", "f32[b,3,t,8]");
-  build_input(b, "kn", "f32[b,3,t,8]");
+  const char *tokens = strstr(from, "only") ? "f32[b,3,1,8]" : "f32[b,3,t,8]";
+  build_input(b, "q", tokens);
+  build_input(b, "kn", tokens);
   build_input(b, "pk", "f32[b,3,p,8]");
-  build_input(b, "vn", "f32[b,3,t,8]");
+  build_input(b, "vn", tokens);
   build_input(b, "pv", "f32[b,3,p,8]");
   if (strstr(from, "bm")) build_input(b, "bm", "f32[1,1,m]");
   if (strstr(from, "tokens")) build_input(b, "tokens", "f32[1,1,m,8]");
@@ -235,6 +242,8 @@ static inline onnx_build *decoder_open(const char *from) {
   build_f32(b, "tab", "40,40", table);
   build_f32(b, "low", "39,40", table);
   build_i64(b, "forty", "", (int64_t[]){40});
+  build_i64(b, "only", "1,1", (int64_t[]){0});
+  build_i64(b, "sq", "2", (int64_t[]){1, 1});
   build_f32(b, "slopes", "3,1,1", (float[]){0.5f, 1, -2});
   build_i64(b, "eight", "1", (int64_t[]){8});
   build_i64(b, "heads3", "1", (int64_t[]){3});
