@@ -238,7 +238,8 @@ START_TEST(names_and_ranges_that_fit_no_dim_are_refused) {
   not_compiled((reed_dim_range[]){{"", 0, 4}}, 1, (const char *const[3]){"''", "'batch'", "'past'"});
   not_compiled((reed_dim_range[]){{NULL, 0, 4}}, 1, (const char *const[3]){"''", "'batch'", "'past'"});
   not_compiled((reed_dim_range[]){{"past", 4, 3}}, 1, (const char *const[3]){"'past'", "4..3", "no range of extents"});
-  not_compiled((reed_dim_range[]){{"past", -1, 3}}, 1, (const char *const[3]){"'past'", "-1..3", "no range of extents"});
+  not_compiled((reed_dim_range[]){{"past", -1, 3}}, 1,
+               (const char *const[3]){"'past'", "-1..3", "no range of extents"});
   not_compiled((reed_dim_range[]){{"past", 0, 3}, {"past", 0, 3}}, 2, (const char *const[3]){"two", "'past'", ""});
 }
 END_TEST
