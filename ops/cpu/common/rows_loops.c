@@ -53,6 +53,36 @@ void CPU_LEVELED(scale_by_double)(double a, const float *x, float *y, int64_t n,
     for (int64_t i = 0; i < n; i++) y[i * stride] = (float)((double)x[i * stride] * a);
 }
 
+/* Columns whose sums stay in registers. */
+INLINE void lp_sum_of(int64_t p, const float *x, int64_t rows, int64_t stride, const int count, double *sums) {
+  double own[16];
+  for (int k = 0; k < count; k++) own[k] = sums[k];
+  if (p == 1)
+    for (int64_t i = 0; i < rows; i++, x += stride)
+      for (int k = 0; k < count; k++) own[k] += fabs((double)x[k]);
+  else
+    for (int64_t i = 0; i < rows; i++, x += stride)
+      for (int k = 0; k < count; k++) own[k] += (double)x[k] * (double)x[k];
+  for (int k = 0; k < count; k++) sums[k] = own[k];
+}
+
+void CPU_LEVELED(lp_sum_columns)(int64_t p, const float *x, int64_t rows, int64_t stride, int64_t count, double *sums) {
+  int64_t c = 0;
+  for (; c + 16 <= count; c += 16) lp_sum_of(p, x + c, rows, stride, 16, sums + c);
+  for (; c + 8 <= count; c += 8) lp_sum_of(p, x + c, rows, stride, 8, sums + c);
+  for (; c + 4 <= count; c += 4) lp_sum_of(p, x + c, rows, stride, 4, sums + c);
+  if (count - c == 3) lp_sum_of(p, x + c, rows, stride, 3, sums + c);
+  else if (count - c == 2) lp_sum_of(p, x + c, rows, stride, 2, sums + c);
+  else if (count > c) lp_sum_of(p, x + c, rows, stride, 1, sums + c);
+}
+
+void CPU_LEVELED(scale_by_doubles)(const double *factors, int64_t width, const float *x, float *y, int64_t n) {
+  for (int64_t i = 0; i < n; i += width) {
+    const int64_t count = n - i < width ? n - i : width;
+    for (int64_t k = 0; k < count; k++) y[i + k] = (float)((double)x[i + k] * factors[k]);
+  }
+}
+
 /* Up to n elements, and `otherwise` in the lanes after them. */
 INLINE lanes load_or(const float *x, int64_t n, float otherwise) {
   return n >= LANES ? load(x) : load_masked(x, lanes_between(0, n), all(otherwise));

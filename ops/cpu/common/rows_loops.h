@@ -26,6 +26,10 @@ CPU_LOOP(float, max_f32, (const float *x, int64_t n));
  * apart as well */
 CPU_LOOP(double, lp_sum, (int64_t p, const float *x, int64_t n, int64_t stride));
 CPU_LOOP(void, scale_by_double, (double a, const float *x, float *y, int64_t n, int64_t stride));
+/* lp_sum of `count` columns side by side, in rows `stride` apart, added to sums. */
+CPU_LOOP(void, lp_sum_columns, (int64_t p, const float *x, int64_t rows, int64_t stride, int64_t count, double *sums));
+/* y[i] = x[i] * factors[i % width], rounded once */
+CPU_LOOP(void, scale_by_doubles, (const double *factors, int64_t width, const float *x, float *y, int64_t n));
 /* y[i] = max(y[i], x[i]), NaN when either is; y[i] += x[i]; y[i] += a * x[i]; y[i] = a * x[i] */
 CPU_LOOP(void, max_rows, (const float *x, float *y, int64_t n));
 CPU_LOOP(void, add_rows, (const float *x, float *y, int64_t n));

@@ -5,7 +5,9 @@
 
 #include <math.h>
 
+#include "ops/cpu/common/relay.h"
 #include "ops/cpu/common/rows_loops.h"
+#include "ops/cpu/common/whole.h"
 #include "ops/cpu/reduce/short_rows.h"
 
 #define PIECE 16384
@@ -15,7 +17,7 @@ typedef struct hardmax_job {
   const float *x;
   float *y;
   int64_t n_pieces;
-  double *found; /* [line][piece]: the largest element, or the sum */
+  double *found; /* [line][piece], by columns [piece][line]: the largest element, or the sum */
   double *whole; /* of a line: the place of the first largest element, or what x is multiplied with */
 } hardmax_job;
 
@@ -68,7 +70,9 @@ static void find_lines(void *context, int64_t begin, int64_t end) {
       job->whole[line] = first_largest(job, line);
       continue;
     }
-    for (int64_t k = 0; k < job->n_pieces; k++) sum += job->found[line * job->n_pieces + k];
+    const int64_t lines = job->s->outer * job->s->inner;
+    for (int64_t k = 0; k < job->n_pieces; k++)
+      sum += job->found[job->s->inner > 1 ? k * lines + line : line * job->n_pieces + k];
     if (job->s->p == 2) sum = sqrt(sum);
     job->whole[line] = sum == 0 ? 0 : 1 / sum;
   }
@@ -90,6 +94,73 @@ static void write_pieces(void *context, int64_t begin, int64_t end) {
   }
 }
 
+/* ---- LpNormalization of lines side by side ---- */
+
+#define STEP 16384 /* elements of a step of a piece of some columns */
+#define COLUMNS_LEAST 16
+#define COLUMNS_MOST 256
+#define FACTORS 128 /* so many at least are multiplied in one loop, if rows are shorter */
+
+/* Pieces of groups of columns. */
+typedef struct columns_job {
+  hardmax_job job;
+  int64_t width, n_groups, step_rows; /* columns of a group, groups of `inner` columns, rows of a step */
+} columns_job;
+
+/* A step of a piece of a group, whose sums take the rows in their order. */
+static bool sum_step(void *context, int64_t item, int64_t step, int32_t place) {
+  (void)place;
+  const columns_job *c = context;
+  const softmax *s = c->job.s;
+  const int64_t piece = item % c->job.n_pieces, group = item / c->job.n_pieces, column = group % c->n_groups * c->width,
+                outer = group / c->n_groups, left = s->inner - column, count = left < c->width ? left : c->width,
+                row = piece * PIECE + step * c->step_rows,
+                rows = s->axis - row < c->step_rows ? s->axis - row : c->step_rows;
+  double *sums = c->job.found + (piece * s->outer + outer) * s->inner + column;
+  if (step == 0) memset(sums, 0, (size_t)count * sizeof *sums);
+  CPU_PICK(s->level, lp_sum_columns)
+  (s->p, c->job.x + (outer * s->axis + row) * s->inner + column, rows, s->inner, count, sums);
+  return row + rows < s->axis && (row + rows) % PIECE != 0;
+}
+
+/* Rows begin..end-1 of all outer blocks. */
+static void scale_rows(void *context, int64_t begin, int64_t end) {
+  const columns_job *c = context;
+  const softmax *s = c->job.s;
+  const int64_t inner = s->inner, repeats = smaller(divided(FACTORS, inner), s->axis);
+  double repeated[2 * FACTORS];
+  for (int64_t row = begin, n; row < end; row += n) {
+    const int64_t outer = row / s->axis, left = (outer + 1) * s->axis - row;
+    n = end - row < left ? end - row : left;
+    const double *factors = c->job.whole + outer * inner;
+    for (int64_t i = 0; i < repeats && repeats > 1; i++)
+      memcpy(repeated + i * inner, factors, (size_t)inner * sizeof *factors);
+    CPU_PICK(s->level, scale_by_doubles)
+    (repeats > 1 ? repeated : factors, repeats * inner, c->job.x + row * inner, c->job.y + row * inner, n * inner);
+  }
+}
+
+/* Pieces of one step each. */
+static void sum_items(void *context, int64_t begin, int64_t end, int32_t worker) {
+  for (int64_t i = begin; i < end; i++) sum_step(context, i, 0, worker);
+}
+
+static reed_status run_columns(const hardmax_job *job) {
+  const softmax *s = job->s;
+  columns_job c = {.job = *job};
+  const cpu_team team = cpu_team_for(s->team, s->outer * s->inner * s->axis * 8);
+  const int64_t wanted = s->outer * s->inner * job->n_pieces / (2 * team.threads);
+  c.width = cpu_clamp(round_up(wanted, COLUMNS_LEAST), COLUMNS_LEAST, COLUMNS_MOST);
+  c.n_groups = divided(s->inner, c.width);
+  for (c.step_rows = PIECE; c.step_rows > 1 && c.step_rows * smaller(c.width, s->inner) > STEP;) c.step_rows /= 2;
+  const int64_t items = s->outer * c.n_groups * job->n_pieces;
+  const int64_t steps = divided(s->axis, c.step_rows);
+  reed_status status = steps <= job->n_pieces ? cpu_parallel_scratch(team, items, 1, sum_items, &c)
+                                              : cpu_relay(team, items, s->outer * c.n_groups * steps, sum_step, &c);
+  if (status == REED_OK) status = cpu_parallel(team, s->outer * s->inner, 64, find_lines, &c.job);
+  return status == REED_OK ? cpu_parallel(team, s->outer * s->axis, 1, scale_rows, &c) : status;
+}
+
 static int64_t pieces_of(const softmax *s) { return (s->axis + PIECE - 1) / PIECE; }
 
 static reed_status run_hardmax(const void *state, const reed_kernel_buffers *buffers) {
@@ -98,6 +169,7 @@ static reed_status run_hardmax(const void *state, const reed_kernel_buffers *buf
   int64_t lines = s->outer * s->inner, n = lines * job.n_pieces;
   if (n == 0) return REED_OK;
   job.whole = job.found + n;
+  if (s->kind == SOFTMAX_LP && s->inner > 1) return run_columns(&job);
   cpu_team team = cpu_team_for(s->team, lines * (s->axis * (s->inner == 1 ? 6 : 24) + WORK_PER_ROW));
   reed_status status = cpu_parallel(team, n, 1, find_pieces, &job);
   if (status == REED_OK) status = cpu_parallel(team, lines, 1, find_lines, &job);

@@ -49,6 +49,8 @@ static const struct {
     {OP_Hardmax, REED_F64, 2, {40000, 3}, 0, NULL, 0},
     {OP_LpNormalization, REED_F32, 2, {2, 50001}, 1, NULL, 1e-6},
     {OP_LpNormalization, REED_F32, 2, {40000, 3}, 0, "p", 1e-6},
+    {OP_LpNormalization, REED_F32, 3, {2, 17000, 71}, 1, NULL, 1e-6},
+    {OP_LpNormalization, REED_F32, 3, {300, 5, 3}, 1, "p", 1e-6},
     {OP_LayerNormalization, REED_F32, 2, {2, 90001}, 1, NULL, 1e-4},
     {OP_RMSNormalization, REED_F32, 2, {3, 70000}, 1, NULL, 1e-4},
     {OP_InstanceNormalization, REED_F32, 3, {2, 3, 70000}, 0, NULL, 1e-4},
