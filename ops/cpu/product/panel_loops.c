@@ -104,11 +104,30 @@ INLINE lanes load_weights(const weight *p) { return load(p); }
     statement; \
   }
 
-/* The end of a tile some of whose columns are not c's. */
+/* The end of a tile some of whose columns are not c's. Most tiles have the addends of a convolution alone: their loop
+ * decides nothing else. */
 CPU_UNCHECKED static __attribute__((noinline)) void finish_some(const panel_tile *t, int64_t row, int64_t column,
                                                                 int rows, int vectors, lanes *sum) {
-  for (int j = 0; j < vectors; j++)
-    for (int i = 0; i < rows; i++) panel_finish(t, row + i, column + j * LANES, sum[i * vectors + j]);
+  const bool plain = t->first && t->bias && !t->row_bias && !t->halves;
+  const lanes least = all(t->relu ? 0 : -INFINITY);
+  for (int j = 0; j < vectors; j++, column += LANES) {
+    const int64_t n = t->columns - column;
+    if (!plain || n <= 0) {
+      for (int i = 0; i < rows; i++) panel_finish(t, row + i, column, sum[i * vectors + j]);
+      continue;
+    }
+    const lane_mask mask = lanes_between(0, n);
+    const lanes bias = load_some(t->bias + column, mask);
+    for (int i = 0; i < rows; i++) {
+      const int64_t at = (row + i) * t->c_row + column;
+      float *c = (float *)t->c + at;
+      lanes x = sum[i * vectors + j] + bias;
+      if (t->residual) x += load_some((const float *)t->residual + at, mask);
+      x = LANES_MAX(least, x); /* NaN stays */
+      if (n < LANES) store_first(c, x, n);
+      else store(c, x);
+    }
+  }
 }
 
 /* Addresses that a tile prefetches for the tile after it: of panel_tile.next a line for each element of depth; of Y and
