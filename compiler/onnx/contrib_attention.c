@@ -3,6 +3,8 @@
  * attribute mask_filter_value to the scores of hidden keys, which are not lost where a row hides all keys. With
  * `unidirectional` and other numbers of keys than of queries and past together, the last query is at the last key, as
  * in the CUDA provider; the CPU provider counts queries from the past on. */
+#include <math.h>
+
 #include "compiler/onnx/reader.h"
 
 typedef struct attention {
@@ -92,6 +94,12 @@ static void add_bias(onnx_reading *z, int32_t i, attention *a) {
 
 /* ---- operators ---- */
 
+/* Part i of an operand whose last axis but one has queries, keys and values, or two of them. */
+static ir_value *packed(const onnx_reading *z, ir_value *x, int64_t i) {
+  ir_value *y = onnx_made(z->g, NULL, OP_Gather, (ir_value *[]){x, onnx_integer(z->g, i)}, 2, "axis", 3, NULL);
+  return onnx_binary(z->g, OP_Reshape, y, INTEGERS(z, 0, 0, -1));
+}
+
 /* query, key, value, bias of all three?, mask?, bias of scores?, past keys?, past values? */
 static void multi_head_attention(onnx_reading *z) {
   attention a = {.q = z->inputs[0],
@@ -100,7 +108,11 @@ static void multi_head_attention(onnx_reading *z) {
                  .past_key = z->inputs[6],
                  .past_value = z->inputs[7],
                  .has_heads = z->inputs[1] && z->ranks[1] == 4};
-  if (!a.k || !a.v) (void)onnx_refuse(z, "queries, keys and values in one operand");
+  if (z->ranks[0] == 5 && !a.k && !a.v) { /* [batch, places, heads, 3, elements] */
+    a.q = packed(z, z->inputs[0], 0), a.k = packed(z, z->inputs[0], 1), a.v = packed(z, z->inputs[0], 2);
+  } else if (a.k && z->ranks[1] == 5 && !a.v) { /* [batch, places, heads, 2, elements] */
+    a.k = packed(z, z->inputs[1], 0), a.v = packed(z, z->inputs[1], 1);
+  } else if (!a.k || !a.v) (void)onnx_refuse(z, "an attention without keys or values");
   if (z->inputs[8] || z->inputs[9]) (void)onnx_refuse(z, "a cache longer than its tokens");
   if (z->inputs[3] && a.has_heads) (void)onnx_refuse(z, "a bias of keys that have an axis of heads");
   if (z->unsupported) return;
@@ -181,9 +193,108 @@ static void rotary_embedding(onnx_reading *z) {
   z->outputs[0] = is_split ? onnx_binary(z->g, OP_Reshape, exchanged(z, y), shape) : y;
 }
 
+/* ---- attention with fewer heads of keys than of queries ---- */
+
+/* x with the places' angles, by operands 7 and 8. */
+static ir_value *turned(onnx_reading *z, ir_value *x, int64_t heads, ir_value *places) {
+  const ir_type *cosines = &z->inputs[7]->type;
+  ir_value *operands[] = {x, z->inputs[7], z->inputs[8], places};
+  ir_value *y =
+      onnx_made(z->g, NULL, OP_RotaryEmbedding, operands, 4, "interleaved", onnx_int(z, "rotary_interleaved", 0), NULL);
+  return y && ir_set_attr_int(y->producer, "num_heads", heads) &&
+                 ir_set_attr_int(y->producer, "rotary_embedding_dim", 2 * cosines->dims[1])
+             ? y
+             : NULL;
+}
+
+static ir_value *joined(const onnx_reading *z, ir_value *a, ir_value *b) {
+  return onnx_made(z->g, NULL, OP_Concat, (ir_value *[]){a, b}, 2, "axis", 0, NULL);
+}
+
+/* The keys or values x [batch, places, all heads' elements] in the cache, operand i, from the row `past` on. The cache
+ * has room for `total` rows, or gets it. Without a cache x itself. */
+static ir_value *cached(const onnx_reading *z, ir_value *x, int64_t heads, int32_t i, ir_value *past, ir_value *total) {
+  ir_value *rows = exchanged(z, onnx_binary(z->g, OP_Reshape, x, INTEGERS(z, 0, 0, heads, -1)));
+  if (!z->inputs[i]) return rows;
+  ir_value *more = onnx_binary(z->g, OP_Sub, total, extent(z, z->inputs[i], 2));
+  more = onnx_binary(z->g, OP_Max, more, INTEGERS(z, 0));
+  ir_value *pads = joined(z, INTEGERS(z, 0, 0, 0, 0, 0, 0), joined(z, more, INTEGERS(z, 0)));
+  ir_value *operands[] = {onnx_binary(z->g, OP_Pad, z->inputs[i], pads), rows, past};
+  return onnx_made(z->g, NULL, OP_TensorScatter, operands, 3, NULL, 0, NULL);
+}
+
+/* True at the keys, `total`, that a query at its place sees: those up to its own place, or the last
+ * local_window_size of them. */
+static ir_value *seen(const onnx_reading *z, ir_value *places, ir_value *total) {
+  const int64_t window = onnx_int(z, "local_window_size", -1);
+  ir_value *keys = onnx_range(z->g, onnx_single(z->g, total, 0));
+  ir_value *queries = onnx_binary(z->g, OP_Unsqueeze, places, INTEGERS(z, 1, 3));
+  ir_value *up_to_own = onnx_binary(z->g, OP_LessOrEqual, keys, queries);
+  if (window <= 0) return up_to_own;
+  ir_value *first = onnx_binary(z->g, OP_Sub, queries, onnx_integer(z->g, window));
+  return onnx_binary(z->g, OP_And, up_to_own, onnx_binary(z->g, OP_Greater, keys, first));
+}
+
+/* queries, or with keys and values behind them; keys?, values?, caches?, keys of each sequence less one, keys of the
+ * longest one, cosines and sines?, places?, bias of scores?. Sequences of a first run begin at row 0, otherwise their
+ * rows end at their number of keys. */
+static void group_query_attention(onnx_reading *z) {
+  const int64_t heads = onnx_int(z, "num_heads", 0), key_heads = onnx_int(z, "kv_num_heads", 0);
+  const bool rotary = onnx_int(z, "do_rotary", 0) != 0, has_past = z->inputs[3] && z->inputs[4];
+  ir_value *q = z->inputs[0], *k = z->inputs[1], *v = z->inputs[2];
+  if (heads < 1 || key_heads < 1) (void)onnx_refuse(z, "an attention without 'num_heads' or 'kv_num_heads'");
+  if (!z->inputs[5] || !z->inputs[6]) (void)onnx_refuse(z, "an attention without numbers of keys");
+  if ((k && !v) || (!k && v) || (z->inputs[3] && !z->inputs[4])) (void)onnx_refuse(z, "keys without values");
+  if (onnx_int(z, "smooth_softmax", 0) > 0 || onnx_int(z, "qk_output", 0) > 0)
+    (void)onnx_refuse(z, "attribute 'smooth_softmax' or 'qk_output'");
+  for (int32_t i = 11; i < z->n_inputs; i++)
+    if (z->inputs[i]) (void)onnx_refuse(z, "operands behind the bias of scores");
+  if (rotary &&
+      (!z->inputs[7] || !z->inputs[8] || z->inputs[7]->type.rank != 2 || symbol_is(z->inputs[7]->type.dims[1])))
+    (void)onnx_refuse(z, "cosines and sines whose number is not declared");
+  if (z->unsupported) return;
+  if (!k) {
+    ir_value *size = onnx_binary(z->g, OP_Div, extent(z, q, 2), INTEGERS(z, heads + 2 * key_heads));
+    ir_value *q_end = onnx_binary(z->g, OP_Mul, size, INTEGERS(z, heads)),
+             *k_end = onnx_binary(z->g, OP_Mul, size, INTEGERS(z, heads + key_heads));
+    k = onnx_slice(z->g, q, q_end, k_end, 2), v = onnx_slice(z->g, q, k_end, INTEGERS(z, INT64_MAX), 2);
+    q = onnx_slice(z->g, q, INTEGERS(z, 0), q_end, 2);
+  }
+  ir_value *n = extent(z, z->inputs[0], 1), *total = onnx_single(z->g, z->inputs[6], 1);
+  ir_value *lengths = onnx_cast(z->g, onnx_binary(z->g, OP_Reshape, z->inputs[5], INTEGERS(z, -1)), REED_I64);
+  ir_value *choice[] = {onnx_binary(z->g, OP_Equal, n, total), INTEGERS(z, 0),
+                        onnx_binary(z->g, OP_Sub, onnx_binary(z->g, OP_Add, lengths, INTEGERS(z, 1)), n)};
+  ir_value *past = choice[1] ? onnx_made(z->g, NULL, OP_Where, choice, 3, NULL, 0, NULL) : NULL;
+  if (!past) return;
+  past->type.dtype = REED_I64;
+  ir_value *places = onnx_binary(z->g, OP_Add, onnx_binary(z->g, OP_Unsqueeze, past, INTEGERS(z, 1)),
+                                 onnx_range(z->g, onnx_single(z->g, n, 0)));
+  if (rotary) {
+    ir_value *angles = z->inputs[9] ? onnx_cast(z->g, z->inputs[9], REED_I64) : places;
+    q = turned(z, q, heads, angles), k = turned(z, k, key_heads, angles);
+  }
+  q = exchanged(z, onnx_binary(z->g, OP_Reshape, q, INTEGERS(z, 0, 0, heads, -1)));
+  z->outputs[1] = cached(z, k, key_heads, 3, past, total), z->outputs[2] = cached(z, v, key_heads, 4, past, total);
+  ir_value *mask = seen(z, places, total), *zero = INTEGERS(z, 0);
+  if (z->inputs[10]) {
+    ir_value *biased[] = {mask, z->inputs[10], onnx_number_like(z->g, z->inputs[10], -INFINITY)};
+    mask = onnx_made(z->g, NULL, OP_Where, biased, 3, NULL, 0, NULL);
+    if (mask) mask->type.dtype = z->inputs[10]->type.dtype;
+  }
+  ir_value *operands[] = {q, z->outputs[1], z->outputs[2], mask};
+  for (int i = 1; i < 3 && has_past; i++) operands[i] = onnx_slice(z->g, operands[i], zero, total, 2);
+  ir_value *y = onnx_made(z->g, NULL, OP_Attention, operands, 4, NULL, 0, NULL);
+  const float scale = onnx_float(z, "scale", 0), softcap = onnx_float(z, "softcap", 0);
+  if (!y || (scale != 0 && !ir_set_attr_float(y->producer, "scale", scale)) ||
+      !ir_set_attr_float(y->producer, "softcap", softcap))
+    return;
+  z->outputs[0] = onnx_binary(z->g, OP_Reshape, exchanged(z, y), INTEGERS(z, 0, 0, -1));
+}
+
 const onnx_maker onnx_attention_makers[] = {
     {"MultiHeadAttention", 1, 10, 3, multi_head_attention},
     {"Attention", 2, 7, 2, packed_attention},
     {"RotaryEmbedding", 4, 4, 1, rotary_embedding},
+    {"GroupQueryAttention", 1, REED_MAX_OPERANDS, 4, group_query_attention},
     {0},
 };

@@ -16,6 +16,7 @@ static const onnx_maker *maker_of(const char *domain, const char *type) {
                {"", onnx_simplified_makers},
                {"com.microsoft", onnx_contrib_makers},
                {"com.microsoft", onnx_attention_makers},
+               {"com.microsoft", onnx_bits_makers},
                {"com.microsoft", onnx_contrib_quantized_makers}};
   for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
     for (const onnx_maker *m = lists[i].makers; strcmp(domain, lists[i].domain) == 0 && m->name; m++)

@@ -104,7 +104,7 @@ static void dequantize(onnx_reading *z) {
 
 /* Scale and zero point of all numbers, so that 0 is one of them. Numbers that are all 0 have the scale 1, as
  * onnxruntime gives them (ONNX divides by 0). */
-static void quantize_dynamically(onnx_reading *z) {
+static void quantize_x(onnx_reading *z, ir_value *out_values[3]) {
   ir_value *x = z->inputs[0], *none = onnx_number(z->g, 0, REED_F32);
   ir_value *least = onnx_made(z->g, NULL, OP_ReduceMin, &x, 1, "keepdims", 0, NULL);
   ir_value *most = onnx_made(z->g, NULL, OP_ReduceMax, &x, 1, "keepdims", 0, NULL);
@@ -116,13 +116,15 @@ static void quantize_dynamically(onnx_reading *z) {
   ir_value *zero = onnx_binary(z->g, OP_Sub, none, onnx_binary(z->g, OP_Div, least, scale));
   zero = onnx_unary(z->g, OP_Round, clipped(z, zero, 0, 255));
   ir_value *y = onnx_unary(z->g, OP_Round, onnx_binary(z->g, OP_Div, x, scale));
-  z->outputs[0] = onnx_cast(z->g, clipped(z, onnx_binary(z->g, OP_Add, y, zero), 0, 255), REED_U8);
-  z->outputs[1] = scale;
-  z->outputs[2] = onnx_cast(z->g, zero, REED_U8);
-  if (!z->outputs[0] || !scale || !z->outputs[2]) return;
+  out_values[0] = onnx_cast(z->g, clipped(z, onnx_binary(z->g, OP_Add, y, zero), 0, 255), REED_U8);
+  out_values[1] = scale;
+  out_values[2] = onnx_cast(z->g, zero, REED_U8);
+  if (!out_values[0] || !scale || !out_values[2]) return;
   scale->type = (ir_type){.dtype = REED_F32};
-  z->outputs[2]->type = (ir_type){.dtype = REED_U8};
+  out_values[2]->type = (ir_type){.dtype = REED_U8};
 }
+
+static void quantize_dynamically(onnx_reading *z) { quantize_x(z, z->outputs); }
 
 /* The product of i32. Zero points belong to a's rows and to b's columns. */
 static ir_value *matrix_product(onnx_reading *z, number a, number b) {
@@ -263,7 +265,30 @@ static void multiply_and_add(onnx_reading *z) {
   }
 }
 
+/* sums times the scale of x, and the scale of b's columns, plus the bias. */
+static void give_real(onnx_reading *z, ir_value *sums, ir_value *scale_of_x, int32_t scale, int32_t bias) {
+  ir_value *factor = onnx_binary(z->g, OP_Mul, scale_of_x, along(z, scale, z->inputs[scale], sums, -1));
+  ir_value *y = onnx_binary(z->g, OP_Mul, onnx_cast(z->g, sums, REED_F32), factor);
+  z->outputs[0] = z->inputs[bias] ? onnx_binary(z->g, OP_Add, y, z->inputs[bias]) : y;
+}
+
+/* x, quantised in the run, times b: x, b, scale of b, zero point of b?, bias? */
+static void quantize_and_multiply(onnx_reading *z) {
+  ir_value *x[3] = {NULL};
+  quantize_x(z, x);
+  ir_value *a = onnx_binary(z->g, OP_Sub, onnx_cast(z->g, x[0], REED_I32), onnx_cast(z->g, x[2], REED_I32));
+  give_real(z, onnx_binary(z->g, OP_MatMul, a, difference(z, 1, 3, REED_I32, -1)), x[1], 2, 4);
+}
+
+/* a, b, scales of both, zero points of both?, bias? */
+static void multiply_to_real(onnx_reading *z) {
+  ir_value *sums = matrix_product(z, (number){0, 2, 4}, (number){1, 3, 5});
+  give_real(z, sums, along(z, 2, z->inputs[2], sums, -2), 3, 6);
+}
+
 const onnx_maker onnx_contrib_quantized_makers[] = {
+    {"DynamicQuantizeMatMul", 3, 5, 1, quantize_and_multiply},
+    {"MatMulIntegerToFloat", 4, 7, 1, multiply_to_real},
     {"QLinearAdd", 2, 8, 1, add},
     {"QLinearMul", 2, 8, 1, multiply},
     {"QLinearSigmoid", 2, 5, 1, sigmoid},

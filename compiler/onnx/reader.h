@@ -266,7 +266,7 @@ extern const onnx_maker onnx_quantized_makers[], onnx_random_makers[], onnx_norm
     onnx_loss_makers[], onnx_composed_makers[];
 /* Of onnxruntime's optimiser: operators of the domain com.microsoft, and those that it has in ONNX's own domain. */
 extern const onnx_maker onnx_contrib_makers[], onnx_attention_makers[], onnx_contrib_quantized_makers[],
-    onnx_simplified_makers[];
+    onnx_bits_makers[], onnx_simplified_makers[];
 /* True for an operator of these lists; `domain` is a plain one. */
 bool onnx_has_maker(const char *domain, const char *type);
 /* Reads such a node. ERROR_FORMAT: a wrong number of operands. */

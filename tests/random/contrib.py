@@ -1,4 +1,4 @@
-"""Random nodes of onnxruntime's domain com.microsoft beside onnxruntime: fused products, norms, attentions with masks, biases and caches, rotary embeddings.
+"""Random nodes of onnxruntime's domain com.microsoft beside onnxruntime: fused and quantised products, norms, attentions with masks, biases and caches, rotary embeddings.
 
 usage: contrib.py --build build [--seeds 0:200]
 
@@ -17,7 +17,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import reed  # noqa: E402
 
 TOLERANCE = 2e-5  # of the largest element
-TYPES = {np.dtype(np.float32): T.FLOAT, np.dtype(np.int32): T.INT32, np.dtype(np.int64): T.INT64}
+TYPES = {np.dtype(np.float32): T.FLOAT, np.dtype(np.int32): T.INT32, np.dtype(np.int64): T.INT64, np.dtype(np.int8): T.INT8, np.dtype(np.uint8): T.UINT8}
 
 
 class Case:
@@ -25,9 +25,10 @@ class Case:
 
     def __init__(self, r):
         self.r, self.names, self.inputs, self.weights, self.attributes = r, [], {}, {}, {}
+        self.n_compared = None  # outputs that have a meaning; None: all
 
     def floats(self, *shape):
-        return self.r.standard_normal(shape).astype(np.float32)
+        return np.asarray(self.r.standard_normal(shape), np.float32)
 
     def add(self, array, constant=False):
         if array is None:
@@ -131,7 +132,77 @@ def skip_norm(c):
     return "SkipSimplifiedLayerNormalization" if root else "SkipLayerNormalization", 1
 
 
-KINDS = [multi_head_attention, attention, rotary_embedding, fused_matmul, skip_norm]
+def group_query_attention(c):
+    """First runs, single steps and longer ones, with caches of the past's length or longer. Rows of a cache behind the keys have no meaning: then only the first output is compared."""
+    r = c.r
+    batch, key_heads, group, size = r.integers(1, 3), r.integers(1, 3), r.integers(1, 4), 16 * r.integers(1, 3)
+    heads, first, rotary, is_packed = key_heads * group, c.chance(.4), c.chance(), c.chance(.3)
+    places = r.integers(1, 6) if first or batch == 1 else 1
+    past = 0 if first else r.integers(1, 6)
+    total = past + places
+    lengths = np.array([total] * batch) if first or c.chance(.6) else np.array([total] + [places + r.integers(0, past + 1) for _ in range(batch - 1)])
+    rows = past if c.chance(.7) else total + r.integers(0, 3)
+    if is_packed:
+        c.add(c.floats(batch, places, (heads + 2 * key_heads) * size))
+        for _ in range(2): c.add(None)
+    else:
+        c.add(c.floats(batch, places, heads * size))
+        for _ in range(2): c.add(c.floats(batch, places, key_heads * size))
+    for _ in range(2): c.add(c.floats(batch, key_heads, rows, size) if rows else None)
+    c.add((lengths - 1).astype(np.int32))
+    c.add(np.array([total], np.int32), c.chance(.3))
+    for _ in range(2): c.add(c.floats(20, size // 2) if rotary else None, True)
+    c.attributes = {"num_heads": int(heads), "kv_num_heads": int(key_heads), "do_rotary": int(rotary)}
+    if rotary and c.chance(): c.attributes["rotary_interleaved"] = 1
+    if c.chance(.3): c.attributes["local_window_size"] = int(r.integers(1, 5))
+    if c.chance(.3): c.attributes["scale"] = .3
+    if c.chance(.3): c.attributes["softcap"] = 2.
+    if rows > total or (lengths < total).any(): c.n_compared = 1
+    return "GroupQueryAttention", 3
+
+
+def matmul_bits(c):
+    r = c.r
+    bits, block = int(r.choice([4, 8])), int(r.choice([16, 32, 64]))
+    m, k, n = r.integers(1, 5), int(r.integers(1, 150)), int(r.integers(1, 20))
+    blocks = -(-k // block)
+    c.add(c.floats(m, k) if c.chance() else c.floats(2, m, k))
+    c.add(r.integers(0, 256, (n, blocks, block * bits // 8)).astype(np.uint8), True)
+    c.add(c.floats(n * blocks) if c.chance() else c.floats(n, blocks), True)
+    bytes_of_points = -(-blocks * bits // 8)
+    c.add(r.integers(0, 256, n * bytes_of_points).astype(np.uint8) if c.chance() else None, True)
+    c.add(None)
+    c.add(c.floats(n) if c.chance(.3) else None, True)
+    c.attributes = {"K": k, "N": n, "bits": bits, "block_size": block}
+    return "MatMulNBits", 1
+
+
+def dynamic_quantize_matmul(c):
+    r, (m, k, n) = c.r, c.r.integers(1, 9, 3)
+    dtype, each = (np.int8 if c.chance() else np.uint8), c.chance()
+    c.add(c.floats(m, k))
+    c.add(r.integers(-100 if dtype == np.int8 else 0, 100, (k, n)).astype(dtype), c.chance())
+    c.add(np.asarray(np.abs(c.floats(*((n,) if each else ()))) + np.float32(.1)), True)
+    c.add(r.integers(0, 50, (n,) if each else ()).astype(dtype) if c.chance() else None, True)
+    c.add(c.floats(n) if c.chance() else None, c.chance())
+    return "DynamicQuantizeMatMul", 1
+
+
+def matmul_integer_to_float(c):
+    r, (m, k, n) = c.r, c.r.integers(1, 9, 3)
+    dtype, each = (np.int8 if c.chance() else np.uint8), c.chance()
+    c.add(r.integers(0, 256, (m, k)).astype(np.uint8))
+    c.add(r.integers(-100 if dtype == np.int8 else 0, 100, (k, n)).astype(dtype), c.chance())
+    c.add(np.asarray(np.abs(c.floats()) + np.float32(.1)))
+    c.add(np.asarray(np.abs(c.floats(*((n,) if each else ()))) + np.float32(.1)), True)
+    c.add(np.array(r.integers(0, 256), np.uint8) if c.chance() else None)
+    c.add(r.integers(0, 50, (n,) if each else ()).astype(dtype) if c.chance() else None, True)
+    c.add(c.floats(n) if c.chance() else None)
+    return "MatMulIntegerToFloat", 1
+
+
+KINDS = [multi_head_attention, attention, rotary_embedding, fused_matmul, skip_norm, group_query_attention, matmul_bits, dynamic_quantize_matmul,
+         matmul_integer_to_float]
 
 
 def main():
@@ -162,7 +233,7 @@ def main():
             wrong += 1
             continue
         counts[op] = counts.get(op, 0) + 1
-        for k, (a, b) in enumerate(zip(got, wanted)):
+        for k, (a, b) in enumerate(list(zip(got, wanted))[:c.n_compared]):
             if a.shape != b.shape or np.abs(a - b).max(initial=0) > TOLERANCE * np.abs(b).max(initial=1):
                 print(f"{described}: output {k} {a.shape} differs from {b.shape} by {np.abs(a - b).max(initial=0) if a.shape == b.shape else 'its shape'}")
                 wrong += 1

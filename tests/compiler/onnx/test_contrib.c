@@ -66,6 +66,30 @@ static void add_constants(onnx_build *b) {
   build_tensor(b, "at", REED_I64, "2,3", (int64_t[]){4, 1, 0, 2, 2, 3}, true);
   build_tensor(b, "ones", REED_I32, "2", (int32_t[]){2, 3}, true);
   build_tensor(b, "none", REED_I32, "2", (int32_t[]){0, 0}, true);
+  add_constant(b, "one_head", "2,3,2"); /* fewer heads of keys than of queries */
+  add_constant(b, "other_head", "2,3,2");
+  add_constant(b, "beside", "2,3,8");
+  add_constant(b, "rows", "2,1,2,2");
+  add_constant(b, "five", "1,3,2,3,2"); /* queries, keys and values in one operand */
+  add_constant(b, "half", "5,1");
+  build_tensor(b, "three", REED_I32, "2", (int32_t[]){2, 2}, true);
+  build_tensor(b, "five_keys", REED_I32, "2", (int32_t[]){4, 4}, true);
+  build_tensor(b, "total3", REED_I32, "1", (int32_t[]){3}, true);
+  build_tensor(b, "total5", REED_I32, "1", (int32_t[]){5}, true);
+  build_i64(b, "in_order", "2,3", (int64_t[]){0, 1, 2, 0, 1, 2});
+  build_i64(b, "third", "", (int64_t[]){2});
+  build_i64(b, "flat", "3", (int64_t[]){0, 0, -1});
+  build_i64(b, "widths", "3", (int64_t[]){4, 2, 2});
+  build_tensor(b, "nibbles", REED_U8, "2,1,8", (uint8_t[16]){0x21, 0x43, [8] = 0x65, 0x87}, true);
+  build_tensor(b, "octets", REED_U8, "2,1,16", (uint8_t[32]){1, 2, 3, 4, [16] = 5, 6, 7, 8}, true);
+  build_tensor(b, "points", REED_U8, "2", (uint8_t[]){1, 3}, true);
+  build_f32(b, "steps", "2", (float[]){.5F, 2});
+  build_f32(b, "about8", "4,2", (float[]){-3.5F, -6, -3, -4, -2.5F, -2, -2, 0});
+  build_f32(b, "about_points", "4,2", (float[]){0, 4, .5F, 6, 1, 8, 1.5F, 10});
+  build_tensor(b, "whole", REED_U8, "5,4", (uint8_t[20]){3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8, 9, 7, 9, 3, 2, 3, 8, 4},
+               true);
+  build_tensor(b, "other", REED_U8, "4,2", (uint8_t[8]){2, 7, 1, 8, 2, 8, 1, 8}, true);
+  build_tensor(b, "two", REED_U8, "", (uint8_t[]){2}, true);
   build_f32(b, "alpha", "", (float[]){.5F});
   build_f32(b, "slope", "", (float[]){1.702F});
   build_f32(b, "low", "", (float[]){-.25F});
@@ -146,6 +170,28 @@ static const struct {
      {"u = MatMul(x,packed)", "q,k,l = Split(u,thirds) axis=2", "k0 = Gather(joined,first)",
       "l0 = Gather(joined,second)", "z,k1,l1 = Attention(q,k,l,,k0,l0) q_num_heads=2 kv_num_heads=2 is_causal=1",
       "k2 = Unsqueeze(k1,begin)", "l2 = Unsqueeze(l1,begin)", "z2 = Concat(k2,l2) axis=0"}},
+    {"y = " MS "MultiHeadAttention(five) num_heads=2",
+     {"qq = Gather(five,first) axis=3", "k0 = Gather(five,second) axis=3", "v0 = Gather(five,third) axis=3",
+      "q = Reshape(qq,flat)", "k = Reshape(k0,flat)", "v = Reshape(v0,flat)",
+      "z = Attention(q,k,v) q_num_heads=2 kv_num_heads=2"}},
+    {"y = " MS "GroupQueryAttention(x,one_head,other_head,,,three,total3) num_heads=2 kv_num_heads=1 scale=0.25",
+     {"z = Attention(x,one_head,other_head) q_num_heads=2 kv_num_heads=1 is_causal=1 scale=0.25"}},
+    {"y,y2,y3 = " MS "GroupQueryAttention(x,one_head,other_head,rows,rows,five_keys,total5) num_heads=2 kv_num_heads=1",
+     {"z,z2,z3 = Attention(x,one_head,other_head,,rows,rows) q_num_heads=2 kv_num_heads=1 is_causal=1"}},
+    {"y = " MS "GroupQueryAttention(beside,,,,,three,total3,half,half) num_heads=2 kv_num_heads=1 do_rotary=1",
+     {"u,v,w0 = Split(beside,widths) axis=2", "q = RotaryEmbedding(u,half,half,in_order) num_heads=2",
+      "k = RotaryEmbedding(v,half,half,in_order) num_heads=1",
+      "z = Attention(q,k,w0) q_num_heads=2 kv_num_heads=1 is_causal=1"}},
+    {"y = " MS "MatMulNBits(x,nibbles,steps) K=4 N=2 bits=4 block_size=16", {"z = MatMul(x,about8)"}},
+    {"y = " MS "MatMulNBits(x,nibbles,steps,points,,o) K=4 N=2 bits=4 block_size=16",
+     {"u = MatMul(x,about_points)", "z = Add(u,o)"}},
+    {"y = " MS "MatMulNBits(x,octets,steps,points) K=4 N=2 bits=8 block_size=16", {"z = MatMul(x,about_points)"}},
+    {"y = " MS "DynamicQuantizeMatMul(p,other,steps,two,o)",
+     {"q,l,n = DynamicQuantizeLinear(p)", "u = MatMulInteger(q,other,n,two)", "v = Cast(u) to=1", "k = Mul(l,steps)",
+      "j = Mul(v,k)", "z = Add(j,o)"}},
+    {"y = " MS "MatMulIntegerToFloat(whole,other,alpha,steps,two,two,o)",
+     {"u = MatMulInteger(whole,other,two,two)", "v = Cast(u) to=1", "k = Mul(alpha,steps)", "j = Mul(v,k)",
+      "z = Add(j,o)"}},
     {"y = " MS "RotaryEmbedding(x,at,f,z0) num_heads=2", {"z = RotaryEmbedding(x,f,z0,at) num_heads=2"}},
     {"y = " MS "RotaryEmbedding(x,place,f,z0) interleaved=1", /* heads of the caches' width */
      {"z = RotaryEmbedding(x,f,z0,places) num_heads=2 interleaved=1"}},
@@ -221,8 +267,15 @@ START_TEST(nodes_that_do_not_fit_are_refused) {
        REED_ERROR_UNSUPPORTED},
       {"y = " MS "EmbedLayerNormalization(x,,x,,,x,x)", "without tables, scale or shift", REED_ERROR_UNSUPPORTED},
       {"y = " MS "MultiHeadAttention(x,x,x)", "an attention without 'num_heads': 'y_node'", REED_ERROR_UNSUPPORTED},
-      {"y = " MS "MultiHeadAttention(x) num_heads=1", "queries, keys and values in one operand",
+      {"y = " MS "MultiHeadAttention(x) num_heads=1", "an attention without keys or values: 'y_node'",
        REED_ERROR_UNSUPPORTED},
+      {"y = " MS "GroupQueryAttention(x,x,x) num_heads=1 kv_num_heads=1",
+       "an attention without numbers of keys: 'y_node'", REED_ERROR_UNSUPPORTED},
+      {"y = " MS "GroupQueryAttention(x,x,,,,x,x) num_heads=1 kv_num_heads=1", "keys without values: 'y_node'",
+       REED_ERROR_UNSUPPORTED},
+      {"y = " MS "MatMulNBits(x,x,x) K=2 N=2 bits=3 block_size=16", "'bits' are not 2, 4 or 8: 'y_node'",
+       REED_ERROR_UNSUPPORTED},
+      {"y = " MS "MatMulNBits(x,x,x) K=2 N=2", "without 'K', 'N' or 'block_size': 'y_node'", REED_ERROR_UNSUPPORTED},
       {"y = " MS "Attention(x,x,,,,,x) num_heads=1", "a cache longer than its tokens", REED_ERROR_UNSUPPORTED},
       {"y = " MS "RotaryEmbedding(x,x,x,x)", "operands whose rank is not 3 or 4", REED_ERROR_UNSUPPORTED},
       {"y = " MS "nchwc.Conv(x,x)", "operator Conv of domain com.microsoft.nchwc", REED_ERROR_UNSUPPORTED},
