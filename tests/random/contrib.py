@@ -167,7 +167,7 @@ def matmul_bits(c):
     m, k, n = r.integers(1, 5), int(r.integers(1, 150)), int(r.integers(1, 20))
     blocks = -(-k // block)
     c.add(c.floats(m, k) if c.chance() else c.floats(2, m, k))
-    c.add(r.integers(0, 256, (n, blocks, block * bits // 8)).astype(np.uint8), True)
+    c.add(r.integers(0, 256, (n, blocks, block * bits // 8)).astype(np.uint8), c.chance(.7))
     c.add(c.floats(n * blocks) if c.chance() else c.floats(n, blocks), True)
     bytes_of_points = -(-blocks * bits // 8)
     c.add(r.integers(0, 256, n * bytes_of_points).astype(np.uint8) if c.chance() else None, True)
