@@ -84,16 +84,16 @@ static void take_queries(const item *t) {
   }
 }
 
-/* Masks the scores of one row and of n keys from number j on. */
-static void mask_row(const item *t, int64_t r, int64_t j, int64_t n, float *scores) {
+/* Masks the scores of query i of a head and of n keys from number j on. */
+static void mask_row(const item *t, int64_t head, int64_t i, int64_t j, int64_t n, float *scores) {
   const attention_state *s = t->job->s;
   const attention *a = &s->a;
-  int64_t i = r % a->queries, first = attention_first(a, &t->reach, i) - j, end = attention_end(a, &t->reach, i) - j;
+  int64_t first = attention_first(a, &t->reach, i) - j, end = attention_end(a, &t->reach, i) - j;
   attention_cap(a, scores, n);
   if (a->mask_keys - j < end) end = a->mask_keys - j;
   if (a->mask_dtype != REED_NONE)
-    attention_mask_query(s, t->job->buffers->inputs[3], (const int64_t[]){t->batch, head_of(s, t->kv_head, r), i, j},
-                         end < n ? end : n, scores, 1, t->m.line);
+    attention_mask_query(s, t->job->buffers->inputs[3], (const int64_t[]){t->batch, head, i, j}, end < n ? end : n,
+                         scores, 1, t->m.line);
   for (int64_t k = 0; k < first && k < n; k++) scores[k] = -INFINITY;
   for (int64_t k = end > 0 ? end : 0; k < n; k++) scores[k] = -INFINITY;
 }
@@ -109,7 +109,7 @@ static void take_keys(const item *t, const attention_view *kv, const char *k, co
   CPU_PICK(a->level, score_keys)(t->m.scores, KEYS, t->m.queries, a->size, s->rows, keys, k_row, n, a->size);
   for (int64_t r = 0; r < s->rows; r++) {
     float *scores = t->m.scores + r * KEYS, *sums = t->p.sums + r * s->value_columns;
-    mask_row(t, r, j, n, scores);
+    mask_row(t, head_of(s, t->kv_head, r), r % a->queries, j, n, scores);
     for (int64_t i = n; i < padded; i++) scores[i] = -INFINITY;
     float shrink = CPU_PICK(a->level, attend_row)(scores, padded, &t->p.most[r], &t->p.sum[r]);
     if (shrink != 1) CPU_PICK(a->level, scale_row)(shrink, sums, sums, s->value_columns);
@@ -126,8 +126,14 @@ static void take_tensor(const item *t, const attention_view *kv, const void *k, 
               first + j, end - j < KEYS ? end - j : KEYS);
 }
 
+/* True if the factor of the single key of a head's query i, which has a score, is 1 beside mask and cap. */
+static bool keeps_factor(const item *t, int64_t head, int64_t i) {
+  mask_row(t, head, i, t->begin, 1, t->m.scores);
+  return isfinite(t->m.scores[0]);
+}
+
 /* The item's only row over all its keys, a single block, or its rows over a single key. False: the keys are more, or
- * lie in two tensors. */
+ * lie in two tensors, or a mask hides the single one. */
 static bool take_block(const item *t) {
   const attention_state *s = t->job->s;
   const attention *a = &s->a;
@@ -154,12 +160,13 @@ static bool take_block(const item *t) {
                     .columns = s->value_columns,
                     .sums = t->p.sums};
   for (int64_t r = 0; r < s->rows; r++, o.sums += s->value_columns) {
-    int64_t i = r % a->queries;
-    const void *q = attention_row(&a->q, inputs[0], t->batch, head_of(s, t->kv_head, r), i);
+    const int64_t head = head_of(s, t->kv_head, r), i = r % a->queries;
+    const void *q = attention_row(&a->q, inputs[0], t->batch, head, i);
     if (s->load_q) s->load_q(t->m.line, q, a->size), q = t->m.line;
     bool sees = attention_first(a, &t->reach, i) <= t->begin && attention_end(a, &t->reach, i) >= t->end;
     o.q = q;
     t->p.sum[r] = sees ? CPU_PICK(a->level, attend_whole)(&o) : 0;
+    if (sees && s->masked && !(t->p.sum[r] == 1 && keeps_factor(t, head, i))) return false;
   }
   return true;
 }
@@ -244,7 +251,8 @@ reed_status attention_prepare_few(attention_state *s, reed_kernel *out_kernel) {
   int64_t n = a->batch * a->kv_heads;
   s->rows = a->heads / a->kv_heads * a->queries;
   s->parts = a->total > PART_KEYS ? (a->total + PART_KEYS - 1) / PART_KEYS : 1;
-  s->plain = (s->rows == 1 || a->total == 1) && s->parts == 1 && a->mask_dtype == REED_NONE && !(a->softcap > 0);
+  s->masked = a->mask_dtype != REED_NONE || a->softcap > 0;
+  s->plain = a->total == 1 || (s->rows == 1 && s->parts == 1 && !s->masked);
   s->part_floats = (s->rows * (s->value_columns + 2) + 15) / 16 * 16;
   s->scratch_floats = (scratch_floats(s) + 15) / 16 * 16;
   int64_t work = n * a->total * ((a->size + a->value_size) * (4 + s->rows / 2) + s->rows * 8);

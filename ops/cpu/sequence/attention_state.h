@@ -16,7 +16,7 @@ typedef struct attention_state {
   int64_t scratch_floats;                              /* of a thread */
   int64_t block_queries, block_keys, step_blocks;      /* of attention.c */
   int64_t rows, parts, part_floats;                    /* of attention_few.c */
-  bool plain; /* of attention_few.c: nothing changes the scores, and there is one row or one key */
+  bool masked, plain; /* of attention_few.c: scores are capped or masked; there is one key, or one row and no mask */
 } attention_state;
 
 /* Row number `row` of a head in memory. */
