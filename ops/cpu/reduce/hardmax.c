@@ -123,20 +123,23 @@ static bool sum_step(void *context, int64_t item, int64_t step, int32_t place) {
   return row + rows < s->axis && (row + rows) % PIECE != 0;
 }
 
-/* Rows begin..end-1 of all outer blocks. */
-static void scale_rows(void *context, int64_t begin, int64_t end) {
+/* Elements begin..end-1 of X and Y: whole rows many at a time, and the parts of rows at both ends. */
+static void scale_elements(void *context, int64_t begin, int64_t end) {
   const columns_job *c = context;
   const softmax *s = c->job.s;
-  const int64_t inner = s->inner, repeats = smaller(divided(FACTORS, inner), s->axis);
+  const int64_t inner = s->inner, block = s->axis * inner, repeats = smaller(divided(FACTORS, inner), s->axis);
   double repeated[2 * FACTORS];
-  for (int64_t row = begin, n; row < end; row += n) {
-    const int64_t outer = row / s->axis, left = (outer + 1) * s->axis - row;
-    n = end - row < left ? end - row : left;
-    const double *factors = c->job.whole + outer * inner;
-    for (int64_t i = 0; i < repeats && repeats > 1; i++)
-      memcpy(repeated + i * inner, factors, (size_t)inner * sizeof *factors);
-    CPU_PICK(s->level, scale_by_doubles)
-    (repeats > 1 ? repeated : factors, repeats * inner, c->job.x + row * inner, c->job.y + row * inner, n * inner);
+  for (int64_t at = begin, n; at < end; at += n) {
+    const int64_t column = at % inner, left = smaller(end, (at / block + 1) * block) - at;
+    const double *factors = c->job.whole + at / block * inner + column;
+    n = column ? smaller(inner - column, left) : left;
+    int64_t width = column ? n : inner;
+    if (repeats > 1 && n > inner) {
+      for (int64_t i = 0; i < repeats; i++) memcpy(repeated + i * inner, factors, (size_t)inner * sizeof *factors);
+      factors = repeated;
+      width *= repeats;
+    }
+    CPU_PICK(s->level, scale_by_doubles)(factors, width, c->job.x + at, c->job.y + at, n);
   }
 }
 
@@ -157,8 +160,10 @@ static reed_status run_columns(const hardmax_job *job) {
   const int64_t steps = divided(s->axis, c.step_rows);
   reed_status status = steps <= job->n_pieces ? cpu_parallel_scratch(team, items, 1, sum_items, &c)
                                               : cpu_relay(team, items, s->outer * c.n_groups * steps, sum_step, &c);
-  if (status == REED_OK) status = cpu_parallel(team, s->outer * s->inner, 64, find_lines, &c.job);
-  return status == REED_OK ? cpu_parallel(team, s->outer * s->axis, 1, scale_rows, &c) : status;
+  const int64_t lines = s->outer * s->inner;
+  if (status == REED_OK)
+    status = cpu_parallel(cpu_team_for(s->team, lines * WORK_PER_ROW), lines, 64, find_lines, &c.job);
+  return status == REED_OK ? cpu_parallel(team, s->axis * lines, 64, scale_elements, &c) : status;
 }
 
 static int64_t pieces_of(const softmax *s) { return (s->axis + PIECE - 1) / PIECE; }
