@@ -69,31 +69,38 @@ typedef struct item {
   attention_reach reach;
 } item;
 
-static int64_t head_of(const attention_state *s, int64_t kv_head, int64_t row) {
-  return kv_head * (s->a.heads / s->a.kv_heads) + row / s->a.queries;
+/* The head and query of a row of scratch, counted up: with few keys a division is a good part of a row's time. */
+typedef struct row_place {
+  int64_t head, query;
+} row_place;
+
+static row_place first_row(const attention_state *s, int64_t kv_head) { return (row_place){kv_head * s->sharing, 0}; }
+
+static void next_row(const attention_state *s, row_place *at) {
+  if (++at->query == s->a.queries) at->query = 0, at->head++;
 }
 
 static void take_queries(const item *t) {
   const attention_state *s = t->job->s;
   const attention *a = &s->a;
-  for (int64_t r = 0; r < s->rows; r++) {
-    const void *row =
-        attention_row(&a->q, t->job->buffers->inputs[0], t->batch, head_of(s, t->kv_head, r), r % a->queries);
+  row_place at = first_row(s, t->kv_head);
+  for (int64_t r = 0; r < s->rows; r++, next_row(s, &at)) {
+    const void *row = attention_row(&a->q, t->job->buffers->inputs[0], t->batch, at.head, at.query);
     if (s->load_q) s->load_q(t->m.line, row, a->size), row = t->m.line;
     CPU_PICK(a->level, scale_row)((float)a->scale, row, t->m.queries + r * a->size, a->size);
   }
 }
 
-/* Masks the scores of query i of a head and of n keys from number j on. */
-static void mask_row(const item *t, int64_t head, int64_t i, int64_t j, int64_t n, float *scores) {
+/* Masks the scores of a row and of n keys from number j on. */
+static void mask_row(const item *t, row_place at, int64_t j, int64_t n, float *scores) {
   const attention_state *s = t->job->s;
   const attention *a = &s->a;
-  int64_t first = attention_first(a, &t->reach, i) - j, end = attention_end(a, &t->reach, i) - j;
+  int64_t first = attention_first(a, &t->reach, at.query) - j, end = attention_end(a, &t->reach, at.query) - j;
   attention_cap(a, scores, n);
   if (a->mask_keys - j < end) end = a->mask_keys - j;
   if (a->mask_dtype != REED_NONE)
-    attention_mask_query(s, t->job->buffers->inputs[3], (const int64_t[]){t->batch, head, i, j}, end < n ? end : n,
-                         scores, 1, t->m.line);
+    attention_mask_query(s, t->job->buffers->inputs[3], (const int64_t[]){t->batch, at.head, at.query, j},
+                         end < n ? end : n, scores, 1, t->m.line);
   for (int64_t k = 0; k < first && k < n; k++) scores[k] = -INFINITY;
   for (int64_t k = end > 0 ? end : 0; k < n; k++) scores[k] = -INFINITY;
 }
@@ -107,9 +114,10 @@ static void take_keys(const item *t, const attention_view *kv, const char *k, co
   const float *keys = attention_rows(k, kv, s->load_k, n, a->size, a->size, t->m.keys, &k_row);
   const value_rows values = attention_values(s, vv, v, n, t->m.values);
   CPU_PICK(a->level, score_keys)(t->m.scores, KEYS, t->m.queries, a->size, s->rows, keys, k_row, n, a->size);
-  for (int64_t r = 0; r < s->rows; r++) {
+  row_place at = first_row(s, t->kv_head);
+  for (int64_t r = 0; r < s->rows; r++, next_row(s, &at)) {
     float *scores = t->m.scores + r * KEYS, *sums = t->p.sums + r * s->value_columns;
-    mask_row(t, head_of(s, t->kv_head, r), r % a->queries, j, n, scores);
+    mask_row(t, at, j, n, scores);
     for (int64_t i = n; i < padded; i++) scores[i] = -INFINITY;
     float shrink = CPU_PICK(a->level, attend_row)(scores, padded, &t->p.most[r], &t->p.sum[r]);
     if (shrink != 1) CPU_PICK(a->level, scale_row)(shrink, sums, sums, s->value_columns);
@@ -126,14 +134,15 @@ static void take_tensor(const item *t, const attention_view *kv, const void *k, 
               first + j, end - j < KEYS ? end - j : KEYS);
 }
 
-/* True if the factor of the single key of a head's query i, which has a score, is 1 beside mask and cap. */
-static bool keeps_factor(const item *t, int64_t head, int64_t i) {
-  mask_row(t, head, i, t->begin, 1, t->m.scores);
-  return isfinite(t->m.scores[0]);
+/* The weight of a row's single key beside mask and cap: 1, 0 if it is hidden, NaN if its score is infinite or NaN. */
+static float masked_weight(const item *t, row_place at) {
+  float *score = t->m.scores;
+  mask_row(t, at, t->begin, 1, score);
+  return *score == -INFINITY ? 0 : *score - *score + 1;
 }
 
-/* The item's only row over all its keys, a single block, or its rows over a single key. False: the keys are more, or
- * lie in two tensors, or a mask hides the single one. */
+/* The item's only row over all its keys, a single block, or its rows over a single key. With `direct` the results are
+ * written as well. False: the keys are more, or lie in two tensors. */
 static bool take_block(const item *t) {
   const attention_state *s = t->job->s;
   const attention *a = &s->a;
@@ -157,16 +166,25 @@ static bool take_block(const item *t) {
                     .n = n,
                     .n_whole = values.n_whole,
                     .size = a->size,
-                    .columns = s->value_columns,
-                    .sums = t->p.sums};
-  for (int64_t r = 0; r < s->rows; r++, o.sums += s->value_columns) {
-    const int64_t head = head_of(s, t->kv_head, r), i = r % a->queries;
-    const void *q = attention_row(&a->q, inputs[0], t->batch, head, i);
+                    .columns = s->value_columns};
+  row_place at = first_row(s, t->kv_head);
+  for (int64_t r = 0; r < s->rows; r++, next_row(s, &at)) {
+    const void *q = attention_row(&a->q, inputs[0], t->batch, at.head, at.query);
     if (s->load_q) s->load_q(t->m.line, q, a->size), q = t->m.line;
-    bool sees = attention_first(a, &t->reach, i) <= t->begin && attention_end(a, &t->reach, i) >= t->end;
+    bool sees = attention_first(a, &t->reach, at.query) <= t->begin && attention_end(a, &t->reach, at.query) >= t->end;
+    char *y = (char *)attention_row(&a->y, t->job->buffers->outputs[0], t->batch, at.head, at.query);
     o.q = q;
-    t->p.sum[r] = sees ? CPU_PICK(a->level, attend_whole)(&o) : 0;
-    if (sees && s->masked && !(t->p.sum[r] == 1 && keeps_factor(t, head, i))) return false;
+    o.sums = s->direct ? (float *)(void *)y : t->p.sums + r * s->value_columns;
+    float *sum = &t->p.sum[r];
+    *sum = sees ? CPU_PICK(a->level, attend_whole)(&o) : 0;
+    if (sees && s->masked) {
+      const float weight = masked_weight(t, at);
+      if (weight != *sum)
+        CPU_PICK(a->level, scale_row)(weight, values.n_whole ? o.v : o.rest, o.sums, s->value_columns);
+      *sum = weight;
+    }
+    if (s->direct && *sum != 1)
+      attention_give(s, t->job->buffers, (const int64_t[]){t->batch, at.head, at.query}, o.sums, *sum, t->m.line);
   }
   return true;
 }
@@ -174,9 +192,10 @@ static bool take_block(const item *t) {
 /* Divides the joined sums of an item's rows and writes the results. */
 static void give_rows(const few_job *job, const part *p, int64_t batch, int64_t kv_head, float *line) {
   const attention_state *s = job->s;
-  for (int64_t r = 0; r < s->rows; r++)
-    attention_give(s, job->buffers, (const int64_t[]){batch, head_of(s, kv_head, r), r % s->a.queries},
-                   p->sums + r * s->value_columns, p->sum[r], line);
+  row_place at = first_row(s, kv_head);
+  for (int64_t r = 0; r < s->rows; r++, next_row(s, &at))
+    attention_give(s, job->buffers, (const int64_t[]){batch, at.head, at.query}, p->sums + r * s->value_columns,
+                   p->sum[r], line);
 }
 
 static void attend_parts(void *context, int64_t begin, int64_t end, int32_t worker) {
@@ -185,10 +204,10 @@ static void attend_parts(void *context, int64_t begin, int64_t end, int32_t work
   const attention *a = &s->a;
   const void *const *inputs = job->buffers->inputs;
   item t = {.job = job, .m = scratch_at(s, (float *)job->buffers->workspace + worker * s->scratch_floats)};
+  int64_t number = begin % s->parts;
+  t.kv_head = begin / s->parts % a->kv_heads;
+  t.batch = begin / s->parts / a->kv_heads;
   for (int64_t i = begin; i < end && !cpu_cancelled(&a->team); i++) {
-    int64_t number = i % s->parts;
-    t.kv_head = i / s->parts % a->kv_heads;
-    t.batch = i / s->parts / a->kv_heads;
     t.reach = attention_reach_of(a, job->buffers, t.batch);
     t.p = part_at(s, job->parts + i * s->part_floats);
     t.begin = attention_first(a, &t.reach, 0);
@@ -205,7 +224,9 @@ static void attend_parts(void *context, int64_t begin, int64_t end, int32_t work
       if (a->past) take_tensor(&t, &a->past_k, inputs[4], &a->past_v, inputs[5], 0, a->past);
       take_tensor(&t, &a->k, inputs[1], &a->v, inputs[2], a->past, a->keys);
     }
-    if (s->parts == 1) give_rows(job, &t.p, t.batch, t.kv_head, t.m.line);
+    if (s->parts == 1 && !(done && s->direct)) give_rows(job, &t.p, t.batch, t.kv_head, t.m.line);
+    if (++number == s->parts) number = 0, t.kv_head++;
+    if (t.kv_head == a->kv_heads) t.kv_head = 0, t.batch++;
   }
 }
 
@@ -249,9 +270,11 @@ static reed_status run_few(const void *state, const reed_kernel_buffers *buffers
 reed_status attention_prepare_few(attention_state *s, reed_kernel *out_kernel) {
   const attention *a = &s->a;
   int64_t n = a->batch * a->kv_heads;
-  s->rows = a->heads / a->kv_heads * a->queries;
+  s->sharing = a->heads / a->kv_heads;
+  s->rows = s->sharing * a->queries;
   s->parts = a->total > PART_KEYS ? (a->total + PART_KEYS - 1) / PART_KEYS : 1;
   s->masked = a->mask_dtype != REED_NONE || a->softcap > 0;
+  s->direct = a->total == 1 && !s->store && s->value_columns == a->value_size;
   s->plain = a->total == 1 || (s->rows == 1 && s->parts == 1 && !s->masked);
   s->part_floats = (s->rows * (s->value_columns + 2) + 15) / 16 * 16;
   s->scratch_floats = (scratch_floats(s) + 15) / 16 * 16;

@@ -15,8 +15,9 @@ typedef struct attention_state {
   int64_t value_columns;                               /* value_size, up to a multiple of LANES_MOST */
   int64_t scratch_floats;                              /* of a thread */
   int64_t block_queries, block_keys, step_blocks;      /* of attention.c */
-  int64_t rows, parts, part_floats;                    /* of attention_few.c */
-  bool masked, plain; /* of attention_few.c: scores are capped or masked; there is one key, or one row and no mask */
+  int64_t sharing; /* of attention_few.c, and what follows: heads of Q for each head of K and V */
+  int64_t rows, parts, part_floats;
+  bool masked, plain, direct; /* scores are capped or masked; one key, or one row and no mask; one key, rows of f32 */
 } attention_state;
 
 /* Row number `row` of a head in memory. */

@@ -42,6 +42,9 @@ static const attention_case cases[] = {
     {"one key, hidden by a number", 2, 4, 2, 5, 1, 24, 9, -1, 4, {1, 4, 5, 1}, REED_BOOL, .hidden = LOWEST},
     {"one key, capped", 1, 8, 8, 1, 1, 24, 40, -1, -1, .softcap = 2},
     {"one key that is padding", 2, 4, 4, 1, 1, 24, 9, -1, 2, {1, 1}, REED_F32, .padded = 1},
+    {"one key of whole vectors, hidden of some", 2, 4, 2, 5, 1, 32, 32, -1, 4, {2, 4, 5, 1}, REED_BOOL},
+    {"one key of whole vectors beside numbers, capped", 2, 4, 4, 1, 1, 32, 32, -1, 2, {1, 1}, REED_F16, .softcap = 2},
+    {"one key of whole vectors, of which some see it", 2, 4, 2, 5, 1, 32, 32, -1, -1, .left = 3},
     {"few queries of one earlier key", 1, 4, 1, 3, 0, 12, 3, 1, -1},
     {"few queries of one length", 3, 4, 2, 4, 1, 8, 8, -1, -1, .lengths = true},
     {"values whose columns reach over several rows", 2, 3, 3, 2, 20, 17, 3, -1, -1},
@@ -281,20 +284,25 @@ END_TEST
 
 START_TEST(infinite_and_nan_scores_go_through) {
   static const struct {
-    int64_t queries, keys, element; /* of K, that the score follows */
-  } at[] = {{2, 200, 300}, {2, 1200, 1800} /* in the second part of many keys */, {1, 40, 51}, {1, 1, 0}};
+    int64_t queries, keys, element, value_size; /* element: of K, that the score follows */
+    double softcap;
+  } at[] = {{2, 200, 300, 2}, {2, 1200, 1800, 2} /* in the second part of many keys */,
+            {1, 40, 51, 2},   {1, 1, 0, 2},
+            {2, 1, 0, 16},    {2, 1, 0, 2, 3},
+            {1, 1, 0, 16, 3}};
   for (size_t k = 0; k < 3 * (sizeof at / sizeof *at); k++) {
     int64_t queries = at[k / 3].queries, keys = at[k / 3].keys;
     kernel_case c;
     case_init(&c, OP_Attention);
     value *q = case_input(&c, REED_F32, DIMS(1, 1, queries, 2), 0);
     value *key = case_input(&c, REED_F32, DIMS(1, 1, keys, 2), 1);
-    case_input(&c, REED_F32, DIMS(1, 1, keys, 2), 1);
+    case_input(&c, REED_F32, DIMS(1, 1, keys, at[k / 3].value_size), 1);
     for (int64_t i = 0; i < 2 * queries; i++) case_set(q, i, 1);
+    if (at[k / 3].softcap != 0) case_attr_float(&c, "softcap", at[k / 3].softcap);
     case_attr_int(&c, "nan_rows", _i - 1);
     case_set(key, at[k / 3].element, k % 3 == 0 ? NAN : k % 3 == 1 ? INFINITY : -INFINITY);
     c.n_outputs = 1;
-    case_parity(&c, 1e-5, 1e-5); /* all results are NaN, except with -INFINITY */
+    case_parity(&c, 1e-5, 1e-5); /* all results are NaN, except with -INFINITY, and capped with INFINITY */
   }
 }
 END_TEST
