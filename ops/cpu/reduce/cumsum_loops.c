@@ -303,7 +303,8 @@ CUMSUM(half, float, float, LANES_4)
 /* A line or columns of f16 or bf16, converted in blocks. */
 static void add_line_of_halves(const cumsum_part *p, convert_half_fn load, convert_half_fn store) {
   const bool reverse = p->stride < 0;
-  float block[BLOCK], base = 0, sum = 0;
+  _Alignas(64) float block[BLOCK];
+  float base = 0, sum = 0;
   if (!p->first) memcpy(&base, p->before, sizeof base);
   if (!p->begins) memcpy(&sum, p->own, sizeof sum);
   for (int64_t i = 0; i < p->n; i += BLOCK) {

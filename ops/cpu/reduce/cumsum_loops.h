@@ -13,8 +13,8 @@
 /* The most columns that are added together. */
 #define CUMSUM_COLUMNS 512
 
-/* Elements of which all parts of a piece but the last one have a multiple. */
-#define CUMSUM_GRAIN 64
+/* Rows of which all parts of a piece but the last one have a multiple; so few are added with sums in registers. */
+#define CUMSUM_GRAIN 32
 
 /* A part of a piece of `count` columns (1..CUMSUM_COLUMNS) that lie side by side: n elements along the axis. The sums
  * within a piece are added from its begin on, whatever its parts are, and then to the sums before the piece. */

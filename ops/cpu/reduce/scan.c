@@ -4,6 +4,7 @@
 #include "ops/cpu/calls/scan.h"
 #include "ops/cpu/common/common.h"
 #include "ops/cpu/common/relay.h"
+#include "ops/cpu/common/whole.h"
 #include "ops/cpu/reduce/cumsum_loops.h"
 #include "ops/cpu/reduce/topk_loops.h"
 
@@ -13,16 +14,22 @@
  * result is the sum before its piece, plus the sum within the piece. */
 #define PIECE 16384
 
-/* Columns of a group. */
+/* Columns of a group: a multiple of the first; a wide group; of a part of a row that comes from memory. */
 #define GROUP_LEAST 8
-#define GROUP_MOST 256
+#define GROUP_WIDE 32
+#define GROUP_FAR 256
+
+/* Elements of a group of columns in the caches, as far as a group may be narrower: where threads share the groups, and
+ * where one thread has them all. */
+#define GROUP_ELEMENTS (4 * PIECE)
+#define GROUP_ALONE (8 * PIECE)
 
 /* Elements of a step where X and Y together are at most so many bytes, and where more of them come from memory. A row
  * of f16 or bf16 counts so many elements more, for its conversion. */
 #define STEP_NEAR (4 * PIECE)
 #define STEP_FAR (PIECE / 2)
 #define NEAR_BYTES ((int64_t)16 << 20)
-#define CONVERSION 16
+#define CONVERSION 48
 
 typedef struct cumsum_state {
   const cumsum_loops *loops;
@@ -141,22 +148,26 @@ static void copy_lines(void *context, int64_t begin, int64_t end) {
   else if (job->out != job->in) memcpy(job->out + begin, job->in + begin, (size_t)(end - begin));
 }
 
-/* Rows of a step of so many columns. */
-static int64_t step_rows_of(const cumsum_state *s, int64_t width) {
+static bool is_far(const cumsum_state *s) { return 2 * desc_bytes(&s->in) > NEAR_BYTES; }
+
+/* Rows of a step of so many columns. Parts of rows that come from memory are read some rows of the same lines at a
+ * time, whole rows one after the other. */
+static int64_t step_rows_of(const cumsum_state *s, int64_t width, bool whole) {
   const bool halves = s->in.dtype == REED_F16 || s->in.dtype == REED_BF16;
-  const int64_t most = 2 * desc_bytes(&s->in) > NEAR_BYTES ? STEP_FAR : STEP_NEAR,
-                row = width > 1 ? width + (halves ? CONVERSION : 0) : 1;
+  const int64_t most = is_far(s) ? STEP_FAR : STEP_NEAR, row = width > 1 ? width + (halves ? CONVERSION : 0) : 1;
   int64_t rows = PIECE;
-  while (rows > CUMSUM_GRAIN && rows * row > most) rows /= 2;
+  while (rows > (whole ? 2 * CUMSUM_GRAIN : CUMSUM_GRAIN) && rows * row > most) rows /= 2;
   return rows;
 }
 
-/* Columns of a group: rows are read in order where a group has whole ones, so groups are only as many as the threads
- * need besides a line's pieces. */
-static int64_t group_width(int32_t threads, int64_t extent, int64_t lines) {
-  const int64_t pieces = extent / PIECE, groups = pieces > 1 ? (threads + pieces - 1) / pieces : 2 * threads,
-                width = threads > 1 ? (lines + groups - 1) / groups : lines;
-  return (cpu_clamp(width, 1, GROUP_MOST) + GROUP_LEAST - 1) & -GROUP_LEAST;
+/* Columns of a group. X and Y in the caches: so few that many groups are shared out, unless they would be narrow. From
+ * memory: whole rows, which are read in order, or wide parts of long ones. */
+static int64_t group_width(const cumsum_state *s, int32_t threads, int64_t extent, int64_t inner, int64_t lines) {
+  const int64_t elements = threads > 1 ? GROUP_ELEMENTS : GROUP_ALONE, pieces = extent / PIECE,
+                groups = pieces > 1 ? (threads + pieces - 1) / pieces : 2 * threads;
+  if (is_far(s)) return inner <= CUMSUM_COLUMNS ? CUMSUM_COLUMNS : GROUP_FAR;
+  if (elements / extent >= GROUP_WIDE) return smaller(elements / extent, CUMSUM_COLUMNS) & -GROUP_LEAST;
+  return round_up(cpu_clamp(threads > 1 ? divided(lines, groups) : lines, 1, GROUP_FAR), GROUP_LEAST);
 }
 
 /* Bytes of the sums of all places. */
@@ -173,7 +184,8 @@ static reed_status run_cumsum(const void *state, const reed_kernel_buffers *buff
   int64_t n = desc_elements(&s->in), extent = s->in.dims[d], lines = extent ? n / extent : 0;
   if (n == 0) return REED_OK;
   const cpu_team team = cpu_team_for(s->team, n * 8);
-  const int64_t inner = cpu_product(s->in.dims, d + 1, s->in.rank), width = group_width(team.threads, extent, lines);
+  const int64_t inner = cpu_product(s->in.dims, d + 1, s->in.rank),
+                width = group_width(s, team.threads, extent, inner, lines);
   char *const places = buffers->workspace;
   cumsum_job job = {.s = s,
                     .in = buffers->inputs[0],
@@ -184,7 +196,7 @@ static reed_status run_cumsum(const void *state, const reed_kernel_buffers *buff
                     .n_pieces = (extent + PIECE - 1) / PIECE,
                     .width = width,
                     .n_group = (inner + width - 1) / width,
-                    .step_rows = step_rows_of(s, width < inner ? width : inner),
+                    .step_rows = step_rows_of(s, smaller(width, inner), width >= inner),
                     .places = places,
                     .sums = places + places_bytes(s)};
   const int64_t bytes = desc_bytes(&s->in);
