@@ -12,10 +12,6 @@ static ir_value *with_axes(const onnx_reading *z, ir_value *x, int64_t first, in
   return n ? onnx_binary(z->g, OP_Unsqueeze, x, onnx_vector(z->g->module, first, n)) : x;
 }
 
-static ir_value *joined(const onnx_reading *z, ir_value *const *parts, int32_t n, int64_t axis) {
-  return onnx_made(z->g, NULL, OP_Concat, parts, n, "axis", axis, NULL);
-}
-
 /* A node with an absent operand among its first ones. */
 static ir_value *made_with_gap(const onnx_reading *z, op_id op, ir_value *const *inputs, int32_t n_inputs) {
   ir_node *n = inputs[0] ? ir_node_new(z->g, NULL, op_builtin(op), NULL, inputs, n_inputs, NULL, 1) : NULL;
@@ -41,7 +37,7 @@ static void crop_or_pad(onnx_reading *z) {
   ir_value *end = onnx_binary(g, OP_Add, begin, onnx_binary(g, OP_Min, wanted, extents));
   ir_value *middle = onnx_made(g, NULL, OP_Slice, (ir_value *[]){x, begin, end, axes}, a ? 4 : 3, NULL, 0, NULL);
   ir_value *added = onnx_binary(g, OP_Max, more, zero), *before = onnx_binary(g, OP_Div, added, two);
-  ir_value *pads = joined(z, (ir_value *[]){before, onnx_binary(g, OP_Sub, added, before)}, 2, 0);
+  ir_value *pads = onnx_joined(g, (ir_value *[]){before, onnx_binary(g, OP_Sub, added, before)}, 2, 0);
   if (pads && middle) z->outputs[0] = made_with_gap(z, OP_Pad, (ir_value *[]){middle, pads, NULL, axes}, a ? 4 : 2);
 }
 
@@ -80,7 +76,7 @@ static void affine_grid(onnx_reading *z) {
   }
   parts[n] = with_axes(z, onnx_binary(g, OP_Expand, onnx_number(g, 1, dtype), extents), n, 1);
   ir_value *places =
-      onnx_binary(g, OP_Reshape, joined(z, parts, (int32_t)n + 1, n), integers(z, 2, (int64_t[]){-1, n + 1}));
+      onnx_binary(g, OP_Reshape, onnx_joined(g, parts, (int32_t)n + 1, n), integers(z, 2, (int64_t[]){-1, n + 1}));
   ir_value *theta = onnx_transposed(g, z->inputs[0], (int64_t[]){0, 2, 1}, 3, NULL);
   z->outputs[0] = onnx_reshaped(g, onnx_binary(g, OP_MatMul, places, theta), onnx_part(g, size, 0, 1), extents,
                                 integers(z, 1, &n), NULL);
@@ -118,13 +114,13 @@ static void max_unpool(onnx_reading *z) {
   ir_value *steps = onnx_binary(g, OP_Sub, onnx_part(g, shape, 2, INT64_MAX), onnx_integer(g, 1));
   ir_value *extents = onnx_binary(g, OP_Mul, steps, integers(z, (int64_t)n, strides));
   extents = onnx_binary(g, OP_Add, extents, integers(z, (int64_t)n, constant));
-  ir_value *whole = joined(z, (ir_value *[]){onnx_part(g, shape, 0, 2), extents}, 2, 0);
+  ir_value *whole = onnx_joined(g, (ir_value *[]){onnx_part(g, shape, 0, 2), extents}, 2, 0);
   ir_value *operands[] = {onnx_binary(g, OP_Expand, onnx_number_like(g, x, 0), onnx_product(g, whole)),
                           onnx_binary(g, OP_Reshape, z->inputs[1], any), onnx_binary(g, OP_Reshape, x, any)};
   ir_value *y = onnx_shaped(g, onnx_made(g, NULL, OP_ScatterElements, operands, 3, NULL, 0, NULL), whole, NULL);
   if (z->inputs[2]) {
     ir_value *more = onnx_binary(g, OP_Sub, onnx_cast(g, z->inputs[2], REED_I64), whole);
-    y = onnx_binary(g, OP_Pad, y, joined(z, (ir_value *[]){onnx_binary(g, OP_Sub, more, more), more}, 2, 0));
+    y = onnx_binary(g, OP_Pad, y, onnx_joined(g, (ir_value *[]){onnx_binary(g, OP_Sub, more, more), more}, 2, 0));
   }
   z->outputs[0] = y;
 }

@@ -54,12 +54,8 @@ static ir_value *mask_of(onnx_reading *z, int32_t i, const attention *a) {
   } else {
     return onnx_refuse(z, "a mask whose rank is not 1, 2 or 3, or not declared");
   }
-  ir_value *choice[] = {shown, onnx_number_like(z->g, a->q, 0),
-                        onnx_number_like(z->g, a->q, onnx_float(z, "mask_filter_value", -10000))};
-  if (!choice[0] || !choice[1] || !choice[2]) return NULL;
-  ir_value *added = onnx_made(z->g, NULL, OP_Where, choice, 3, NULL, 0, NULL);
-  if (added) added->type.dtype = choice[1]->type.dtype;
-  return added;
+  return onnx_chosen(z->g, shown, onnx_number_like(z->g, a->q, 0),
+                     onnx_number_like(z->g, a->q, onnx_float(z, "mask_filter_value", -10000)));
 }
 
 /* Makes the node; its outputs are [batch, places, all heads' elements], the keys and the values with those before. */
@@ -158,7 +154,7 @@ static void packed_attention(onnx_reading *z) {
   z->outputs[0] = made[0];
   ir_value *present[] = {onnx_binary(z->g, OP_Unsqueeze, made[1], INTEGERS(z, 0)),
                          onnx_binary(z->g, OP_Unsqueeze, made[2], INTEGERS(z, 0))};
-  z->outputs[1] = onnx_made(z->g, NULL, OP_Concat, present, 2, "axis", 0, NULL);
+  z->outputs[1] = onnx_joined(z->g, present, 2, 0);
 }
 
 /* x, places i64[1] of the first one or [batch, places], cosines, sines. */
@@ -174,13 +170,13 @@ static void rotary_embedding(onnx_reading *z) {
     const int64_t axis = z->ranks[0] == 4 ? 2 : 1;
     places = onnx_binary(z->g, OP_Add, onnx_range(z->g, onnx_extent(z->g, x, axis)), places);
     ir_value *extents[] = {onnx_part(z->g, shape, 0, 1), onnx_part(z->g, shape, axis, axis + 1)};
-    places = onnx_binary(z->g, OP_Expand, places, onnx_made(z->g, NULL, OP_Concat, extents, 2, "axis", 0, NULL));
+    places = onnx_binary(z->g, OP_Expand, places, onnx_joined(z->g, extents, 2, 0));
   }
   const bool is_split = z->ranks[0] == 3 && heads == 0; /* the heads have as many elements as two rows of angles */
   if (is_split) {
     ir_value *pairs = extent(z, z->inputs[2], 1);
     ir_value *extents[] = {INTEGERS(z, 0, 0, -1), onnx_binary(z->g, OP_Add, pairs, pairs)};
-    ir_value *parted = onnx_made(z->g, NULL, OP_Concat, extents, 2, "axis", 0, NULL);
+    ir_value *parted = onnx_joined(z->g, extents, 2, 0);
     x = exchanged(z, onnx_binary(z->g, OP_Reshape, x, parted));
   }
   ir_value *operands[] = {x, z->inputs[2], z->inputs[3], places};
@@ -207,10 +203,6 @@ static ir_value *turned(onnx_reading *z, ir_value *x, int64_t heads, ir_value *p
              : NULL;
 }
 
-static ir_value *joined(const onnx_reading *z, ir_value *a, ir_value *b) {
-  return onnx_made(z->g, NULL, OP_Concat, (ir_value *[]){a, b}, 2, "axis", 0, NULL);
-}
-
 /* The keys or values x [batch, places, all heads' elements] in the cache, operand i, from the row `past` on. The cache
  * has room for `total` rows, or gets it. Without a cache x itself. */
 static ir_value *cached(const onnx_reading *z, ir_value *x, int64_t heads, int32_t i, ir_value *past, ir_value *total) {
@@ -218,7 +210,7 @@ static ir_value *cached(const onnx_reading *z, ir_value *x, int64_t heads, int32
   if (!z->inputs[i]) return rows;
   ir_value *more = onnx_binary(z->g, OP_Sub, total, extent(z, z->inputs[i], 2));
   more = onnx_binary(z->g, OP_Max, more, INTEGERS(z, 0));
-  ir_value *pads = joined(z, INTEGERS(z, 0, 0, 0, 0, 0, 0), joined(z, more, INTEGERS(z, 0)));
+  ir_value *pads = onnx_joined(z->g, (ir_value *[]){INTEGERS(z, 0, 0, 0, 0, 0, 0), more, INTEGERS(z, 0)}, 3, 0);
   ir_value *operands[] = {onnx_binary(z->g, OP_Pad, z->inputs[i], pads), rows, past};
   return onnx_made(z->g, NULL, OP_TensorScatter, operands, 3, NULL, 0, NULL);
 }
@@ -262,11 +254,8 @@ static void group_query_attention(onnx_reading *z) {
   }
   ir_value *n = extent(z, z->inputs[0], 1), *total = onnx_single(z->g, z->inputs[6], 1);
   ir_value *lengths = onnx_cast(z->g, onnx_binary(z->g, OP_Reshape, z->inputs[5], INTEGERS(z, -1)), REED_I64);
-  ir_value *choice[] = {onnx_binary(z->g, OP_Equal, n, total), INTEGERS(z, 0),
-                        onnx_binary(z->g, OP_Sub, onnx_binary(z->g, OP_Add, lengths, INTEGERS(z, 1)), n)};
-  ir_value *past = choice[1] ? onnx_made(z->g, NULL, OP_Where, choice, 3, NULL, 0, NULL) : NULL;
-  if (!past) return;
-  past->type.dtype = REED_I64;
+  ir_value *past = onnx_chosen(z->g, onnx_binary(z->g, OP_Equal, n, total), INTEGERS(z, 0),
+                               onnx_binary(z->g, OP_Sub, onnx_binary(z->g, OP_Add, lengths, INTEGERS(z, 1)), n));
   ir_value *places = onnx_binary(z->g, OP_Add, onnx_binary(z->g, OP_Unsqueeze, past, INTEGERS(z, 1)),
                                  onnx_range(z->g, onnx_single(z->g, n, 0)));
   if (rotary) {
@@ -276,11 +265,7 @@ static void group_query_attention(onnx_reading *z) {
   q = exchanged(z, onnx_binary(z->g, OP_Reshape, q, INTEGERS(z, 0, 0, heads, -1)));
   z->outputs[1] = cached(z, k, key_heads, 3, past, total), z->outputs[2] = cached(z, v, key_heads, 4, past, total);
   ir_value *mask = seen(z, places, total), *zero = INTEGERS(z, 0);
-  if (z->inputs[10]) {
-    ir_value *biased[] = {mask, z->inputs[10], onnx_number_like(z->g, z->inputs[10], -INFINITY)};
-    mask = onnx_made(z->g, NULL, OP_Where, biased, 3, NULL, 0, NULL);
-    if (mask) mask->type.dtype = z->inputs[10]->type.dtype;
-  }
+  if (z->inputs[10]) mask = onnx_chosen(z->g, mask, z->inputs[10], onnx_number_like(z->g, z->inputs[10], -INFINITY));
   ir_value *operands[] = {q, z->outputs[1], z->outputs[2], mask};
   for (int i = 1; i < 3 && has_past; i++) operands[i] = onnx_slice(z->g, operands[i], zero, total, 2);
   ir_value *y = onnx_made(z->g, NULL, OP_Attention, operands, 4, NULL, 0, NULL);

@@ -21,7 +21,7 @@ static ir_value *unpacked(const onnx_reading *z, ir_value *x, int64_t bits) {
     if (bits < 8) part = onnx_binary(z->g, OP_Mod, part, onnx_number(z->g, (double)(1 << bits), REED_U8));
     parts[n++] = onnx_binary(z->g, OP_Unsqueeze, part, onnx_vector(z->g->module, 2, 1));
   }
-  return onnx_made(z->g, NULL, OP_Concat, parts, n, "axis", 2, NULL);
+  return onnx_joined(z->g, parts, n, 2);
 }
 
 /* The zero points [columns, blocks, 1]: operand 3, in bytes that a column fills up, or real numbers. */

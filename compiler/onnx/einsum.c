@@ -165,7 +165,7 @@ static void flatten_dots(einsum *e) {
                              : onnx_unary(g, OP_Shape,
                                           onnx_binary(g, OP_Expand, onnx_unary(g, OP_ConstantOfShape, e->front), own));
       } else {
-        ir_value *whole = onnx_made(g, NULL, OP_Concat, (ir_value *[]){e->front, rest}, 2, "axis", 0, NULL);
+        ir_value *whole = onnx_joined(g, (ir_value *[]){e->front, rest}, 2, 0);
         ir_value *wide = onnx_binary(g, OP_Expand, t->value, whole);
         t->value = onnx_reshaped(g, wide, onnx_product(g, e->front), rest, none, NULL);
         t->n_dots = 1;

@@ -20,7 +20,7 @@ static ir_value *with_axis(const onnx_reading *z, ir_value *x, int64_t axis) {
 }
 
 static ir_value *joined(const onnx_reading *z, ir_value *a, ir_value *b, int64_t axis) {
-  return onnx_made(z->g, NULL, OP_Concat, (ir_value *[]){a, b}, 2, "axis", axis, NULL);
+  return onnx_joined(z->g, (ir_value *[]){a, b}, 2, axis);
 }
 
 /* Frequencies of a result of `length` places: all, or those up to the half. */

@@ -4,12 +4,6 @@
 
 #include "compiler/onnx/reader.h"
 
-static ir_value *chosen(const onnx_reading *z, ir_value *condition, ir_value *yes, ir_value *no) {
-  ir_value *y = yes ? onnx_made(z->g, NULL, OP_Where, (ir_value *[]){condition, yes, no}, 3, NULL, 0, NULL) : NULL;
-  if (y) y->type.dtype = yes->type.dtype;
-  return y;
-}
-
 static ir_value *sum_of_all(const onnx_reading *z, ir_value *x, op_id op) {
   return onnx_made(z->g, NULL, op, &x, 1, "keepdims", 0, NULL);
 }
@@ -31,7 +25,7 @@ static ir_value *loss_of(onnx_reading *z, ir_value *x) {
     return onnx_refuse(z, "a loss whose 'reduction' is not mean, sum or none");
   if (ignored) {
     is_ignored = onnx_binary(g, OP_Equal, classes, onnx_integer(g, ignored->i));
-    classes = chosen(z, is_ignored, onnx_integer(g, 0), classes);
+    classes = onnx_chosen(g, is_ignored, onnx_integer(g, 0), classes);
   }
   ir_value *places[] = {x, onnx_binary(g, OP_Unsqueeze, classes, axis)};
   ir_value *loss = onnx_made(g, NULL, OP_GatherElements, places, 2, "axis", 1, NULL);
@@ -43,8 +37,8 @@ static ir_value *loss_of(onnx_reading *z, ir_value *x) {
     weights = onnx_number_like(g, x, 1);
   }
   if (ignored) {
-    loss = chosen(z, is_ignored, nothing, loss);
-    weights = chosen(z, is_ignored, nothing, weights);
+    loss = onnx_chosen(g, is_ignored, nothing, loss);
+    weights = onnx_chosen(g, is_ignored, nothing, weights);
   }
   if (has_reduction(z, "none")) return loss;
   if (has_reduction(z, "mean") && !weights) return sum_of_all(z, loss, OP_ReduceMean);

@@ -21,6 +21,16 @@ ir_value *onnx_binary(ir_graph *g, op_id op, ir_value *a, ir_value *b) {
   return onnx_made(g, NULL, op, (ir_value *[]){a, b}, 2, NULL, 0, NULL);
 }
 
+ir_value *onnx_joined(ir_graph *g, ir_value *const *parts, int32_t n, int64_t axis) {
+  return onnx_made(g, NULL, OP_Concat, parts, n, "axis", axis, NULL);
+}
+
+ir_value *onnx_chosen(ir_graph *g, ir_value *condition, ir_value *yes, ir_value *no) {
+  ir_value *y = onnx_made(g, NULL, OP_Where, (ir_value *[]){condition, yes, no}, 3, NULL, 0, NULL);
+  if (y) y->type.dtype = yes->type.dtype;
+  return y;
+}
+
 ir_value *onnx_integer(ir_graph *g, int64_t n) {
   return ir_constant(g->module, &(reed_desc){.dtype = REED_I64}, &n, false, NULL);
 }
@@ -93,7 +103,7 @@ ir_value *onnx_product(ir_graph *g, ir_value *x) {
 }
 
 ir_value *onnx_reshaped(ir_graph *g, ir_value *x, ir_value *a, ir_value *b, ir_value *c, ir_value *result) {
-  ir_value *shape = onnx_made(g, NULL, OP_Concat, (ir_value *[]){a, b, c}, 3, "axis", 0, NULL);
+  ir_value *shape = onnx_joined(g, (ir_value *[]){a, b, c}, 3, 0);
   return onnx_shaped(g, x, shape, result);
 }
 

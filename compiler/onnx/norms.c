@@ -11,7 +11,7 @@ static ir_value *mean_over_channels(const onnx_reading *z, ir_value *x, int64_t 
   ir_value *shape = onnx_unary(g, OP_Shape, x);
   ir_value *parts[] = {onnx_part(g, shape, 0, 1), onnx_vector(g->module, 1, 1), onnx_part(g, shape, 1, 2),
                        onnx_product(g, onnx_part(g, shape, 2, INT64_MAX))};
-  ir_value *planes = onnx_shaped(g, x, onnx_made(g, NULL, OP_Concat, parts, 4, "axis", 0, NULL), NULL);
+  ir_value *planes = onnx_shaped(g, x, onnx_joined(g, parts, 4, 0), NULL);
   ir_value *means = onnx_made(g, NULL, OP_AveragePool, &planes, 1, "count_include_pad", 1, NULL);
   const int64_t kernel[] = {size, 1}, pads[] = {(size - 1) / 2, 0, size / 2, 0};
   if (!means || !ir_set_attr_ints(means->producer, "kernel_shape", kernel, 2) ||

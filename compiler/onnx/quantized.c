@@ -110,9 +110,8 @@ static void quantize_x(onnx_reading *z, ir_value *out_values[3]) {
   ir_value *most = onnx_made(z->g, NULL, OP_ReduceMax, &x, 1, "keepdims", 0, NULL);
   least = onnx_binary(z->g, OP_Min, least, none);
   ir_value *range = onnx_binary(z->g, OP_Sub, onnx_binary(z->g, OP_Max, most, none), least);
-  ir_value *choice[] = {onnx_binary(z->g, OP_Equal, range, none), onnx_number(z->g, 1, REED_F32),
-                        onnx_binary(z->g, OP_Div, range, onnx_number(z->g, 255, REED_F32))};
-  ir_value *scale = onnx_made(z->g, NULL, OP_Where, choice, 3, NULL, 0, NULL);
+  ir_value *scale = onnx_chosen(z->g, onnx_binary(z->g, OP_Equal, range, none), onnx_number(z->g, 1, REED_F32),
+                                onnx_binary(z->g, OP_Div, range, onnx_number(z->g, 255, REED_F32)));
   ir_value *zero = onnx_binary(z->g, OP_Sub, none, onnx_binary(z->g, OP_Div, least, scale));
   zero = onnx_unary(z->g, OP_Round, clipped(z, zero, 0, 255));
   ir_value *y = onnx_unary(z->g, OP_Round, onnx_binary(z->g, OP_Div, x, scale));
@@ -239,7 +238,7 @@ static void concatenate(onnx_reading *z) {
   for (int32_t i = 2; i < z->n_inputs && fits; i += 3) fits = z->inputs[i] && z->inputs[i + 1];
   if (!fits) (void)onnx_refuse(z, "parts that are not numbers, scales and zero points");
   for (int32_t i = 2; i < z->n_inputs && fits; i += 3) parts[n++] = real(z, i);
-  if (fits) give(z, onnx_made(z->g, NULL, OP_Concat, parts, n, "axis", onnx_int(z, "axis", 0), NULL), 0);
+  if (fits) give(z, onnx_joined(z->g, parts, n, onnx_int(z, "axis", 0)), 0);
 }
 
 /* Exchanges the axes of a matrix if the attribute says so. */

@@ -74,7 +74,7 @@ static void draw_multinomial(onnx_reading *z) {
   if (z->unsupported) return;
   ir_value *parts[] = {onnx_part(g, of_x, 0, 1), onnx_vector(g->module, onnx_int(z, "sample_size", 1), 1),
                        onnx_part(g, of_x, 1, 2)};
-  ir_value *shape = onnx_made(g, NULL, OP_Concat, parts, 3, "axis", 0, NULL);
+  ir_value *shape = onnx_joined(g, parts, 3, 0);
   ir_value *u = drawn(z, OP_RandomUniform, shape, REED_F32, NULL, NULL);
   ir_value *gumbel = onnx_unary(g, OP_Neg, onnx_unary(g, OP_Log, onnx_unary(g, OP_Neg, onnx_unary(g, OP_Log, u))));
   ir_value *sums = onnx_binary(g, OP_Add, onnx_binary(g, OP_Unsqueeze, x, onnx_vector(g->module, 1, 1)), gumbel);

@@ -195,6 +195,10 @@ ir_value *onnx_cast(ir_graph *g, ir_value *x, reed_dtype to);
 /* The output of a new node with one input, or two, and default attributes. */
 ir_value *onnx_unary(ir_graph *g, op_id op, ir_value *x);
 ir_value *onnx_binary(ir_graph *g, op_id op, ir_value *a, ir_value *b);
+/* The parts, one after the other along the axis. */
+ir_value *onnx_joined(ir_graph *g, ir_value *const *parts, int32_t n, int64_t axis);
+/* `yes` where the condition is true, otherwise `no`, which has its dtype. */
+ir_value *onnx_chosen(ir_graph *g, ir_value *condition, ir_value *yes, ir_value *no);
 /* Constant scalars: of i64; of the dtype; of x's dtype, f32 where that is not known. */
 ir_value *onnx_integer(ir_graph *g, int64_t n);
 ir_value *onnx_number(ir_graph *g, double x, reed_dtype dtype);

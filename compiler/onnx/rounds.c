@@ -115,7 +115,7 @@ static ir_value *stacked(const unrolling *u, size_t i, int64_t n_rounds) {
   for (int64_t k = 0; k < n_rounds; k++)
     items[k] =
         onnx_binary(u->f->graph, OP_Unsqueeze, u->scanned[(size_t)k * u->n_scanned + i], onnx_vector(u->r->m, 0, 1));
-  return onnx_made(u->f->graph, NULL, OP_Concat, items, (int32_t)n_rounds, "axis", 0, NULL);
+  return onnx_joined(u->f->graph, items, (int32_t)n_rounds, 0);
 }
 
 static reed_status define_outputs(unrolling *u, int64_t n_rounds) {

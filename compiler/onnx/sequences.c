@@ -206,7 +206,7 @@ static ir_value *join(onnx_reading *z, const onnx_sequence *s) {
     if (!items[i]) return NULL;
   }
   if (s->n_items == 1 && items) return items[0];
-  return items ? onnx_made(z->g, NULL, OP_Concat, items, s->n_items, "axis", axis, NULL) : NULL;
+  return items ? onnx_joined(z->g, items, s->n_items, axis) : NULL;
 }
 
 static ir_value *same(onnx_reading *z, const onnx_sequence *s) {
