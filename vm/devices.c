@@ -110,9 +110,7 @@ static void tell_headroom(const vm_devices *devices, vm_device *d) {
 static void set_headroom(vm_devices *devices, int64_t most) {
   if (devices->headroom == most) return;
   devices->headroom = most;
-  for (int32_t i = 0; i < devices->n; i++) {
-    tell_headroom(devices, &devices->items[i]);
-  }
+  for (int32_t i = 0; i < devices->n; i++) tell_headroom(devices, &devices->items[i]);
 }
 
 static void drop_arena(vm_device *d) {

@@ -130,4 +130,12 @@ static inline void front_fini(front *f) {
   f->bytes = NULL;
 }
 
+/* The reader refuses the model with this status and text. */
+static inline void front_refuses(onnx_build **b, reed_status status, const char *text) {
+  front f;
+  front_read(&f, b);
+  front_says(&f, status, text);
+  front_fini(&f);
+}
+
 #endif

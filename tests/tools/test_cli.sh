@@ -35,19 +35,7 @@ has() {
   done
 }
 
-cat >add.rasm <<'TEXT'
-.module "add" producer "test" "1"
-.type x = f32[n, 3] "x"
-.type bias = f32[3] "bias"
-.type y = f32[n, 3] "y"
-.site add = Add (2 -> 1) "the sum"
-.function main (x, bias) -> (y)
-  assert.shape r1, bias
-  shape add, host, [r2], [r0:shape, r1:shape]
-  alloc r2
-  invoke add, host, [r2], [r0, r1]
-  return [r2], []
-TEXT
+cp "$root/tests/tools/add.rasm" . || exit 1
 x='x=2x3xf32=1,2,3,4,5,6'
 b='bias=3xf32=10,20,30'
 

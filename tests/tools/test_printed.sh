@@ -30,20 +30,7 @@ alone() {
   python3 -c 'import json, sys; sys.exit(sys.argv[1] not in json.load(open("out")))' "$key" || fail "vm $* prints more than JSON with \"$key\""
 }
 
-cat >add.rasm <<'TEXT'
-.module "add" producer "test" "1"
-.type x = f32[n, 3] "x"
-.type bias = f32[3] "bias"
-.type y = f32[n, 3] "y"
-.site add = Add (2 -> 1) "the sum"
-.function main (x, bias) -> (y)
-  assert.shape r1, bias
-  shape add, host, [r2], [r0:shape, r1:shape]
-  alloc r2
-  invoke add, host, [r2], [r0, r1]
-  return [r2], []
-TEXT
-"$vm" asm add.rasm -o add.reed >out 2>err || fail 'the model is not assembled'
+"$vm" asm "$root/tests/tools/add.rasm" -o add.reed >out 2>err || fail 'the model is not assembled'
 x='x=2x3xf32=1,2,3,4,5,6' b='bias=3xf32=10,20,30'
 
 two --trace --stats run add.reed -i "$x" -i "$b" --stats - --trace -

@@ -113,9 +113,8 @@ static bool sum_step(void *context, int64_t item, int64_t step, int32_t place) {
   const columns_job *c = context;
   const softmax *s = c->job.s;
   const int64_t piece = item % c->job.n_pieces, group = item / c->job.n_pieces, column = group % c->n_groups * c->width,
-                outer = group / c->n_groups, left = s->inner - column, count = left < c->width ? left : c->width,
-                row = piece * PIECE + step * c->step_rows,
-                rows = s->axis - row < c->step_rows ? s->axis - row : c->step_rows;
+                outer = group / c->n_groups, count = smaller(s->inner - column, c->width),
+                row = piece * PIECE + step * c->step_rows, rows = smaller(s->axis - row, c->step_rows);
   double *sums = c->job.found + (piece * s->outer + outer) * s->inner + column;
   if (step == 0) memset(sums, 0, (size_t)count * sizeof *sums);
   CPU_PICK(s->level, lp_sum_columns)
@@ -166,7 +165,7 @@ static reed_status run_columns(const hardmax_job *job) {
   return status == REED_OK ? cpu_parallel(team, s->axis * lines, 64, scale_elements, &c) : status;
 }
 
-static int64_t pieces_of(const softmax *s) { return (s->axis + PIECE - 1) / PIECE; }
+static int64_t pieces_of(const softmax *s) { return divided(s->axis, PIECE); }
 
 static reed_status run_hardmax(const void *state, const reed_kernel_buffers *buffers) {
   const softmax *s = state;

@@ -164,7 +164,7 @@ static int64_t step_rows_of(const cumsum_state *s, int64_t width, bool whole) {
  * memory: whole rows, which are read in order, or wide parts of long ones. */
 static int64_t group_width(const cumsum_state *s, int32_t threads, int64_t extent, int64_t inner, int64_t lines) {
   const int64_t elements = threads > 1 ? GROUP_ELEMENTS : GROUP_ALONE, pieces = extent / PIECE,
-                groups = pieces > 1 ? (threads + pieces - 1) / pieces : 2 * threads;
+                groups = pieces > 1 ? divided(threads, pieces) : 2 * threads;
   if (is_far(s)) return inner <= CUMSUM_COLUMNS ? CUMSUM_COLUMNS : GROUP_FAR;
   if (elements / extent >= GROUP_WIDE) return smaller(elements / extent, CUMSUM_COLUMNS) & -GROUP_LEAST;
   return round_up(cpu_clamp(threads > 1 ? divided(lines, groups) : lines, 1, GROUP_FAR), GROUP_LEAST);
@@ -193,9 +193,9 @@ static reed_status run_cumsum(const void *state, const reed_kernel_buffers *buff
                     .extent = extent,
                     .inner = inner,
                     .lines = lines,
-                    .n_pieces = (extent + PIECE - 1) / PIECE,
+                    .n_pieces = divided(extent, PIECE),
                     .width = width,
-                    .n_group = (inner + width - 1) / width,
+                    .n_group = divided(inner, width),
                     .step_rows = step_rows_of(s, smaller(width, inner), width >= inner),
                     .places = places,
                     .sums = places + places_bytes(s)};
@@ -203,7 +203,7 @@ static reed_status run_cumsum(const void *state, const reed_kernel_buffers *buff
   if (extent == 1) return cpu_parallel(cpu_team_for(s->team, 2 * bytes), bytes, 64, copy_lines, &job);
   if (inner == 1 && extent <= CUMSUM_SHORT && s->loops->lines)
     return cpu_parallel(team, lines, 16, cumsum_short_lines, &job);
-  const int64_t groups = lines / inner * job.n_group, n_steps = (extent + job.step_rows - 1) / job.step_rows;
+  const int64_t groups = lines / inner * job.n_group, n_steps = divided(extent, job.step_rows);
   if (team.threads == 1 || (n_steps == 1 && groups > 1)) return cpu_parallel(team, groups, 1, cumsum_lines, &job);
   if (groups >= 2 * team.threads || job.n_pieces == 1)
     return cpu_relay(team, groups, groups * n_steps, step_lines, &job);

@@ -134,10 +134,7 @@ START_TEST(nodes_that_do_not_fit_are_refused) {
     build_node_t *n = build_node(b, refused[i].op, refused[i].inputs, "y");
     if (refused[i].attr) build_string(b, n, "reduction", refused[i].attr);
     build_output(b, "y", "f32");
-    front f;
-    front_read(&f, &b);
-    front_says(&f, refused[i].status, refused[i].text);
-    front_fini(&f);
+    front_refuses(&b, refused[i].status, refused[i].text);
   }
 }
 END_TEST

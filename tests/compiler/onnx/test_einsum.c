@@ -143,12 +143,9 @@ START_TEST(equations_that_do_not_fit_are_refused) {
   build_string(b, build_node(b, "Einsum", "s,s", "y"), "equation", "i...,i...->...");
   build_string(b, build_node(b, "Einsum", "y", "z"), "equation", "...i->i...");
   build_output(b, "z", "f32");
-  front f;
-  front_read(&f, &b);
-  front_says(&f, REED_ERROR_UNSUPPORTED,
-             "Einsum with '...' behind letters or not in the output, of an operand whose rank is not declared: "
-             "'y_node', 'z_node'");
-  front_fini(&f);
+  front_refuses(&b, REED_ERROR_UNSUPPORTED,
+                "Einsum with '...' behind letters or not in the output, of an operand whose rank is not declared: "
+                "'y_node', 'z_node'");
 }
 END_TEST
 

@@ -221,10 +221,7 @@ START_TEST(nodes_that_do_not_fit_are_refused) {
     build_node_t *n = build_node(b, refused[i].op, refused[i].inputs, refused[i].outputs);
     if (refused[i].attribute) build_int(b, n, refused[i].attribute, 2);
     build_output(b, "y", "i32");
-    front f;
-    front_read(&f, &b);
-    front_says(&f, refused[i].status, refused[i].text);
-    front_fini(&f);
+    front_refuses(&b, refused[i].status, refused[i].text);
   }
 }
 END_TEST
