@@ -21,6 +21,17 @@ const char *cpu_level_name(cpu_level level) {
   return "?";
 }
 
+const char *cpu_units_name(cpu_units units) {
+  switch (units) {
+#define CPU_UNITS_CASE_(name, text, what) \
+  case CPU_UNITS_##name: return text;
+    CPU_UNITS_LIST(CPU_UNITS_CASE_)
+#undef CPU_UNITS_CASE_
+    case CPU_UNITS_COUNT: break;
+  }
+  return "?";
+}
+
 static bool has_f16c(void) {
 #if defined(__clang__) && __clang_major__ < 15 /* knows the name since 15 */
   unsigned eax, ebx, ecx, edx;                 /* CPUID leaf 1, ECX bit 29 (Intel SDM) */
@@ -106,22 +117,29 @@ cpu_level cpu_level_now(void) {
 
 /* CPUID leaf 0x8000001A, EAX (AMD64 Architecture Programmer's Manual, volume 3): bit 1 MOVU, of every CPU that has the
  * leaf and AVX; bit 2 FP256, units of 256 bits; bit 3 FP512, which KVM does not pass on to virtual machines. Other
- * makers have no such leaf. */
-static bool units_of_machine_are_whole(void) {
-  enum { MOVU = 1 << 1, FP256 = 1 << 2 };
+ * makers have no such leaf. Of Intel's, those with AVX512-FP16 (leaf 7, EDX bit 23; Intel SDM) have two units of 512
+ * bits; of older ones some have one. */
+static cpu_units units_of_machine(void) {
+  enum { MOVU = 1 << 1, FP256 = 1 << 2, FP16 = 1 << 23 };
   unsigned eax, ebx, ecx, edx;
-  return cpu_level_best() >= CPU_AVX512 && __get_cpuid(0x8000001a, &eax, &ebx, &ecx, &edx) && (eax & MOVU) &&
-         !(eax & FP256);
+  if (cpu_level_best() < CPU_AVX512) return CPU_UNITS_HALF;
+  if (__builtin_cpu_is("intel"))
+    return __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) && (edx & FP16) ? CPU_UNITS_INTEL : CPU_UNITS_HALF;
+  return __get_cpuid(0x8000001a, &eax, &ebx, &ecx, &edx) && (eax & MOVU) && !(eax & FP256) ? CPU_UNITS_WHOLE
+                                                                                           : CPU_UNITS_HALF;
 }
 
-static atomic_int units_now = -1; /* -1: REED_CPU_UNITS has not been read; 1: whole */
+static atomic_int units_now = -1; /* -1: REED_CPU_UNITS has not been read */
 
 void cpu_units_use(const char *wanted) {
-  const bool half = wanted && strcmp(wanted, "half") == 0, whole = wanted && strcmp(wanted, "whole") == 0;
-  atomic_store_explicit(&units_now, half ? 0 : whole || units_of_machine_are_whole(), memory_order_relaxed);
+  cpu_units used = CPU_UNITS_COUNT;
+  for (cpu_units units = 0; wanted && units < CPU_UNITS_COUNT; units++)
+    if (strcmp(wanted, cpu_units_name(units)) == 0) used = units;
+  if (used == CPU_UNITS_COUNT) used = units_of_machine();
+  atomic_store_explicit(&units_now, (int)used, memory_order_relaxed);
 }
 
-bool cpu_units_are_whole(void) {
+cpu_units cpu_units_now(void) {
   if (atomic_load_explicit(&units_now, memory_order_relaxed) < 0) cpu_units_use(getenv("REED_CPU_UNITS"));
-  return atomic_load_explicit(&units_now, memory_order_relaxed);
+  return (cpu_units)atomic_load_explicit(&units_now, memory_order_relaxed);
 }

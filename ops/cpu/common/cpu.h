@@ -1,6 +1,6 @@
-/* Levels of the machine's CPU, for which the kernels' loops are compiled, the width of its units, by which choices
+/* Levels of the machine's CPU, for which the kernels' loops are compiled, the kind of its units, by which choices
  * between forms of a product differ, and the environment variables REED_CPU and REED_CPU_UNITS, which choose a lower
- * level and another width so that one machine can test several. The machine's properties are found and the variables
+ * level and another kind so that one machine can test several. The machine's properties are found and the variables
  * are read once in a process. */
 #ifndef OPS_CPU_COMMON_CPU_H_
 #define OPS_CPU_COMMON_CPU_H_
@@ -36,12 +36,26 @@ cpu_level cpu_level_best(void);
 /* The level's text, such as "avx2". Static storage. */
 const char *cpu_level_name(cpu_level level);
 
-/* True if the units compute a vector of AVX-512 as a whole; false: in two halves, or unknown. REED_CPU_UNITS is "whole"
- * or "half"; other words are ignored. No loop depends on the width. */
-bool cpu_units_are_whole(void);
-/* Choices are made for this width (a word for REED_CPU_UNITS) from now on, in the whole process; for the machine's own
- * if the text is NULL or another word. */
+/* Kinds of units that compute vectors of AVX-512. No loop depends on them. The text is the word for REED_CPU_UNITS. */
+#define CPU_UNITS_LIST(X) \
+  X(HALF, "half", "a vector in two halves, as Zen 4, or unknown") \
+  X(WHOLE, "whole", "whole vectors, as Zen 5") \
+  X(INTEL, "intel", "whole vectors, of Intel's servers from Sapphire Rapids on, which multiply pairs of bf16 slowly")
+
+typedef enum cpu_units {
+#define CPU_UNITS_ENUM_(name, text, what) CPU_UNITS_##name,
+  CPU_UNITS_LIST(CPU_UNITS_ENUM_)
+#undef CPU_UNITS_ENUM_
+      CPU_UNITS_COUNT
+} cpu_units;
+
+/* The kind that REED_CPU_UNITS names; other words are ignored, and then it is the machine's own. */
+cpu_units cpu_units_now(void);
+/* Choices are made for this kind from now on, in the whole process; for the machine's own if the text is NULL or
+ * another word. */
 void cpu_units_use(const char *wanted);
+/* The kind's text, such as "half". Static storage. */
+const char *cpu_units_name(cpu_units units);
 
 /* Loop files are compiled once per level with CPU_LEVEL_SUFFIX defined. CPU_LEVELED(name) is the name of a function of
  * this level; CPU_PICK gives the function of a level at run time. */

@@ -128,8 +128,8 @@ static reed_status prepare(const cpu_view *view, bool transposed, reed_kernel *o
   }
   if (!packed_computes(view->order, weights->dtype)) return REED_OK;
   if (halves && !view->order->pairs) return REED_OK; /* only pairs and Winograd's form take images of bf16 */
-  if (!halves && view->order && view->order->pairs && !pairs_are_faster(view, &w, transposed))
-    return REED_OK; /* likewise */
+  if (view->order && view->order->pairs && !pairs_are_faster(view, &w, transposed))
+    return REED_OK; /* likewise, and images of bf16 in f32 (half.h) */
   if (view->order && !view->order->small_groups) {
     if (last_in && !transposed) status = conv_groups_prepare(call, view->order, &w, &act, out_kernel);
     if (status != REED_OK || out_kernel->run) return status;

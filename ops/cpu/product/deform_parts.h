@@ -7,6 +7,7 @@
 #include "ops/cpu/common/relay.h"
 #include "ops/cpu/common/strided.h"
 #include "ops/cpu/product/deform_loops.h"
+#include "ops/cpu/product/rates.h"
 #include "ops/cpu/product/whole.h"
 
 #define DEFORM_PANEL 64 /* columns of a product that are computed together */
@@ -50,7 +51,7 @@ void deform_multiply(cpu_level level, const deform_product *p);
 
 /* True if products of this depth, whose factors may be rounded to bf16, take pairs. */
 static inline bool deform_takes_pairs(const deform *d, int64_t depth) {
-  return d->weight_dtype == REED_BF16 && d->level >= CPU_AVX512_BF16 && depth % 2 == 0;
+  return d->weight_dtype == REED_BF16 && product_pairs_are_fast(d->level) && depth % 2 == 0;
 }
 
 /* to[j * to_row + i] = from[i * from_row + j] for rows of `columns` elements. */

@@ -147,7 +147,7 @@ static void share_tiles(panel_plan *plan, bool few_weights) {
 static cpu_team team_of(const reed_kernel_call *call, const panel_problem *p, cpu_level level) {
   const bool flat = p->taps[0] * p->taps[1] * p->taps[2] * p->channels < FLAT_DEPTH;
   cpu_team team = cpu_team_for(cpu_env_team(call), panel_work(p));
-  if (team.threads > 1 && level >= CPU_AVX512 && cpu_units_are_whole() && !flat)
+  if (team.threads > 1 && level >= CPU_AVX512 && cpu_units_now() == CPU_UNITS_WHOLE && !flat)
     team.chunks = (int32_t)round_up((int64_t)(team.chunks / WHOLE_UNITS) + 1, team.threads);
   return team;
 }

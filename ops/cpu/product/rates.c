@@ -5,26 +5,41 @@
 
 #define TILE 7 /* pixels of a tile at level AVX512 (panel_loops.c) */
 
-static const product_rates measured[CPU_LEVEL_COUNT] = {
+static const product_rates narrow[CPU_AVX512] = {
     [CPU_BASE] = {80, 80, 0, 0, 85, 400, 110, 150, 400, 200, 200, 0, 0, 0, 400, 130, 640},
     [CPU_AVX2] = {22, 22, 0, 0, 23, 300, 90, 135, 260, 200, 200, 0, 0, 0, 400, 130, 640},
-    [CPU_AVX512] = {19, 19, 0, 0, 20, 230, 85, 125, 200, 200, 200, 0, 0, 0, 400, 130, 220},
-    [CPU_AVX512_BF16] = {19, 9.5, 160, 500, 20, 230, 85, 125, 200, 200, 200, 10, 280, 200, 400, 130, 220},
-    /* pairs: an assumption, a sixth of f32's time; this level has never run on such a CPU */
-    [CPU_AMX] = {19, 3, 160, 500, 20, 230, 85, 125, 200, 200, 200, 10, 280, 200, 400, 130, 220},
 };
 
-/* From level AVX512 on, where units compute whole vectors (cpu.h): products and fixed point take two fifths of the
- * time, transforms of X and into Y as well, those of weights, which are loads and stores as much, 0.6 to 0.7. */
-static const product_rates measured_whole[CPU_LEVEL_COUNT] = {
-    [CPU_AVX512] = {7.6, 7.6, 0, 0, 7.9, 95, 50, 90, 85, 70, 150, 0, 0, 0, 240, 60, 180},
-    [CPU_AVX512_BF16] = {7.6, 3.8, 64, 200, 7.9, 95, 50, 90, 85, 70, 150, 4, 112, 80, 240, 60, 180},
-    /* pairs: likewise */
-    [CPU_AMX] = {7.6, 1.2, 64, 200, 7.9, 95, 50, 90, 85, 70, 150, 4, 112, 80, 240, 60, 180},
+/* From level AVX512 on, by the kind of units (cpu.h). Where Zen 5's compute whole vectors, products and fixed point
+ * take two fifths of the time of Zen 4's, transforms of X and into Y as well, those of weights, which are loads and
+ * stores as much, 0.6 to 0.7. Intel's (Emerald Rapids) take two thirds, in transforms as long as Zen 4's, and longer
+ * for weights from memory; pairs take nearly twice as long as f32, fixed point half. Pairs of AMX are an assumption: a
+ * sixth of f32's time. */
+static const product_rates wide[CPU_UNITS_COUNT][CPU_LEVEL_COUNT] =
+    {
+        [CPU_UNITS_HALF] =
+            {
+                [CPU_AVX512] = {19, 19, 0, 0, 20, 230, 85, 125, 200, 200, 200, 0, 0, 0, 400, 130, 220},
+                [CPU_AVX512_BF16] = {19, 9.5, 160, 500, 20, 230, 85, 125, 200, 200, 200, 10, 280, 200, 400, 130, 220},
+                [CPU_AMX] = {19, 3, 160, 500, 20, 230, 85, 125, 200, 200, 200, 10, 280, 200, 400, 130, 220},
+            },
+        [CPU_UNITS_WHOLE] =
+            {
+                [CPU_AVX512] = {7.6, 7.6, 0, 0, 7.9, 95, 50, 90, 85, 70, 150, 0, 0, 0, 240, 60, 180},
+                [CPU_AVX512_BF16] = {7.6, 3.8, 64, 200, 7.9, 95, 50, 90, 85, 70, 150, 4, 112, 80, 240, 60, 180},
+                [CPU_AMX] = {7.6, 1.2, 64, 200, 7.9, 95, 50, 90, 85, 70, 150, 4, 112, 80, 240, 60, 180},
+            },
+        [CPU_UNITS_INTEL] =
+            {
+                [CPU_AVX512] = {12.3, 12.3, 0, 0, 13.6, 230, 145, 260, 200, 140, 200, 0, 0, 0, 400, 130, 220},
+                [CPU_AVX512_BF16] = {12.3, 22.4, 160, 500, 13.6, 230, 145, 260, 200, 140, 200, 7.4, 280, 200, 400, 130,
+                                     220},
+                [CPU_AMX] = {12.3, 2, 160, 500, 13.6, 230, 145, 260, 200, 140, 200, 7.4, 280, 200, 400, 130, 220},
+            },
 };
 
 const product_rates *product_rates_of(cpu_level level) {
-  return level >= CPU_AVX512 && cpu_units_are_whole() ? &measured_whole[level] : &measured[level];
+  return level < CPU_AVX512 ? &narrow[level] : &wide[cpu_units_now()][level];
 }
 
 double direct_time(const direct_product *d, cpu_level level, bool pairs) {
@@ -33,6 +48,11 @@ double direct_time(const direct_product *d, cpu_level level, bool pairs) {
                products = d->pixels * d->depth * outputs;
   if (!pairs) return products * r->direct;
   return products * r->pairs + d->pixels * d->rounded_pixels * (d->channels * r->rounded + r->rounded_pixel);
+}
+
+bool product_pairs_are_fast(cpu_level level) {
+  const product_rates *r = product_rates_of(level);
+  return level >= CPU_AVX512_BF16 && r->pairs < r->direct;
 }
 
 bool direct_pairs_are_faster(const direct_product *d, cpu_level level) {

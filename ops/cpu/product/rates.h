@@ -30,6 +30,8 @@ typedef struct direct_product {
 
 /* Picoseconds of a direct product in f32, or with weights in pairs. */
 double direct_time(const direct_product *d, cpu_level level, bool pairs);
+/* True if this CPU multiplies pairs, and faster than f32. */
+bool product_pairs_are_fast(cpu_level level);
 bool direct_pairs_are_faster(const direct_product *d, cpu_level level);
 /* Pixels of X that a tile of neighbouring pixels of Y rounds, for each of these: `rows` tap rows of `columns` taps. */
 double rounded_pixels(double rows, double columns, double stride, double dilation);

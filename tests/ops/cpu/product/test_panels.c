@@ -135,7 +135,7 @@ static panel_problem problem_of(const row *r, bool widened) {
 /* An item's work is at most twice a chunk's, of a part of the depth five times, but for the smallest items: a tile, or
  * several if sums must be complete. A chunk has two and a half times as much work where units compute whole vectors. */
 static void expect_cut(const row *r, const panel_plan *plan) {
-  const bool whole = cpu_level_now() >= CPU_AVX512 && cpu_units_are_whole();
+  const bool whole = cpu_level_now() >= CPU_AVX512 && cpu_units_now() == CPU_UNITS_WHOLE;
   const int64_t chunk = CPU_WORK_PER_CHUNK * (whole ? 5 : 2) / 2;
   int64_t items = plan->p.groups * plan->n_parts * plan->n_chunks * plan->n_groups * plan->n_pieces *
                   (plan->by_depth ? plan->n_blocks : 1);

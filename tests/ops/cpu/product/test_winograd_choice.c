@@ -1,4 +1,4 @@
-/* The choice between the forms of a Winograd convolution and the direct one, by CPU level and width of units, and how
+/* The choice between the forms of a Winograd convolution and the direct one, by CPU level and kind of units, and how
  * plans use memory. */
 #include "ops/cpu/product/winograd.h"
 #include "tests/ops/cpu/product/winograd_case.h"
@@ -24,12 +24,12 @@ START_TEST(large_weights_are_not_stored) {
 END_TEST
 
 /* Units that compute whole vectors multiply twice as fast, but read and transform weights at the same rate: a map of
- * few pixels is computed directly. A map of 14x14 keeps transformed weights, larger ones need none. */
+ * few pixels is computed directly. A map of 14x14 keeps transformed weights, larger ones need none, but one of 28x28
+ * where transforms of weights take longer still. */
 START_TEST(whole_units_transform_fewer_weights) {
-  static const char *const units[] = {"half", "whole"};
-  for (int whole = 0; whole < 2; whole++) {
-    cpu_units_use(units[whole]);
-    ck_assert(cpu_units_are_whole() == whole);
+  for (cpu_units kind = 0; kind < CPU_UNITS_COUNT; kind++) {
+    cpu_units_use(cpu_units_name(kind));
+    ck_assert(cpu_units_now() == kind);
     for (int32_t side = 7; side <= 56; side *= 2) {
       const int32_t channels = 3584 / side;
       winograd_problem p = {.images = 1,
@@ -43,20 +43,20 @@ START_TEST(whole_units_transform_fewer_weights) {
                             .slices = winograd_one_slice,
                             .activation = {.level = CPU_AVX512}};
       winograd_form form;
-      ck_assert(winograd_choose(&p, true, &form) == (side > 7 || !whole));
-      if (side > 7) ck_assert(form.stored == (side == 14));
+      ck_assert(winograd_choose(&p, true, &form) == (side > 7 || kind == CPU_UNITS_HALF));
+      if (side > 7) ck_assert(form.stored == (side == 14 || (side == 28 && kind == CPU_UNITS_INTEL)));
     }
   }
   cpu_units_use(NULL);
 }
 END_TEST
 
-/* A word that names no width leaves the machine's own. */
+/* A word that names no kind leaves the machine's own. */
 START_TEST(other_words_leave_the_machines_units) {
   cpu_units_use(NULL);
-  const bool own = cpu_units_are_whole();
+  const cpu_units own = cpu_units_now();
   cpu_units_use("quarter");
-  ck_assert(cpu_units_are_whole() == own);
+  ck_assert(cpu_units_now() == own);
 }
 END_TEST
 
@@ -112,10 +112,10 @@ START_TEST(many_outputs_take_the_memory_of_some) {
 }
 END_TEST
 /* Transformed weights that are much larger than a map's tiles are computed in parts, whatever the number of threads, so
- * that many threads need little more memory than two. _i: the units' width. */
+ * that many threads need little more memory than two. _i: the kind of units. */
 START_TEST(many_threads_need_little_more_memory) {
   static const int64_t volumes[][5] = {{512, 512, 16, 16, 16}, {256, 256, 8, 28, 28}, {512, 512, 8, 28, 28}};
-  cpu_units_use(_i ? "whole" : "half");
+  cpu_units_use(cpu_units_name((cpu_units)_i));
   for (size_t k = 0; k < sizeof volumes / sizeof *volumes; k++)
     for (cpu_level level = CPU_AVX2; level <= cpu_level_best(); level++) {
       const int64_t *v = volumes[k];
@@ -156,7 +156,7 @@ int main(void) {
   tcase_add_test(t, other_words_leave_the_machines_units);
   tcase_add_test(t, large_or_shared_weights_are_written_past_the_caches);
   tcase_add_test(t, many_outputs_take_the_memory_of_some);
-  tcase_add_loop_test(t, many_threads_need_little_more_memory, 0, 2);
+  tcase_add_loop_test(t, many_threads_need_little_more_memory, 0, CPU_UNITS_COUNT);
   suite_add_tcase(suite, t);
   return suite_run(suite);
 }
