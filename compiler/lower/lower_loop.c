@@ -166,11 +166,15 @@ static void end_iteration(looping *c) {
 }
 
 /* The dtype and extents of one element of a scan output, for a Loop without iterations: an extent that neither the
- * compiler nor lower_unrun.c knows counts as 0. */
-static uint32_t element_type(lower *l, const ir_value *v, int32_t device) {
-  module_type type = {
-      .dtype = v->type.dtype, .rank = v->type.rank, .device = device, .name = module_add_string(l->b, v->name)};
-  for (int32_t i = 0; i < type.rank; i++)
+ * compiler nor lower_unrun.c knows counts as 0. Elements that are joined have one axis at least, also if the compiler
+ * does not know their rank. */
+static uint32_t element_type(lower *l, const ir_value *v, bool joined, int32_t device) {
+  const int32_t rank = v->type.rank;
+  module_type type = {.dtype = v->type.dtype,
+                      .rank = joined && rank < 1 ? 1 : rank,
+                      .device = device,
+                      .name = module_add_string(l->b, v->name)};
+  for (int32_t i = 0; i < rank; i++)
     type.dims[i] = symbol_is(v->type.dims[i]) ? ~(int64_t)module_add_string(l->b, "") : v->type.dims[i];
   return module_add_type(l->b, &type);
 }
@@ -181,7 +185,7 @@ static void gather_scans(looping *c, const bool *made) {
   for (int32_t k = 0; k < n_scans(c); k++) {
     if (c->sequences[k] == FLOW_NO_REGISTER || (made && made[k])) continue;
     flow_version *x = c->item->outputs[c->n_carried + k];
-    uint32_t type = element_type(l, c->g->results[1 + c->n_carried + k], x->device);
+    uint32_t type = element_type(l, c->g->results[1 + c->n_carried + k], x->value->joined, x->device);
     if (x->value->joined)
       EMIT(l, seq_join, c->n->name, .dst = lower_reg(l, x), .src = c->sequences[k], .element = type,
            .device = (uint32_t)x->device);

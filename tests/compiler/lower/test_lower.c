@@ -461,6 +461,26 @@ START_TEST(an_if_in_a_body_is_decided_in_every_iteration) {
 }
 END_TEST
 
+START_TEST(elements_of_an_unknown_rank_are_joined) {
+  ir_module *m = graph_open();
+  ir_value *x = graph_param(m->main, "x", REED_F32, 2, DIMS(N, N)),
+           *trip = graph_param(m->main, "trip", REED_I64, 0, NULL);
+  ir_value *squeezed = graph_op(m->main, OP_Squeeze, REED_F32, -1, NULL, x, GRAPH_END);
+  ir_graph *body;
+  ir_node *n = open_loop(m->main, 1, trip, NULL, NULL, NULL, &body);
+  graph_type(n->outputs[0], REED_F32, -1, NULL);
+  n->outputs[0]->joined = true;
+  graph_result(body, graph_bool(m, true));
+  graph_result(body, graph_op(body, OP_Neg, REED_F32, -1, NULL, squeezed, GRAPH_END));
+  graph_result(m->main, n->outputs[0]);
+  lowered l = graph_lower(m);
+  ck_count(l, "seq.join", 1);
+  RUN(l, SPECS({REED_F32, 2, {1, 2}, {1, 2}}, I64_SCALAR(2)), SPECS(F32(4, -1, -2, -1, -2)));
+  RUN(l, SPECS({REED_F32, 2, {2, 2}, {1, 2, 3, 4}}, I64_SCALAR(1)), SPECS({REED_F32, 2, {2, 2}, {-1, -2, -3, -4}}));
+  lowered_close(&l);
+}
+END_TEST
+
 START_TEST(a_loop_that_does_not_fit_its_body_is_refused) {
   ir_module *m = graph_open();
   ir_graph *body;
@@ -580,6 +600,7 @@ int main(void) {
   tcase_add_test(loop, carried_values_that_swap_are_moved_at_once);
   tcase_add_test(loop, loops_nest_in_loops_and_branches);
   tcase_add_test(loop, an_if_in_a_body_is_decided_in_every_iteration);
+  tcase_add_test(loop, elements_of_an_unknown_rank_are_joined);
   tcase_add_test(loop, a_loop_that_does_not_fit_its_body_is_refused);
   tcase_add_test(loop, all_kinds_of_items_in_one_module_run);
   tcase_add_test(failure, every_failed_allocation_is_reported_and_leaks_nothing);
