@@ -1,6 +1,6 @@
 """Random nodes of onnxruntime's domain com.microsoft beside onnxruntime: fused and quantised products, norms, attentions with masks, biases and caches, rotary embeddings.
 
-usage: contrib.py --build build [--seeds 0:200]
+usage: contrib.py --build build [--seeds 0:200] [--device 'cuda-emulated?late=1&poison=1&seed=3']
 
 Ranks are declared, extents are not. Prints the nodes that differ; the exit status is 1 if there are any."""
 import argparse
@@ -209,6 +209,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", required=True)
     parser.add_argument("--seeds", default="0:200")
+    parser.add_argument("--device", default="host")
     arguments = parser.parse_args()
     library, wrong, counts = reed.Library(arguments.build), 0, {}
     options = onnxruntime.SessionOptions()
@@ -227,7 +228,8 @@ def main():
             if os.environ.get("VERBOSE"): print(described, str(e)[:200])
             continue
         try:
-            got = reed.Session(library, library.compile(model), n_threads=2).run(list(c.inputs.values()))
+            module = library.compile(model, target=arguments.device)
+            got = reed.Session(library, module, arguments.device, n_threads=2).run(list(c.inputs.values()))
         except reed.Error as e:
             print(f"{described}: {e}")
             wrong += 1
