@@ -10,11 +10,11 @@ static const product_rates narrow[CPU_AVX512] = {
     [CPU_AVX2] = {22, 22, 0, 0, 23, 300, 90, 135, 260, 200, 200, 0, 0, 0, 400, 130, 640},
 };
 
-/* From level AVX512 on, by the kind of units (cpu.h). Where Zen 5's compute whole vectors, products and fixed point
- * take two fifths of the time of Zen 4's, transforms of X and into Y as well, those of weights, which are loads and
- * stores as much, 0.6 to 0.7. Intel's (Emerald Rapids) take two thirds, in transforms as long as Zen 4's, and longer
- * for weights from memory; pairs take nearly twice as long as f32, fixed point half. Pairs of AMX are an assumption: a
- * sixth of f32's time. */
+/* From level AVX512 on, by the kind of units (cpu.h). Zen 5, which computes whole vectors, takes two fifths of the time
+ * of Zen 4 for products and fixed point, and for transforms of X and into Y; transforms of weights, which are loads and
+ * stores as much, take 0.6 to 0.7. Intel (Emerald Rapids) takes two thirds for products, in transforms as long as Zen
+ * 4, and longer for weights from memory; pairs take nearly twice as long as f32. Pairs of AMX are an assumption: a
+ * sixth of the time of f32. */
 static const product_rates wide[CPU_UNITS_COUNT][CPU_LEVEL_COUNT] =
     {
         [CPU_UNITS_HALF] =
