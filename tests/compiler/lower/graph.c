@@ -250,3 +250,9 @@ int occurrences(const char *text, const char *fragment) {
   for (const char *at = strstr(text, fragment); at; at = strstr(at + 1, fragment)) n++;
   return n;
 }
+
+ir_value *graph_cast(ir_graph *g, ir_value *v) {
+  ir_value *out = graph_op(g, OP_Cast, REED_I64, v->type.rank, v->type.dims, v, GRAPH_END);
+  ck_assert(ir_set_attr_int(out->producer, "to", REED_I64));
+  return out;
+}
