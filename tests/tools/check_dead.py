@@ -18,7 +18,8 @@ BY_NAME = {  # symbol: the code that finds it by name
 FOR_TESTS = {  # symbol: the reason to keep it for tests alone; the file that defines it may use it, too
     'cpu_level_best': 'kernel cases run at every level',
     'cpu_level_use': 'kernel cases run at every level',
-    'cpu_units_use': 'choices are tested for every width of units',
+    'cpu_units_name': 'choices are tested for every kind of units',
+    'cpu_units_use': 'choices are tested for every kind of units',
     'dims_text': 'messages of tests',
     'ir_print': 'tests compare graphs as text',
     'integer_values_has_rule': 'the test that lists the operators without a rule',
