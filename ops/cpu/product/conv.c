@@ -75,8 +75,11 @@ static bool indirect_is_faster(const cpu_view *view, const window *w, const acti
 }
 
 /* True if constant weights in pairs take less time than the same weights in f32, widened once. Each tap of a transposed
- * convolution, or each row of taps, is a product of its own. */
-static bool pairs_are_faster(const cpu_view *view, const window *w, bool transposed) {
+ * convolution, or each row of taps, is a product of its own. Images of halves, which f32 would have to convert, take
+ * pairs unless their products are slower. */
+static bool pairs_are_faster(const cpu_view *view, const window *w, bool transposed, bool halves) {
+  if (!widen_once(view->call, view->unpack.constant)) return true;
+  if (halves) return product_pairs_are_fast(cpu_level_now());
   const packed_order *o = view->order;
   const int32_t last = w->n - 1;
   direct_product d = {.pixels = 1,
@@ -90,7 +93,7 @@ static bool pairs_are_faster(const cpu_view *view, const window *w, bool transpo
     d.rounded_pixels =
         rounded_pixels((double)o->rows, (double)o->columns, (double)w->stride[last], (double)w->dilation[last]);
   }
-  return !widen_once(view->call, view->unpack.constant) || direct_pairs_are_faster(&d, cpu_level_now());
+  return direct_pairs_are_faster(&d, cpu_level_now());
 }
 
 /* As activation_read. */
@@ -128,7 +131,7 @@ static reed_status prepare(const cpu_view *view, bool transposed, reed_kernel *o
   }
   if (!packed_computes(view->order, weights->dtype)) return REED_OK;
   if (halves && !view->order->pairs) return REED_OK; /* only pairs and Winograd's form take images of bf16 */
-  if (view->order && view->order->pairs && !pairs_are_faster(view, &w, transposed))
+  if (view->order && view->order->pairs && !pairs_are_faster(view, &w, transposed, halves))
     return REED_OK; /* likewise, and images of bf16 in f32 (half.h) */
   if (view->order && !view->order->small_groups) {
     if (last_in && !transposed) status = conv_groups_prepare(call, view->order, &w, &act, out_kernel);

@@ -319,8 +319,8 @@ START_TEST(products_of_integers_are_the_same_to_the_bit) {
 }
 END_TEST
 
-/* The rounding of X outweighs the gain of pairs where few outputs use each value, and there is no gain where units
- * multiply pairs more slowly than f32. */
+/* The rounding of X outweighs the gain of pairs where few outputs use each value, but there is none of an X of bf16.
+ * Where units multiply pairs more slowly than f32, there is no gain at all. */
 START_TEST(layers_without_a_gain_of_pairs_run_in_f32) {
   static const struct {
     int64_t channels, outputs, taps, stride;
@@ -339,15 +339,17 @@ START_TEST(layers_without_a_gain_of_pairs_run_in_f32) {
                              {.name = "pads", .type = REED_ATTR_INTS, .ints = pads, .n = 4},
                              {.name = "strides", .type = REED_ATTR_INTS, .ints = strides, .n = 2}};
   const int64_t columns = (layers[_i].outputs + PACKED_STEP - 1) / PACKED_STEP * PACKED_STEP;
-  const reed_desc x = {REED_F32, 4, {1, side, side, layers[_i].channels}},
-                  y = {REED_F32, 4, {1, half, half, layers[_i].outputs}},
-                  w = {REED_BF16, 1, {columns * layers[_i].channels * layers[_i].taps * layers[_i].taps}};
+  reed_desc x = {REED_F32, 4, {1, side, side, layers[_i].channels}},
+            y = {REED_F32, 4, {1, half, half, layers[_i].outputs}};
+  const reed_desc w = {REED_BF16, 1, {columns * layers[_i].channels * layers[_i].taps * layers[_i].taps}};
   uint16_t *packed = calloc((size_t)w.dims[0], sizeof *packed);
   ck_assert(packed);
-  for (int slow = 0; slow < 2; slow++) {
+  for (int kind = 0; kind < 4; kind++) {
+    const bool slow = kind % 2, images = kind / 2;
     cpu_units_use(slow ? "intel" : "half");
+    x.dtype = y.dtype = images ? REED_BF16 : REED_F32;
     reed_kernel kernel = direct_prepare(OP_Conv, items, ROWS(items), &x, &w, packed, &y, 1, cache);
-    ck_assert_str_eq(kernel.variant, slow ? "direct" : layers[_i].variant);
+    ck_assert_str_eq(kernel.variant, slow ? "direct" : images ? "bf16, X bf16, Y bf16" : layers[_i].variant);
     kernel.free(kernel.state);
   }
   cpu_units_use("half");
