@@ -320,7 +320,7 @@ START_TEST(products_of_integers_are_the_same_to_the_bit) {
 END_TEST
 
 /* The rounding of X outweighs the gain of pairs where few outputs use each value, but there is none of an X of bf16.
- * Where units multiply pairs more slowly than f32, there is no gain at all. */
+ * Units that multiply pairs more slowly than f32 have no gain at all. */
 START_TEST(layers_without_a_gain_of_pairs_run_in_f32) {
   static const struct {
     int64_t channels, outputs, taps, stride;
