@@ -1,4 +1,4 @@
-/* Finding the machine's CPU level and the width of its units, and reading REED_CPU and REED_CPU_UNITS (cpu.h). */
+/* Finding the machine's CPU level and the kind of its units, and reading REED_CPU and REED_CPU_UNITS (cpu.h). */
 #include "ops/cpu/common/cpu.h"
 
 #include <cpuid.h>
@@ -10,26 +10,18 @@
 #include <unistd.h>
 #endif
 
-const char *cpu_level_name(cpu_level level) {
-  switch (level) {
-#define NAME_CASE(name, text, what) \
-  case CPU_##name: return text;
-    CPU_LEVEL_LIST(NAME_CASE)
-#undef NAME_CASE
-    case CPU_LEVEL_COUNT: break;
-  }
-  return "?";
-}
+#define TEXT_OF(name, text, what) text,
+static const char *const level_texts[CPU_LEVEL_COUNT] = {CPU_LEVEL_LIST(TEXT_OF)};
+static const char *const units_texts[CPU_UNITS_COUNT] = {CPU_UNITS_LIST(TEXT_OF)};
 
-const char *cpu_units_name(cpu_units units) {
-  switch (units) {
-#define CPU_UNITS_CASE_(name, text, what) \
-  case CPU_UNITS_##name: return text;
-    CPU_UNITS_LIST(CPU_UNITS_CASE_)
-#undef CPU_UNITS_CASE_
-    case CPU_UNITS_COUNT: break;
-  }
-  return "?";
+const char *cpu_level_name(cpu_level level) { return level < CPU_LEVEL_COUNT ? level_texts[level] : "?"; }
+const char *cpu_units_name(cpu_units units) { return units < CPU_UNITS_COUNT ? units_texts[units] : "?"; }
+
+/* The place of `wanted` (NULL: none) among n texts; n if it is not there. */
+static int place_of(const char *wanted, const char *const *texts, int n) {
+  int i = 0;
+  while (i < n && (!wanted || strcmp(wanted, texts[i]) != 0)) i++;
+  return i;
 }
 
 static bool has_f16c(void) {
@@ -103,11 +95,9 @@ cpu_level cpu_level_best(void) {
 static atomic_int level_now = -1; /* -1: REED_CPU has not been read */
 
 cpu_level cpu_level_use(const char *wanted) {
-  cpu_level best = cpu_level_best(), used = best;
-  for (cpu_level level = 0; wanted && level < best; level++)
-    if (strcmp(wanted, cpu_level_name(level)) == 0) used = level;
-  atomic_store_explicit(&level_now, (int)used, memory_order_relaxed);
-  return used;
+  const int used = place_of(wanted, level_texts, (int)cpu_level_best());
+  atomic_store_explicit(&level_now, used, memory_order_relaxed);
+  return (cpu_level)used;
 }
 
 cpu_level cpu_level_now(void) {
@@ -132,11 +122,8 @@ static cpu_units units_of_machine(void) {
 static atomic_int units_now = -1; /* -1: REED_CPU_UNITS has not been read */
 
 void cpu_units_use(const char *wanted) {
-  cpu_units used = CPU_UNITS_COUNT;
-  for (cpu_units units = 0; wanted && units < CPU_UNITS_COUNT; units++)
-    if (strcmp(wanted, cpu_units_name(units)) == 0) used = units;
-  if (used == CPU_UNITS_COUNT) used = units_of_machine();
-  atomic_store_explicit(&units_now, (int)used, memory_order_relaxed);
+  const int named = place_of(wanted, units_texts, CPU_UNITS_COUNT);
+  atomic_store_explicit(&units_now, named < CPU_UNITS_COUNT ? named : (int)units_of_machine(), memory_order_relaxed);
 }
 
 cpu_units cpu_units_now(void) {

@@ -1,4 +1,4 @@
-/* Measured rates of products at each CPU level and width of units, for estimates of time on one core: one table for all
+/* Measured rates of products at each CPU level and kind of units, for estimates of time on one core: one table for all
  * choices between forms of a product. An estimate does not depend on the number of threads, so that results do not
  * either. */
 #ifndef OPS_CPU_PRODUCT_RATES_H_
