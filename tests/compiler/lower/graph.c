@@ -251,7 +251,7 @@ int occurrences(const char *text, const char *fragment) {
   return n;
 }
 
-ir_value *graph_cast(ir_graph *g, ir_value *v) {
+ir_value *graph_to_i64(ir_graph *g, ir_value *v) {
   ir_value *out = graph_op(g, OP_Cast, REED_I64, v->type.rank, v->type.dims, v, GRAPH_END);
   ck_assert(ir_set_attr_int(out->producer, "to", REED_I64));
   return out;

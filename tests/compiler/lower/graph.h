@@ -16,7 +16,7 @@ void graph_result(ir_graph *g, ir_value *v);
 ir_value *graph_i64(ir_module *m, int64_t n, const int64_t *elements); /* n -1: a scalar */
 ir_value *graph_f32(ir_module *m, int64_t n, const float *elements);
 ir_value *graph_bool(ir_module *m, bool element);
-ir_value *graph_cast(ir_graph *g, ir_value *v); /* to i64 */
+ir_value *graph_to_i64(ir_graph *g, ir_value *v); /* a Cast */
 /* A node of the built-in operator with n_outputs outputs; its first output. inputs: until GRAPH_END; NULL: absent. */
 #define GRAPH_END ((ir_value *)-1)
 ir_node *graph_node(ir_graph *g, op_id op, int32_t n_outputs, ...);

@@ -54,8 +54,7 @@ static lowered folded(bool computed) {
   if (computed) {
     ir_value *row = graph_op(m->main, OP_ReduceMax, REED_F32, 1, DIMS(2), r, graph_i64(m, 1, DIMS(0)), GRAPH_END);
     ck_assert(ir_set_attr_int(row->producer, "keepdims", 0));
-    size = graph_op(m->main, OP_Cast, REED_I64, 1, DIMS(2), row, GRAPH_END);
-    ck_assert(ir_set_attr_int(size->producer, "to", REED_I64));
+    size = graph_to_i64(m->main, row);
   } else {
     size = graph_op(m->main, OP_Shape, REED_I64, 1, DIMS(2), r, GRAPH_END);
   }

@@ -127,7 +127,7 @@ START_TEST(only_the_flagged_value_is_read_back) {
   ir_module *m = graph_open();
   ir_value *x = graph_param(m->main, "x", REED_F32, 1, DIMS(100000));
   ir_value *sum = graph_op(m->main, OP_ReduceSum, REED_F32, 1, DIMS(1), x, NULL, GRAPH_END);
-  ir_node *top = graph_node(m->main, OP_TopK, 2, x, graph_cast(m->main, sum), GRAPH_END);
+  ir_node *top = graph_node(m->main, OP_TopK, 2, x, graph_to_i64(m->main, sum), GRAPH_END);
   graph_type(top->outputs[0], REED_F32, 1, DIMS(N));
   graph_type(top->outputs[1], REED_I64, 1, DIMS(N));
   graph_result(m->main, top->outputs[0]);
@@ -278,7 +278,7 @@ START_TEST(values_of_a_branch_that_live_across_epochs_are_tensors_on_both_paths)
   ir_value *index = graph_op(yes, OP_Squeeze, REED_I64, 1, DIMS(N), where, graph_i64(m, 1, DIMS(0)), GRAPH_END);
   graph_result(yes, graph_op(yes, OP_Gather, REED_F32, 1, DIMS(N), kept, index, GRAPH_END));
   ir_value *count = graph_op(no, OP_ReduceSum, REED_F32, 1, DIMS(1), x, NULL, GRAPH_END);
-  ir_node *top = graph_node(no, OP_TopK, 2, x, graph_cast(no, count), GRAPH_END);
+  ir_node *top = graph_node(no, OP_TopK, 2, x, graph_to_i64(no, count), GRAPH_END);
   graph_type(top->outputs[0], REED_F32, 1, DIMS(N));
   graph_type(top->outputs[1], REED_I64, 1, DIMS(N));
   graph_result(no, top->outputs[0]);
