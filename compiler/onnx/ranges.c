@@ -47,37 +47,33 @@ static bool find_name(const Onnx__GraphProto *g, bool (*visit)(void *context, co
   return false;
 }
 
-static bool is_name(void *context, const char *name) { return strcmp(context, name) == 0; }
-
 typedef struct name_list {
-  text_buffer text;
-  VEC_OF(const char *) names;
+  VEC_OF(onnx_named_range) names;
+  bool failed;
 } name_list;
 
 static bool add_name(void *context, const char *name) {
   name_list *l = context;
   for (size_t i = 0; i < l->names.n; i++)
-    if (strcmp(l->names.items[i], name) == 0) return false;
-  text_append(&l->text, "%s'%s'", l->names.n ? ", " : "", name);
-  if (!VEC_PUSH(&l->names, name)) l->text.failed = true;
-  return false;
+    if (strcmp(l->names.items[i].name, name) == 0) return false;
+  l->failed |= !VEC_PUSH(&l->names, ((onnx_named_range){.name = name, .high = INT64_MAX}));
+  return l->failed;
 }
 
-static reed_status refuse_name(const onnx_reader *r, const Onnx__GraphProto *g, const char *name) {
-  name_list l = {0};
-  find_name(g, add_name, &l);
-  reed_status status =
-      l.text.failed ? diag_no_memory(r->diagnosis, "the names of dims")
-      : l.names.n   ? diag_fail(r->diagnosis, REED_ERROR_ARGUMENT,
-                                "no input of the model has a dim named '%s'; the names are %s", name, l.text.data)
-                    : diag_fail(r->diagnosis, REED_ERROR_ARGUMENT,
-                                "no input of the model has a dim named '%s'; no dim has a name", name);
-  VEC_FREE(&l.names);
-  text_fini(&l.text);
+static reed_status refuse_name(const onnx_reader *r, const name_list *l, const char *name) {
+  text_buffer text = {0};
+  for (size_t i = 0; i < l->names.n; i++) text_append(&text, "%s'%s'", i ? ", " : "", l->names.items[i].name);
+  reed_status status = text.failed ? diag_no_memory(r->diagnosis, "the names of dims")
+                       : l->names.n
+                           ? diag_fail(r->diagnosis, REED_ERROR_ARGUMENT,
+                                       "no input of the model has a dim named '%s'; the names are %s", name, text.data)
+                           : diag_fail(r->diagnosis, REED_ERROR_ARGUMENT,
+                                       "no input of the model has a dim named '%s'; no dim has a name", name);
+  text_fini(&text);
   return status;
 }
 
-/* Lists a range; `name` lives as long as the module, or is the caller's. */
+/* Lists a range; `name` lives as long as the module; NULL: no memory. */
 static reed_status list_range(onnx_reader *r, const char *name, int64_t low, int64_t high) {
   if (!name || !VEC_PUSH(&r->m->declared, ((reed_dim_range){name, low, high})))
     return diag_no_memory(r->diagnosis, "declared ranges");
@@ -91,32 +87,14 @@ static const reed_dim_range *range_named(const ir_module *m, const char *name) {
   return NULL;
 }
 
-typedef struct tied_search {
-  onnx_reader *r;
-  reed_status status;
-} tied_search;
-
-/* Lists the range of a name that is computed from declared ones. True: an error. */
-static bool add_tied(void *context, const char *name) {
-  tied_search *search = context;
-  onnx_reader *r = search->r;
-  reed_dim_range tied;
-  char one[64], other[64];
-  if (!onnx_tied_range(name, r->m->dims, r->m->n_dims, &tied)) return false;
-  const reed_dim_range *given = range_named(r->m, name);
-  if (tied.high < tied.low)
-    search->status = diag_fail(r->diagnosis, REED_ERROR_ARGUMENT,
-                               "by the ranges of the names in it, dim '%s' can have no extent", name);
-  else if (given && (given->high < tied.low || tied.high < given->low))
-    search->status = diag_fail(r->diagnosis, REED_ERROR_ARGUMENT,
-                               "the range %s of dim '%s' contradicts the ranges of the names in it, which give %s",
-                               range_text(given->low, given->high, one, sizeof one), name,
-                               range_text(tied.low, tied.high, other, sizeof other));
-  else if (!given) search->status = list_range(r, ir_text(r->m, "%s", name), tied.low, tied.high);
-  return search->status != REED_OK;
+static onnx_named_range *find(const name_list *l, const char *name) {
+  for (size_t i = 0; i < l->names.n; i++)
+    if (strcmp(l->names.items[i].name, name) == 0) return &l->names.items[i];
+  return NULL;
 }
 
-reed_status onnx_declare_ranges(onnx_reader *r, const Onnx__GraphProto *g) {
+/* Reads the caller's ranges. */
+static reed_status take_given(const onnx_reader *r, const name_list *l) {
   const reed_dim_range *dims = r->m->dims;
   for (size_t i = 0; i < r->m->n_dims; i++) {
     const char *name = onnx_text(dims[i].name);
@@ -124,15 +102,74 @@ reed_status onnx_declare_ranges(onnx_reader *r, const Onnx__GraphProto *g) {
     if (dims[i].low < 0 || dims[i].low > dims[i].high)
       return diag_fail(r->diagnosis, REED_ERROR_ARGUMENT, "the range %s of dim '%s' is no range of extents",
                        range_text(dims[i].low, dims[i].high, text, sizeof text), name);
-    if (range_named(r->m, name))
-      return diag_fail(r->diagnosis, REED_ERROR_ARGUMENT, "two ranges are given for dim '%s'", name);
-    if (!*name || !find_name(g, is_name, (void *)(uintptr_t)name)) return refuse_name(r, g, name);
-    reed_status status = list_range(r, name, dims[i].low, dims[i].high);
-    if (status != REED_OK) return status;
+    onnx_named_range *named = *name ? find(l, name) : NULL;
+    if (!named) return refuse_name(r, l, name);
+    if (named->given) return diag_fail(r->diagnosis, REED_ERROR_ARGUMENT, "two ranges are given for dim '%s'", name);
+    *named = (onnx_named_range){named->name, dims[i].low, dims[i].high, .given = true};
   }
-  tied_search search = {r, REED_OK};
-  if (r->m->n_dims) find_name(g, add_tied, &search);
-  return search.status;
+  return REED_OK;
+}
+
+/* The names in `self`, whose parts are marked, contradict its range, or give it none. */
+static reed_status refuse_tied(const onnx_reader *r, const name_list *l, const onnx_named_range *self, onnx_tie tie,
+                               const onnx_named_range *computed, const uint8_t *parts) {
+  char own[64], other[64];
+  text_buffer text = {0};
+  for (size_t i = 0; i < l->names.n; i++)
+    if (parts[i])
+      text_append(&text, "%s%s=%s", text.n ? ", " : "", l->names.items[i].name,
+                  range_text(l->names.items[i].low, l->names.items[i].high, other, sizeof other));
+  range_text(self->low, self->high, own, sizeof own);
+  range_text(computed->low, computed->high, other, sizeof other);
+  reed_status status =
+      text.failed ? diag_no_memory(r->diagnosis, "declared ranges")
+      : tie == ONNX_TIE_EMPTY_PART
+          ? diag_fail(r->diagnosis, REED_ERROR_ARGUMENT,
+                      "the range %s of dim '%s' leaves no extent to dim '%s', whose range is %s (%s)", own, self->name,
+                      computed->name, other, text.data)
+      : !self->given
+          ? diag_fail(r->diagnosis, REED_ERROR_ARGUMENT, "by %s, dim '%s' can have no extent", text.data, self->name)
+          : diag_fail(r->diagnosis, REED_ERROR_ARGUMENT, "the range %s of dim '%s' contradicts %s, which gives it %s",
+                      own, self->name, text.data, other);
+  text_fini(&text);
+  return status;
+}
+
+enum { MAX_ROUNDS = 32 }; /* of narrowing; ranges that are not as narrow as they could be are true, too */
+
+/* Makes the ranges as narrow as they make each other. */
+static reed_status tie_all(const onnx_reader *r, const name_list *l) {
+  uint8_t *parts = mem_alloc(l->names.n);
+  if (!parts) return diag_no_memory(r->diagnosis, "declared ranges");
+  reed_status status = REED_OK;
+  bool narrower = true;
+  for (int round = 0; round < MAX_ROUNDS && narrower && status == REED_OK; round++) {
+    narrower = false;
+    for (size_t i = 0; i < l->names.n && status == REED_OK; i++) {
+      onnx_named_range computed;
+      onnx_tie tie = onnx_tie_range(l->names.items, l->names.n, i, &computed, parts);
+      narrower |= tie == ONNX_TIE_NARROWER;
+      if (tie == ONNX_TIE_EMPTY || tie == ONNX_TIE_EMPTY_PART)
+        status = refuse_tied(r, l, &l->names.items[i], tie, &computed, parts);
+    }
+  }
+  mem_free(parts);
+  return status;
+}
+
+reed_status onnx_declare_ranges(onnx_reader *r, const Onnx__GraphProto *g) {
+  if (!r->m->n_dims) return REED_OK;
+  name_list l = {0};
+  find_name(g, add_name, &l);
+  reed_status status = l.failed ? diag_no_memory(r->diagnosis, "the names of dims") : take_given(r, &l);
+  if (status == REED_OK) status = tie_all(r, &l);
+  for (size_t i = 0; i < l.names.n && status == REED_OK; i++) {
+    const onnx_named_range *n = &l.names.items[i];
+    if (n->given || n->tied || n->low > 0 || n->high < INT64_MAX)
+      status = list_range(r, ir_text(r->m, "%s", n->name), n->low, n->high);
+  }
+  VEC_FREE(&l.names);
+  return status;
 }
 
 reed_status onnx_note_ranges(onnx_reader *r, const Onnx__ValueInfoProto *input, int32_t param) {

@@ -150,16 +150,33 @@ reed_status onnx_check_growth(onnx_reader *r) REED_MUST_CHECK;
 
 /* The declared name of a dim; "": the dim is a number, or has no name of meaning ("?", "unk__7"). */
 const char *onnx_dim_name(const Onnx__TensorShapeProto__Dimension *d);
-/* Lists the declared ranges of the module's dims (ir_module.dims, ir_module.declared) and those of dims whose names are
- * computed from declared ones, and gives them to the symbols. ERROR_ARGUMENT: a range is empty, given twice, of a name
- * that no input of the main graph has, or contradicts the ranges of the names in its own. */
+/* Lists the declared ranges of the module's dims (ir_module.dims, ir_module.declared), those of dims whose names are
+ * computed from declared ones, and those of names in a declared one, and gives them to the symbols. A range is listed
+ * as narrow as the others make it. ERROR_ARGUMENT: a range is empty, given twice, of a name that no input of the main
+ * graph has, or contradicts the ranges of the names in its own. */
 reed_status onnx_declare_ranges(onnx_reader *r, const Onnx__GraphProto *g) REED_MUST_CHECK;
 /* Notes the dims of an input, parameter `param` of the main graph, that have a declared range. */
 reed_status onnx_note_ranges(onnx_reader *r, const Onnx__ValueInfoProto *input, int32_t param) REED_MUST_CHECK;
 
-/* The range that a dim of this name has by the ranges of the names in it; false: the name is no sum or product of
- * declared names and integers. `high` is below `low` if no extent is possible. The range borrows the name. */
-bool onnx_tied_range(const char *name, const reed_dim_range *declared, size_t n_declared, reed_dim_range *out_range);
+/* A name of dims of the model's inputs and the extents that they may have. */
+typedef struct onnx_named_range {
+  const char *name;
+  int64_t low, high;
+  bool given; /* the caller has declared a range */
+  bool tied;  /* the name is computed from given ones */
+} onnx_named_range;
+
+typedef enum onnx_tie {
+  ONNX_TIE_NONE,       /* nothing is known more: the name is no sum or product of names and integers, or adds nothing */
+  ONNX_TIE_NARROWER,   /* a range has become narrower */
+  ONNX_TIE_EMPTY,      /* the name's range has no extent in common with *out_computed, which its parts give */
+  ONNX_TIE_EMPTY_PART, /* the name's range leaves no extent to *out_computed, one of its parts */
+} onnx_tie;
+
+/* Narrows the range of names[i] to what the names in it allow, and, if it is given, their ranges to what it allows.
+ * out_parts[k] of n_names: 1 if name k is in it. */
+onnx_tie onnx_tie_range(onnx_named_range *names, size_t n_names, size_t i, onnx_named_range *out_computed,
+                        uint8_t *out_parts);
 
 /* Gives the frame's graph a value of that name. ERROR_FORMAT: it has one; NULL for `value` is ERROR_MEMORY. */
 reed_status onnx_define(onnx_reader *r, onnx_frame *f, const char *name, ir_value *value) REED_MUST_CHECK;

@@ -218,7 +218,77 @@ START_TEST(ranges_that_contradict_each_other_are_refused) {
   not_compiled_as(tied("f32[past + new]"), (reed_dim_range[]){{"past", 0, 4}, {"past + new", 20, 30}, {"new", 1, 2}}, 3,
                   REED_ERROR_ARGUMENT, (const char *const[3]){"20..30", "'past + new'", "1..6"});
   not_compiled_as(tied("f32[past - 8]"), (reed_dim_range[]){{"past", 0, 4}}, 1, REED_ERROR_ARGUMENT,
-                  (const char *const[3]){"'past - 8'", "no extent", ""});
+                  (const char *const[3]){"'past - 8'", "no extent", "past=0..4"});
+  /* a name without a range of its own has some extent of 0 or more */
+  not_compiled_as(tied("f32[past + new]"), (reed_dim_range[]){{"past + new", 1, 5}, {"past", 7, 9}}, 2,
+                  REED_ERROR_ARGUMENT, (const char *const[3]){"1..5 of dim 'past + new'", "past=7..9, new=0..", "7.."});
+  not_compiled_as(tied("f32[past + new]"), (reed_dim_range[]){{"past", 4, 9}, {"new", 2, 9}, {"past + new", 1, 5}}, 3,
+                  REED_ERROR_ARGUMENT, (const char *const[3]){"'past + new'", "past=4..9, new=2..9", "6..18"});
+  not_compiled_as(tied("f32[2*past]"), (reed_dim_range[]){{"2*past", 3, 3}}, 1, REED_ERROR_ARGUMENT,
+                  (const char *const[3]){"3..3 of dim '2*past'", "no extent to dim 'past'", ""});
+}
+END_TEST
+
+/* Ranges of names that a declared range limits, because they are in the name of its dim. */
+static const struct {
+  const char *mask;
+  reed_dim_range given[2]; /* the second one may have no name */
+  int64_t past[2], new[2]; /* 0, -1: no range follows */
+} limited_names[] = {
+    {"f32[past + new]", {{"past + new", 1, 5}}, {0, 5}, {0, 5}},
+    {"f32[past + new]", {{"past + new", 1, 5}, {"past", 2, 9}}, {2, 5}, {0, 3}},
+    {"f32[past + new]", {{"past + new", 6, REED_UNBOUNDED}, {"past", 2, 4}}, {2, 4}, {2, INT64_MAX}},
+    {"f32[past + new]", {{"past + new", 6, REED_UNBOUNDED}}, {0, -1}, {0, -1}},
+    {"f32[past - new]", {{"past - new", 2, 4}, {"new", 1, 3}}, {3, 7}, {1, 3}},
+    {"f32[new - past]", {{"new - past", 2, 4}, {"new", 1, 3}}, {0, 1}, {2, 3}},
+    {"f32[2*past + 1]", {{"2*past + 1", 4, 8}}, {2, 3}, {0, -1}},
+    {"f32[past*new]", {{"past*new", 4, 9}, {"new", 2, 3}}, {2, 4}, {2, 3}},
+    {"f32[past*new]", {{"past*new", 4, 9}}, {0, -1}, {0, -1}},
+    {"f32[new - past]", {{"new", 1, 3}}, {0, -1}, {1, 3}}, /* a range that nobody has declared limits nothing */
+    {"f32[past + other]", {{"past + other", 1, 5}}, {0, -1}, {0, -1}},
+};
+
+static void has_range(const reed_program *p, size_t input, int32_t axis, const int64_t wanted[2], const char *mask) {
+  reed_dim_range range = {NULL, 0, -1};
+  bool follows = reed_program_input_range(p, input, axis, &range);
+  ck_assert_msg(follows == (wanted[1] >= 0), "%s: axis %d", mask, (int)axis);
+  if (follows)
+    ck_assert_msg(range.low == wanted[0] && range.high == wanted[1], "%s: %s=%lld..%lld", mask, range.name,
+                  (long long)range.low, (long long)range.high);
+}
+
+START_TEST(a_range_limits_the_names_in_its_own) {
+  const char *mask = limited_names[_i].mask;
+  onnx_build *b = tied(mask);
+  const reed_dim_range *given = limited_names[_i].given;
+  runner r = runner_open(b, &(reed_compile_options){.dims = given, .n_dims = given[1].name ? 2 : 1}, NULL, mask);
+  has_range(r.program, 0, 0, limited_names[_i].past, mask);
+  has_range(r.program, 0, 1, limited_names[_i].new, mask);
+  runner_close(&r);
+  build_close(&b);
+}
+END_TEST
+
+/* A run is held to the narrower range. */
+START_TEST(a_run_is_held_to_a_range_that_follows) {
+  onnx_build *b = tied("f32[past + new]");
+  const reed_dim_range given[] = {{"past + new", 1, 5}, {"past", 2, 9}};
+  runner r = OPEN(b, given, devices[_i]);
+  reed_diagnosis *d;
+  ck_assert_int_eq(reed_diagnosis_open(&d), REED_OK);
+  for (int64_t past = 1; past < 8; past++) {
+    reed_tensor *in[2], *out = NULL;
+    ck_assert_int_eq(reed_tensor_open(REED_F32, 2, (int64_t[]){past, 1}, &in[0]), REED_OK);
+    ck_assert_int_eq(reed_tensor_open(REED_F32, 1, (int64_t[]){3}, &in[1]), REED_OK);
+    bool fits = past >= 2 && past <= 5;
+    ck_assert_int_eq(reed_session_run(r.session, in, 2, &out, 1, d), fits ? REED_OK : REED_ERROR_SHAPE);
+    if (!fits) ck_assert_ptr_nonnull(strstr(reed_diagnosis_message(d), "past=2..5"));
+    for (int i = 0; i < 2; i++) reed_tensor_close(&in[i]);
+    reed_tensor_close(&out);
+  }
+  reed_diagnosis_close(&d);
+  runner_close(&r);
+  build_close(&b);
 }
 END_TEST
 
@@ -293,6 +363,8 @@ int main(void) {
   tcase_add_test(c, no_upper_bound_follows_from_none);
   tcase_add_test(c, names_and_ranges_that_fit_no_dim_are_refused);
   tcase_add_test(c, ranges_that_contradict_each_other_are_refused);
+  tcase_add_loop_test(c, a_range_limits_the_names_in_its_own, 0, sizeof limited_names / sizeof *limited_names);
+  tcase_add_loop_test(c, a_run_is_held_to_a_range_that_follows, 0, 2);
   tcase_add_test(c, an_error_of_extents_tells_the_declared_ranges);
   tcase_add_test(c, the_compiler_folds_what_a_range_proves);
   suite_add_tcase(s, c);
