@@ -104,11 +104,13 @@ static void print_facts(const cJSON *device) {
     bool missing = strcmp(fact->string, "missing") == 0;
     if (!cJSON_IsArray(fact) || !strcmp(fact->string, "kernels") || !strcmp(fact->string, "emulated_only")) continue;
     cJSON_ArrayForEach(item, fact) {
+      const cJSON *number = cJSON_GetObjectItemCaseSensitive(item, "number"); /* of a card, as `--device` takes it */
       printf("%s", plain(name));
+      if (number) printf(":%.0f", number->valuedouble);
       between = ": ";
       if (missing) printf(": missing %s: %s", plain(json_text_of(item, "what")), json_text_of(item, "command"));
       cJSON_ArrayForEach(part, item) {
-        if (missing) break;
+        if (missing || part == number) continue;
         print_fact(part, between);
         between = ", ";
       }

@@ -22,6 +22,7 @@ static cu_result describe_card(const cuda_driver *cu, int number, json_writer *j
   if (result) return result;
   snprintf(capability, sizeof capability, "%d.%d", major, minor);
   json_begin_object(json, NULL);
+  json_integer(json, "number", number);
   json_string(json, "card", name);
   json_integer(json, "card_bytes", (int64_t)bytes);
   json_string(json, "capability", capability);

@@ -11,6 +11,11 @@
 #include "base/diag.h"
 #include "base/json.h"
 
+/* CUDA's major version of the build, in sentences. */
+#define CUDA_TEXT_(x) #x
+#define CUDA_TEXT(x) CUDA_TEXT_(x)
+#define CUDA_MAJOR CUDA_TEXT(CUDA_BUILT_FOR)
+
 typedef int cu_result, cu_device;
 typedef unsigned long long cu_pointer, cu_memory; /* CUdeviceptr, CUmemGenericAllocationHandle */
 typedef struct CUctx_st *cu_context;

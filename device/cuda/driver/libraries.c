@@ -6,10 +6,6 @@
 #include "device/cuda/cudnn/cudnn.h"
 #include "device/cuda/driver/driver.h"
 
-#define TEXT_(x) #x
-#define TEXT(x) TEXT_(x)
-#define MAJOR TEXT(CUDA_BUILT_FOR)
-
 static reed_status find_cudnn(reed_diagnosis *diagnosis) {
   cudnn_calls calls;
   return cudnn_find(&calls, diagnosis);
@@ -24,9 +20,9 @@ void cuda_driver_describe(json_writer *json) {
     const char *name, *file, *command;
     reed_status (*find)(reed_diagnosis *diagnosis);
   } libraries[] = {
-      {"cuDNN", "libcudnn.so.9", "pip install nvidia-cudnn-cu" MAJOR, find_cudnn},
-      {"cuBLASLt", "libcublasLt.so." MAJOR,
-       CUDA_BUILT_FOR < 13 ? "pip install nvidia-cublas-cu" MAJOR : "pip install nvidia-cublas", find_cublas},
+      {"cuDNN", "libcudnn.so.9", "pip install nvidia-cudnn-cu" CUDA_MAJOR, find_cudnn},
+      {"cuBLASLt", "libcublasLt.so." CUDA_MAJOR,
+       CUDA_BUILT_FOR < 13 ? "pip install nvidia-cublas-cu" CUDA_MAJOR : "pip install nvidia-cublas", find_cublas},
   };
   cuda_driver driver;
   int version = 0;
@@ -34,7 +30,7 @@ void cuda_driver_describe(json_writer *json) {
   if (!found || driver.driver_version(&version) || version / 1000 < CUDA_BUILT_FOR) {
     json_begin_array(json, "missing");
     json_begin_object(json, NULL);
-    json_string(json, "what", "an NVIDIA driver for CUDA " MAJOR " or newer, from NVIDIA's packages");
+    json_string(json, "what", "an NVIDIA driver for CUDA " CUDA_MAJOR " or newer, from NVIDIA's packages");
     json_string(json, "command", "apt-get install cuda-drivers");
     json_end_object(json);
     json_end_array(json);

@@ -26,7 +26,7 @@ reed_status cuda_driver_find(cuda_driver *out_driver, reed_diagnosis *diagnosis)
       {NULL, 0}};
   cuda_driver driver = {.images = cuda_images};
   reed_status status = symbols_load("device 'cuda': the NVIDIA driver", "libcuda.so.1", rows,
-                                    ", which CUDA 12.4 has: it is too old", &driver, diagnosis);
+                                    ", which CUDA " CUDA_MAJOR " has: it is too old", &driver, diagnosis);
   if (status != REED_OK) return status;
   *out_driver = driver;
   return REED_OK;
