@@ -72,8 +72,8 @@ title "ONNX node cases on the host"
 cases host
 title "ONNX node cases on the simulated accelerator"
 cases sim
-# (without a C++ compiler there is no emulated GPU)
-if [ -f build-test/libreed-cuda-emulated.so ]; then
+# (without a C++ compiler the emulated GPU computes nothing)
+if [ -f build-test/device/cuda/simt/libsimt.a ]; then
   title "ONNX node cases on the emulated GPU, with graphs and without"
   cases 'cuda-emulated?late=1&poison=1&seed=3' --runs 3
   cases cuda-emulated --graphs off
@@ -99,7 +99,7 @@ with_oracle() {
 random_graphs() { with_oracle tests/random/random_graphs.py --seeds "$@"; }
 title "random dynamic graphs, host and sim"
 random_graphs 0:300
-if [ -f build-test/libreed-cuda-emulated.so ]; then
+if [ -f build-test/device/cuda/simt/libsimt.a ]; then
   title "random dynamic graphs on the emulated GPU, with graphs and without"
   random_graphs 0:40 --device 'cuda-emulated?late=1&poison=1&seed=3&order=7'
   random_graphs 40:60 --device cuda-emulated --graphs off

@@ -7,7 +7,7 @@ cd "$(dirname "$0")/.."
 build=${1:-build-tsan}
 [ -f "$build/build.ninja" ] || meson setup "$build" --buildtype=debugoptimized -Doptimization=1 -Dwerror=false -Db_sanitize=thread -Db_lundef=false >/dev/null
 tests=(vm/test_threads device/test_device ops/cpu/test_cache base/test_team base/test_team_numbers ops/cpu/test_relay vm/epoch/test_tail)
-if ninja -C "$build" -t query libreed-cuda-emulated.so >/dev/null 2>&1; then
+if ninja -C "$build" -t query device/cuda/simt/libsimt.a >/dev/null 2>&1; then
   tests+=(device/cuda/test_cuda_module device/cuda/test_cuda_graph whole/test_streams)
 fi
 ninja -C "$build" "${tests[@]/#/tests/}"

@@ -171,6 +171,13 @@ static char *as_described(const char *devices, const char *card) {
   return NULL;
 }
 
+static bool names_cuda(const char *devices) {
+  char *described = devices ? as_described(devices, "") : NULL;
+  const bool named = described != NULL;
+  free(described);
+  return named;
+}
+
 /* The list of devices with option `values=1` for every emulated GPU whose name says nothing about it: the plan is the
  * card's, and the host's kernels compute the results that shapes come from. Released with free. */
 static char *with_host_values(const char *devices) {
@@ -226,9 +233,9 @@ static int run(const options *o, complaint *c) {
                                : NULL;
   char *described = asked && card ? as_described(asked, card) : NULL, *device = NULL;
   if (o->card && !described) return complain(c, MISUSE, "--card describes a device 'cuda', and --device names none");
-  if (o->card && !emulation) {
+  if (!emulation && (o->card || (!kind_present("cuda") && names_cuda(o->device)))) {
     free(described);
-    return complain(c, FAILED_RUN, "--card needs libreed-cuda-emulated.so beside libreed: a C++ compiler builds it");
+    return complain(c, FAILED_RUN, "a plan by a card's description needs libreed-cuda-emulated.so beside libreed");
   }
   if (described && !o->card)
     fprintf(stderr, "vm plan: no NVIDIA GPU on this machine; planned for an H100 from its data sheet (--card NAME)\n");

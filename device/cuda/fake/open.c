@@ -42,6 +42,17 @@ static reed_status read_options(const char *text, fake_options *out, reed_diagno
   return status == REED_OK && card ? find_card(card, n, &out->card, diagnosis) : status;
 }
 
+/* A build without a C++ compiler has no kernels for the emulation (no_threads.c). */
+static reed_status need_threads(const char *options, reed_diagnosis *diagnosis) {
+  const fake_image *kernels = fake_images[0];
+  size_t n = 0;
+  const char *values = device_option_word(options, "values", &n);
+  if (kernels->kernels->run || (values && n == 1 && *values == '1')) return REED_OK;
+  return diag_fail(diagnosis, REED_ERROR_DEVICE,
+                   "device 'cuda-emulated': this build emulates no threads, because it had no C++ compiler; with "
+                   "values=1 the host computes the results");
+}
+
 void cuda_driver_describe(json_writer *json) { (void)json; }
 
 static bool make_locks(fake_world *world) {
@@ -58,6 +69,7 @@ reed_status cuda_driver_open(const char *options, cuda_driver *out_driver, reed_
   int number = 0;
   fake_options read;
   reed_status status = read_options(options, &read, diagnosis);
+  if (status == REED_OK) status = need_threads(options, diagnosis);
   if (status != REED_OK) return status;
   while (number < FAKE_WORLDS && fake_worlds[number]) number++;
   fake_world *world = number < FAKE_WORLDS ? mem_calloc(1, sizeof *world) : NULL;
