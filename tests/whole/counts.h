@@ -135,6 +135,31 @@ static inline void scene(int64_t n, int share, uint32_t seed, reed_tensor **out_
   for (int i = 0; i < 3 * 16 * 20; i++) x[i] = (float)(i * 7 % 31) - 15;
 }
 
+/* A model with the inputs of scene(): `parts` are bins of x in the boxes that NonMaxSuppression keeps, `regions` these
+ * boxes. */
+static inline onnx_build *kept_regions_open(int64_t opset, int64_t height, int64_t width) {
+  onnx_build *b = build_open(opset);
+  build_input(b, "boxes", "f32[1,n,4]");
+  build_input(b, "scores", "f32[1,1,n]");
+  build_input(b, "x", "f32[1,3,h,w]");
+  build_i64(b, "most", "", (int64_t[]){50});
+  build_f32(b, "iou", "", (float[]){0.3f});
+  build_f32(b, "least", "", (float[]){0.2f});
+  build_i64(b, "two", "", (int64_t[]){2});
+  build_i64(b, "zero", "", (int64_t[]){0});
+  build_i64(b, "axis0", "1", (int64_t[]){0});
+  build_node(b, "NonMaxSuppression", "boxes,scores,most,iou,least", "kept");
+  build_int(b, build_node(b, "Gather", "kept,two", "index"), "axis", 1);
+  build_node(b, "Squeeze", "boxes,axis0", "all");
+  build_node(b, "Gather", "all,index", "regions");
+  build_node(b, "Mul", "index,zero", "batch");
+  build_node_t *align = build_node(b, "RoiAlign", "x,regions,batch", "parts");
+  build_int(b, align, "output_height", height);
+  build_int(b, align, "output_width", width);
+  build_int(b, align, "sampling_ratio", 2);
+  return b;
+}
+
 static inline bool cuda_is_present(void) { return device_is_present("cuda-emulated"); }
 
 static inline size_t n_runners(void) { return cuda_is_present() ? N_RUNNERS : N_PRESENT; }

@@ -14,27 +14,9 @@
 
 /* NonMaxSuppression -> Gather -> RoiAlign -> element-wise, and a Transpose of the boxes kept. */
 static onnx_build *chain_open(void) {
-  onnx_build *b = build_open(16);
-  build_input(b, "boxes", "f32[1,n,4]");
-  build_input(b, "scores", "f32[1,1,n]");
-  build_input(b, "x", "f32[1,3,h,w]");
-  build_i64(b, "most", "", (int64_t[]){50});
-  build_f32(b, "iou", "", (float[]){0.3f});
-  build_f32(b, "least", "", (float[]){0.2f});
-  build_i64(b, "two", "", (int64_t[]){2});
-  build_i64(b, "zero", "", (int64_t[]){0});
-  build_i64(b, "axis0", "1", (int64_t[]){0});
+  onnx_build *b = kept_regions_open(16, 3, 2);
   build_i64(b, "axis1", "1", (int64_t[]){1});
   build_f32(b, "half", "", (float[]){0.5f});
-  build_node(b, "NonMaxSuppression", "boxes,scores,most,iou,least", "kept");
-  build_int(b, build_node(b, "Gather", "kept,two", "index"), "axis", 1);
-  build_node(b, "Squeeze", "boxes,axis0", "all");
-  build_node(b, "Gather", "all,index", "regions");
-  build_node(b, "Mul", "index,zero", "batch");
-  build_node_t *align = build_node(b, "RoiAlign", "x,regions,batch", "parts");
-  build_int(b, align, "output_height", 3);
-  build_int(b, align, "output_width", 2);
-  build_int(b, align, "sampling_ratio", 2);
   build_node(b, "Mul", "parts,half", "halves");
   build_node(b, "Sigmoid", "halves", "y");
   build_node(b, "Unsqueeze", "regions,axis1", "tall");

@@ -373,25 +373,7 @@ END_TEST
 
 /* NonMaxSuppression -> Gather -> RoiAlign -> box head and mask head: one epoch, and the count is fetched once. */
 START_TEST(boxes_and_both_heads_stay_on_the_device) {
-  onnx_build *b = build_open(18);
-  build_input(b, "boxes", "f32[1,n,4]");
-  build_input(b, "scores", "f32[1,1,n]");
-  build_input(b, "x", "f32[1,3,h,w]");
-  build_i64(b, "most", "", (int64_t[]){50});
-  build_f32(b, "iou", "", (float[]){0.3f});
-  build_f32(b, "least", "", (float[]){0.2f});
-  build_i64(b, "two", "", (int64_t[]){2});
-  build_i64(b, "zero", "", (int64_t[]){0});
-  build_i64(b, "axis0", "1", (int64_t[]){0});
-  build_node(b, "NonMaxSuppression", "boxes,scores,most,iou,least", "kept");
-  build_int(b, build_node(b, "Gather", "kept,two", "index"), "axis", 1);
-  build_node(b, "Squeeze", "boxes,axis0", "all");
-  build_node(b, "Gather", "all,index", "regions");
-  build_node(b, "Mul", "index,zero", "batch");
-  build_node_t *align = build_node(b, "RoiAlign", "x,regions,batch", "parts");
-  build_int(b, align, "output_height", 4);
-  build_int(b, align, "output_width", 4);
-  build_int(b, align, "sampling_ratio", 2);
+  onnx_build *b = kept_regions_open(18, 4, 4);
   build_f32(b, "w", "6,3,3,3", numbers(162));
   build_f32(b, "fc", "96,5", numbers(480));
   build_f32(b, "up", "6,4,2,2", numbers(96));
