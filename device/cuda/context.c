@@ -13,6 +13,10 @@ reed_status cuda_enter(cuda_device *self, reed_diagnosis *diagnosis) {
   return cuda_check(self, self->driver.context_push(self->context), "the context cannot be entered", diagnosis);
 }
 
+reed_status cuda_enter_again(cuda_device *self, reed_diagnosis *diagnosis) {
+  return cuda_enter(self, NULL) == REED_OK ? REED_OK : cuda_enter(self, diagnosis);
+}
+
 void cuda_leave(cuda_device *self) {
   cu_context own;
   (void)self->driver.context_pop(&own);

@@ -23,7 +23,7 @@ static reed_kernel_prepare_fn cuda_kernel(const device *base, const reed_op *op)
 /* Closes whatever of the device is open. */
 static void shut(cuda_device *self) {
   const cuda_driver *cu = &self->driver;
-  if (self->context && cuda_enter(self, NULL) == REED_OK) {
+  if (self->context && cuda_enter_again(self, NULL) == REED_OK) {
     if (self->library) self->library->close(self->library);
     self->library = NULL;
     cuda_memory_close(self);

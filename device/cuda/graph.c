@@ -79,7 +79,7 @@ reed_status cuda_end_record(device_queue *base, device_graph **out_graph, reed_d
   uv_mutex_lock(&self->lock);
   queue->recording = NULL;
   uv_mutex_unlock(&self->lock);
-  reed_status status = cuda_enter(self, diagnosis);
+  reed_status status = cuda_enter_again(self, diagnosis);
   cu_result result = CU_SUCCESS;
   if (status == REED_OK) {
     result = finish(self, queue, graph);
@@ -122,7 +122,7 @@ reed_status cuda_replay(device_queue *base, device_graph *graph, device_span *sp
 
 void cuda_drop(device *base, device_graph *graph) {
   cuda_device *self = (cuda_device *)base;
-  if (graph->exec && cuda_enter(self, NULL) == REED_OK) {
+  if (graph->exec && cuda_enter_again(self, NULL) == REED_OK) {
     (void)self->driver.graph_exec_destroy(graph->exec);
     cuda_leave(self);
   }

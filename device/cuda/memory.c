@@ -258,7 +258,7 @@ void cuda_release(device *base, void *data, device_queue *after) {
   cuda_queue *queue = (cuda_queue *)after;
   if (!data) return;
   (void)may_change_memory(self, "released memory");
-  bool entered = cuda_enter(self, NULL) == REED_OK;
+  bool entered = cuda_enter_again(self, NULL) == REED_OK;
   uv_mutex_lock(&self->lock);
   cuda_block *block = take(&self->blocks, data);
   assert(block && "not a block of this device, or released before");
@@ -353,7 +353,7 @@ void cuda_release_pinned(device *base, void *data) {
   assert(block && "not pinned memory of this device");
   if (!block) return;
   atomic_fetch_sub(&self->pinned_bytes, block->bytes);
-  if (cuda_enter(self, NULL) == REED_OK) {
+  if (cuda_enter_again(self, NULL) == REED_OK) {
     (void)self->driver.host_free(data);
     cuda_leave(self);
   }

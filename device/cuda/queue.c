@@ -59,7 +59,7 @@ void cuda_queue_close(device_queue *base) {
   while (*at != queue) at = &(*at)->next;
   *at = queue->next;
   uv_mutex_unlock(&self->lock);
-  if (cuda_enter(self, NULL) == REED_OK) {
+  if (cuda_enter_again(self, NULL) == REED_OK) {
     (void)self->driver.stream_synchronize(queue->stream);
     if (self->library) self->library->close_queue(queue);
     free_timers(self, queue);
@@ -263,7 +263,7 @@ reed_status cuda_event_open(device *base, device_event **out_event, reed_diagnos
 
 void cuda_event_close(device *base, device_event *event) {
   cuda_device *self = (cuda_device *)base;
-  if (cuda_enter(self, NULL) == REED_OK) {
+  if (cuda_enter_again(self, NULL) == REED_OK) {
     (void)self->driver.event_destroy(event->event);
     cuda_leave(self);
   }
@@ -292,10 +292,12 @@ reed_status cuda_event_wait(device_queue *queue, device_event *event, reed_diagn
 
 bool cuda_event_done(device *base, device_event *event) {
   cuda_device *self = (cuda_device *)base;
-  if (cuda_enter(self, NULL) != REED_OK) return true;
-  bool done = self->driver.event_query(event->event) != CU_NOT_READY;
+  if (cuda_enter_again(self, NULL) != REED_OK) return true;
+  const cu_result result = self->driver.event_query(event->event);
+  /* without an answer the event is waited for */
+  if (result && result != CU_NOT_READY) (void)self->driver.event_synchronize(event->event);
   cuda_leave(self);
-  return done;
+  return result != CU_NOT_READY;
 }
 
 reed_status cuda_stream_record(device *base, int64_t stream, device_event *event, reed_diagnosis *diagnosis) {

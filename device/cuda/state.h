@@ -145,6 +145,9 @@ static inline cuda_device *cuda_of(const device_queue *queue) { return (cuda_dev
 
 /* Makes the device's context the calling thread's. ERROR_DEVICE. */
 reed_status cuda_enter(cuda_device *self, reed_diagnosis *diagnosis) REED_MUST_CHECK;
+/* The same for a function that gives something back or ends something: an entering that has failed is tried once more,
+ * because what is not given back is lost. */
+reed_status cuda_enter_again(cuda_device *self, reed_diagnosis *diagnosis) REED_MUST_CHECK;
 /* Gives the thread the context that it had before cuda_enter. */
 void cuda_leave(cuda_device *self);
 /* REED_OK for CU_SUCCESS, otherwise a diagnosis with the driver's words: "device 'cuda': no kernel: <text> (error

@@ -5,7 +5,7 @@
  * closes, and ends the process if one is not given back). Every 5th call; with REED_ALL_EMULATED in the environment
  * each. */
 #include "reed/device.h"
-#include "tests/whole/model.h"
+#include "tests/whole/failed.h"
 
 enum { N_OUT = 4, STEPS = 3, ROUNDS = 3, ROWS = 9, CAPACITY = 8 };
 
@@ -69,16 +69,6 @@ static bool compare(record *r, int run, reed_tensor *const *out) {
 
 static reed_tensor *cache_rows(int64_t n, int seed) { return floats(4, (int64_t[]){2, 3, n, 4}, (float)(10 * seed)); }
 
-/* Makes the call at most twice, because the failure happens once. The sentence is the driver's or tells of memory. */
-#define TRY(call) \
-  for (int again = 0; (status = (call)) != REED_OK; again++) { \
-    n_failed++; \
-    const char *message = reed_diagnosis_message(m->said); \
-    ck_assert_msg(again == 0, "%s: %s", device, message); \
-    ck_assert_msg(strstr(message, "told to fail") || (status == REED_ERROR_MEMORY && strstr(message, "memory for")), \
-                  "%s: %s", device, message); \
-  }
-
 /* Opens a session, runs all steps and closes it. Returns the number of calls that failed. */
 static int use_session(model *m, const char *device, record *r) {
   int n_failed = 0;
@@ -89,14 +79,14 @@ static int use_session(model *m, const char *device, record *r) {
   if (reed_session_open(m->program, &(reed_session_options){.device = device, .n_threads = 1}, &session, m->said) !=
       REED_OK)
     return 1;
-  TRY(reed_tensor_open_on(device, REED_F32, 4, (int64_t[]){2, 3, CAPACITY, 4}, &memory, m->said));
-  TRY(reed_session_bind_output(session, 0, memory, 2, m->said));
-  TRY(reed_tensor_open_on(device, REED_F32, 4, (int64_t[]){2, 3, CAPACITY, 4}, &line, m->said));
-  TRY(reed_session_bind_output(session, 3, line, -1, m->said));
+  TRY(m, device, reed_tensor_open_on(device, REED_F32, 4, (int64_t[]){2, 3, CAPACITY, 4}, &memory, m->said));
+  TRY(m, device, reed_session_bind_output(session, 0, memory, 2, m->said));
+  TRY(m, device, reed_tensor_open_on(device, REED_F32, 4, (int64_t[]){2, 3, CAPACITY, 4}, &line, m->said));
+  TRY(m, device, reed_session_bind_output(session, 3, line, -1, m->said));
   /* two tensors of the same elements: a graph recorded with one is not replayed with the other */
   for (int i = 0; i < 2; i++) {
     x[i] = floats(2, (int64_t[]){ROWS, 4}, -17.25f);
-    TRY(reed_tensor_to_device(x[i], device, &far[i], m->said));
+    TRY(m, device, reed_tensor_to_device(x[i], device, &far[i], m->said));
   }
   for (int round = 0; round < ROUNDS; round++) {
     reed_tensor *past = cache_rows(0, 0), *lines = cache_rows(CAPACITY, 5), *at = NULL;
@@ -105,7 +95,7 @@ static int use_session(model *m, const char *device, record *r) {
       reed_tensor *rows = cache_rows(step + 1, step), *in[] = {past, rows, far[(round + step) % 2], lines, at},
                   *out[N_OUT] = {NULL};
       for (int i = 0; i < 2; i++) ((int64_t *)reed_tensor_data(at))[i] = (step + 2 * i) % 4;
-      TRY(reed_session_run(session, in, 5, out, N_OUT, m->said));
+      TRY(m, device, reed_session_run(session, in, 5, out, N_OUT, m->said));
       n_failed += !compare(r, round * STEPS + step, out);
       ck_assert_ptr_eq(reed_tensor_address(out[0]), reed_tensor_address(memory));
       ck_assert_ptr_eq(reed_tensor_address(out[3]), reed_tensor_address(line));
@@ -141,7 +131,9 @@ static const struct {
   int least; /* the least number of failures that are reported */
   int last;  /* more calls than one use makes */
   int step;
-} failures[] = {{"fail_call", 60, 1200, 5}, {"fail_memory", 1, 30, 1}}; /* a run that lacks memory is tried again */
+} failures[] = {{"fail_call", 60, 1200, 5},
+                {"fail_context", 20, 1200, 11},
+                {"fail_memory", 1, 30, 1}}; /* a run that lacks memory is tried again */
 
 START_TEST(every_call_of_the_driver_is_failed_once) {
   static record r;

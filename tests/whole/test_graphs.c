@@ -7,7 +7,7 @@
 
 #include "tests/alloc_hook.h"
 #include "tests/devices.h"
-#include "tests/whole/model.h"
+#include "tests/whole/looped_model.h"
 
 /* The last ones are absent where there is no C++ compiler. */
 static const char *const devices[] = {"sim",
@@ -171,32 +171,7 @@ END_TEST
 /* A Loop with an If in its body: the body's epochs hit within one run, so that graphs are recorded and replayed between
  * two synchronisations; the state takes turns between two blocks. */
 START_TEST(bodies_of_loops_are_replayed_within_a_run) {
-  onnx_build *b = build_open(17), *body = build_subgraph(b), *yes = build_subgraph(body), *no = build_subgraph(body);
-  build_input(body, "i", "i64[]");
-  build_input(body, "go_in", "bool[]");
-  build_input(body, "v", "f32[n]");
-  build_node(body, "Identity", "go_in", "go");
-  build_i64(body, "three", "", (int64_t[]){3});
-  build_node(body, "Less", "i,three", "early");
-  build_node(yes, "Neg", "v", "a1");
-  build_node(yes, "Sub", "a1,v", "a2");
-  build_node(yes, "Abs", "a2", "a3");
-  build_output(yes, "a3", "f32[n]");
-  build_node(no, "Abs", "v", "b1");
-  build_node(no, "Neg", "b1", "b2");
-  build_output(no, "b2", "f32[n]");
-  build_node_t *choice = build_node(body, "If", "early", "c");
-  build_graph_attr(b, choice, "then_branch", yes);
-  build_graph_attr(b, choice, "else_branch", no);
-  build_node(body, "Add", "c,v", "d");
-  build_node(body, "Relu", "d", "w");
-  build_output(body, "go", "bool[]");
-  build_output(body, "w", "f32[n]");
-  build_input(b, "x", "f32[n]");
-  build_input(b, "times", "i64[]");
-  build_graph_attr(b, build_node(b, "Loop", "times,,x", "last"), "body", body);
-  build_output(b, "last", "f32[n]");
-  pair p = pair_open(b, devices[_i]);
+  pair p = pair_open(looped_model(), devices[_i]);
   reed_tensor *in[2];
   ck_assert_int_eq(reed_tensor_open(REED_I64, 0, NULL, &in[1]), REED_OK);
   for (int64_t n = 0; n < 14; n++) {

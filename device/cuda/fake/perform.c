@@ -32,9 +32,9 @@ static void perform_copy(fake_world *world, const fake_work *work) {
     (void)fake_break(world, CU_ILLEGAL_ADDRESS, "the %s of %s %s", side, names[work->kind], wrong);
     return;
   }
-  if (in && work->range && fake_checksum(work->source, work->bytes) != work->checksum) {
-    (void)fake_break(world, CU_UNKNOWN, "pinned memory was changed before the copy that reads it has run (%zu bytes)",
-                     work->bytes);
+  if (work->guards && fake_checksum(in ? work->source : work->target, work->bytes) != work->checksum) {
+    (void)fake_break(world, CU_UNKNOWN, "pinned memory was changed before the copy that %s it has run (%zu bytes)",
+                     in ? "reads" : "writes", work->bytes);
     return;
   }
   if (!out) fake_open(world, work->target, work->bytes, true);

@@ -4,9 +4,9 @@
  *
  * The fake driver is stricter than a real one: everything that a real driver leaves to chance goes wrong here. Work
  * runs late, in a seeded order that honours streams and events only; memory of a card is closed to the host; new memory
- * is poisoned and released memory unmapped; a copy from pinned memory whose bytes changed before it ran is an error;
- * work of a destroyed stream runs as late as other work. An error of enqueued work is sticky, as on a card: later calls
- * return it, with the sentence that names the cause. */
+ * is poisoned and released memory unmapped; a copy from or into pinned memory whose bytes changed before it ran is an
+ * error, and the target of a copy is poisoned until then; work of a destroyed stream runs as late as other work. An
+ * error of enqueued work is sticky, as on a card: later calls return it, with the sentence that names the cause. */
 #ifndef DEVICE_CUDA_FAKE_STATE_H_
 #define DEVICE_CUDA_FAKE_STATE_H_
 
@@ -33,18 +33,19 @@ typedef struct fake_card {
 } fake_card;
 
 typedef struct fake_options {
-  int64_t fail_call;   /* the n-th call of the driver fails; 0: none */
-  int64_t fail_memory; /* the n-th call that takes memory fails: out of memory */
-  int64_t fail_work;   /* the n-th launch or copy fails when it runs */
-  int64_t fail_cudnn;  /* the n-th call of the stand-in for cuDNN fails */
-  int64_t fail_cublas; /* the n-th call of the stand-in for cuBLASLt fails */
-  int64_t seed;        /* 0: streams run in the order of the calls; else the seed chooses among the work that may run */
-  int64_t late;        /* 1: nothing runs until a host thread waits for it */
-  int64_t order;       /* of a launch's threads (simt.h) */
-  int64_t clock;       /* n: events tell a time in which a library's launch takes n, others 1,000 microseconds; 0: the
-                          host's clock */
-  int64_t memory;      /* bytes of a card; 0: those of `card` */
-  int64_t version;     /* of the driver: 12080; 0: 13000 */
+  int64_t fail_call;    /* the n-th call of the driver fails; 0: none */
+  int64_t fail_context; /* the n-th entering or leaving of a context fails */
+  int64_t fail_memory;  /* the n-th call that takes memory fails: out of memory */
+  int64_t fail_work;    /* the n-th launch or copy fails when it runs */
+  int64_t fail_cudnn;   /* the n-th call of the stand-in for cuDNN fails */
+  int64_t fail_cublas;  /* the n-th call of the stand-in for cuBLASLt fails */
+  int64_t seed;    /* 0: streams run in the order of the calls; else the seed chooses among the work that may run */
+  int64_t late;    /* 1: nothing runs until a host thread waits for it */
+  int64_t order;   /* of a launch's threads (simt.h) */
+  int64_t clock;   /* n: events tell a time in which a library's launch takes n, others 1,000 microseconds; 0: the
+                      host's clock */
+  int64_t memory;  /* bytes of a card; 0: those of `card` */
+  int64_t version; /* of the driver: 12080; 0: 13000 */
   const fake_card *card;
 } fake_options;
 
@@ -132,7 +133,8 @@ typedef struct fake_work {
   char *target;
   const char *source;
   size_t bytes;
-  uint64_t checksum; /* of a pinned source when the copy was enqueued */
+  uint64_t checksum; /* of the pinned source or target when the copy was enqueued */
+  bool guards;       /* the checksum must be the same when the copy runs */
   char *staged;      /* bytes of a source that is not pinned */
   fake_range *range; /* pinned memory that the copy uses, or the block of an allocation */
   cu_event event;
@@ -184,7 +186,7 @@ struct fake_world {
   bool has_thread;
   uv_mutex_t lock; /* guards the fields below */
   uv_cond_t ready, idle;
-  int64_t n_calls, n_memory_calls, n_cudnn_calls, n_cublas_calls, n_work, n_failed;
+  int64_t n_calls, n_context_calls, n_memory_calls, n_cudnn_calls, n_cublas_calls, n_work, n_failed;
   int64_t n_live[FAKE_KINDS];
   size_t used_bytes[FAKE_CARDS];
   VEC_OF(fake_range *) ranges;

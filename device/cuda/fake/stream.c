@@ -69,6 +69,20 @@ bool fake_is_used(const fake_world *world, const fake_range *pinned) {
   return false;
 }
 
+/* True if enqueued work has yet to use some of the bytes of pinned memory. */
+static bool is_taken(const fake_world *world, const char *data, size_t bytes) {
+  for (const struct CUstream_st *stream = world->streams; stream; stream = stream->next)
+    for (const fake_work *work = stream->head; work; work = work->next) {
+      const char *const of_copy = work->kind == FAKE_COPY_IN ? work->source : work->target;
+      if (work->range && of_copy && of_copy < data + bytes && of_copy + work->bytes > data) return true;
+      for (int32_t i = 0; i < work->n_operands; i++) {
+        const char *const at = work->operands[i].data;
+        if (at < data + bytes && at + work->operands[i].bytes > data) return true;
+      }
+    }
+  return false;
+}
+
 /* ---- default streams ---- */
 
 cu_result fake_find_stream(fake_world *world, const char *function, cu_stream *stream) {
@@ -232,7 +246,9 @@ static cu_result copy(cu_stream stream, const char *function, fake_work_kind kin
     result = fake_say(world, CU_INVALID_VALUE, "%s: the copy runs past its block of pinned memory", function);
   if (pinned && !result) {
     work->range = pinned;
-    if (kind == FAKE_COPY_IN) work->checksum = fake_checksum(source, bytes);
+    work->guards = kind == FAKE_COPY_IN || !is_taken(world, target, bytes);
+    if (kind == FAKE_COPY_OUT && work->guards) memset(target, FAKE_POISON, bytes); /* any bytes until it has run */
+    work->checksum = fake_checksum(host, bytes);
   } else if (kind == FAKE_COPY_IN && !result) { /* a real driver stages such bytes before the call returns */
     work->staged = mem_alloc(bytes);
     if (work->staged) memcpy(work->staged, source, bytes);

@@ -22,16 +22,28 @@ static _Thread_local struct {
 
 cu_context fake_current(void) { return stack.n ? stack.items[stack.n - 1] : NULL; }
 
+/* Counts an entering or leaving. */
+static cu_result told_of_context(fake_world *world, const char *function) {
+  cu_result result = CU_SUCCESS;
+  uv_mutex_lock(&world->lock);
+  const int64_t call = ++world->n_context_calls;
+  if (call == world->options.fail_context)
+    result = fake_say(world, CU_UNKNOWN, "call %lld for a context, %s, was told to fail", (long long)call, function);
+  uv_mutex_unlock(&world->lock);
+  return result;
+}
+
 cu_result fake_context_push(cu_context context) {
   if (!context || stack.n == (int)(sizeof stack.items / sizeof *stack.items)) return CU_INVALID_CONTEXT;
-  stack.items[stack.n++] = context;
-  return CU_SUCCESS;
+  const cu_result told = told_of_context(context->world, "cuCtxPushCurrent");
+  if (!told) stack.items[stack.n++] = context;
+  return told;
 }
 
 cu_result fake_context_pop(cu_context *out_context) {
   if (!stack.n) return CU_INVALID_CONTEXT;
   *out_context = stack.items[--stack.n];
-  return CU_SUCCESS;
+  return told_of_context((*out_context)->world, "cuCtxPopCurrent");
 }
 
 cu_result fake_context_current(cu_context *out_context) {

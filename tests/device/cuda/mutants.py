@@ -25,7 +25,7 @@ BARRIER = re.compile(r"^(?P<before>(?:.*[;{)]\s*|\s*(?:else\s+)?))(?P<statement>
 ADDRESS = re.compile(r"(?<=\bin_vectors\()(?!const\b)[^,()]+(?=,)|(?<=\()reinterpret_cast<uintptr_t>\(data\)(?= \+)")
 # A program of tests that runs late on a busy machine has noticed nothing.
 ENVIRONMENT = dict(os.environ, CK_TIMEOUT_MULTIPLIER="30", REED_EXAMPLES=os.path.join(ROOT, "examples/shapes"))
-ORDERING = re.compile(r"(?:\w+->)+(?:driver\.)?(?:event_record|stream_wait|event_synchronize|stream_synchronize)\(|(?P<enter>\bcuda_enter\()(?!cuda_device)|(?P<leave>\bcuda_leave\()(?!cuda_device)")
+ORDERING = re.compile(r"(?:\w+->)+(?:driver\.)?(?:event_record|stream_wait|event_synchronize|stream_synchronize)\(|(?P<enter>\bcuda_enter(?:_again)?\()(?!cuda_device)|(?P<leave>\bcuda_leave\()(?!cuda_device)")
 # Tests of a kernel file beside those whose name begins with the file's.
 TESTS = {"parts": ["vectors", "cuda_elementwise"], "indices": ["cuda_movement", "cuda_rooms"], "cache": ["cuda_attention"], "attention": ["attention_mma", "cuda_attention"], "attention_mma": ["attention_mma", "cuda_attention"], "conv": ["cuda_linear", "mma"], "norm_rows": ["cuda_norm", "long_rows", "norm_dense"], "regions": ["cuda_results", "bounded"],
          "select": ["cuda_movement", "cuda_unique"], "blocks": ["cuda_topk", "cuda_movement", "cuda_reduce"], "product": ["cuda_linear", "mma"], "product_mma": ["mma", "cuda_linear"], "mma_loader": ["mma", "cuda_linear"],
