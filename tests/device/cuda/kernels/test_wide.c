@@ -1,35 +1,6 @@
-/* Launches over more elements than 32 bits, or their signed numbers, count: the first and the last block of each. The
- * memory is only reserved; the blocks' pages alone are touched. */
-#include <check.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-
-#include "tests/device/cuda/kernels/emulated_call.h"
-#include "tests/suite.h"
-
-#define MANY (((int64_t)1 << 32) + 777) /* elements */
-
-static char *reserve(int64_t bytes) {
-  char *data = mmap(NULL, (size_t)bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  ck_assert_ptr_ne(data, MAP_FAILED);
-  return data;
-}
-
-/* Runs the first and the last block of each launch of the call. */
-static void run_ends(emulated_call *c) {
-  reed_kernel kernel = emulated_prepare(c);
-  const cuda_prepared *plan = kernel.state;
-  if (kernel.workspace_bytes) c->workspace = reserve(kernel.workspace_bytes);
-  c->n_blocks = 2;
-  for (uint32_t i = 0; i < plan->n_launches; i++) {
-    const uint64_t last = plan->launches[i].grid[0] - 1, ends[] = {0, last};
-    c->blocks = ends;
-    c->n_blocks = last ? 2 : 1;
-    emulated_launch(c, plan, &plan->launches[i]);
-  }
-  kernel.free(kernel.state);
-}
+/* Launches over more elements than 32 bits count, whose kernels other files do not test so: element-wise, movement,
+ * windows, products, caches, groups. Indices and choices: test_wide_places.c. Rows: test_wide_rows.c. */
+#include "tests/device/cuda/kernels/wide.h"
 
 START_TEST(element_wise_kernels_count_in_64_bits) {
   const reed_desc desc[] = {{REED_I8, 1, {MANY}}, {REED_I8, 1, {MANY}}};
@@ -77,14 +48,12 @@ START_TEST(generated_elements_are_counted_in_64_bits) {
 }
 END_TEST
 
-enum { ONE = 0x3c00 }; /* of f16; ONE + k: the k-th number after 1 */
-
 /* Blocks of one pixel: the image is the column's elements. */
 START_TEST(columns_are_counted_in_64_bits) {
   const int64_t edge = 40000, n = 3 * edge * edge, shape[] = {edge, edge}, block[] = {1, 1};
   const reed_desc in[] = {{REED_F16, 3, {1, 3, edge * edge}}, {REED_I64, 1, {2}}, {REED_I64, 1, {2}}},
                   out = {REED_F16, 4, {1, 3, edge, edge}};
-  uint16_t *x = (uint16_t *)reserve(2 * n), *y = (uint16_t *)reserve(2 * n);
+  uint16_t *x = reserve(2 * n), *y = reserve(2 * n);
   for (int64_t k = 0; k < 8; k++) x[k] = (uint16_t)(ONE + k), x[n - 1 - k] = (uint16_t)(ONE + 100 + k);
   run_ends(&(emulated_call){.op = OP_Col2Im,
                             .in = in,
@@ -105,8 +74,7 @@ START_TEST(turned_pairs_are_counted_in_64_bits) {
   const int64_t heads = 1024, places = (1 << 20) + 77, n = heads * places * 4, ends = 256;
   const reed_desc in[] = {
       {REED_F16, 4, {1, heads, places, 4}}, {REED_F16, 3, {1, places, 2}}, {REED_F16, 3, {1, places, 2}}};
-  uint16_t *x = (uint16_t *)reserve(2 * n), *y = (uint16_t *)reserve(2 * n), *cosine = (uint16_t *)reserve(4 * places),
-           *sine = (uint16_t *)reserve(4 * places);
+  uint16_t *x = reserve(2 * n), *y = reserve(2 * n), *cosine = reserve(4 * places), *sine = reserve(4 * places);
   for (int64_t k = 0; k < ends; k++) cosine[k] = cosine[2 * places - 1 - k] = ONE;
   for (int64_t k = 0; k < 8; k++) x[k] = (uint16_t)(ONE + k), x[n - 1 - k] = (uint16_t)(ONE + 100 + k);
   run_ends(&(emulated_call){
@@ -124,7 +92,7 @@ START_TEST(windows_are_counted_in_64_bits) {
   const reed_desc desc = {REED_F16, 4, {1, edge, edge + 1, 8}};
   const reed_attr attrs[] = {{.name = "channels_last", .type = REED_ATTR_INT, .i = 1},
                              {.name = "kernel_shape", .type = REED_ATTR_INTS, .ints = kernel, .n = 2}};
-  uint16_t *x = (uint16_t *)reserve(2 * n), *y = (uint16_t *)reserve(2 * n);
+  uint16_t *x = reserve(2 * n), *y = reserve(2 * n);
   for (int64_t k = 0; k < 8; k++) x[k] = (uint16_t)(ONE + k), x[n - 1 - k] = (uint16_t)(ONE + 100 + k);
   run_ends(&(emulated_call){.op = OP_MaxPool,
                             .attrs = &(reed_attrs){attrs, 2},
@@ -147,7 +115,7 @@ START_TEST(resized_channels_are_counted_in_64_bits) {
   const reed_desc in[] = {{REED_F16, 4, {1, 1, 2, channels}}, {.dtype = REED_NONE}, {REED_F32, 1, {4}}},
                   out = {REED_F16, 4, {1, 2, 4, channels}};
   const reed_attr mode = {.name = "mode", .type = REED_ATTR_STRING, .s = "nearest"};
-  uint16_t *x = (uint16_t *)reserve(4 * channels), *y = (uint16_t *)reserve(2 * n);
+  uint16_t *x = reserve(4 * channels), *y = reserve(2 * n);
   for (int64_t k = 0; k < 8; k++) x[k] = (uint16_t)(ONE + k), x[2 * channels - 1 - k] = (uint16_t)(ONE + 100 + k);
   run_ends(&(emulated_call){.op = OP_Resize,
                             .attrs = &(reed_attrs){&mode, 1},
@@ -173,7 +141,7 @@ START_TEST(pixels_of_regions_are_counted_in_64_bits) {
                   out = {REED_F32, 4, {1, 1, 1, 8}};
   const reed_attr attrs[] = {{.name = "channels_last", .type = REED_ATTR_INT, .i = 1},
                              {.name = "sampling_ratio", .type = REED_ATTR_INT, .i = 1}};
-  float *x = (float *)reserve(4 * n), y[8];
+  float *x = reserve(4 * n), y[8];
   for (int64_t k = 0; k < 8; k++) x[n - 8 + k] = (float)(k + 1);
   run_ends(&(emulated_call){.op = OP_RoiAlign,
                             .attrs = &(reed_attrs){attrs, 2},
@@ -194,7 +162,7 @@ START_TEST(gradients_of_regions_are_counted_in_64_bits) {
   const reed_desc in[] = {{REED_F16, 4, {1, 3, 1, 1}}, {REED_F32, 2, {1, 4}}, {REED_I64, 1, {3}}},
                   out = {REED_F16, 3, {3, edge, edge}};
   const reed_attr sampling = {.name = "sampling_ratio", .type = REED_ATTR_INT, .i = 1};
-  uint16_t *y = (uint16_t *)reserve(2 * n);
+  uint16_t *y = reserve(2 * n);
   y[0] = y[n - 2] = ONE;
   run_ends(&(emulated_call){.op = OP_roi_align_backward,
                             .attrs = &(reed_attrs){&sampling, 1},
@@ -214,7 +182,7 @@ END_TEST
 static void check_outer_product(cuda_math math) {
   const int64_t m = ((int64_t)1 << 16) + 1, n = m - 2;
   const reed_desc in[] = {{REED_F16, 2, {m, 1}}, {REED_F16, 2, {1, n}}}, out = {REED_F16, 2, {m, n}};
-  uint16_t *a = (uint16_t *)reserve(2 * m), *b = (uint16_t *)reserve(2 * n), *y = (uint16_t *)reserve(2 * m * n);
+  uint16_t *a = reserve(2 * m), *b = reserve(2 * n), *y = reserve(2 * m * n);
   a[0] = ONE, a[m - 1] = ONE + 1;
   for (int64_t k = 0; k < 8; k++) b[k] = (uint16_t)(ONE + k), b[n - 1 - k] = (uint16_t)(ONE + 1024 * k); /* 2^k */
   run_ends(&(emulated_call){
@@ -229,7 +197,7 @@ static void check_outer_product(cuda_math math) {
 static void check_batch(cuda_math math) {
   const int64_t edge = 8, part = edge * edge, batch = ((int64_t)1 << 26) + 1, n = batch * part;
   const reed_desc desc[] = {{REED_F16, 3, {batch, edge, edge}}, {REED_F16, 3, {batch, edge, edge}}};
-  uint16_t *a = (uint16_t *)reserve(2 * n), *b = (uint16_t *)reserve(2 * n), *y = (uint16_t *)reserve(2 * n);
+  uint16_t *a = reserve(2 * n), *b = reserve(2 * n), *y = reserve(2 * n);
   for (int64_t k = 0; k < edge; k++) {
     a[k * edge + k] = ONE; /* 1 and 2 on the diagonals */
     a[n - part + k * edge + k] = ONE + 1024;
@@ -260,10 +228,8 @@ START_TEST(rows_are_appended_to_caches_in_64_bits) {
   const reed_desc now = {REED_F16, 4, {1, heads, 1, size}}, earlier = {REED_F16, 4, {1, heads, past, size}},
                   joined = {REED_F16, 4, {1, heads, past + 1, size}}, none = {.dtype = REED_NONE},
                   in[] = {now, now, now, none, earlier, earlier}, out[] = {now, joined, joined};
-  uint16_t *q = (uint16_t *)reserve(2 * row), *k = (uint16_t *)reserve(2 * row), *v = (uint16_t *)reserve(2 * row),
-           *past_k = (uint16_t *)reserve(2 * n), *past_v = (uint16_t *)reserve(2 * n),
-           *y = (uint16_t *)reserve(2 * row), *all_k = (uint16_t *)reserve(2 * total),
-           *all_v = (uint16_t *)reserve(2 * total);
+  uint16_t *q = reserve(2 * row), *k = reserve(2 * row), *v = reserve(2 * row), *past_k = reserve(2 * n),
+           *past_v = reserve(2 * n), *y = reserve(2 * row), *all_k = reserve(2 * total), *all_v = reserve(2 * total);
   for (int64_t i = 0; i < 8; i++) {
     past_k[i] = (uint16_t)(ONE + i), past_k[n - 1 - i] = (uint16_t)(ONE + 100 + i);
     k[row - 1 - i] = (uint16_t)(ONE + 200 + i);
