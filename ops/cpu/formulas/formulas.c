@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "base/dtype.h"
 #include "ops/cpu/formulas/formulas_f32.h"
 #include "ops/cpu/formulas/formulas_plain.h"
 
@@ -16,7 +17,12 @@ int elementwise_cost(reed_dtype dtype, int formula) {
 #define COST_OF_F64(op, cost) [OP_##op] = cost,
 #include "ops/cpu/formulas/formulas.def"
   };
+  static const uint8_t of_int[FORMULA_COUNT] = {
+#define COST_OF_INT(op, cost) [OP_##op] = cost,
+#include "ops/cpu/formulas/formulas.def"
+  };
   if (dtype == REED_F64 && of_f64[formula]) return of_f64[formula];
+  if (!dtype_is_real(dtype) && of_int[formula]) return of_int[formula];
   return costs[formula] ? costs[formula] : 1;
 }
 

@@ -55,8 +55,13 @@ static const row rows[] = {
     {OP_MatMul, {{2, 20000, 1}, {2, 1, 3}}, 2, 1, .least = 8, .dtype = REED_F64},
     /* rows of three elements, which take as long as rows of some twenty */
     {OP_Equal, {{2, 100000, 1}, {2, 1, 3}}, 2, 1, .least = 40},
-    /* a function of f64; pieces of a sum of integers */
-    {OP_Asinh, {{1, 100000}}, 1, 1, .least = 200, .dtype = REED_F64},
+    /* functions of f64; pieces of a sum of integers */
+    {OP_Acos, {{1, 100000}}, 1, 1, .least = 160, .dtype = REED_F64},
+    {OP_Asin, {{1, 100000}}, 1, 1, .least = 160, .dtype = REED_F64},
+    {OP_Asinh, {{1, 100000}}, 1, 1, .least = 300, .dtype = REED_F64},
+    {OP_Atanh, {{1, 100000}}, 1, 1, .least = 300, .dtype = REED_F64},
+    {OP_Cosh, {{1, 100000}}, 1, 1, .least = 140, .dtype = REED_F64},
+    {OP_Sinh, {{1, 100000}}, 1, 1, .least = 160, .dtype = REED_F64},
     {OP_ReduceSumSquare, {{1, 600000}}, 1, 1, .least = 30, .dtype = REED_I32},
     /* a long row */
     {OP_Trilu, {{2, 1, 300000}}, 1, 1, .least = 16},
@@ -239,6 +244,15 @@ static void open_pool(kernel_case *c, int i) {
   }
 }
 
+/* Remainders of floats; quotients of integers. */
+static void open_division(kernel_case *c, int i) {
+  case_init(c, i ? OP_Div : OP_Mod);
+  case_input(c, i ? REED_I64 : REED_F32, 1, (int64_t[]){100000}, 99);
+  value *divisors = case_input(c, i ? REED_I64 : REED_F32, 1, (int64_t[]){100000}, 9);
+  for (int64_t k = 0; k < 100000 && i; k++) case_set(divisors, k, (double)(k % 7 + 1));
+  if (!i) case_attr_int(c, "fmod", 1);
+}
+
 /* Rows of a few elements between pads. */
 static void open_pad(kernel_case *c, int i) {
   (void)i;
@@ -310,7 +324,8 @@ static const struct {
              {open_boxes, 3, 30},     {open_pool, 7, 8},     {open_pool, 8, 8},     {open_pad, 0, 90},
              {open_cumsum, 0, 12},    {open_cumsum, 1, 2},   {open_cumsum, 2, 60},  {open_cumsum, 3, 20},
              {open_cumsum, 4, 20},    {open_norm, 0, 20},    {open_norm, 1, 20},    {open_norm, 2, 200},
-             {open_depthwise, 0, 30}, {open_topk, 0, 20},    {open_topk, 1, 20},    {open_cache, 0, 45}};
+             {open_depthwise, 0, 30}, {open_topk, 0, 20},    {open_topk, 1, 20},    {open_cache, 0, 45},
+             {open_division, 0, 250}, {open_division, 1, 40}};
 
 START_TEST(calls_of_few_long_parts_have_many_chunks_and_the_same_bits) {
   expect_many_chunks(calls[_i].open, calls[_i].i, calls[_i].least, true);
