@@ -91,6 +91,23 @@ bool cpu_broadcast_strides(const reed_desc *from, const reed_desc *to, int64_t *
   return true;
 }
 
+void cpu_place_digits(uint32_t *counts, int64_t parts) {
+  uint32_t next[CPU_DIGITS] = {0}, at = 0;
+  for (int64_t p = 0; p < parts; p++)
+    for (int digit = 0; digit < CPU_DIGITS; digit++) next[digit] += counts[p * CPU_DIGITS + digit];
+  for (int digit = 0; digit < CPU_DIGITS; digit++) {
+    const uint32_t of_digit = next[digit];
+    next[digit] = at;
+    at += of_digit;
+  }
+  for (int64_t p = 0; p < parts; p++)
+    for (int digit = 0; digit < CPU_DIGITS; digit++) {
+      const uint32_t own = counts[p * CPU_DIGITS + digit];
+      counts[p * CPU_DIGITS + digit] = next[digit];
+      next[digit] += own;
+    }
+}
+
 /* Position of the first index outside -extent..extent-1, -1 for none. An index i is inside if neither i + extent nor
  * extent - 1 - i is negative; whole blocks are tested by the signs alone, so that valid indices are checked at memory
  * speed. */

@@ -138,6 +138,13 @@ static inline int64_t cpu_sum_before(int64_t *counts, int64_t n, int64_t first) 
   return first;
 }
 
+/* A digit of a sort that is shared out by parts. */
+#define CPU_DIGIT_BITS 8
+#define CPU_DIGITS (1 << CPU_DIGIT_BITS)
+/* counts[part][digit], the number of a part's items with the digit, becomes the place of the first of them: items of
+ * lower digits come before, and of the same digit those of earlier parts. */
+void cpu_place_digits(uint32_t *counts, int64_t parts);
+
 /* v in low..high, so that sums with extents cannot overflow. */
 static inline int64_t cpu_clamp(int64_t v, int64_t low, int64_t high) { return v < low ? low : v > high ? high : v; }
 /* An axis attribute or value, which the shape function has checked, as 0..rank-1. */

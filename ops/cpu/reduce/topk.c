@@ -149,8 +149,6 @@ static bool topk_column_step(void *context, int64_t column, int64_t step, int32_
 #define SORT_PARTS 16
 #define MANY SORT_MOST    /* more pairs are sorted by several threads */
 #define FEW_SELECTED 4096 /* so many of a sampled column are selected by one thread */
-#define SORT_BITS 8       /* of a digit of that sort */
-#define SORT_DIGITS (1 << SORT_BITS)
 
 /* The pairs of a part of the sort. Shorter parts of keys of 8 bytes cost 16 %, because their sort has twice the steps.
  */
@@ -166,7 +164,7 @@ static int64_t part_end(int64_t number, int64_t part, int64_t n) {
 /* Lays the parts of a column's workspace out from `at` on (NULL: it does not), and returns its bytes. */
 static int64_t lay_column(const topk *t, char *at, long_column *out) {
   int64_t key_bytes = t->key_bytes, pair_bytes = 2 * key_bytes, n = parts_of(t->extent, PART),
-          digits = (n + 1) * DIGITS, sort_digits = parts_of(t->k, sort_part_of(t)) * SORT_DIGITS;
+          digits = (n + 1) * DIGITS, sort_digits = parts_of(t->k, sort_part_of(t)) * CPU_DIGITS;
   const int64_t pairs = topk_is_sampled(t) && topk_room(t) > t->k ? topk_room(t) : t->k;
   int64_t bytes[] = {t->extent * key_bytes,
                      pairs * pair_bytes,
@@ -331,10 +329,10 @@ static void add_counts(void *context, int64_t begin, int64_t end) {
     const pair_##suffix *from = c->pairs[job->sorted]; \
     int64_t part = sort_part_of(job->t); \
     for (int64_t p = begin; p < end; p++) { \
-      uint32_t *count = c->counts + p * SORT_DIGITS; \
-      memset(count, 0, SORT_DIGITS * sizeof *count); \
+      uint32_t *count = c->counts + p * CPU_DIGITS; \
+      memset(count, 0, CPU_DIGITS * sizeof *count); \
       for (int64_t i = p * part, last = part_end(p, part, job->t->k); i < last; i++) \
-        count[from[i].key >> job->sort_shift & (SORT_DIGITS - 1)]++; \
+        count[from[i].key >> job->sort_shift & (CPU_DIGITS - 1)]++; \
     } \
   } \
 \
@@ -345,9 +343,9 @@ static void add_counts(void *context, int64_t begin, int64_t end) {
     pair_##suffix *to = c->pairs[!job->sorted]; \
     int64_t part = sort_part_of(job->t); \
     for (int64_t p = begin; p < end; p++) { \
-      uint32_t *next = c->counts + p * SORT_DIGITS; \
+      uint32_t *next = c->counts + p * CPU_DIGITS; \
       for (int64_t i = p * part, last = part_end(p, part, job->t->k); i < last; i++) \
-        to[next[from[i].key >> job->sort_shift & (SORT_DIGITS - 1)]++] = from[i]; \
+        to[next[from[i].key >> job->sort_shift & (CPU_DIGITS - 1)]++] = from[i]; \
     } \
   }
 LONG_FUNCTIONS(uint32_t, 32)
@@ -425,19 +423,12 @@ static reed_status collect_pairs(topk_job *job, const long_steps *steps, cpu_tea
 static reed_status sort_pairs(topk_job *job, const long_steps *steps) {
   int64_t n = parts_of(job->t->k, sort_part_of(job->t));
   cpu_team team = cpu_team_for(job->t->team, job->t->k * job->t->key_bytes * 16);
-  const long_column *c = &job->at;
   const int end = varying_end(job);
   job->sort_shift = job->varying ? __builtin_ctzll(job->varying) : 0;
-  for (; job->sort_shift < end; job->sort_shift += SORT_BITS) {
-    uint32_t at = 0;
+  for (; job->sort_shift < end; job->sort_shift += CPU_DIGIT_BITS) {
     reed_status status = cpu_parallel(team, n, 1, steps->count_sort, job);
     if (status != REED_OK) return status;
-    for (int64_t digit = 0; digit < SORT_DIGITS; digit++)
-      for (int64_t p = 0; p < n; p++) {
-        uint32_t *count = &c->counts[p * SORT_DIGITS + digit], here = *count;
-        *count = at;
-        at += here;
-      }
+    cpu_place_digits(job->at.counts, n);
     status = cpu_parallel(team, n, 1, steps->sort_part, job);
     if (status != REED_OK) return status;
     job->sorted = !job->sorted;
@@ -471,8 +462,11 @@ static reed_status run_long_column(topk_job *job) {
   return status == REED_OK ? cpu_parallel(cpu_team_for(t->team, t->k * 64), t->k, 64, write_results, job) : status;
 }
 
+/* A column whose parts are shared out. Columns as many as threads are selected by a thread each where most elements are
+ * wanted, because the sort of a column by its parts takes twice as long. */
 static bool is_long(const topk *t) {
-  const bool enough = topk_is_sampled(t) && t->extent <= 4 * PART && t->outer * t->inner >= 4 * t->team.threads;
+  const int64_t wanted = (topk_is_sampled(t) ? 4 : 1) * t->team.threads;
+  const bool enough = t->extent <= 4 * PART && t->outer * t->inner >= wanted;
   return t->team.threads > 1 && t->extent > PART && t->k > 0 && !enough;
 }
 

@@ -385,6 +385,17 @@ static int64_t cost_of(topk_phase phase, const topk *t) {
   return 1;
 }
 
+/* Writes the results begin..end-1 of the column's round. Columns side by side share lines of the cache: threads that
+ * write two of them from the first result on would wait for each other at every line, so that each column's round
+ * begins elsewhere. */
+static void write_some(const topk_selection *s, const topk *t, const reed_kernel_buffers *buffers, int64_t begin,
+                       int64_t end) {
+  const int64_t columns = t->outer * t->inner, first = t->inner > 1 ? t->k * s->column / columns : 0,
+                before = cpu_clamp(t->k - first, begin, end); /* the round goes on at result 0 */
+  topk_write(t, buffers, s->column, s->pairs[0], first + begin, first + before);
+  topk_write(t, buffers, s->column, s->pairs[0], first + before - t->k, first + end - t->k);
+}
+
 static void run_phase(topk_selection *s, const topk *t, const reed_kernel_buffers *buffers, int64_t begin,
                       int64_t end) {
   const select_loops *loops = loops_of(t);
@@ -407,7 +418,7 @@ static void run_phase(topk_selection *s, const topk *t, const reed_kernel_buffer
     case TOPK_ORDER: loops->vary_pairs(s, begin, end); break;
     case TOPK_COUNT_SORT: loops->count_sort(s, begin, end); break;
     case TOPK_PLACE: loops->place(s, begin, end); break;
-    case TOPK_WRITE: topk_write(t, buffers, s->column, s->pairs[0], begin, end); break;
+    case TOPK_WRITE: write_some(s, t, buffers, begin, end); break;
   }
 }
 
