@@ -123,11 +123,10 @@ static void suppress_later(void *context, int64_t begin, int64_t end) {
   suppress_range(b, b->next_end + (begin - 1) * SPAN, cpu_clamp(b->next_end + (end - 1) * SPAN, 0, b->count));
 }
 
-/* Suppresses in a row of one group, until the limit is reached. */
+/* Suppresses in a row of one group, until the limit is reached. Before the first block there is an empty one. */
 static reed_status suppress_row(const nms_job *job, const nms_scratch *s, int64_t count) {
   reed_status status = REED_OK;
-  int64_t reach = first_reach(job->n, count), block = block_of(job->n), begin = 0, end = block < reach ? block : reach,
-          kept = decide_block(job, s, begin, end), n_kept = kept;
+  int64_t reach = first_reach(job->n, count), block = block_of(job->n), begin = 0, end = 0, kept = 0, n_kept = 0;
   while (end < count && n_kept < job->n->limit && status == REED_OK) {
     if (end == reach) {
       reach = 2 * reach < count ? 2 * reach : count;
@@ -135,7 +134,7 @@ static reed_status suppress_row(const nms_job *job, const nms_scratch *s, int64_
       kept = n_kept;
     }
     block_job b = {job, s, begin, end, end + block < reach ? end + block : reach, reach, n_kept, 0};
-    int64_t items = 1 + (reach - b.next_end + SPAN - 1) / SPAN;
+    int64_t items = 1 + (kept > 0 ? (reach - b.next_end + SPAN - 1) / SPAN : 0);
     status = cpu_parallel(cpu_team_for(job->row_team, (reach - end) * kept * 4), items, 1, suppress_later, &b);
     begin = b.end;
     end = b.next_end;
@@ -217,15 +216,15 @@ static reed_status lay_row(const nms_job *job, int64_t row, const nms_scratch *s
 typedef struct keep_job {
   const nms_job *job;
   const nms_scratch *s;
-  int64_t count;
-  int64_t *before; /* by part: boxes that stay, then those of the parts before it */
+  int64_t count, part;
+  int64_t *before; /* by part: boxes that stay, then those of the parts before it, at last those up to its end */
 } keep_job;
 
 static void count_kept(void *context, int64_t begin, int64_t end) {
   const keep_job *k = context;
   for (int64_t p = begin; p < end; p++) {
     int64_t n = 0;
-    for (int64_t i = p * KEEP_PART, after = cpu_clamp(i + KEEP_PART, 0, k->count); i < after; i++)
+    for (int64_t i = p * k->part, after = cpu_clamp(i + k->part, 0, k->count); i < after; i++)
       n += k->s->alive[k->s->slot[i]] != 0;
     k->before[p] = n;
   }
@@ -236,26 +235,26 @@ static void list_kept(void *context, int64_t begin, int64_t end) {
   const int64_t limit = k->job->n->limit;
   for (int64_t p = begin; p < end; p++) {
     int64_t n = k->before[p];
-    for (int64_t i = p * KEEP_PART, after = cpu_clamp(i + KEEP_PART, 0, k->count); i < after && n < limit; i++)
+    for (int64_t i = p * k->part, after = cpu_clamp(i + k->part, 0, k->count); i < after && n < limit; i++) {
+      if (cpu_cancelled_at(&k->job->n->team, i)) return;
       if (k->s->alive[k->s->slot[i]]) k->job->kept[n++] = (int32_t)k->s->order[i].index;
+    }
+    k->before[p] = n;
   }
 }
 
 /* Lists the boxes of the only row that stay; those that are not decided lie behind the limit. Gives their number, 0 for
  * a cancelled run. */
-static int64_t keep_parts(const nms_job *job, const nms_scratch *s, int64_t count) {
-  const int64_t parts = (count + KEEP_PART - 1) / KEEP_PART, limit = job->n->limit;
-  const cpu_team team = cpu_team_for(job->row_team, count * KEPT_WORK);
-  keep_job k = {job, s, count, (int64_t *)s->corners}; /* corners are not read any more */
-  int64_t n_kept = 0;
-  if (cpu_parallel(team, parts, 1, count_kept, &k) != REED_OK) return 0;
-  for (int64_t p = 0; p < parts; p++) {
-    const int64_t own = k.before[p];
-    k.before[p] = n_kept;
-    n_kept += own;
-  }
+static int64_t keep_alive(const nms_job *job, const nms_scratch *s, int64_t count) {
+  const bool shared = job->row_team.threads > 1 && count >= 2 * KEEP_PART;
+  const cpu_team team = cpu_team_for(job->row_team, shared ? count * KEPT_WORK : 0);
+  keep_job k = {job, s, count, shared ? KEEP_PART : count, (int64_t *)s->corners}; /* corners are not read any more */
+  const int64_t parts = (count + k.part - 1) / k.part, limit = job->n->limit;
+  k.before[0] = 0;
+  if (shared && cpu_parallel(team, parts, 1, count_kept, &k) != REED_OK) return 0;
+  if (shared) (void)cpu_sum_before(k.before, parts, 0);
   if (cpu_parallel(team, parts, 1, list_kept, &k) != REED_OK) return 0;
-  return n_kept < limit ? n_kept : limit;
+  return cpu_clamp(k.before[parts - 1], 0, limit);
 }
 
 /* Takes the first candidates of the order, where no overlap is above the threshold. */
@@ -277,12 +276,11 @@ static int64_t select_row(const nms_job *job) {
   cpu_team team = team_for_groups(job, &s, n_groups, count);
   if (team.threads > 1 && cpu_parallel(team, n_groups, 1, suppress_groups, &(group_job){job, &s}) != REED_OK) return 0;
   if (n_groups == 1 && suppress_row(job, &s, count) != REED_OK) return 0;
-  bool in_order = team.threads == 1 && n_groups > 1;
-  if (!in_order && job->row_team.threads > 1 && count >= 2 * KEEP_PART) return keep_parts(job, &s, count);
+  if (team.threads > 1 || n_groups == 1) return keep_alive(job, &s, count);
   for (int64_t i = 0; i < count && n_kept < n->limit && !cpu_cancelled(&n->team); i++) {
     if (!s.alive[s.slot[i]]) continue;
     job->kept[n_kept++] = (int32_t)s.order[i].index;
-    if (in_order && n_kept < n->limit) suppress(job, &s, s.slot[i], s.end[s.group[i]]);
+    if (n_kept < n->limit) suppress(job, &s, s.slot[i], s.end[s.group[i]]);
   }
   return n_kept;
 }

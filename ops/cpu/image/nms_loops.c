@@ -25,17 +25,20 @@ static void suppress_each(const float *boxes, int64_t stride, int64_t i, int64_t
   }
 }
 
-/* True if any lane may be over the threshold. both / either rounded is above a threshold only if the quotient is, so
- * that both is above threshold * either, and not below this product rounded. So most vectors need no division. */
-INLINE bool is_suspect(lanes both, lanes either, lanes threshold) {
+typedef uint8_t flag_lanes __attribute__((vector_size(LANES), aligned(1), may_alias));
+
+/* True if any lane of a box that touches, whose width and height are not negative, may be over the threshold. both /
+ * either rounded is above a threshold only if the quotient is, so that both is above threshold * either, and not below
+ * this product rounded. So most vectors need no division. */
+INLINE bool is_suspect(lanes width, lanes height, lanes areas, lanes threshold) {
+  const lanes both = width * height, limit = threshold * (areas - both),
+              apart = (lanes)((bit_lanes)width | (bit_lanes)height); /* the sign bit is set */
 #if defined(__AVX512F__)
-  return _mm512_mask_cmp_ps_mask(_mm512_cmp_ps_mask(both, _mm512_setzero_ps(), _CMP_GT_OQ), both, threshold * either,
-                                 _CMP_GE_OQ) != 0;
+  return _mm512_mask_cmp_ps_mask(~_mm512_movepi32_mask((__m512i)apart), both, limit, _CMP_GE_OQ) != 0;
 #elif defined(__AVX2__)
-  __m256 over = _mm256_cmp_ps(both, threshold * either, _CMP_GE_OQ);
-  return !_mm256_testz_ps(over, _mm256_cmp_ps(both, _mm256_setzero_ps(), _CMP_GT_OQ));
+  return !_mm256_testc_ps(apart, _mm256_cmp_ps(both, limit, _CMP_GE_OQ));
 #else
-  return _mm_movemask_ps(_mm_and_ps(_mm_cmpge_ps(both, threshold * either), _mm_cmpgt_ps(both, _mm_setzero_ps()))) != 0;
+  return _mm_movemask_ps(_mm_andnot_ps(apart, _mm_cmpge_ps(both, limit))) != 0;
 #endif
 }
 
@@ -48,11 +51,11 @@ void CPU_LEVELED(nms_suppress)(const float *boxes, int64_t stride, int64_t i, in
     lanes left = all(x1[i]), top = all(y1[i]), right = all(x2[i]), bottom = all(y2[i]), own = all(area[i]),
           least = all(threshold), none = {0};
     for (; j + LANES <= n; j += LANES) {
-      lanes width = LANES_MIN(right, load(x2 + j)) - LANES_MAX(left, load(x1 + j));
-      lanes height = LANES_MIN(bottom, load(y2 + j)) - LANES_MAX(top, load(y1 + j));
-      lanes both = LANES_MAX(width, none) * LANES_MAX(height, none);
-      if (is_suspect(both, own + load(area + j) - both, least))
-        suppress_each(boxes, stride, i, j, j + LANES, threshold, alive);
+      const lanes width = LANES_MIN(right, load(x2 + j)) - LANES_MAX(left, load(x1 + j)),
+                  height = LANES_MIN(bottom, load(y2 + j)) - LANES_MAX(top, load(y1 + j)), areas = own + load(area + j);
+      if (!is_suspect(width, height, areas, least)) continue;
+      const lanes both = LANES_MAX(width, none) * LANES_MAX(height, none);
+      *(flag_lanes *)(alive + j) &= ~__builtin_convertvector(both / (areas - both) > least, flag_lanes);
     }
   }
   suppress_each(boxes, stride, i, j, n, threshold, alive);

@@ -5,10 +5,8 @@
 
 #define ALIGNMENT 64
 #define PART ((int64_t)4096) /* boxes or candidates; a row of fewer than two parts is not shared out */
-#define DIGIT_BITS 8         /* of the sort that is shared out */
-#define DIGITS (1 << DIGIT_BITS)
-#define CANDIDATE_WORK 16 /* of one in a step of the sort, in cpu_team_for's count */
-#define GROUPED_WORK 64   /* of one whose class id is looked up */
+#define CANDIDATE_WORK 16    /* of one in a step of the sort, in cpu_team_for's count */
+#define GROUPED_WORK 64      /* of one whose class id is looked up */
 
 nms_scratch nms_scratch_at(char *memory, int64_t boxes) {
   nms_scratch s = {.padded = nms_vector_end(boxes) + NMS_VECTOR};
@@ -131,31 +129,20 @@ static void join_parts(void *context, int64_t begin, int64_t end) {
 static void count_digits(void *context, int64_t begin, int64_t end) {
   const parts_job *j = context;
   for (int64_t p = begin; p < end; p++) {
-    uint32_t *count = j->digits + p * DIGITS;
-    memset(count, 0, DIGITS * sizeof *count);
+    uint32_t *count = j->digits + p * CPU_DIGITS;
+    memset(count, 0, CPU_DIGITS * sizeof *count);
     for (int64_t i = p * PART, after = part_end(p, j->n); i < after; i++)
-      count[j->from[i].rank >> j->shift & (DIGITS - 1)]++;
+      count[j->from[i].rank >> j->shift & (CPU_DIGITS - 1)]++;
   }
 }
 
 static void sort_parts(void *context, int64_t begin, int64_t end) {
   const parts_job *j = context;
   for (int64_t p = begin; p < end; p++) {
-    uint32_t *next = j->digits + p * DIGITS;
+    uint32_t *next = j->digits + p * CPU_DIGITS;
     for (int64_t i = p * PART, after = part_end(p, j->n); i < after; i++)
-      j->to[next[j->from[i].rank >> j->shift & (DIGITS - 1)]++] = j->from[i];
+      j->to[next[j->from[i].rank >> j->shift & (CPU_DIGITS - 1)]++] = j->from[i];
   }
-}
-
-/* Turns the parts' counts into the places where their candidates go. */
-static void place_digits(const parts_job *j) {
-  uint32_t at = 0;
-  for (int64_t digit = 0; digit < DIGITS; digit++)
-    for (int64_t p = 0; p < parts_of(j->n); p++) {
-      uint32_t *count = &j->digits[p * DIGITS + digit], here = *count;
-      *count = at;
-      at += here;
-    }
 }
 
 /* Collects the candidates, in the order of their indices. */
@@ -172,15 +159,15 @@ static reed_status collect_shared(parts_job *j, int64_t *out_count) {
 static reed_status order_shared(const nms_row *row, const nms_scratch *s, int64_t *out_count) {
   parts_job j = {.row = row, .s = s, .n = row->n->boxes, .from = s->order, .to = s->spare};
   j.digits = (uint32_t *)s->corners;
-  j.found = j.digits + parts_of(j.n) * DIGITS;
+  j.found = j.digits + parts_of(j.n) * CPU_DIGITS;
   reed_status status = collect_shared(&j, out_count);
   if (status != REED_OK) return status;
   j.n = *out_count;
   const cpu_team team = cpu_team_for(row->team, j.n * CANDIDATE_WORK);
-  for (j.shift = 0; j.shift < 32 && status == REED_OK; j.shift += DIGIT_BITS) {
+  for (j.shift = 0; j.shift < 32 && status == REED_OK; j.shift += CPU_DIGIT_BITS) {
     status = cpu_parallel(team, parts_of(j.n), 1, count_digits, &j);
     if (status != REED_OK) return status;
-    place_digits(&j);
+    cpu_place_digits(j.digits, parts_of(j.n));
     status = cpu_parallel(team, parts_of(j.n), 1, sort_parts, &j);
     nms_candidate *sorted = j.to;
     j.to = sorted == s->spare ? s->order : s->spare;
@@ -189,11 +176,26 @@ static reed_status order_shared(const nms_row *row, const nms_scratch *s, int64_
   return status;
 }
 
+/* A row that one thread orders and deals, each in a chunk. */
+typedef struct alone_job {
+  const nms_row *row;
+  const nms_scratch *s;
+  int64_t count, n_groups;
+} alone_job;
+
+static void order_alone(void *context, int64_t begin, int64_t end) {
+  (void)begin, (void)end;
+  alone_job *j = context;
+  j->count = collect(j->row, 0, j->row->n->boxes, j->s->order);
+  sort_candidates(j->s->order, j->s->spare, j->count);
+}
+
 reed_status nms_order(const nms_row *row, const nms_scratch *s, int64_t *out_count) {
   if (row->team.threads > 1 && row->n->boxes >= 2 * PART) return order_shared(row, s, out_count);
-  *out_count = collect(row, 0, row->n->boxes, s->order);
-  sort_candidates(s->order, s->spare, *out_count);
-  return REED_OK;
+  alone_job j = {row, s, 0, 0};
+  reed_status status = cpu_parallel(cpu_team_for(row->team, 0), 1, 1, order_alone, &j);
+  *out_count = j.count;
+  return status;
 }
 
 /* ---- groups ---- */
@@ -312,6 +314,17 @@ static void deal_one(void *context, int64_t begin, int64_t end) {
   for (int64_t i = begin; i < end; i++) s->slot[i] = (uint32_t)i;
 }
 
+static void deal_alone(void *context, int64_t begin, int64_t end) {
+  (void)begin, (void)end;
+  alone_job *j = context;
+  const nms_scratch *s = j->s;
+  j->n_groups = find_groups(j->row, s, 0, j->count, NULL);
+  memset(s->end, 0, (size_t)j->n_groups * sizeof *s->end);
+  for (int64_t i = 0; i < j->count; i++) s->end[s->group[i]]++;
+  place_groups(s->end, j->n_groups);
+  for (int64_t i = 0; i < j->count; i++) s->slot[i] = s->end[s->group[i]]++;
+}
+
 reed_status nms_deal(const nms_row *row, const nms_scratch *s, int64_t count, int64_t *out_groups) {
   if (!row->ids) {
     *out_groups = 1;
@@ -320,11 +333,8 @@ reed_status nms_deal(const nms_row *row, const nms_scratch *s, int64_t count, in
     return cpu_parallel(cpu_team_for(row->team, count * CANDIDATE_WORK), count, 64, deal_one, &own);
   }
   if (row->team.threads > 1 && count >= 2 * PART) return deal_shared(row, s, count, out_groups);
-  const int64_t n_groups = find_groups(row, s, 0, count, NULL);
-  memset(s->end, 0, (size_t)n_groups * sizeof *s->end);
-  for (int64_t i = 0; i < count; i++) s->end[s->group[i]]++;
-  place_groups(s->end, n_groups);
-  for (int64_t i = 0; i < count; i++) s->slot[i] = s->end[s->group[i]]++;
-  *out_groups = n_groups;
-  return REED_OK;
+  alone_job j = {row, s, count, 0};
+  reed_status status = cpu_parallel(cpu_team_for(row->team, 0), 1, 1, deal_alone, &j);
+  *out_groups = j.n_groups;
+  return status;
 }
