@@ -10,7 +10,7 @@
 #include "ops/cpu/common/relay.h"
 
 enum { UNIQUE_Y, UNIQUE_INDICES, UNIQUE_INVERSE, UNIQUE_COUNTS, UNIQUE_OUTPUTS };
-enum { DIGIT_BITS = 8, DIGITS = 1 << DIGIT_BITS, KEY_DIGITS = 8 };
+enum { KEY_DIGITS = 8 };
 
 typedef struct unique {
   cpu_team team;
@@ -35,7 +35,7 @@ typedef struct unique_work {
   int64_t *rank;        /* of a group's first slice in `order`; n + 1 */
   int64_t *before;      /* by part: how many groups begin in it, then in the parts before */
   uint64_t *differing;  /* by part: the bits in which some keys differ from the first slice's */
-  int64_t *counts;      /* [part][value of a digit]: keys with it, then the place of the next one */
+  uint32_t *counts;     /* [part][value of a digit]: keys with it, then the place of the first one */
   uint8_t *begins;      /* the slice at this rank differs from the one before */
 } unique_work;
 
@@ -100,7 +100,7 @@ static int64_t part_end(const unique_job *j, int64_t part) {
   return part + 1 < j->n_parts ? (part + 1) * PART : j->u->x.n;
 }
 
-static int64_t *counts_of(const unique_job *j, int64_t part) { return j->w.counts + part * DIGITS; }
+static uint32_t *counts_of(const unique_job *j, int64_t part) { return j->w.counts + part * CPU_DIGITS; }
 
 static reed_status by_parts(unique_job *j, cpu_range_fn fn) {
   return cpu_parallel(cpu_team_for(j->u->team, j->u->x.n * 32), j->n_parts, 1, fn, j);
@@ -110,8 +110,8 @@ static reed_status by_parts(unique_job *j, cpu_range_fn fn) {
 
 static void number_slices(void *context, int64_t begin, int64_t end) {
   const unique_job *j = context;
-  for (int64_t i = part_begin(j, begin), after = part_end(j, end - 1); i < after; i++)
-    j->w.order[i] = (keyed){.place = i};
+  keyed *order = j->w.order;
+  for (int64_t i = part_begin(j, begin), after = part_end(j, end - 1); i < after; i++) order[i] = (keyed){.place = i};
 }
 
 static void load_parts(void *context, int64_t begin, int64_t end) {
@@ -132,12 +132,12 @@ static void compare_keys(void *context, int64_t begin, int64_t end) {
 static void count_digit(void *context, int64_t begin, int64_t end) {
   const unique_job *j = context;
   const keyed *order = j->w.order;
-  int32_t shift = j->digit * DIGIT_BITS;
+  int32_t shift = j->digit * CPU_DIGIT_BITS;
   for (int64_t p = begin; p < end; p++) {
-    int64_t *count = counts_of(j, p);
-    memset(count, 0, sizeof *count * DIGITS);
+    int64_t count[CPU_DIGITS] = {0};
     for (int64_t i = part_begin(j, p), after = part_end(j, p); i < after; i++)
-      count[order[i].key >> shift & (DIGITS - 1)]++;
+      count[order[i].key >> shift & (CPU_DIGITS - 1)]++;
+    for (int value = 0; value < CPU_DIGITS; value++) counts_of(j, p)[value] = (uint32_t)count[value];
   }
 }
 
@@ -145,31 +145,12 @@ static void sort_part(void *context, int64_t begin, int64_t end) {
   const unique_job *j = context;
   const keyed *from = j->w.order;
   keyed *to = j->w.spare;
-  int32_t shift = j->digit * DIGIT_BITS;
+  int32_t shift = j->digit * CPU_DIGIT_BITS;
   for (int64_t p = begin; p < end; p++) {
-    int64_t *next = counts_of(j, p);
+    keyed *next[CPU_DIGITS];
+    for (int value = 0; value < CPU_DIGITS; value++) next[value] = to + counts_of(j, p)[value];
     for (int64_t i = part_begin(j, p), after = part_end(j, p); i < after; i++)
-      to[next[from[i].key >> shift & (DIGITS - 1)]++] = from[i];
-  }
-}
-
-/* Turns the parts' counts of the job's digit into the places where their slices go. */
-static void place_values(const unique_job *j) {
-  int64_t next[DIGITS] = {0}, at = 0;
-  for (int64_t p = 0; p < j->n_parts; p++)
-    for (int32_t value = 0; value < DIGITS; value++) next[value] += counts_of(j, p)[value];
-  for (int32_t value = 0; value < DIGITS; value++) {
-    int64_t of_value = next[value];
-    next[value] = at;
-    at += of_value;
-  }
-  for (int64_t p = 0; p < j->n_parts; p++) {
-    int64_t *count = counts_of(j, p);
-    for (int32_t value = 0; value < DIGITS; value++) {
-      int64_t own = count[value];
-      count[value] = next[value];
-      next[value] += own;
-    }
+      *next[from[i].key >> shift & (CPU_DIGITS - 1)]++ = from[i];
   }
 }
 
@@ -179,10 +160,10 @@ static reed_status sort_by_key(unique_job *j) {
   reed_status status = by_parts(j, compare_keys);
   for (int64_t p = 0; p < j->n_parts && status == REED_OK; p++) differing |= j->w.differing[p];
   for (j->digit = 0; j->digit < KEY_DIGITS && status == REED_OK; j->digit++) {
-    if (!(differing >> (j->digit * DIGIT_BITS) & (DIGITS - 1))) continue;
+    if (!(differing >> (j->digit * CPU_DIGIT_BITS) & (CPU_DIGITS - 1))) continue;
     status = by_parts(j, count_digit);
     if (status != REED_OK) return status;
-    place_values(j);
+    cpu_place_digits(j->w.counts, j->n_parts);
     status = by_parts(j, sort_part);
     keyed *sorted = j->w.spare;
     j->w.spare = j->w.order;
@@ -194,10 +175,15 @@ static reed_status sort_by_key(unique_job *j) {
 static void mark_begins(void *context, int64_t begin, int64_t end) {
   const unique_job *j = context;
   const keyed *order = j->w.order;
-  bool first = j->column == 0;
-  for (int64_t i = part_begin(j, begin), after = part_end(j, end - 1); i < after; i++) {
-    bool differs = i == 0 || order[i].key != order[i - 1].key;
-    j->w.begins[i] = first ? differs : j->w.begins[i] | differs;
+  const bool first = j->column == 0;
+  uint8_t *begins = j->w.begins;
+  int64_t i = part_begin(j, begin);
+  const int64_t after = part_end(j, end - 1);
+  uint64_t before = i > 0 ? order[i - 1].key : ~order[0].key; /* slice 0 begins a group */
+  for (; i < after; i++) {
+    const uint64_t key = order[i].key;
+    begins[i] = (uint8_t)((first ? 0 : begins[i]) | (key != before));
+    before = key;
   }
 }
 
@@ -278,42 +264,49 @@ static void count_begins(void *context, int64_t begin, int64_t end) {
 
 static void number_parts(void *context, int64_t begin, int64_t end) {
   const unique_job *j = context;
-  const unique_work *w = &j->w;
+  const keyed *order = j->w.order;
+  const uint8_t *begins = j->w.begins;
+  int64_t *first = j->w.first, *rank = j->w.rank, *group = j->w.group;
   const bool grouped = !j->u->sorted || j->out[UNIQUE_INVERSE];
   for (int64_t p = begin; p < end; p++)
-    for (int64_t i = part_begin(j, p), after = part_end(j, p), groups = w->before[p]; i < after; i++) {
-      if (w->begins[i]) {
-        w->first[groups] = w->order[i].place;
-        w->rank[groups++] = i;
+    for (int64_t i = part_begin(j, p), after = part_end(j, p), groups = j->w.before[p]; i < after; i++) {
+      const int64_t place = order[i].place;
+      if (begins[i]) {
+        first[groups] = place;
+        rank[groups++] = i;
       }
-      if (grouped) w->group[w->order[i].place] = groups - 1;
+      if (grouped) group[place] = groups - 1;
     }
 }
 
 /* As count_begins, of the slices as they stand in X. */
 static void count_firsts(void *context, int64_t begin, int64_t end) {
   const unique_job *j = context;
+  const int64_t *first = j->w.first, *group = j->w.group;
   for (int64_t p = begin; p < end; p++) {
     int64_t n = 0;
-    for (int64_t i = part_begin(j, p), after = part_end(j, p); i < after; i++) n += j->w.first[j->w.group[i]] == i;
+    for (int64_t i = part_begin(j, p), after = part_end(j, p); i < after; i++) n += first[group[i]] == i;
     j->w.before[p] = n;
   }
 }
 
 static void number_by_firsts(void *context, int64_t begin, int64_t end) {
   const unique_job *j = context;
+  const int64_t *first = j->w.first, *group = j->w.group;
+  int64_t *number = j->number, *number_first = j->number_first;
   for (int64_t p = begin; p < end; p++)
     for (int64_t i = part_begin(j, p), after = part_end(j, p), next = j->w.before[p]; i < after; i++)
-      if (j->w.first[j->w.group[i]] == i) {
-        j->number_first[next] = i;
-        j->number[j->w.group[i]] = next++;
+      if (first[group[i]] == i) {
+        number_first[next] = i;
+        number[group[i]] = next++;
       }
 }
 
 static void renumber(void *context, int64_t begin, int64_t end) {
   const unique_job *j = context;
-  for (int64_t i = part_begin(j, begin), after = part_end(j, end - 1); i < after; i++)
-    j->w.group[i] = j->number[j->w.group[i]];
+  const int64_t *number = j->number;
+  int64_t *group = j->w.group;
+  for (int64_t i = part_begin(j, begin), after = part_end(j, end - 1); i < after; i++) group[i] = number[group[i]];
 }
 
 /* Numbers the groups in ascending order, or by their first slices. */
@@ -391,8 +384,8 @@ static unique_work work_of(const unique *u, void *workspace) {
   w.rank = w.first + n;
   w.before = w.rank + n + 1;
   w.differing = (uint64_t *)(w.before + parts);
-  w.counts = (int64_t *)(w.differing + parts);
-  w.begins = (uint8_t *)(w.counts + parts * DIGITS);
+  w.counts = (uint32_t *)(w.differing + parts);
+  w.begins = (uint8_t *)(w.counts + parts * CPU_DIGITS);
   return w;
 }
 
@@ -416,19 +409,22 @@ static reed_status run(const void *state, const reed_kernel_buffers *buffers) {
 
 reed_status cpu_prepare_unique(const reed_kernel_call *call, reed_kernel *out_kernel) {
   const reed_dtype dtype = call->inputs[0].dtype;
+  const cpu_slices x = cpu_slices_of(call);
+  if (x.n > UINT32_MAX) /* 240 GB of workspace */
+    return reed_kernel_fail(call, REED_ERROR_UNSUPPORTED, "%lld slices are too many", (long long)x.n);
   unique *u = mem_calloc(1, sizeof *u);
   if (!u) return cpu_no_memory(call);
   *u = (unique){
       .team = cpu_env_team(call),
-      .x = cpu_slices_of(call),
+      .x = x,
       .element_bytes = (int64_t)reed_dtype_bytes(dtype),
       .dtype = dtype,
       .n_outputs = call->n_outputs,
       .sorted = op_attr_int(call->attrs, "sorted"),
   };
   cpu_kernel_set(out_kernel, run, u);
-  int64_t numbers = 3 * u->x.n + 1 + parts_of(u) * (DIGITS + 2);
-  out_kernel->workspace_bytes =
-      u->x.n * (int64_t)(2 * sizeof(keyed) + sizeof(uint8_t)) + numbers * (int64_t)sizeof(int64_t);
+  int64_t numbers = 3 * x.n + 1 + parts_of(u) * 2, counts = parts_of(u) * CPU_DIGITS;
+  out_kernel->workspace_bytes = x.n * (int64_t)(2 * sizeof(keyed) + sizeof(uint8_t)) +
+                                numbers * (int64_t)sizeof(int64_t) + counts * (int64_t)sizeof(uint32_t);
   return REED_OK;
 }
