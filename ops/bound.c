@@ -344,7 +344,7 @@ static int32_t slice_axis(question *q, const bound_operand *in) {
   return in->axis;
 }
 
-/* An axis without pads. */
+/* An axis without pads. Pads of an axis before it would put rows of the output behind each other. */
 static int32_t pad_axis(const question *q, const bound_operand *in) {
   const bound_operand *pads = &q->inputs[1], *axes = q->n_inputs > 3 && q->inputs[3].rank >= 0 ? &q->inputs[3] : NULL;
   if (q->n_inputs < 2 || !pads->values || pads->dtype != REED_I64 ||
@@ -353,7 +353,8 @@ static int32_t pad_axis(const question *q, const bound_operand *in) {
   const int64_t n = pads->n_values / 2,
                 k = place_of_axis(axes ? axes->values : NULL, axes ? axes->dtype : REED_I64, n, in->rank, in->axis);
   const int64_t *values = pads->values;
-  return (k < 0 || (values[k] == 0 && values[n + k] == 0)) && only_ones(q, in, in->axis) ? in->axis : -1;
+  const bool first = only_ones(q, in, in->axis) && only_ones(q, q->output, in->axis);
+  return (k < 0 || (values[k] == 0 && values[n + k] == 0)) && first ? in->axis : -1;
 }
 
 /* The values of a vector of indices at `i`, counted from its end where `i` is negative; 1: it has none there; -1: the

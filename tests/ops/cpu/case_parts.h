@@ -33,8 +33,8 @@ reed_status case_facts_init(kernel_case *c, case_call *made, reed_status without
 /* Prepares the kernel, and checks that to prepare it once more takes nothing from the heap but blocks that are larger
  * than a row's, such as tables of the extents, of which it must have told the bytes. */
 reed_status case_prepare(kernel_case *c, const case_call *made, bool is_reference, reed_kernel *out_kernel);
-/* True if the list of capabilities has the call. */
-bool case_call_listed(const case_call *made, const capability *list);
+/* True if the list of capabilities has the call; counted: and its kernel reads counts on the device. */
+bool case_call_listed(const case_call *made, const capability *list, bool counted);
 /* The elements of all operands together. */
 int64_t case_elements(const kernel_case *c, const case_call *made);
 /* Replaces output i by memory for `desc`. */

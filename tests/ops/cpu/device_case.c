@@ -196,7 +196,7 @@ reed_status case_run_on(kernel_case *c, const char *name, bool *out_has) {
   reed_status status = case_call_init(c, cpu_level_name(cpu_level_best()), &made);
   if (status) return status;
   open_run(c, name, &run);
-  *out_has = case_call_listed(&made, run.target) && case_elements(c, &made) <= most_elements(name);
+  *out_has = case_call_listed(&made, run.target, false) && case_elements(c, &made) <= most_elements(name);
   made.call.device = run.dev->name;
   made.call.target = run.target;
   made.call.prepare = run.on->kernel(run.dev, made.call.op);

@@ -219,17 +219,18 @@ reed_status case_call_init(kernel_case *c, const char *level, case_call *out) {
   return REED_OK;
 }
 
-bool case_call_listed(const case_call *made, const capability *list) {
+bool case_call_listed(const case_call *made, const capability *list, bool counted) {
   reed_dtype dtypes[CASE_INPUTS + CASE_OUTPUTS];
   const op_call *call = &made->call;
   for (int32_t i = 0; i < call->n_inputs; i++)
     dtypes[i] = call->inputs[i].desc ? call->inputs[i].desc->dtype : REED_NONE;
   for (int32_t i = 0; i < call->n_outputs; i++) dtypes[call->n_inputs + i] = made->out[i].dtype;
-  return capability_has(list, &(capability_call){.op = call->op,
-                                                 .attrs = call->attrs,
-                                                 .dtypes = dtypes,
-                                                 .n_inputs = call->n_inputs,
-                                                 .n_dtypes = call->n_inputs + call->n_outputs});
+  const capability_call asked = {.op = call->op,
+                                 .attrs = call->attrs,
+                                 .dtypes = dtypes,
+                                 .n_inputs = call->n_inputs,
+                                 .n_dtypes = call->n_inputs + call->n_outputs};
+  return capability_has(list, &asked) && (!counted || capability_reads_counts(list, &asked));
 }
 
 int64_t case_elements(const kernel_case *c, const case_call *made) {
