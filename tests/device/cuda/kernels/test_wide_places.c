@@ -16,12 +16,13 @@ static void check_ends(const char *data, int64_t n, int first, int last) {
   }
 }
 
-/* Runs the ends of a call whose attribute `axis` is 0. */
-static void run_on_axis_0(emulated_call c) {
-  static const reed_attr axis = {.name = "axis", .type = REED_ATTR_INT, .i = 0};
+/* Runs the ends of a call with an attribute `axis`. */
+static void run_on_axis(int64_t number, emulated_call c) {
+  const reed_attr axis = {.name = "axis", .type = REED_ATTR_INT, .i = number};
   c.attrs = &(reed_attrs){&axis, 1};
   run_ends(&c);
 }
+static void run_on_axis_0(emulated_call c) { run_on_axis(0, c); }
 
 /* The rows change places. */
 START_TEST(rows_are_gathered_in_64_bits) {
@@ -251,18 +252,19 @@ START_TEST(rows_are_chosen_in_64_bits) {
 }
 END_TEST
 
-/* TopK along axis 0 of a tensor of i8. */
-static void run_topk(const reed_desc *x, const reed_desc *out, int64_t k, const char *data, char *y, int64_t *indices) {
+/* TopK of a tensor of i8. */
+static void run_topk(int64_t axis, const reed_desc *x, const reed_desc *out, int64_t k, const char *data, char *y,
+                     int64_t *indices) {
   const reed_desc in[] = {*x, {REED_I64, 1, {1}}};
-  run_on_axis_0((emulated_call){.op = OP_TopK,
-                                .in = in,
-                                .n_in = 2,
-                                .out = out,
-                                .more_out = 1,
-                                .host = (const void *const[]){NULL, &k},
-                                .inputs = {data, &k},
-                                .output = y,
-                                .more_outputs = {indices}});
+  run_on_axis(axis, (emulated_call){.op = OP_TopK,
+                                    .in = in,
+                                    .n_in = 2,
+                                    .out = out,
+                                    .more_out = 1,
+                                    .host = (const void *const[]){NULL, &k},
+                                    .inputs = {data, &k},
+                                    .output = y,
+                                    .more_outputs = {indices}});
 }
 
 /* The first elements of one long row, of which the first and the last chunk are read. */
@@ -274,7 +276,7 @@ START_TEST(the_largest_of_a_long_row_are_found_in_64_bits) {
   char *x = reserve(MANY), y[K];
   int64_t indices[K];
   x[5] = 7, x[MANY - 1] = 9;
-  run_topk(&one_row, out, K, x, y, indices);
+  run_topk(0, &one_row, out, K, x, y, indices);
   for (int i = 0; i < K; i++) {
     ck_assert_int_eq(y[i], values[i]);
     ck_assert_int_eq(indices[i], places[i]);
@@ -282,25 +284,27 @@ START_TEST(the_largest_of_a_long_row_are_found_in_64_bits) {
 }
 END_TEST
 
-/* The largest of three elements, which lie `inner` elements apart. */
+/* The largest of three elements of a row, which lie side by side or as many elements apart as there are rows. */
 START_TEST(the_largest_of_many_rows_are_found_in_64_bits) {
-  const int64_t inner = INT32_MAX;
-  const reed_desc in = {REED_I8, 2, {3, inner}}, out[] = {{REED_I8, 2, {1, inner}}, {REED_I64, 2, {1, inner}}};
-  char *x = reserve(3 * inner), *y = reserve(inner);
-  int64_t *indices = reserve(8 * inner);
-  x[0] = 4, x[3 * inner - 1] = 5;
-  run_topk(&in, out, 1, x, y, indices);
+  const int64_t axis = _i, rows = INT32_MAX;
+  const reed_desc in = {REED_I8, 2, {axis ? rows : 3, axis ? 3 : rows}},
+                  out[] = {{REED_I8, 2, {axis ? rows : 1, axis ? 1 : rows}},
+                           {REED_I64, 2, {axis ? rows : 1, axis ? 1 : rows}}};
+  char *x = reserve(3 * rows), *y = reserve(rows);
+  int64_t *indices = reserve(8 * rows);
+  x[0] = 4, x[3 * rows - 1] = 5;
+  run_topk(axis, &in, out, 1, x, y, indices);
   ck_assert_int_eq(y[0], 4);
   ck_assert_int_eq(indices[0], 0);
-  ck_assert_int_eq(y[inner - 1], 5);
-  ck_assert_int_eq(indices[inner - 1], 2);
+  ck_assert_int_eq(y[rows - 1], 5);
+  ck_assert_int_eq(indices[rows - 1], 2);
 }
 END_TEST
 
 /* Boxes of very many classes, of which the first and the last have one box each. */
 START_TEST(boxes_of_many_classes_are_chosen_in_64_bits) {
   enum { BOXES = 1024 };
-  const int64_t classes = ((int64_t)1 << 21) + 3, most = 1;
+  const int64_t classes = ((int64_t)1 << 22) + 3, most = 1;
   const float overlap = 0.5f, least = 0.25f;
   const reed_desc in[] = {{REED_F32, 3, {1, BOXES, 4}},
                           {REED_F32, 3, {1, classes, BOXES}},
@@ -362,7 +366,7 @@ int main(void) {
   tcase_add_test(t, places_that_are_not_zero_are_found_in_64_bits);
   tcase_add_test(t, rows_are_chosen_in_64_bits);
   tcase_add_test(t, the_largest_of_a_long_row_are_found_in_64_bits);
-  tcase_add_test(t, the_largest_of_many_rows_are_found_in_64_bits);
+  tcase_add_loop_test(t, the_largest_of_many_rows_are_found_in_64_bits, 0, 2);
   tcase_add_test(t, boxes_of_many_classes_are_chosen_in_64_bits);
   tcase_add_test(t, sums_along_lines_are_taken_in_64_bits);
   tcase_set_timeout(t, 60);

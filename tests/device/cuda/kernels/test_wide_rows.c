@@ -217,7 +217,7 @@ END_TEST
 /* One step of very many sequences: the first one and the last one have the same inputs. */
 START_TEST(sequences_of_cells_are_counted_in_64_bits) {
   enum { HIDDEN = 8, GATES = 4 };
-  const int64_t sequences = ((int64_t)1 << 26) + 3;
+  const int64_t sequences = ((int64_t)1 << 28) + 3;
   const reed_desc in[] = {{REED_F32, 3, {1, sequences, 1}},
                           {REED_F32, 3, {1, GATES * HIDDEN, 1}},
                           {REED_F32, 3, {1, GATES * HIDDEN, HIDDEN}}},
