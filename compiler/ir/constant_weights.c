@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "base/cancel.h"
+
 #define BIAS_INPUT 2 /* the index of the bias, the same for all four operators */
 
 ir_node *weights_only_for(const ir_value *v, const ir_node *user) {
@@ -93,4 +95,56 @@ bool weights_set_bias(ir_node *product, int64_t n_channels, const double *number
     if (!ir_add_input(product, NULL)) return false;
   product->inputs[BIAS_INPUT] = bias;
   return ir_drop_attr(product, "beta");
+}
+
+/* True for a matrix product whose weights have a row for each output. */
+static bool is_transposed(const ir_node *product, reed_attrs *attrs) {
+  return product->op == op_builtin(OP_Gemm) && op_attr_int(attrs, "transB");
+}
+
+bool weights_fit(const ir_node *product, int64_t n_channels) {
+  reed_attrs attrs = ir_attrs(product);
+  reed_desc w;
+  if (!ir_is_constant(product->inputs[1]) || !ir_desc(product->inputs[1], &w) || w.rank < 2 || desc_elements(&w) <= 0)
+    return false;
+  if (product->op == op_builtin(OP_Conv)) return w.dims[0] == n_channels;
+  if (product->op == op_builtin(OP_ConvTranspose)) {
+    int64_t group = op_attr_int(&attrs, "group");
+    return group >= 1 && w.dims[0] % group == 0 && w.dims[1] * group == n_channels;
+  }
+  return w.dims[is_transposed(product, &attrs) ? 0 : w.rank - 1] == n_channels;
+}
+
+int64_t weights_channel_of(const ir_node *product, weights_side side, const reed_desc *w, int64_t i) {
+  reed_attrs attrs = ir_attrs(product);
+  int64_t per_first = 1;
+  for (int32_t k = 1; k < w->rank; k++) per_first *= w->dims[k];
+  const int64_t first = i / per_first;
+  if (!op_has(product->op, OP_PROPERTY_WINDOW_OF_W)) {
+    const bool is_first = is_transposed(product, &attrs) == (side == WEIGHTS_OUTPUT);
+    return is_first ? i / w->dims[w->rank - 1] : i % w->dims[w->rank - 1];
+  }
+  /* Conv: [M, C/group, ...], ConvTranspose: [C, M/group, ...]. The second axis counts within the group of the first. */
+  if ((product->op == op_builtin(OP_Conv)) == (side == WEIGHTS_OUTPUT)) return first;
+  const int64_t group = op_attr_int(&attrs, "group"), per_second = per_first / w->dims[1];
+  return first / (w->dims[0] / group) * w->dims[1] + i / per_second % w->dims[1];
+}
+
+reed_status weights_scale(const ir_node *product, weights_side side, const double *factor, ir_value **out_weights) {
+  ir_module *m = product->graph->module;
+  const ir_value *old = product->inputs[1];
+  reed_desc w;
+  (void)ir_desc(old, &w);
+  size_t bytes = reed_dtype_bytes(w.dtype);
+  int64_t n = desc_elements(&w);
+  char *data = ir_alloc_elements(m, (size_t)n * bytes);
+  reed_status status = data ? REED_OK : diag_no_memory(m->diagnosis, "scaled weights");
+  for (int64_t i = 0; i < n && status == REED_OK; i++) {
+    if (i % CANCEL_ELEMENTS == 0) status = ir_check_cancel(m);
+    double value = reed_dtype_read(w.dtype, (const char *)old->data + (size_t)i * bytes);
+    reed_dtype_write(w.dtype, data + (size_t)i * bytes, value * factor[weights_channel_of(product, side, &w, i)]);
+  }
+  if (status != REED_OK) return status;
+  *out_weights = ir_constant(m, &w, data, true, old->name);
+  return *out_weights ? REED_OK : diag_no_memory(m->diagnosis, "scaled weights");
 }

@@ -1,5 +1,5 @@
 /* Products (convolutions, matrix products) with constant weights, and constants with one number for each channel, for
- * the passes bn_fold, fusion and group_norm. Packed weights are in ops/packed.h. */
+ * the passes bn_fold, scale_fold, fusion and group_norm. Packed weights are in ops/packed.h. */
 #ifndef COMPILER_IR_CONSTANT_WEIGHTS_H_
 #define COMPILER_IR_CONSTANT_WEIGHTS_H_
 
@@ -26,5 +26,15 @@ bool weights_bias(const ir_node *product, int64_t n_channels, double *out_number
 /* Sets the product's bias to these numbers, in the dtype of the product's result. A Gemm's beta becomes 1. False: no
  * memory. */
 bool weights_set_bias(ir_node *product, int64_t n_channels, const double *numbers);
+/* True when the product's weights are constant and have n_channels output channels. */
+bool weights_fit(const ir_node *product, int64_t n_channels);
+
+typedef enum weights_side { WEIGHTS_INPUT, WEIGHTS_OUTPUT } weights_side;
+
+/* The channel of the product's input or output to which element i of its weights belongs; w: their extents. */
+int64_t weights_channel_of(const ir_node *product, weights_side side, const reed_desc *w, int64_t i);
+/* Makes a copy of the product's constant weights, each element times the factor of its channel on that side. */
+reed_status weights_scale(const ir_node *product, weights_side side, const double *factor,
+                          ir_value **out_weights) REED_MUST_CHECK;
 
 #endif

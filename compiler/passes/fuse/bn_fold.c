@@ -6,7 +6,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/cancel.h"
 #include "compiler/ir/pass.h"
 #include "compiler/ir/constant_weights.h"
 #include "compiler/ir/pattern.h"
@@ -63,61 +62,14 @@ static bool affine_of(const scaling *s, channels *c) {
   return true;
 }
 
-/* The output channel to which element i of the weights contributes. */
-static int64_t channel_of(const ir_node *product, const reed_desc *w, int64_t i) {
-  reed_attrs attrs = ir_attrs(product);
-  int64_t per_first = 1;
-  for (int32_t k = 1; k < w->rank; k++) per_first *= w->dims[k];
-  if (product->op == op_builtin(OP_Conv)) return i / per_first; /* [M, C/group, ...] */
-  if (product->op == op_builtin(OP_ConvTranspose)) {            /* [C, M/group, ...] */
-    int64_t group = op_attr_int(&attrs, "group"), per_second = per_first / w->dims[1];
-    return i / per_first / (w->dims[0] / group) * w->dims[1] + i / per_second % w->dims[1];
-  }
-  bool transposed = product->op == op_builtin(OP_Gemm) && op_attr_int(&attrs, "transB");
-  return transposed ? i / per_first : i % w->dims[w->rank - 1];
-}
-
-/* True when the weights have the extents that the fold assumes. */
-static bool weights_fit(const ir_node *product, const reed_desc *w, int64_t n_channels) {
-  reed_attrs attrs = ir_attrs(product);
-  if (w->rank < 2 || desc_elements(w) <= 0) return false;
-  if (product->op == op_builtin(OP_Conv)) return w->dims[0] == n_channels;
-  if (product->op == op_builtin(OP_ConvTranspose)) {
-    int64_t group = op_attr_int(&attrs, "group");
-    return group >= 1 && w->dims[0] % group == 0 && w->dims[1] * group == n_channels;
-  }
-  bool transposed = product->op == op_builtin(OP_Gemm) && op_attr_int(&attrs, "transB");
-  return w->dims[transposed ? 0 : w->rank - 1] == n_channels;
-}
-
-/* Makes a scaled copy of the weights. */
-static reed_status scale_weights(folding *f, const ir_node *product, const reed_desc *w, const double *factor,
-                                 ir_value **out_weights) {
-  const ir_value *old = product->inputs[1];
-  size_t bytes = reed_dtype_bytes(w->dtype);
-  int64_t n = desc_elements(w);
-  char *data = ir_alloc_elements(f->m, (size_t)n * bytes);
-  reed_status status = data ? REED_OK : diag_no_memory(f->m->diagnosis, "folded weights");
-  for (int64_t i = 0; i < n && status == REED_OK; i++) {
-    if (i % CANCEL_ELEMENTS == 0) status = ir_check_cancel(f->m);
-    double value = reed_dtype_read(w->dtype, (const char *)old->data + (size_t)i * bytes);
-    reed_dtype_write(w->dtype, data + (size_t)i * bytes, value * factor[channel_of(product, w, i)]);
-  }
-  if (status != REED_OK) return status;
-  *out_weights = ir_constant(f->m, w, data, true, old->name);
-  return *out_weights ? REED_OK : diag_no_memory(f->m->diagnosis, "folded weights");
-}
-
 static reed_status fold(folding *f, const scaling *s, channels *c) {
   ir_node *product = s->product;
-  reed_desc w;
-  if (!ir_is_constant(product->inputs[1]) || !ir_desc(product->inputs[1], &w) || !weights_fit(product, &w, c->n))
-    return REED_OK;
+  if (!weights_fit(product, c->n)) return REED_OK;
   if (product->n_inputs > 3 && product->inputs[3])
     return REED_OK; /* the product's residual input would have to be scaled too */
   if (!affine_of(s, c) || !weights_bias(product, c->n, c->bias)) return REED_OK;
   ir_value *weights = NULL;
-  reed_status status = scale_weights(f, product, &w, c->factor, &weights);
+  reed_status status = weights_scale(product, WEIGHTS_OUTPUT, c->factor, &weights);
   if (status != REED_OK) return status;
   bool needs_bias = product->n_inputs > 2 && product->inputs[2];
   for (int64_t i = 0; i < c->n; i++) {
