@@ -29,10 +29,10 @@ reed_status overwritten_each(const overwritten *o, void *memory, int64_t block_b
   const char *elements = overwritten_elements(o);
   reed_status status = REED_OK;
   for (int64_t i = 0; i < o->n_pieces && status == REED_OK; i++) {
-    int64_t bytes = pieces[i].rows * o->row_bytes;
-    void *to = (char *)memory + pieces[i].block * block_bytes + pieces[i].row * o->row_bytes;
-    if (bytes > 0) status = fn(context, to, elements, bytes);
-    elements += bytes;
+    const int64_t at = pieces[i].row * o->row_bytes, saved = pieces[i].rows * o->row_bytes,
+                  bytes = saved < block_bytes - at ? saved : block_bytes - at;
+    if (bytes > 0) status = fn(context, (char *)memory + pieces[i].block * block_bytes + at, elements, bytes);
+    elements += saved;
   }
   return status;
 }

@@ -18,7 +18,7 @@ typedef struct overwritten {
   void *memory;    /* of the output, on the device of the call */
   int64_t n_bytes; /* of the record, with pieces and elements; a multiple of 8 */
   int64_t row_bytes;
-  int64_t block_rows;  /* a block has the rows of one batch and head */
+  int64_t n_blocks;    /* a block has the rows of one batch and head */
   int64_t block_bytes; /* from one block of the memory to the next */
   int64_t n_pieces;
 } overwritten;
@@ -51,7 +51,8 @@ void overwritten_fini(overwritten_log *log);
 
 /* Called for each piece: the place in the memory, and the saved elements. */
 typedef reed_status overwritten_fn(void *context, void *to, const char *elements, int64_t n_bytes);
-/* Calls fn for the pieces of the record, with places in memory whose blocks are block_bytes apart. */
+/* Calls fn for the pieces of the record, with places in memory whose blocks are block_bytes apart and have at most
+ * that many bytes: rows that lie further back in a block are left out. */
 reed_status overwritten_each(const overwritten *o, void *memory, int64_t block_bytes, overwritten_fn *fn,
                              void *context) REED_MUST_CHECK;
 

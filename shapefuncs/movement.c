@@ -248,9 +248,21 @@ reed_status shapefn_split(reed_shape_call *call) {
   return REED_OK;
 }
 
-/* The update has the cache's extents, but for a smaller one along the axis, which is not the first. */
+/* The extent of the result along the axis: the cache's, or operand `rows` if that is more. */
+static reed_status scattered_rows(reed_shape_call *call, reed_dim *rows) {
+  reed_dim least;
+  if (!shapecall_has(call, 3)) return REED_OK;
+  if (strcmp(op_attr_string(call->attrs, "mode"), "linear") != 0)
+    return reed_shape_fail(call, REED_ERROR_SHAPE, 3, "more rows for a circle");
+  reed_status status = shapecall_scalar(call, 3, &least);
+  if (!status) *rows = reed_dim_max(call, *rows, least);
+  return status ? status : call->status;
+}
+
+/* The update has the result's extents, but for a smaller one along the axis, which is not the first. */
 reed_status shapefn_tensor_scatter(reed_shape_call *call) {
   const reed_shape_input *cache = &call->inputs[0], *update = &call->inputs[1];
+  reed_dim dims[REED_MAX_RANK];
   int32_t axis = 0;
   reed_status status = shapecall_min_rank(call, 0, 2);
   if (!status) status = shapecall_rank(call, 1, cache->rank);
@@ -258,14 +270,16 @@ reed_status shapefn_tensor_scatter(reed_shape_call *call) {
   if (!status && axis == 0) status = reed_shape_fail(call, REED_ERROR_SHAPE, 0, "attribute axis is the batch");
   for (int32_t d = 0; d < cache->rank && !status; d++)
     if (d != axis) status = shapecall_same(call, cache->dims[d], update->dims[d], 1, "extents beside the axis", NULL);
-  if (!status && reed_dim_known(call, cache->dims[axis]) && reed_dim_known(call, update->dims[axis]) &&
-      update->dims[axis] > cache->dims[axis])
+  if (!status) memcpy(dims, cache->dims, (size_t)cache->rank * sizeof *dims);
+  if (!status) status = scattered_rows(call, &dims[axis]);
+  if (!status && reed_dim_known(call, dims[axis]) && reed_dim_known(call, update->dims[axis]) &&
+      update->dims[axis] > dims[axis])
     status = reed_shape_fail(call, REED_ERROR_SHAPE, 1, "%lld rows for a cache of %lld", (long long)update->dims[axis],
-                             (long long)cache->dims[axis]);
+                             (long long)dims[axis]);
   if (!status && shapecall_has(call, 2)) {
     status = shapecall_rank(call, 2, 1);
     if (!status) status = shapecall_same(call, cache->dims[0], call->inputs[2].dims[0], 2, "the batches", NULL);
   }
-  if (!status) shapecall_like(call, 0, 0);
+  if (!status) shapecall_set(call, 0, cache->rank, dims);
   return status;
 }

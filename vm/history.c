@@ -120,9 +120,9 @@ reed_status history_fetch(const overwritten *record, reed_tensor *saved, overwri
   return status;
 }
 
-/* Puts the rows of the step into a dense copy of its memory. */
+/* Puts the rows of the step into a dense copy of its memory's older version, which may have fewer rows. */
 static reed_status put_step(const history_step *s, const reed_tensor *copy, reed_diagnosis *diagnosis) {
-  const int64_t block_bytes = s->rows.block_rows * s->rows.row_bytes;
+  const int64_t block_bytes = s->rows.n_blocks ? copy->bytes / s->rows.n_blocks : 0;
   overwritten *fetched = NULL;
   int64_t n_saves;
   reed_status status = s->saved ? history_fetch(&s->rows, s->saved, &fetched, &n_saves, diagnosis) : REED_OK;

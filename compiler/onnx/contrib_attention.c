@@ -207,24 +207,8 @@ static ir_value *turned(onnx_reading *z, ir_value *x, int64_t heads, ir_value *p
  * has room for `total` rows, or gets it. Without a cache x itself. */
 static ir_value *cached(const onnx_reading *z, ir_value *x, int64_t heads, int32_t i, ir_value *past, ir_value *total) {
   ir_value *rows = exchanged(z, onnx_binary(z->g, OP_Reshape, x, INTEGERS(z, 0, 0, heads, -1)));
-  if (!z->inputs[i]) return rows;
-  ir_value *more = onnx_binary(z->g, OP_Sub, total, extent(z, z->inputs[i], 2));
-  more = onnx_binary(z->g, OP_Max, more, INTEGERS(z, 0));
-  ir_value *pads = onnx_joined(z->g, (ir_value *[]){INTEGERS(z, 0, 0, 0, 0, 0, 0), more, INTEGERS(z, 0)}, 3, 0);
-  ir_value *operands[] = {onnx_binary(z->g, OP_Pad, z->inputs[i], pads), rows, past};
-  return onnx_made(z->g, NULL, OP_TensorScatter, operands, 3, NULL, 0, NULL);
-}
-
-/* True at the keys, `total`, that a query at its place sees: those up to its own place, or the last
- * local_window_size of them. */
-static ir_value *seen(const onnx_reading *z, ir_value *places, ir_value *total) {
-  const int64_t window = onnx_int(z, "local_window_size", -1);
-  ir_value *keys = onnx_range(z->g, onnx_single(z->g, total, 0));
-  ir_value *queries = onnx_binary(z->g, OP_Unsqueeze, places, INTEGERS(z, 1, 3));
-  ir_value *up_to_own = onnx_binary(z->g, OP_LessOrEqual, keys, queries);
-  if (window <= 0) return up_to_own;
-  ir_value *first = onnx_binary(z->g, OP_Sub, queries, onnx_integer(z->g, window));
-  return onnx_binary(z->g, OP_And, up_to_own, onnx_binary(z->g, OP_Greater, keys, first));
+  ir_value *operands[] = {z->inputs[i], rows, past, total};
+  return z->inputs[i] ? onnx_made(z->g, NULL, OP_TensorScatter, operands, 4, NULL, 0, NULL) : rows;
 }
 
 /* queries, or with keys and values behind them; keys?, values?, caches?, keys of each sequence less one, keys of the
@@ -256,6 +240,7 @@ static void group_query_attention(onnx_reading *z) {
   ir_value *lengths = onnx_cast(z->g, onnx_binary(z->g, OP_Reshape, z->inputs[5], INTEGERS(z, -1)), REED_I64);
   ir_value *past = onnx_chosen(z->g, onnx_binary(z->g, OP_Equal, n, total), INTEGERS(z, 0),
                                onnx_binary(z->g, OP_Sub, onnx_binary(z->g, OP_Add, lengths, INTEGERS(z, 1)), n));
+  ir_value *end = onnx_binary(z->g, OP_Add, past, n); /* keys of each sequence, with those of this call */
   ir_value *places = onnx_binary(z->g, OP_Add, onnx_binary(z->g, OP_Unsqueeze, past, INTEGERS(z, 1)),
                                  onnx_range(z->g, onnx_single(z->g, n, 0)));
   if (rotary) {
@@ -264,16 +249,19 @@ static void group_query_attention(onnx_reading *z) {
   }
   q = exchanged(z, onnx_binary(z->g, OP_Reshape, q, INTEGERS(z, 0, 0, heads, -1)));
   z->outputs[1] = cached(z, k, key_heads, 3, past, total), z->outputs[2] = cached(z, v, key_heads, 4, past, total);
-  ir_value *mask = seen(z, places, total), *zero = INTEGERS(z, 0);
-  if (z->inputs[10]) mask = onnx_chosen(z->g, mask, z->inputs[10], onnx_number_like(z->g, z->inputs[10], -INFINITY));
-  ir_value *operands[] = {q, z->outputs[1], z->outputs[2], mask};
-  for (int i = 1; i < 3 && has_past; i++) operands[i] = onnx_slice(z->g, operands[i], zero, total, 2);
-  ir_value *y = onnx_made(z->g, NULL, OP_Attention, operands, 4, NULL, 0, NULL);
+  /* the last query is at the last key, of which each sequence has its number; rows of the cache behind it are hidden */
+  ir_value *operands[] = {q, z->outputs[1], z->outputs[2], z->inputs[10], NULL, NULL, has_past ? end : NULL};
+  if (!q || !operands[1] || !operands[2] || !end) return;
+  ir_node *attention = ir_node_new(z->g, NULL, op_builtin(OP_Attention), NULL, operands, 7, NULL, 1);
   const float scale = onnx_float(z, "scale", 0), softcap = onnx_float(z, "softcap", 0);
-  if (!y || (scale != 0 && !ir_set_attr_float(y->producer, "scale", scale)) ||
-      !ir_set_attr_float(y->producer, "softcap", softcap))
+  const int64_t window = onnx_int(z, "local_window_size", -1);
+  if (!attention || !ir_set_attr_int(attention, "is_causal", 1) ||
+      (scale != 0 && !ir_set_attr_float(attention, "scale", scale)) ||
+      !ir_set_attr_float(attention, "softcap", softcap) ||
+      (window > 0 && !ir_set_attr_int(attention, "left_window_size", window - 1)))
     return;
-  z->outputs[0] = onnx_binary(z->g, OP_Reshape, exchanged(z, y), INTEGERS(z, 0, 0, -1));
+  attention->outputs[0]->type.dtype = q->type.dtype;
+  z->outputs[0] = onnx_binary(z->g, OP_Reshape, exchanged(z, attention->outputs[0]), INTEGERS(z, 0, 0, -1));
 }
 
 const onnx_maker onnx_attention_makers[] = {

@@ -94,7 +94,8 @@ typedef struct cache_args {
 } cache_args;
 
 /* TensorScatter: writes the update's rows over rows of y, at a place for each batch. n elements, coordinates [batch,
- * block, row, element]; the blocks of a batch stand before the axis. */
+ * block, row, element]; the blocks of a batch stand before the axis. The n_behind elements of rows beyond the past that
+ * no update takes are 0. */
 typedef struct tensor_scatter_args {
   const void *update;
   const int64_t *places; /* NULL: 0 */
@@ -102,8 +103,9 @@ typedef struct tensor_scatter_args {
   int64_t *saved;   /* overwritten_saved_bytes: number of launches, then pieces; NULL: y is not the caller's cache */
   void *saved_rows; /* the elements after the pieces, in the order of the update */
   cuda_fault *fault;
-  int64_t n, batches, blocks, rows, columns, room; /* rows: of the update; room: of the cache along the axis */
-  int64_t y_block, update_block;                   /* elements from block to block */
+  int64_t n, n_behind, batches, blocks, rows, columns; /* rows: of the update */
+  int64_t past, room;                                  /* rows of the cache and of y along the axis */
+  int64_t y_block, update_block;                       /* elements from block to block */
   uint32_t launch;
   int32_t size, circular;
 } tensor_scatter_args;

@@ -51,7 +51,8 @@ reed_status cuda_prepare_tensor_scatter(const reed_kernel_call *call, reed_kerne
                               .blocks = cpu_product(cache->dims, 1, axis),
                               .rows = update->dims[axis],
                               .columns = cpu_product(cache->dims, axis + 1, cache->rank),
-                              .room = cache->dims[axis],
+                              .past = cache->dims[axis],
+                              .room = call->outputs[0].dims[axis],
                               .size = (int32_t)size,
                               .circular = op_attr_word(call->op, call->attrs, "mode") == 1};
   const int64_t blocks = made.batches * made.blocks;
@@ -62,17 +63,19 @@ reed_status cuda_prepare_tensor_scatter(const reed_kernel_call *call, reed_kerne
   cpu_input_strides(call, 1, strides);
   even &= even_blocks(update, strides, axis, &made.update_block);
   cpu_output_strides(call, 0, strides);
-  even &= even_blocks(cache, strides, axis, &made.y_block);
+  even &= even_blocks(&call->outputs[0], strides, axis, &made.y_block);
   const int64_t y_bytes = blocks ? ((blocks - 1) * made.y_block + made.room * made.columns) * size : 0;
-  cache_add_rows(&plan, &(cache_rows){.extents = {1, blocks, made.room, made.columns},
+  cache_add_rows(&plan, &(cache_rows){.extents = {1, blocks, made.past, made.columns},
                                       .from = {0, from, made.columns, 1},
                                       .to = {0, made.y_block, made.columns, 1},
-                                      .x_bytes = blocks ? ((blocks - 1) * from + made.room * made.columns) * size : 0,
+                                      .x_bytes = blocks ? ((blocks - 1) * from + made.past * made.columns) * size : 0,
                                       .y_bytes = y_bytes,
                                       .size = size,
                                       .keeps = from == made.y_block});
-  const int64_t threads = made.n > made.batches ? made.n : made.batches;
-  if (made.rows && threads) {
+  made.n_behind = blocks * (made.room - made.past) * made.columns;
+  const int64_t most = made.n > made.batches ? made.n : made.batches,
+                threads = most > made.n_behind ? most : made.n_behind;
+  if ((made.rows || made.n_behind) && threads) {
     cuda_plan_each(&plan, CUDA_tensor_scatter, threads, &made);
     CUDA_INPUT(&plan, tensor_scatter_args, update, 1);
     if (cpu_present(call, 2)) CUDA_INPUT(&plan, tensor_scatter_args, places, 2);
@@ -82,7 +85,7 @@ reed_status cuda_prepare_tensor_scatter(const reed_kernel_call *call, reed_kerne
           (int64_t)sizeof(int64_t) + 2 * blocks * (int64_t)sizeof(overwritten_piece); /* behind number and pieces */
       plan.overwrites = (overwritten){.n_bytes = overwritten_bytes(2 * blocks, made.n * size),
                                       .row_bytes = made.columns * size,
-                                      .block_rows = made.room,
+                                      .n_blocks = blocks,
                                       .block_bytes = made.y_block * size,
                                       .n_pieces = 2 * blocks};
       CUDA_PART(&plan, tensor_scatter_args, saved, CUDA_FROM_WORKSPACE, 0, 0, rows_at, true);

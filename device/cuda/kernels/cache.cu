@@ -40,12 +40,24 @@ static __device__ inline void note_pieces(const tensor_scatter_args &a, int64_t 
   pieces[5] = a.rows - first;
 }
 
+/* Element i of the rows beyond the past, unless the update takes its row. */
+static __device__ inline void clear_behind(const tensor_scatter_args &a, int64_t i) {
+  const int64_t extents[4] = {a.batches, a.blocks, a.room - a.past, a.columns};
+  int64_t at[4], place = 0;
+  split_index(i, 4, extents, at);
+  const int64_t row = a.past + at[2];
+  const bool found = find_place(a, at[0], false, &place);
+  if (found && row >= place && row < place + a.rows) return;
+  zero_element(a.size, a.y, (at[0] * a.blocks + at[1]) * a.y_block + row * a.columns + at[3]);
+}
+
 KERNEL(tensor_scatter) {
   const int64_t i = thread_number(), extents[4] = {a.batches, a.blocks, a.rows, a.columns};
   int64_t at[4], place = 0;
   if (i < a.batches && a.places) (void)find_place(a, i, true, &place);
   if (a.saved && i == 0) a.saved[0]++;
   if (a.saved && i < a.batches * a.blocks) note_pieces(a, i);
+  if (i < a.n_behind) clear_behind(a, i);
   if (i >= a.n) return;
   split_index(i, 4, extents, at);
   const bool found = find_place(a, at[0], false, &place);

@@ -1,6 +1,7 @@
 /* TensorScatter (ONNX opset 24): a copy of the cache, then the update's rows at each batch's place. The output may have
  * the cache's memory; then only the update is written. If that memory is the caller's, the rows that the update
- * overwrites are saved before (ops/overwritten.h). */
+ * overwrites are saved before (ops/overwritten.h). The output may have more rows than the cache; those that no update
+ * takes are 0. */
 #include "base/desc.h"
 #include "base/strides.h"
 #include "ops/cpu/common/common.h"
@@ -13,7 +14,8 @@ typedef struct scatter_rows {
   strided_copy pack; /* of an update whose rows lie unevenly, into the workspace */
   bool packs;
   int64_t batches, blocks; /* blocks: of one batch, before the axis */
-  int64_t room, rows;      /* along the axis, in the cache and in the update */
+  int64_t past;            /* along the axis, in the cache */
+  int64_t room, rows;      /* along the axis, in the output and in the update */
   int64_t row_bytes;
   int64_t block_bytes, update_bytes; /* from one block to the next, in the output and in the update */
   int64_t piece_rows, pieces;        /* of a block's update: rows that are copied together, and how many times */
@@ -39,7 +41,7 @@ static bool save_rows(const scatter_rows *s, const int64_t *places, char *cache)
   if (!o) return false;
   o->memory = cache;
   o->row_bytes = s->row_bytes;
-  o->block_rows = s->room;
+  o->n_blocks = n;
   o->block_bytes = s->block_bytes;
   overwritten_piece *pieces = overwritten_pieces(o);
   char *saved = overwritten_elements(o);
@@ -52,6 +54,20 @@ static bool save_rows(const scatter_rows *s, const int64_t *places, char *cache)
     memcpy(saved + p.first * s->row_bytes, block, (size_t)((s->rows - p.first) * s->row_bytes));
   }
   return true;
+}
+
+/* Rows begin..end-1 of a block are 0. */
+static void clear_rows(const scatter_rows *s, char *block, int64_t begin, int64_t end) {
+  if (begin < end) memset(block + begin * s->row_bytes, 0, (size_t)((end - begin) * s->row_bytes));
+}
+
+/* Clears the rows beyond the past that no update takes. */
+static void clear_others(const scatter_rows *s, const int64_t *places, char *y) {
+  for (int64_t i = 0; s->past < s->room && i < s->batches * s->blocks; i++) {
+    const int64_t at = places ? places[i / s->blocks] : 0;
+    clear_rows(s, y + i * s->block_bytes, s->past, at);
+    clear_rows(s, y + i * s->block_bytes, larger(s->past, at + s->rows), s->room);
+  }
 }
 
 typedef struct scatter_run {
@@ -90,11 +106,13 @@ static reed_status run_scatter(const void *state, const reed_kernel_buffers *buf
     return reed_kernel_fault(buffers, REED_FAULT_ROW, 2, b, places[b] < 0 ? places[b] : last, s->room);
   }
   reed_status status = strided_run(&s->copy, buffers->inputs[0], buffers->outputs[0]);
-  if (status != REED_OK || s->row_bytes == 0 || s->rows == 0) return status;
-  if (s->packs) status = strided_run(&s->pack, buffers->inputs[1], buffers->workspace);
+  if (status != REED_OK || s->row_bytes == 0) return status;
+  if (s->packs && s->rows) status = strided_run(&s->pack, buffers->inputs[1], buffers->workspace);
   if (status != REED_OK) return status;
-  if (s->log && buffers->inputs[0] == buffers->outputs[0] && !save_rows(s, places, buffers->outputs[0]))
+  if (s->log && s->rows && buffers->inputs[0] == buffers->outputs[0] && !save_rows(s, places, buffers->outputs[0]))
     return reed_kernel_fault(buffers, REED_FAULT_LIBRARY, -1, 0, REED_ERROR_MEMORY, 0);
+  clear_others(s, places, buffers->outputs[0]);
+  if (s->rows == 0) return REED_OK;
   scatter_run run = {s, places, buffers->outputs[0], s->packs ? buffers->workspace : buffers->inputs[1]};
   return cpu_parallel(s->team, s->batches * s->blocks * s->pieces, 1, write_pieces, &run);
 }
@@ -120,7 +138,8 @@ reed_status cpu_prepare_tensor_scatter(const reed_kernel_call *call, reed_kernel
                cpu_env_team(call));
   s->batches = cache->dims[0];
   s->blocks = cpu_product(cache->dims, 1, axis);
-  s->room = cache->dims[axis];
+  s->past = cache->dims[axis];
+  s->room = call->outputs[0].dims[axis];
   s->rows = update->dims[axis];
   s->row_bytes = cpu_product(cache->dims, axis + 1, cache->rank) * (int64_t)reed_dtype_bytes(cache->dtype);
   s->block_bytes = block_rows(&out, axis, s->room) * s->row_bytes;

@@ -59,6 +59,39 @@ START_TEST(rows_come_to_their_places) {
 }
 END_TEST
 
+/* Operand `rows`: the result may have more rows than the cache, which are 0 unless the update takes them. */
+START_TEST(rows_may_be_added) {
+  static const struct {
+    scatter_case s;
+    int64_t rows;
+  } grown[] = {{{{2, 3, 7, 5}, 2, -2, false, true, {7, 4}}, 9}, {{{2, 3, 7, 5}, 3, -2, false, true, {8, 0}}, 12},
+               {{{2, 3, 7, 5}, 1, -2, false, true, {2, 6}}, 4}, {{{2, 3, 0, 5}, 4, -2, false, true, {0, 0}}, 4},
+               {{{2, 3, 7, 5}, 0, -2, false, true, {7, 9}}, 9}, {{{3, 4, 2, 6}, 3, 1, false, true, {3, 4, 0}}, 7}};
+  for (size_t i = 0; i < ROWS(grown); i++) {
+    const scatter_case *s = &grown[i].s;
+    kernel_case c;
+    open_case(&c, s, REED_F32);
+    case_set(case_input(&c, REED_I64, DIMS(1), 0), 0, (double)grown[i].rows);
+    ck_assert_int_eq(case_run(&c, cpu_level_name(cpu_level_best())), REED_OK);
+    const int32_t axis = (int32_t)(s->axis < 0 ? 4 + s->axis : s->axis);
+    const int64_t past = s->dims[axis], room = past > grown[i].rows ? past : grown[i].rows;
+    int64_t before = 1, after = 1;
+    for (int32_t k = 0; k < axis; k++) before *= s->dims[k];
+    for (int32_t k = axis + 1; k < 4; k++) after *= s->dims[k];
+    ck_assert_int_eq(c.outputs[0].desc.dims[axis], room);
+    for (int64_t at = 0; at < before * room * after; at++) {
+      const int64_t b = at / after / room, row = at / after % room, k = at % after,
+                    from = row - s->places[b / (before / s->dims[0])];
+      const double expected = from >= 0 && from < s->rows ? case_get(&c.inputs[1], (b * s->rows + from) * after + k)
+                              : row < past                ? case_get(&c.inputs[0], (b * past + row) * after + k)
+                                                          : 0;
+      ck_assert_double_eq(case_get(&c.outputs[0], at), expected);
+    }
+    case_parity(&c, 0, 0);
+  }
+}
+END_TEST
+
 START_TEST(places_that_do_not_fit_are_refused) {
   static const struct {
     scatter_case s;
@@ -83,6 +116,7 @@ int main(void) {
   Suite *suite = suite_create("tensor_scatter");
   TCase *t = tcase_create("tensor_scatter");
   tcase_add_loop_test(t, rows_come_to_their_places, 0, ROWS(cases));
+  tcase_add_test(t, rows_may_be_added);
   tcase_add_test(t, places_that_do_not_fit_are_refused);
   suite_add_tcase(suite, t);
   return suite_run(suite);
