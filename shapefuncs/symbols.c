@@ -42,6 +42,7 @@ void symbols_close(reed_symbols **symbols) {
   VEC_FREE(&s->broadcast);
   VEC_FREE(&s->parts);
   VEC_FREE(&s->limits);
+  VEC_FREE(&s->widened);
   table_fini(&s->ids);
   mem_free(s);
 }
@@ -442,7 +443,7 @@ static bool absorbs(reed_symbols *symbols, node_kind kind, reed_dim a, reed_dim 
     int64_t low, high;
     symbols_range(symbols, a, &low, &high);
     if (b == 1 || low >= 2 || (!symbol_is(a) && a != 1)) return true; /* the other is then 1 or the same */
-    return symbols_absorbs_part(symbols, a, b);
+    return symbols_absorbs_widened(symbols, a, b) || symbols_absorbs_part(symbols, a, b);
   }
   const node *inner = symbol_is(b) ? node_of(symbols, b) : NULL;
   if (inner &&

@@ -1,5 +1,6 @@
 /* Symbols: extents at compile time. symbols.c computes with them, symbols_declared.c compares them by their declared
- * names, symbols_part.c has extents of parts of rows, symbols_text.c evaluates and writes them. */
+ * names, symbols_part.c has extents of parts of rows, symbols_widened.c dims of different names that must be equal,
+ * symbols_text.c evaluates and writes them. */
 #ifndef SHAPEFUNCS_SYMBOLS_H_
 #define SHAPEFUNCS_SYMBOLS_H_
 
@@ -54,7 +55,8 @@ bool symbols_equal_if_declared(reed_symbols *symbols, reed_dim a, reed_dim b);
  * (symbols_is_assumed). For results that rely on the equality. */
 bool symbols_assume_equal(reed_symbols *symbols, reed_dim a, reed_dim b);
 /* States that a shape rule needs a and b to be equal: the equality is assumed if the names state it, unless the
- * operator may never run. */
+ * operator may never run. Names of two dims that must be equal count as one from then on, and a dim that must not
+ * decide what it broadcasts to with another one widens to it (symbols_widened). */
 void symbols_demand_equal(reed_symbols *symbols, reed_dim a, reed_dim b);
 void symbols_set_certain(reed_symbols *symbols, bool certain);
 /* As symbols_demand_equal for dims that broadcast, of which one may be 1 instead. No equality is assumed; the pairs of
@@ -83,6 +85,11 @@ bool symbols_limited(const reed_symbols *symbols, size_t i, reed_dim *out_extent
  */
 bool symbols_linear_term(const reed_symbols *symbols, reed_dim d, int32_t i, int64_t *out_coefficient,
                          reed_dim *out_atom);
+/* A dim of an input that is `to` or 1, because a rule needs what both broadcast to to be `to`: the result of
+ * broadcasting them is `to`, and the program has to check it. False: there is no widening i. */
+bool symbols_widened(const reed_symbols *symbols, size_t i, reed_dim *out_from, reed_dim *out_to);
+/* A number that changes when a rule has stated something of dims with different names. */
+uint32_t symbols_rules(const reed_symbols *symbols);
 /* The number of assumptions so far; and taking back those after the first n, on which nothing may rely. */
 size_t symbols_assumptions(const reed_symbols *symbols);
 void symbols_take_back(reed_symbols *symbols, size_t n_assumptions);

@@ -58,7 +58,8 @@ static reed_dim replace_either(reed_symbols *s, const node *x, reed_dim self, ma
 static reed_dim replace(reed_symbols *s, reed_dim d, manner how) {
   if (!symbol_is(d)) return d;
   const node x = *node_of(s, d);
-  uint32_t id = (uint32_t)(d - SYMBOL_FIRST), age = how == MANNER_DECLARED ? (uint32_t)s->limits.n + 1 : s->n_changes;
+  uint32_t id = (uint32_t)(d - SYMBOL_FIRST),
+           age = how == MANNER_DECLARED ? (uint32_t)s->limits.n + s->n_rules + 1 : s->n_changes;
   if (x.replaced[how].age == age) return x.replaced[how].by;
   reed_dim result = d;
   switch (x.kind) {
@@ -217,7 +218,8 @@ void symbols_take_back(reed_symbols *s, size_t n_assumptions) {
 void symbols_set_certain(reed_symbols *s, bool certain) { s->uncertain = !certain; }
 
 void symbols_demand_equal(reed_symbols *s, reed_dim a, reed_dim b) {
-  if (!s->uncertain) (void)symbols_assume_equal(s, a, b);
+  if (s->uncertain || symbols_assume_equal(s, a, b)) return;
+  if (symbols_note_rule(s, a, b)) (void)symbols_assume_equal(s, a, b);
 }
 
 bool symbols_broadcast_argument(const reed_symbols *s, reed_dim d, int32_t i, reed_dim *out) {
@@ -245,6 +247,7 @@ void symbols_demand_broadcast(reed_symbols *s, reed_dim a, reed_dim b) {
   symbols_note_part(s, b, a);
   symbols_note_limit(s, a, b);
   symbols_note_limit(s, b, a);
+  symbols_note_sums(s, a, b);
   if (!s->namesakes) return;
   for (int32_t i = 0; symbols_broadcast_argument(s, a, i, &of_a); i++)
     for (int32_t k = 0; symbols_broadcast_argument(s, b, k, &of_b); k++) note_broadcast(s, of_a, of_b);

@@ -1,5 +1,5 @@
-/* Inside the symbols: the nodes of the table, shared by symbols.c, symbols_declared.c and symbols_text.c. All other
- * files use shapefuncs/symbols.h. */
+/* Inside the symbols: the nodes of the table, shared by the files symbols*.c. All other files use shapefuncs/symbols.h.
+ */
 #ifndef SHAPEFUNCS_SYMBOLS_NODE_H_
 #define SHAPEFUNCS_SYMBOLS_NODE_H_
 
@@ -51,7 +51,7 @@ typedef struct node {
   char *name;     /* NODE_NAMED */
   int64_t low, high;
   uint64_t hash;
-  uint32_t namesake; /* NODE_NAMED: the first atom of that name */
+  uint32_t namesake; /* NODE_NAMED: the first atom of that name, or of names that count as one */
   uint32_t same_as;  /* NODE_NAMED: an older atom that this one is assumed to be equal to, 0: none */
   struct {
     reed_dim by;
@@ -68,6 +68,13 @@ typedef struct symbol_part {
   reed_dim extent; /* an atom, or a broadcast of atoms */
   reed_dim whole;  /* linear */
 } symbol_part;
+
+/* A dim of an input that is another one's extent, or 1. checked: the compiled program checks it; otherwise the dims
+ * stand for those of their names. */
+typedef struct symbol_widening {
+  reed_dim from, to;
+  bool checked;
+} symbol_widening;
 
 typedef struct symbol_limit {
   reed_dim extent; /* linear */
@@ -87,10 +94,12 @@ struct reed_symbols {
   bool namesakes;           /* some name has two atoms */
   bool uncertain;           /* demands for equality are not noted, because the operator that makes them may never run */
   VEC_OF(uint32_t) assumed; /* atoms with same_as, newest last */
-  VEC_OF(symbol_pair) broadcast; /* atoms of one name that operators broadcast against each other */
-  VEC_OF(symbol_part) parts;     /* see symbols_broadcast_part */
-  VEC_OF(symbol_limit) limits;   /* see symbols_limited */
-  uint32_t n_changes;            /* of assumptions */
+  VEC_OF(symbol_pair) broadcast;   /* atoms of one name that operators broadcast against each other */
+  VEC_OF(symbol_part) parts;       /* see symbols_broadcast_part */
+  VEC_OF(symbol_limit) limits;     /* see symbols_limited */
+  VEC_OF(symbol_widening) widened; /* see symbols_widened */
+  uint32_t n_changes;              /* of assumptions */
+  uint32_t n_rules;                /* names that have become one, and widenings */
   reed_status status;
 };
 
@@ -108,6 +117,14 @@ bool symbols_absorbs_part(reed_symbols *symbols, reed_dim a, reed_dim b);
 void symbols_note_part(reed_symbols *symbols, reed_dim a, reed_dim b);
 /* Limits a (symbols_limit) if a broadcasts against b, the extent of the first a rows of a table of 2 rows or more. */
 void symbols_note_limit(reed_symbols *symbols, reed_dim a, reed_dim b);
+
+/* Notes what a rule that needs a and b to be equal says of dims with different names. True: it may hold by names now.
+ */
+bool symbols_note_rule(reed_symbols *symbols, reed_dim a, reed_dim b);
+/* The same of sums that broadcast against each other. */
+void symbols_note_sums(reed_symbols *symbols, reed_dim a, reed_dim b);
+/* True if b widens to a (symbols_widened). */
+bool symbols_absorbs_widened(const reed_symbols *symbols, reed_dim a, reed_dim b);
 
 /* Of numbers: towards minus infinity; b > 0. */
 static inline int64_t floor_divide(int64_t a, int64_t b) { return a / b - (a % b != 0 && (a < 0) != (b < 0)); }

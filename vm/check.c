@@ -38,23 +38,26 @@ reed_status exec_assert_shape(vm_run *run, const ref *r, const module_type *type
 }
 
 /* Text for a diagnosis, "dim 1 of input 'x'": another parameter of the current function that declares the same symbol
- * and has the extent. A general phrase if no parameter does. */
-static const char *dim_met_first(const vm_run *run, const ref *r, const char *symbol, int64_t extent, char out[320]) {
+ * and has the extent; symbol NULL: that has the extent at the axis, under any symbol. A general phrase if no parameter
+ * does. */
+static const char *dim_met_first(const vm_run *run, const ref *r, const char *symbol, int32_t own_axis, int64_t extent,
+                                 char out[320]) {
   const module_function *f = frame_top(run)->function;
   snprintf(out, 320, "where it was met first");
-  for (uint32_t i = 0; *symbol && i < f->n_r_params; i++) {
+  for (uint32_t i = 0; (!symbol || *symbol) && i < f->n_r_params; i++) {
     const module_type *type = &run->program->module->types[f->param_types[i]];
     const ref *other = reg_r(run, i);
     if (type->object || (other->kind != REF_SHAPED && other->kind != REF_STORED)) continue;
     for (int32_t axis = 0; axis < type->rank && axis < other->t.desc.rank; axis++) {
-      if (type->dims[axis] >= 0 || strcmp(string_of(run, (uint32_t)~type->dims[axis]), symbol) != 0) continue;
+      if (type->dims[axis] >= 0 || (!symbol && axis != own_axis)) continue;
+      if (symbol && strcmp(string_of(run, (uint32_t)~type->dims[axis]), symbol) != 0) continue;
       if (other->t.desc.dims[axis] != extent) continue;
       if (other == r) snprintf(out, 320, "in its dim %d", axis);
       else snprintf(out, 320, "in dim %d of input '%.256s'", axis, type_name(run, type));
       return out;
     }
   }
-  return out;
+  return symbol && *symbol ? dim_met_first(run, r, NULL, own_axis, extent, out) : out;
 }
 
 reed_status exec_assert_dim(vm_run *run, const ref *r, uint32_t axis, int64_t extent, const module_type *type) {
@@ -69,7 +72,7 @@ reed_status exec_assert_dim(vm_run *run, const ref *r, uint32_t axis, int64_t ex
   reed_status status = diag_fail(run->diagnosis, REED_ERROR_SHAPE,
                                  "input '%s': dim %u ('%s') is %lld here, %lld %s; the model needs them equal",
                                  type_name(run, type), axis, symbol, (long long)r->t.desc.dims[axis], (long long)extent,
-                                 dim_met_first(run, r, symbol, extent, first));
+                                 dim_met_first(run, r, symbol, (int32_t)axis, extent, first));
   diag_place_node(run->diagnosis, NULL, NULL, type_name(run, type));
   return status;
 }

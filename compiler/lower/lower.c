@@ -54,7 +54,8 @@ static bool has_term(const ir_module *m, reed_dim sum, reed_dim symbol) {
   return false;
 }
 
-/* True if the compiler relies on rows of which the symbol is a dim (symbols_broadcast_part), or on a limit of it. */
+/* True if the compiler relies on rows of which the symbol is a dim (symbols_broadcast_part), on a limit of it, or on
+ * its being equal to another dim, or 1. */
 static bool is_bounded(const ir_module *m, reed_dim symbol) {
   reed_dim extent, whole;
   int64_t most;
@@ -62,6 +63,8 @@ static bool is_bounded(const ir_module *m, reed_dim symbol) {
     if (has_argument(m, extent, symbol) || has_term(m, whole, symbol)) return true;
   for (size_t i = 0; symbols_limited(m->symbols, i, &extent, &most); i++)
     if (has_term(m, extent, symbol)) return true;
+  for (size_t i = 0; symbols_widened(m->symbols, i, &extent, &whole); i++)
+    if (extent == symbol || whole == symbol) return true;
   return false;
 }
 
@@ -206,6 +209,26 @@ static void check_parts(lower *l, const uint32_t *types) {
   }
 }
 
+/* Emits checks of dims that were taken to be another dim's extent, or 1 (symbols_widened); without a branch, as
+ * check_parts. */
+static void check_widened(lower *l, const uint32_t *types) {
+  reed_dim from, to;
+  uint32_t input, axis, other, other_axis, s = l->n_s;
+  for (size_t i = 0; symbols_widened(l->f.m->symbols, i, &from, &to); i++) {
+    if (!find_relied_dim(l->f.m->main, from, &input, &axis) || !find_relied_dim(l->f.m->main, to, &other, &other_axis))
+      continue;
+    l->n_s = s + 4;
+    EMIT(l, s_dim, NULL, .dst = s, .src = input, .axis = axis);
+    EMIT(l, s_dim, NULL, .dst = s + 1, .src = other, .axis = other_axis);
+    EMIT(l, s_const, NULL, .dst = s + 2, .value = 1);
+    EMIT(l, s_sub, NULL, .dst = s + 3, .a = s + 2, .b = s + 1);
+    EMIT(l, s_eq, NULL, .dst = s, .a = s, .b = s + 2);
+    EMIT(l, s_mul, NULL, .dst = s, .a = s, .b = s + 3);
+    EMIT(l, s_add, NULL, .dst = s, .a = s, .b = s + 1); /* 1 where the dim is 1, otherwise the other one's extent */
+    EMIT(l, assert_dim, NULL, .src = input, .axis = axis, .extent = s, .type = types[input]);
+  }
+}
+
 /* Emits checks of extents that were taken to be small enough (symbols_limited). The message names the first dim of the
  * sum, and the most that the other dims leave for it. */
 static void check_limits(lower *l, const uint32_t *types) {
@@ -291,6 +314,7 @@ static reed_status emit_main(lower *l) {
   check_broadcasts(l, types);
   check_parts(l, types);
   check_limits(l, types);
+  check_widened(l, types);
   lower_root(l, l->f.main);
   return_results(l, results);
   module_end_function(l->b, l->n_r, l->n_s);

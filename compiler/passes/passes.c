@@ -83,7 +83,11 @@ static reed_status run_phase(pass_run *run, phase which, int64_t *changes) {
 static reed_status clean(pass_run *run) {
   reed_status status = REED_OK;
   int64_t changes = 1;
-  for (int round = 0; round < MOST_ROUNDS && changes && status == REED_OK; round++) status = clean_round(run, &changes);
+  for (int round = 0; round < MOST_ROUNDS && changes && status == REED_OK; round++) {
+    const uint32_t rules = symbols_rules(run->m->symbols);
+    status = clean_round(run, &changes);
+    changes += symbols_rules(run->m->symbols) != rules; /* extents found before the rules may be others now */
+  }
   return status;
 }
 

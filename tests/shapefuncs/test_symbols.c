@@ -381,6 +381,46 @@ START_TEST(rows_and_limits_of_what_inputs_broadcast_to) {
 }
 END_TEST
 
+/* Dims with names of their own that a rule needs equal: the names count as one, and a second rule assumes it. */
+START_TEST(names_that_must_be_equal_count_as_one) {
+  reed_symbols *s = open_symbols();
+  reed_dim n = symbols_declared(s, "n"), m = symbols_declared(s, "m"), other = symbols_declared(s, "m"), first;
+  symbols_set_certain(s, false);
+  symbols_demand_equal(s, n, m);
+  ck_assert(!symbols_equal_if_declared(s, n, m) && symbols_rules(s) == 0);
+  symbols_set_certain(s, true);
+  symbols_demand_equal(s, n, 3);
+  symbols_demand_equal(s, symbols_mul(s, n, 2), symbols_mul(s, m, 3));
+  ck_assert(!symbols_equal_if_declared(s, n, m) && symbols_rules(s) == 0);
+  symbols_demand_equal(s, symbols_add(s, n, 2), symbols_add(s, m, 2));
+  ck_assert(symbols_equal_if_declared(s, n, m) && symbols_equal_if_declared(s, n, other) && symbols_rules(s) > 0);
+  ck_assert(!symbols_equal(s, n, m) && !symbols_is_assumed(s, m, &first));
+  symbols_demand_equal(s, n, m);
+  ck_assert(symbols_equal(s, n, m) && symbols_is_assumed(s, m, &first) && first == n && !symbols_equal(s, n, other));
+  symbols_close(&s);
+}
+END_TEST
+
+/* A dim must not decide what it broadcasts to with another one, which is needed itself. */
+START_TEST(a_dim_widens_to_another_one) {
+  reed_symbols *s = open_symbols();
+  reed_dim t = symbols_declared(s, "t"), p = symbols_declared(s, "p"), past = symbols_declared(s, "past"),
+           other = symbols_declared(s, "past"), from, to;
+  reed_dim n = symbols_broadcast(s, t, p), sum = symbols_add(s, past, n), keys = symbols_add(s, past, t);
+  symbols_demand_broadcast(s, n, t);
+  symbols_demand_broadcast(s, n, symbols_add(s, n, 1));
+  symbols_demand_equal(s, n, past);
+  ck_assert(!symbols_widened(s, 0, &from, &to) && symbols_broadcast(s, t, p) == n);
+  if (_i == 0) symbols_demand_equal(s, sum, symbols_add(s, other, t)); /* values of as many rows as keys have */
+  if (_i == 1) symbols_demand_broadcast(s, keys, sum);                 /* a mask beside scores */
+  if (_i == 2) symbols_demand_broadcast(s, sum, symbols_add(s, other, t));
+  ck_assert(symbols_widened(s, 0, &from, &to) && from == p && to == t && !symbols_widened(s, 1, &from, &to));
+  ck_assert(symbols_broadcast(s, p, t) == t && symbols_broadcast(s, p, symbols_declared(s, "t")) != t);
+  ck_assert(symbols_equal_if_declared(s, sum, symbols_add(s, other, t)) && symbols_assume_equal(s, sum, keys));
+  symbols_close(&s);
+}
+END_TEST
+
 START_TEST(the_first_rows_of_a_table_limit_their_number) {
   reed_symbols *s = open_symbols();
   reed_dim n = symbols_declared(s, "n"), p = symbols_declared(s, "p"), q = symbols_declared(s, "p"), extent;
@@ -432,6 +472,8 @@ int main(void) {
   tcase_add_test(tests, demands_of_what_may_not_run_are_not_noted);
   tcase_add_test(tests, one_of_two_extents_is_both_where_they_are_equal);
   tcase_add_test(tests, the_last_rows_broadcast_to_their_number);
+  tcase_add_test(tests, names_that_must_be_equal_count_as_one);
+  tcase_add_loop_test(tests, a_dim_widens_to_another_one, 0, 3);
   tcase_add_test(tests, the_first_rows_of_a_table_limit_their_number);
   tcase_add_test(tests, rows_and_limits_of_what_inputs_broadcast_to);
   suite_add_tcase(suite, tests);

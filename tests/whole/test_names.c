@@ -258,6 +258,31 @@ static onnx_build *table_rows_added(const char *x, const char *y) {
   return b;
 }
 
+/* Keys that are turned by y, and values, behind one past z: their product needs as many keys as values. */
+static onnx_build *turned(const char *x, const char *y) {
+  onnx_build *b = two_inputs(x, y);
+  build_input(b, "z", "f32[past,2]");
+  build_node(b, "Mul", "x,y", "m");
+  build_int(b, build_node(b, "Concat", "z,m", "k"), "axis", 0);
+  build_int(b, build_node(b, "Concat", "z,x", "v"), "axis", 0);
+  build_node(b, "Transpose", "k", "t");
+  build_node(b, "MatMul", "t,v", "a");
+  build_output(b, "a", "f32");
+  return b;
+}
+
+/* Scores of tokens with places beside a mask of one row, for all keys. */
+static onnx_build *placed(const char *x, const char *y) {
+  onnx_build *b = two_inputs(x, y);
+  build_input(b, "z", "f32[past]");
+  build_node(b, "Add", "x,y", "m");
+  build_int(b, build_node(b, "Concat", "z,m", "k"), "axis", 0);
+  build_int(b, build_node(b, "Concat", "z,x", "mask"), "axis", 0);
+  build_node(b, "Add", "k,mask", "a");
+  build_output(b, "a", "f32");
+  return b;
+}
+
 static onnx_build *square(const char *x, const char *y) {
   onnx_build *b = build_open(17);
   build_input(b, "x", x);
@@ -319,6 +344,35 @@ static const expectation cases[] = {
      {{2, {2, 3}}, {2, {7, 4}}, {1, {7}}},
      0,
      {"input 'y': dim 0 ('n') is 7", "3 in dim 1 of input 'x'"}},
+    {turned, "f32[t,2]", "f32[p,2]", 3, {{2, {3, 2}}, {2, {3, 2}}, {2, {2, 2}}}, 96, {NULL}},
+    {turned, "f32[t,2]", "f32[p,2]", 3, {{2, {3, 2}}, {2, {1, 2}}, {2, {2, 2}}}, 96, {NULL}}, /* broadcast */
+    {turned, "f32[t,2]", "f32[p,2]", 3, {{2, {1, 2}}, {2, {1, 2}}, {2, {2, 2}}}, 80, {NULL}},
+    {turned, "f32[t,2]", "f32[p,2]", 3, {{2, {3, 2}}, {2, {1, 2}}, {2, {0, 2}}}, 24, {NULL}},
+    {turned,
+     "f32[t,2]",
+     "f32[p,2]",
+     3,
+     {{2, {1, 2}}, {2, {3, 2}}, {2, {2, 2}}},
+     0,
+     {"input 'y': dim 0 ('p') is 3", "1 in dim 0 of input 'x'"}},
+    {turned,
+     "f32[t,2]",
+     "f32[p,2]",
+     3,
+     {{2, {3, 2}}, {2, {2, 2}}, {2, {2, 2}}},
+     0,
+     {"input 'y': dim 0 ('p') is 2", "3 in dim 0 of input 'x'"}},
+    {placed, "f32[t]", "f32[p]", 3, {{1, {3}}, {1, {3}}, {1, {2}}}, 24, {NULL}},
+    {placed, "f32[t]", "f32[p]", 3, {{1, {3}}, {1, {1}}, {1, {2}}}, 24, {NULL}},
+    {placed,
+     "f32[t]",
+     "f32[p]",
+     3,
+     {{1, {1}}, {1, {3}}, {1, {2}}},
+     0,
+     {"input 'y': dim 0 ('p') is 3", "1 in dim 0 of input 'x'"}},
+    {product, "f32[m,k]", "f32[l,p]", 2, {{2, {2, 3}}, {2, {3, 4}}}, 48, {NULL}}, /* names that count as one */
+    {product, "f32[m,k]", "f32[l,p]", 2, {{2, {2, 3}}, {2, {4, 1}}}, 0, {"is 4", "3 in dim 1 of input 'x'"}},
     {either, "f32[n]", "f32[n]", 3, {{1, {1}}, {1, {4}}, {0}}, 12, {NULL}},
     {either, "f32[n]", "f32[n]", 3, {{1, {4}}, {1, {1}}, {0}}, 12, {NULL}},
     {last_rows_added, "f32[n]", "f32[m]", 2, {{1, {3}}, {1, {5}}}, 9, {NULL}},
