@@ -96,7 +96,9 @@ void strided_plan(strided_copy *out_plan, int32_t rank, const int64_t *extents, 
       if (p->from[d] == p->block_bytes && p->extents[d] >= 4) p->tile = d;
   if (p->block_bytes & (p->block_bytes - 1)) p->tile = -1;
   if (!p->parts && p->tile < 0 && p->block_bytes <= 16 && inner > 0 && p->extents[inner] < 8) turn_longest_in(p);
-  p->team = cpu_team_for(team, 2 * p->n * p->block_bytes);
+  /* a short element takes as long as one of 4 bytes, unless the copy is of one piece or of records */
+  const int64_t counted = p->rank > 0 && !p->parts && p->block_bytes < 4 ? 4 : p->block_bytes;
+  p->team = cpu_team_for(team, 2 * p->n * counted);
 }
 
 void strided_plan_bytes(strided_copy *out_plan, int64_t bytes, cpu_team team) {

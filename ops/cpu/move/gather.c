@@ -30,11 +30,13 @@ typedef struct gathering {
   _Atomic(bool) *fails; /* GatherElements: becomes true where an index is out of range */
 } gathering;
 
-static gather_state *open_gather(const reed_kernel_call *call) {
+/* more: work besides the bytes and the indices. */
+static gather_state *open_gather(const reed_kernel_call *call, int64_t more) {
   gather_state *s = mem_calloc(1, sizeof *s);
   if (!s) return NULL;
   s->index_dtype = call->inputs[1].dtype;
-  s->team = cpu_team_for(cpu_env_team(call), 4 * (desc_bytes(&call->outputs[0]) + 4 * desc_elements(&call->inputs[1])));
+  s->team = cpu_team_for(cpu_env_team(call),
+                         4 * (desc_bytes(&call->outputs[0]) + 4 * desc_elements(&call->inputs[1])) + more);
   return s;
 }
 
@@ -100,7 +102,7 @@ reed_status cpu_prepare_gather(const reed_kernel_call *call, reed_kernel *out_ke
   int32_t axis = cpu_axis(op_attr_int(call->attrs, "axis"), data->rank);
   int64_t offset;
   if (is_part(call, axis, &offset)) return movement_prepare_part(call, offset, out_kernel);
-  gather_state *s = open_gather(call);
+  gather_state *s = open_gather(call, 0);
   if (!s) return cpu_no_memory(call);
   s->outer = cpu_product(data->dims, 0, axis);
   s->extent = data->dims[axis];
@@ -198,7 +200,7 @@ static reed_status run_gather_elements(const void *state, const reed_kernel_buff
 reed_status cpu_prepare_gather_elements(const reed_kernel_call *call, reed_kernel *out_kernel) {
   const reed_desc *data = &call->inputs[0], *out = &call->outputs[0];
   int32_t axis = cpu_axis(op_attr_int(call->attrs, "axis"), data->rank);
-  gather_state *s = open_gather(call);
+  gather_state *s = open_gather(call, 0);
   if (!s) return cpu_no_memory(call);
   s->rank = data->rank;
   s->axis = axis;
@@ -213,6 +215,10 @@ reed_status cpu_prepare_gather_elements(const reed_kernel_call *call, reed_kerne
 }
 
 /* ---- GatherND ---- */
+
+/* Work of a slice of data that lies beyond the near caches, besides its bytes and its index: its line is fetched. */
+#define FAR_WORK 64
+#define FAR_BYTES ((int64_t)1 << 20) /* of such data, at least */
 
 /* Offset in blocks of the tuple's slice within its batch; the tuple has been checked. */
 static int64_t tuple_offset(const gather_state *s, const void *indices, int64_t tuple) {
@@ -251,9 +257,10 @@ reed_status cpu_prepare_gather_nd(const reed_kernel_call *call, reed_kernel *out
     return reed_kernel_fail(call, REED_ERROR_SHAPE,
                             "indices of rank %d do not index data of rank %d with %lld batch dims", indices->rank,
                             data->rank, (long long)batch_dims);
-  gather_state *s = open_gather(call);
-  if (!s) return cpu_no_memory(call);
   int32_t batch = (int32_t)batch_dims, n = (int32_t)indices->dims[indices->rank - 1];
+  const bool far = desc_bytes(data) >= FAR_BYTES;
+  gather_state *s = open_gather(call, far ? cpu_product(indices->dims, 0, indices->rank - 1) * FAR_WORK : 0);
+  if (!s) return cpu_no_memory(call);
   int64_t element = (int64_t)reed_dtype_bytes(data->dtype), block = cpu_product(data->dims, batch + n, data->rank);
   s->n_components = n;
   s->outer = cpu_product(data->dims, 0, batch);

@@ -7,7 +7,7 @@
 
 #define PIECE 8192  /* elements of a row that are taken at a time */
 #define SHORT 16    /* so many elements are written one by one */
-#define ROW_WORK 32 /* of a row besides its elements, in cpu_team_for's count: its place in the source, a copy */
+#define ROW_WORK 64 /* of a row besides its elements, in cpu_team_for's count: its place in the source, a copy */
 
 typedef struct pad_state {
   int32_t rank;

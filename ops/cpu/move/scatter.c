@@ -41,7 +41,10 @@ typedef struct scatter_state {
 #define PLACE_WORK 80
 #define COMBINE_WORK 128
 #define ELEMENT_WORK 32 /* of an update of one element by a loop of its own, where the output is in the caches */
-#define LIST_WORK 60    /* of an update in the list of its stripe */
+/* Extent of the axis and bytes of the output, from which on places may each be in a line of memory of its own. */
+#define FAR_EXTENT 64
+#define FAR_BYTES ((int64_t)1 << 20)
+#define LIST_WORK 60                          /* of an update in the list of its stripe */
 #define PHASES_WORK (2 * CPU_WORK_PER_THREAD) /* threads wait for each other three times */
 
 /* An update in the list of a stripe. place: in the output, in elements. */
@@ -497,7 +500,8 @@ static reed_status close_scatter(const reed_kernel_call *call, scatter_state *s,
                 work = by_loop ? ELEMENT_WORK + bytes : slow;
   s->checks = cpu_env_team(call);
   s->team = cpu_team_for(s->checks, s->n * work);
-  s->step_updates = 2 * CPU_WORK_PER_CHUNK / slow + 1; /* places may be random */
+  const bool far = !s->by_slices && s->extents[s->axis] >= FAR_EXTENT && n_out * s->size >= FAR_BYTES;
+  s->step_updates = (far ? 1 : 2) * CPU_WORK_PER_CHUNK / slow + 1; /* places may be random */
   cpu_kernel_set(out_kernel, run_scatter, s);
   bool whole = s->by_slices ? bytes >= LONG_UPDATE : divide_lines(s);
   if (s->team.threads > 1 && !whole && n_out > 0 && n_out <= UINT32_MAX && s->n <= UINT32_MAX)

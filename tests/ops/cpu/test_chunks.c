@@ -63,6 +63,8 @@ static const row rows[] = {
     {OP_Cosh, {{1, 100000}}, 1, 1, .least = 140, .dtype = REED_F64},
     {OP_Sinh, {{1, 100000}}, 1, 1, .least = 160, .dtype = REED_F64},
     {OP_ReduceSumSquare, {{1, 600000}}, 1, 1, .least = 30, .dtype = REED_I32},
+    /* short elements one by one */
+    {OP_Transpose, {{2, 800, 803}}, 1, 1, .least = 48, .dtype = REED_F16},
     /* a long row */
     {OP_Trilu, {{2, 1, 300000}}, 1, 1, .least = 16},
     /* blocks of deformed samples by many outputs */
@@ -168,12 +170,15 @@ static void open_tiles(kernel_case *c, int i) {
 }
 
 /* Updates that all meet in a few elements, of few lines; lines that are long; a line whose elements all lie in one line
- * of the cache. */
+ * of the cache; an axis so long that each update may be in a line of its own. */
 static void open_updates(kernel_case *c, int i) {
   static const struct {
     int64_t data[2], updates[2], axis;
-  } forms[] = {
-      {{200, 2}, {30000, 2}, 0}, {{4000, 1}, {60000, 1}, 0}, {{200, 100}, {700, 100}, 0}, {{10, 1}, {60000, 1}, 0}};
+  } forms[] = {{{200, 2}, {30000, 2}, 0},
+               {{4000, 1}, {60000, 1}, 0},
+               {{200, 100}, {700, 100}, 0},
+               {{10, 1}, {60000, 1}, 0},
+               {{150000, 2}, {30000, 2}, 0}};
   case_init(c, OP_ScatterElements);
   case_input(c, REED_F32, 2, forms[i].data, 10);
   case_input(c, REED_I64, 2, forms[i].updates, i % 2 ? 9 : 19);
@@ -257,6 +262,14 @@ static void open_division(kernel_case *c, int i) {
   if (!i) case_attr_int(c, "fmod", 1);
 }
 
+/* Elements that lie far from each other. */
+static void open_gather(kernel_case *c, int i) {
+  (void)i;
+  case_init(c, OP_GatherND);
+  case_input(c, REED_F32, 2, (int64_t[]){600, 600}, 1);
+  case_input(c, REED_I64, 2, (int64_t[]){50000, 2}, 599);
+}
+
 /* Rows of a few elements between pads. */
 static void open_pad(kernel_case *c, int i) {
   (void)i;
@@ -321,15 +334,16 @@ static void open_cache(kernel_case *c, int i) {
 static const struct {
   void (*open)(kernel_case *, int);
   int i, least;
-} calls[] = {{open_tiles, 0, 9},      {open_updates, 0, 25},  {open_updates, 1, 25}, {open_updates, 2, 30},
-             {open_updates, 3, 25},   {open_regions, 0, 60},  {open_boxes, 0, 20},   {open_boxes, 1, 4},
-             {open_pool, 0, 6},       {open_pool, 1, 5},      {open_pool, 2, 8},     {open_pool, 3, 8},
-             {open_pool, 4, 8},       {open_pool, 5, 100},    {open_pool, 6, 300},   {open_boxes, 2, 60},
-             {open_boxes, 3, 30},     {open_pool, 7, 8},      {open_pool, 8, 8},     {open_pad, 0, 90},
-             {open_cumsum, 0, 12},    {open_cumsum, 1, 2},    {open_cumsum, 2, 60},  {open_cumsum, 3, 20},
-             {open_cumsum, 4, 20},    {open_norm, 0, 20},     {open_norm, 1, 20},    {open_norm, 2, 200},
-             {open_depthwise, 0, 30}, {open_topk, 0, 20},     {open_topk, 1, 20},    {open_cache, 0, 45},
-             {open_division, 0, 250}, {open_division, 1, 40}, {open_boxes, 4, 132}};
+} calls[] = {{open_tiles, 0, 9},    {open_updates, 0, 25},   {open_updates, 1, 25},  {open_updates, 2, 30},
+             {open_updates, 3, 25}, {open_updates, 4, 40},   {open_regions, 0, 60},  {open_boxes, 0, 20},
+             {open_boxes, 1, 4},    {open_pool, 0, 6},       {open_pool, 1, 5},      {open_pool, 2, 8},
+             {open_pool, 3, 8},     {open_pool, 4, 8},       {open_pool, 5, 100},    {open_pool, 6, 300},
+             {open_boxes, 2, 60},   {open_boxes, 3, 30},     {open_pool, 7, 8},      {open_pool, 8, 8},
+             {open_pad, 0, 140},    {open_cumsum, 0, 12},    {open_cumsum, 1, 2},    {open_cumsum, 2, 60},
+             {open_cumsum, 3, 20},  {open_cumsum, 4, 20},    {open_norm, 0, 20},     {open_norm, 1, 20},
+             {open_norm, 2, 200},   {open_depthwise, 0, 30}, {open_topk, 0, 20},     {open_topk, 1, 20},
+             {open_cache, 0, 45},   {open_division, 0, 250}, {open_division, 1, 40}, {open_gather, 0, 60},
+             {open_boxes, 4, 132}};
 
 START_TEST(calls_of_few_long_parts_have_many_chunks_and_the_same_bits) {
   expect_many_chunks(calls[_i].open, calls[_i].i, calls[_i].least, true);
