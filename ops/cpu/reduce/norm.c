@@ -17,6 +17,7 @@
 #define PIECE 16384
 #define SHORT_PLANE 64     /* elements: planes of given statistics are taken many at a time below it */
 #define PLANES_AT_ONCE 256 /* then */
+#define RESULT_WORK 64     /* of a number that is written of each stretch, in cpu_team_for's count */
 
 typedef struct norm_job {
   const norm *n;
@@ -276,7 +277,8 @@ static int64_t pieces_of(int64_t stretch) { return stretch > 2 * PIECE ? (stretc
 static reed_status run(const norm *n, norm_kind kind, const reed_kernel_buffers *buffers) {
   norm_job job = {.n = n, .buffers = buffers, .kind = kind, .stretch = stretch_of(n, kind)};
   int64_t total = n->outer * n->channels * n->inner, stretches_n = total / job.stretch;
-  cpu_team team = cpu_team_for(n->team, total * 8 + stretches_n * WORK_PER_ROW);
+  const int64_t results = (n->results[1] != REED_NONE) + (n->results[2] != REED_NONE);
+  cpu_team team = cpu_team_for(n->team, total * 8 + stretches_n * (WORK_PER_ROW + results * RESULT_WORK));
   job.n_pieces = pieces_of(job.stretch);
   if (job.n_pieces == 1) return cpu_parallel(team, stretches_n, 1, stretches, &job);
   if (kind != NORM_BATCH) {

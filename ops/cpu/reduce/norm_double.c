@@ -4,6 +4,7 @@
  * added piece by piece. The other calls of f32: norm.c. The reference: reference/norm.c. */
 #include "ops/cpu/reduce/lines_double.h"
 #include "ops/cpu/reduce/norm_loops.h"
+#include "ops/cpu/reduce/short_rows.h"
 
 #define SHORT_RUN 16 /* calls with shorter runs are left to the reference, which walks them faster */
 
@@ -229,7 +230,8 @@ static reed_status run_double(const void *state, const reed_kernel_buffers *buff
   double_job job = {.d = d, .buffers = buffers, .sums = buffers->workspace};
   job.means = job.sums + n;
   job.factors = job.means + d->n_stretches;
-  cpu_team team = cpu_team_for(d->n.team, d->n_stretches * d->stretch * (d->each > 1 ? 48 : 16)),
+  const int64_t elements = d->n_stretches * d->stretch;
+  cpu_team team = cpu_team_for(d->n.team, elements * (d->each > 1 ? 48 : 16) + elements / d->run * WORK_PER_ROW),
            joining = cpu_team_for(d->n.team, n * 16 + d->n_stretches * 256);
   reed_status status = REED_OK;
   if (d->kind == NORM_BATCH && !d->n.training) {

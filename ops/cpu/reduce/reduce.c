@@ -12,7 +12,7 @@
 #define BLOCK 256       /* half elements converted, or columns, at a time */
 #define PIECE 65536     /* elements of one partial result */
 #define EXP_PIECE 8192  /* of ReduceLogSumExp */
-#define INT_PIECE 32768 /* of integers, which are widened */
+#define INT_PIECE 16384 /* of integers, which are widened */
 #define SLOW_PIECE 2048 /* the same where a logarithm is taken of each element: in short columns and in f64 */
 #define HALF_ROWS 16    /* rows of halves converted at a time for loops that take several */
 #define SHORT_COLUMN 16 /* columns with fewer elements along the last reduced dim are short */
