@@ -16,6 +16,7 @@
 #define SHORT_RUN 16     /* taps */
 #define SIDE_TAPS 1024   /* of windows that are summed tap by tap, at most */
 #define WINDOWS 256      /* of a row, that are summed tap by tap */
+#define CALL_WORK 8      /* of a tap of them besides, in cpu_team_for's count */
 
 typedef struct lp_pool {
   pool p;
@@ -146,7 +147,10 @@ static void add_pieces(void *context, int64_t begin, int64_t end) {
 /* The work of a window, in cpu_team_for's count. */
 static int64_t work_of(const lp_pool *l) {
   const pool *p = &l->p;
-  if (l->side_by_side) return 32 + p->taps * 8;
+  if (l->side_by_side) { /* a tap of some windows of a row is a call */
+    const int64_t row = p->w.out[p->w.n - 1], together = row < WINDOWS ? row : WINDOWS;
+    return 32 + p->taps * 8 + p->taps * CALL_WORK / together;
+  }
   const bool lanes = p->dtype == REED_F32 && p->power <= 2 && p->w.dilation[p->w.n - 1] == 1;
   return 256 + l->runs * 128 + p->taps * (p->power > 2 ? 300 : lanes ? 4 : 12);
 }

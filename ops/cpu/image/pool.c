@@ -281,10 +281,12 @@ static void divide_rows(fast_pool *f) {
   const bool in_registers = f->in_windows || pool_strips_take(k, stride, f->lines);
   int64_t doublings = 0;
   for (int64_t taps = 1; taps < k; taps *= 2) doublings++;
-  int64_t output_ps = OUTPUT_PS + TAP_PS * (f->in_windows ? f->rows.kernel + k : f->lines * k), least = 1;
+  int64_t output_ps = OUTPUT_PS + TAP_PS * (f->in_windows ? f->rows.kernel + k : f->lines * k), least = 1,
+          sums_ps = 0; /* of a mean's output besides */
   if (!in_registers) {
     const int64_t columns = step + (reach - step) / out; /* the first window's are shared among few outputs */
     output_ps = OUTPUT_PS + (stride > 1 ? APART_PS : 0) + columns * (COLUMN_PS * f->lines + DOUBLING_PS * doublings);
+    if (f->p.mean) sums_ps = 2 * columns * DOUBLING_PS * doublings;
     least = reach / stride + 16;
   }
   if (f->p.level < CPU_AVX2) output_ps *= BASE_TIMES;
@@ -301,7 +303,8 @@ static void divide_rows(fast_pool *f) {
   f->block = ITEM_PS / (output_ps * f->piece) + 1;
   if (f->block > rows) f->block = rows;
   f->n_blocks = (rows + f->block - 1) / f->block;
-  f->work = f->p.planes * (f->p.out_plane * output_ps + f->p.out_plane / (out * rows) * f->n_blocks * RUN_PS) / 100;
+  f->work = f->p.planes *
+            (f->p.out_plane * (output_ps + sums_ps) + f->p.out_plane / (out * rows) * f->n_blocks * RUN_PS) / 100;
   int64_t whole_begin, whole_end;
   window_whole(w, last - 1, &whole_begin, &whole_end);
   f->whole_planes =

@@ -179,12 +179,13 @@ static reed_status run_nearest(const void *state, const reed_kernel_buffers *buf
                     .bytes = reed_dtype_bytes(r->y.dtype),
                     .axis = axis_of(r, last)};
   for (int32_t axis = 0; axis < last; axis++) job.leading[axis] = axis_of(r, axis);
+  const bool gathers = job.axis && !r->repeats; /* an element at a time, at an index */
   set_pieces(&job, r->y.dims[last], 1);
   if (r->repeats && job.n_pieces > 1) { /* whole repetitions */
     job.piece = (job.piece + r->repeats - 1) / r->repeats * r->repeats;
     job.n_pieces = (r->y.dims[last] + job.piece - 1) / job.piece;
   }
-  reed_status status = cpu_parallel(cpu_team_for(r->team, desc_bytes(&r->y)),
+  reed_status status = cpu_parallel(cpu_team_for(r->team, desc_bytes(&r->y) * (gathers ? 5 : 4) / 4),
                                     cpu_product(r->y.dims, 0, last) * job.n_pieces, 1, nearest_pieces, &job);
   if (status != REED_OK) return status;
   if (has_outside(r)) extrapolate(r, buffers->outputs[0]);

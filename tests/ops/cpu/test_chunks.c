@@ -286,6 +286,29 @@ static void open_short_norms(kernel_case *c, int i) {
   c->n_outputs = 3;
 }
 
+/* Rows of two windows each; long windows that overlap, whose mean is wanted. */
+static void open_few_windows(kernel_case *c, int i) {
+  static const int64_t extents[][4] = {{1, 600, 30, 31}, {1, 1, 1, 100000}}, kernels[][2] = {{30, 14}, {1, 1001}},
+                       strides[][2] = {{1, 14}, {1, 1}};
+  static const op_id ops[] = {OP_LpPool, OP_AveragePool};
+  case_init(c, ops[i]);
+  case_input(c, REED_F32, 4, extents[i], 3);
+  case_attr_ints(c, "kernel_shape", kernels[i], 2);
+  case_attr_ints(c, "strides", strides[i], 2);
+}
+
+/* A few rows of elements that are read at an index each. */
+static void open_nearest(kernel_case *c, int i) {
+  (void)i;
+  case_init(c, OP_Resize);
+  case_input(c, REED_F32, 2, (int64_t[]){1200, 401}, 3);
+  case_absent(c);
+  value *scales = case_input(c, REED_F32, 1, (int64_t[]){2}, 0);
+  case_set(scales, 0, .3);
+  case_set(scales, 1, .4);
+  case_attr_string(c, "mode", "nearest");
+}
+
 /* Rows of a few elements between pads. */
 static void open_pad(kernel_case *c, int i) {
   (void)i;
@@ -350,16 +373,18 @@ static void open_cache(kernel_case *c, int i) {
 static const struct {
   void (*open)(kernel_case *, int);
   int i, least;
-} calls[] = {{open_tiles, 0, 9},    {open_updates, 0, 25},      {open_updates, 1, 25},     {open_updates, 2, 30},
-             {open_updates, 3, 25}, {open_updates, 4, 40},      {open_regions, 0, 60},     {open_boxes, 0, 20},
-             {open_boxes, 1, 4},    {open_pool, 0, 6},          {open_pool, 1, 5},         {open_pool, 2, 8},
-             {open_pool, 3, 8},     {open_pool, 4, 8},          {open_pool, 5, 100},       {open_pool, 6, 300},
-             {open_boxes, 2, 60},   {open_boxes, 3, 30},        {open_pool, 7, 8},         {open_pool, 8, 8},
-             {open_pad, 0, 140},    {open_cumsum, 0, 12},       {open_cumsum, 1, 2},       {open_cumsum, 2, 60},
-             {open_cumsum, 3, 20},  {open_cumsum, 4, 20},       {open_norm, 0, 20},        {open_norm, 1, 20},
-             {open_norm, 2, 200},   {open_depthwise, 0, 30},    {open_topk, 0, 20},        {open_topk, 1, 20},
-             {open_cache, 0, 45},   {open_division, 0, 250},    {open_division, 1, 40},    {open_gather, 0, 60},
-             {open_boxes, 4, 132},  {open_short_norms, 0, 130}, {open_short_norms, 1, 170}};
+} calls[] = {
+    {open_tiles, 0, 9},        {open_updates, 0, 25},      {open_updates, 1, 25},      {open_updates, 2, 30},
+    {open_updates, 3, 25},     {open_updates, 4, 40},      {open_regions, 0, 60},      {open_boxes, 0, 20},
+    {open_boxes, 1, 4},        {open_pool, 0, 10},         {open_pool, 1, 5},          {open_pool, 2, 8},
+    {open_pool, 3, 8},         {open_pool, 4, 8},          {open_pool, 5, 100},        {open_pool, 6, 300},
+    {open_boxes, 2, 60},       {open_boxes, 3, 30},        {open_pool, 7, 8},          {open_pool, 8, 8},
+    {open_pad, 0, 140},        {open_cumsum, 0, 12},       {open_cumsum, 1, 2},        {open_cumsum, 2, 60},
+    {open_cumsum, 3, 20},      {open_cumsum, 4, 20},       {open_norm, 0, 20},         {open_norm, 1, 20},
+    {open_norm, 2, 200},       {open_depthwise, 0, 30},    {open_topk, 0, 20},         {open_topk, 1, 20},
+    {open_cache, 0, 45},       {open_division, 0, 250},    {open_division, 1, 40},     {open_gather, 0, 60},
+    {open_boxes, 4, 132},      {open_short_norms, 0, 130}, {open_short_norms, 1, 170}, {open_few_windows, 0, 80},
+    {open_few_windows, 1, 14}, {open_nearest, 0, 4}};
 
 START_TEST(calls_of_few_long_parts_have_many_chunks_and_the_same_bits) {
   expect_many_chunks(calls[_i].open, calls[_i].i, calls[_i].least, true);
