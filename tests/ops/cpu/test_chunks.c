@@ -350,9 +350,9 @@ static void open_depthwise(kernel_case *c, int i) {
   case_attr_int(c, "group", 8);
 }
 
-/* Long columns side by side, all elements of which are wanted, or a few. */
+/* Long columns side by side, all elements of which are wanted, or a few; short ones, whose elements are inserted. */
 static void open_topk(kernel_case *c, int i) {
-  static const int64_t extents[][2] = {{16384, 2}, {40000, 8}}, wanted[] = {16384, 500};
+  static const int64_t extents[][2] = {{16384, 2}, {40000, 8}, {8, 62500}}, wanted[] = {16384, 500, 3};
   case_init(c, OP_TopK);
   case_input(c, i ? REED_F64 : REED_F32, 2, extents[i], 1000);
   *(int64_t *)case_input(c, REED_I64, 1, (int64_t[]){1}, 0)->data = wanted[i];
@@ -384,7 +384,7 @@ static const struct {
     {open_norm, 2, 200},       {open_depthwise, 0, 30},    {open_topk, 0, 20},         {open_topk, 1, 20},
     {open_cache, 0, 45},       {open_division, 0, 250},    {open_division, 1, 40},     {open_gather, 0, 60},
     {open_boxes, 4, 132},      {open_short_norms, 0, 130}, {open_short_norms, 1, 170}, {open_few_windows, 0, 80},
-    {open_few_windows, 1, 14}, {open_nearest, 0, 4}};
+    {open_few_windows, 1, 14}, {open_nearest, 0, 4},       {open_topk, 2, 60}};
 
 START_TEST(calls_of_few_long_parts_have_many_chunks_and_the_same_bits) {
   expect_many_chunks(calls[_i].open, calls[_i].i, calls[_i].least, true);
