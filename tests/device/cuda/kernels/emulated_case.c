@@ -16,7 +16,7 @@
 
 extern const simt_kernel simt_kernels[];
 
-enum { LAUNCH = 7, MOST_OPERANDS = 1200, MANY_ELEMENTS = 500, MOST_COUNTED = 20000, ALIGNMENT = 64 };
+enum { LAUNCH = 7, MOST_OPERANDS = 1200, MANY_ELEMENTS = 500, MOST_COUNTED = 2000, ALIGNMENT = 64 };
 
 bool case_devices_only(void) { return true; }
 
