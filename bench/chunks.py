@@ -28,7 +28,7 @@ KNOWN = (
     (("LSTM 3x1x2000", "GRU 3x1x2000", "GRU 10x1x1024, 2x", "LSTM 10x1x1024"), 100, "a block of 16 units of all gates is 0.3 MB of weights, read from memory"),
     (("MaxRoiPool", "RoiAlign", "torchvision.roi"), 75, "a large region of 16 channels, or a channel of one, is a step"),
     (("Attention 1x8x512x256", "Attention 1x1x2048x64"), 80, "heads of 256: a block of 32 queries by 64 keys; smaller ones take more than 2 % longer"),
-    (("ScatterElements", "ScatterND"), 100, "updates of random places: as long as the caches make it"),
+    (("ScatterElements", "ScatterND"), 75, "updates of random places: as long as the caches make it"),
     (("Unique 200000",), 115, "a part's elements are written to their places in the order: as long as the caches make it"),
     (("NonMaxSuppression 1x2000x4",), 60, "a block of 224 boxes is compared with itself, one box after the other"),
 )
