@@ -1,6 +1,7 @@
-/* Kernels' resources by the compilers. The registers and the shared memory of ptxas.tsv leave room for a block of the
- * threads of kernels.def, whose number is the emulation's limit, too; and in the PTX that the module embeds the args
- * struct has the size and alignment that the host's compiler gives it.
+/* Kernels' resources by the compilers. Each kernel has rows in ptxas.tsv, for every compute capability of the table but
+ * at most one, because tensor cores begin with 8.0. The registers and the shared memory there leave room for a block of
+ * the threads of kernels.def, whose number is the emulation's limit, too; and in the PTX that the module embeds the
+ * args struct has the size and alignment that the host's compiler gives it.
  *
  * usage: test_resources PTXAS.tsv [FILE.ptx...] */
 #include <stdio.h>
@@ -35,7 +36,7 @@ static FILE *open_text(const char *path) {
 static void check_table(const char *path) {
   FILE *file = open_text(path);
   char line[1024], name[256], capability[16];
-  int registers, spilled, shared, n_rows = 0;
+  int registers, spilled, shared, n_rows = 0, of_kernel[CUDA_KERNELS] = {0}, most = 0;
   while (fgets(line, sizeof line, file)) {
     if (line[0] == '#' || sscanf(line, "%255s %15s %d %d %d", name, capability, &registers, &spilled, &shared) != 5)
       continue;
@@ -43,6 +44,8 @@ static void check_table(const char *path) {
     if (!info) continue;
     const int64_t all = up(registers, REGISTER_UNIT) * up(info->threads, WARP);
     n_rows++;
+    int *const rows = &of_kernel[info - cuda_kernel_infos];
+    if (++*rows > most) most = *rows;
     if (all <= REGISTERS && shared <= STATIC_SHARED) continue;
     printf("%s for %s: %u threads of %d registers, %d bytes of shared memory\n", name, capability, info->threads,
            registers, shared);
@@ -50,7 +53,11 @@ static void check_table(const char *path) {
   }
   fclose(file);
   printf("%d kernels and capabilities fit a block\n", n_rows - n_faults);
-  if (n_rows < CUDA_KERNELS) n_faults++;
+  for (int k = 0; k < CUDA_KERNELS; k++) {
+    if (most > 1 && of_kernel[k] >= most - 1) continue;
+    printf("%s has %d rows, another kernel %d\n", cuda_kernel_infos[k].name, of_kernel[k], most);
+    n_faults++;
+  }
 }
 
 /* Reads the lines of an entry before its body: its name, the parameter, the greatest block. The number of parameters.
