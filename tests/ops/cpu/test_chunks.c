@@ -375,7 +375,7 @@ static const struct {
   int i, least;
 } calls[] = {
     {open_tiles, 0, 9},        {open_updates, 0, 25},      {open_updates, 1, 25},      {open_updates, 2, 30},
-    {open_updates, 3, 25},     {open_updates, 4, 40},      {open_regions, 0, 60},      {open_boxes, 0, 20},
+    {open_updates, 3, 25},     {open_updates, 4, 56},      {open_regions, 0, 60},      {open_boxes, 0, 20},
     {open_boxes, 1, 4},        {open_pool, 0, 10},         {open_pool, 1, 5},          {open_pool, 2, 8},
     {open_pool, 3, 8},         {open_pool, 4, 8},          {open_pool, 5, 100},        {open_pool, 6, 300},
     {open_boxes, 2, 60},       {open_boxes, 3, 30},        {open_pool, 7, 8},          {open_pool, 8, 8},
