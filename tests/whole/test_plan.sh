@@ -39,7 +39,7 @@ for device in "--device cuda" "--card A100"; do
   other plan $lstm $device >"$out/none" 2>&1
   [ $? = 4 ] && grep -q "a plan by a card's description needs libreed-cuda-emulated.so beside libreed" "$out/none" || fail "no sentence without the module: $device"
 done
-cp "$unthreaded" "$out/other"
+cp "$unthreaded" "$out/other/libreed-cuda-emulated.so"
 plan 100 lstm H100 -s x=2x6x12 -s lengths=2xi64 >"$out/host"
 other plan $lstm --card H100 >"$out/unthreaded" 2>&1 || fail "no plan without emulated threads"
 cmp "$out/host" "$out/unthreaded" || fail "the plan without emulated threads differs"
