@@ -26,9 +26,8 @@
 #define PLANS_BYTES_MAX ((int64_t)8 << 20)   /* of stored plans; larger ones are made again for each block */
 #define OUTPUTS_MIN 4                        /* of ROI_LANES: fewer leave most of a block empty */
 #define FOURS_BYTES_MAX ((int64_t)4 << 20)   /* of ROI_FOURS maps in block form */
-#define STEP_PIXELS 1024                     /* of a map in block form, that a step copies */
+#define STEP_PIXELS 1024                     /* of a map in block form, that a step copies or clears */
 #define PAST_BYTES ((int64_t)32 << 20)       /* of bins that are written past the caches, at least */
-#define CLEARED 4                            /* pixels that are cleared while one is copied */
 #define STEP_WORK 16384                      /* pixels that the regions of a step read, in block form: some 10 us */
 #define ALONE 8                              /* as many steps make one if one thread has them all */
 #define FORWARD_BANDS_THREADS 2              /* more threads would copy most rows once each */
@@ -278,13 +277,13 @@ static void write_row(const roi_lanes_job *j, const roi_lanes_worker *w, const r
 /* The next rows of a band in an image, in one slot's map: 0 where regions touch them. Returns the pixels' work. */
 static int64_t clear_rows(const roi_lanes_job *j, float *map, roi_band band, roi_lanes_walk *at) {
   const roi_align *r = &j->s->c.maps[0];
-  const int64_t row_floats = r->width * ROI_LANES, most = CLEARED * step_rows(r, &at->unit, STEP_PIXELS * j->s->alone),
+  const int64_t row_floats = r->width * ROI_LANES, most = step_rows(r, &at->unit, STEP_PIXELS * j->s->alone),
                 begin = band.first + at->cleared, end = band.after - begin < most ? band.after : begin + most;
   const roi_columns *spans = j->spans + at->image * j->s->rows;
   for (int64_t row = begin; row < end; row++)
     if (spans[row].first < spans[row].after) memset(map + row * row_floats, 0, (size_t)row_floats * sizeof *map);
   at->cleared = end - band.first;
-  return (end - begin) * r->width / CLEARED;
+  return (end - begin) * r->width;
 }
 
 /* The next rows of the band. False: they were the last ones. */
