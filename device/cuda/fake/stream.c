@@ -52,35 +52,30 @@ void fake_drain(cu_stream stream) {
   world->n_waiting--;
 }
 
-static bool uses(const fake_work *first, const fake_range *pinned) {
+/* True if some of the work has yet to use some of the bytes of pinned memory. */
+static bool uses(const fake_work *first, const char *data, size_t bytes) {
+  const char *const end = data + bytes;
   for (const fake_work *work = first; work; work = work->next) {
-    if (work->range == pinned || (work->kind == FAKE_REPLAY && uses(work->graph->first, pinned))) return true;
+    const char *const of_copy = work->kind == FAKE_COPY_IN ? work->source : work->target;
+    if (work->range && of_copy && of_copy < end && of_copy + work->bytes > data) return true;
+    if (work->kind == FAKE_REPLAY && uses(work->graph->first, data, bytes)) return true;
     for (int32_t i = 0; i < work->n_operands; i++) {
       const char *const at = work->operands[i].data;
-      if (at >= pinned->data && at < pinned->data + pinned->bytes) return true;
+      if (at < end && at + work->operands[i].bytes > data) return true;
     }
   }
   return false;
 }
 
-bool fake_is_used(const fake_world *world, const fake_range *pinned) {
+/* The same of all enqueued work. */
+static bool is_taken(const fake_world *world, const char *data, size_t bytes) {
   for (const struct CUstream_st *stream = world->streams; stream; stream = stream->next)
-    if (uses(stream->head, pinned)) return true;
+    if (uses(stream->head, data, bytes)) return true;
   return false;
 }
 
-/* True if enqueued work has yet to use some of the bytes of pinned memory. */
-static bool is_taken(const fake_world *world, const char *data, size_t bytes) {
-  for (const struct CUstream_st *stream = world->streams; stream; stream = stream->next)
-    for (const fake_work *work = stream->head; work; work = work->next) {
-      const char *const of_copy = work->kind == FAKE_COPY_IN ? work->source : work->target;
-      if (work->range && of_copy && of_copy < data + bytes && of_copy + work->bytes > data) return true;
-      for (int32_t i = 0; i < work->n_operands; i++) {
-        const char *const at = work->operands[i].data;
-        if (at < data + bytes && at + work->operands[i].bytes > data) return true;
-      }
-    }
-  return false;
+bool fake_is_used(const fake_world *world, const fake_range *pinned) {
+  return is_taken(world, pinned->data, pinned->bytes);
 }
 
 /* ---- default streams ---- */
