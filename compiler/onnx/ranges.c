@@ -52,10 +52,15 @@ typedef struct name_list {
   bool failed;
 } name_list;
 
+static onnx_named_range *find(const name_list *l, const char *name) {
+  for (size_t i = 0; i < l->names.n; i++)
+    if (strcmp(l->names.items[i].name, name) == 0) return &l->names.items[i];
+  return NULL;
+}
+
 static bool add_name(void *context, const char *name) {
   name_list *l = context;
-  for (size_t i = 0; i < l->names.n; i++)
-    if (strcmp(l->names.items[i].name, name) == 0) return false;
+  if (find(l, name)) return false;
   l->failed |= !VEC_PUSH(&l->names, ((onnx_named_range){.name = name, .high = INT64_MAX}));
   return l->failed;
 }
@@ -84,12 +89,6 @@ static reed_status list_range(onnx_reader *r, const char *name, int64_t low, int
 static const reed_dim_range *range_named(const ir_module *m, const char *name) {
   for (size_t i = 0; i < m->declared.n; i++)
     if (strcmp(m->declared.items[i].name, name) == 0) return &m->declared.items[i];
-  return NULL;
-}
-
-static onnx_named_range *find(const name_list *l, const char *name) {
-  for (size_t i = 0; i < l->names.n; i++)
-    if (strcmp(l->names.items[i].name, name) == 0) return &l->names.items[i];
   return NULL;
 }
 

@@ -87,11 +87,11 @@ static bool affine_of(op_id op, bool number_first, double number, double *out_fa
 static bool take_operator(const folding *f, scaled *s) {
   ir_value *x = s->source;
   ir_node *n = weights_only_for(x, s->product);
-  const op_id op = n ? op_id_of(n->op) : OP_COUNT;
-  double factor, shift;
-  if (!n || n->n_inputs != 2 || !affine_of(op, false, 1, &factor, &shift)) return false;
+  if (!n || n->n_inputs != 2 || !n->inputs[0] || !n->inputs[1]) return false;
+  const op_id op = op_id_of(n->op);
   const bool number_first = ir_is_constant(n->inputs[0]);
   ir_value *source = n->inputs[number_first];
+  double factor, shift;
   if (!affine_of(op, number_first, 1, &factor, &shift) || !ir_proven_same_type(f->m, source, x) ||
       !weights_per_channel(n->inputs[!number_first], x->type.rank, s->axis, s->n, s->numbers))
     return false;
@@ -178,14 +178,13 @@ static reed_status visit(void *context, ir_node *n) {
   if (!describe(n, &s)) return REED_OK;
   const reed_dtype dtype = n->outputs[0]->type.dtype;
   if (dtype != REED_F32 && dtype != REED_F64) return REED_OK; /* in half precision the weights would be rounded twice */
-  s.factor = mem_calloc((size_t)s.n, sizeof *s.factor);
-  s.shift = mem_calloc((size_t)s.n, sizeof *s.shift);
-  s.numbers = mem_calloc((size_t)s.n, sizeof *s.numbers);
-  reed_status status =
-      s.factor && s.shift && s.numbers ? fold(f, &s) : diag_no_memory(f->m->diagnosis, "scaled weights");
-  mem_free(s.factor);
-  mem_free(s.shift);
-  mem_free(s.numbers);
+  double *numbers = mem_calloc((size_t)s.n, 3 * sizeof *numbers);
+  if (!numbers) return diag_no_memory(f->m->diagnosis, "scaled weights");
+  s.factor = numbers;
+  s.shift = numbers + s.n;
+  s.numbers = numbers + 2 * s.n;
+  const reed_status status = fold(f, &s);
+  mem_free(numbers);
   return status;
 }
 
